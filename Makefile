@@ -1,0 +1,48 @@
+# make demo   paste on synthetic scenes and write a gallery to demo_out/
+# make check  style, types, docs and structure
+# make test   make check, then the whole test suite
+# make clean  remove what the targets above made, the environment included
+#
+# Only Python >= 3.11 and make are needed beforehand. `make test PYTHON=python3.12 VENV=.venv312` uses another
+# interpreter in an environment of its own.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install -c constraints.txt
+WORKERS ?= 2
+export NO_MKDOCS_2_WARNING := 1
+
+.PHONY: help demo check test clean
+
+help:
+	@sed -n 's/^# make/make/p' Makefile
+
+demo: $(VENV)/.core
+	$(BIN)/segpaste demo --out demo_out
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mkdocs build --strict
+	$(BIN)/pytest -qq tests/test_public_surface.py tests/test_import_arrows.py
+
+test: check
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup
+
+clean:
+	rm -rf $(VENV) demo_out site
+
+# The stamps make a second run immediate; an interrupted installation leaves none and is taken up again.
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/pip
+	$(PIP_INSTALL) -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/pip
+	$(PIP_INSTALL) -e '.[dev,docs]'
+	@touch $(VENV)/.core $@
+
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("segpaste needs Python 3.11 or newer and $(PYTHON) is " + sys.version.split()[0] + ": try make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,67 @@
+"""segpaste: copy-paste augmentation on the device of the batch, with labels exactly true to the pixels.
+
+The public names are below; they are imported when first used, so that `import segpaste` costs little.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from segpaste.augmentation import BatchCopyPaste as BatchCopyPaste
+    from segpaste.augmentation import BatchCopyPasteConfig as BatchCopyPasteConfig
+    from segpaste.augmentation import IntraBatchSource as IntraBatchSource
+    from segpaste.augmentation import SourceStrategy as SourceStrategy
+    from segpaste.datasets import CocoDetectionV2 as CocoDetectionV2
+    from segpaste.datasets import create_coco_dataloader as create_coco_dataloader
+    from segpaste.seeding import derive_seed as derive_seed
+    from segpaste.types import BatchedDenseSample as BatchedDenseSample
+    from segpaste.types import CameraIntrinsics as CameraIntrinsics
+    from segpaste.types import DenseSample as DenseSample
+    from segpaste.types import InstanceMask as InstanceMask
+    from segpaste.types import Modality as Modality
+    from segpaste.types import PaddedBatchedDenseSample as PaddedBatchedDenseSample
+    from segpaste.types import PaddingMask as PaddingMask
+    from segpaste.types import PanopticMap as PanopticMap
+    from segpaste.types import PanopticSchema as PanopticSchema
+    from segpaste.types import SemanticMap as SemanticMap
+
+_ROOMS = {
+    "segpaste.augmentation": ("BatchCopyPaste", "BatchCopyPasteConfig", "IntraBatchSource", "SourceStrategy"),
+    "segpaste.datasets": ("CocoDetectionV2", "create_coco_dataloader"),
+    "segpaste.seeding": ("derive_seed",),
+    "segpaste.types": (
+        "BatchedDenseSample",
+        "CameraIntrinsics",
+        "DenseSample",
+        "InstanceMask",
+        "Modality",
+        "PaddedBatchedDenseSample",
+        "PaddingMask",
+        "PanopticMap",
+        "PanopticSchema",
+        "SemanticMap",
+    ),
+}
+_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = sorted([*_HOME, "__version__"])
+
+try:
+    __version__ = version("segpaste")
+except PackageNotFoundError:  # a source tree that is not installed
+    __version__ = "0+unknown"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'segpaste' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

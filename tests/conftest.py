@@ -1,0 +1,51 @@
+"""What every test shares: one torch thread, restored random states, hypothesis profiles, real photos."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+# Several pytest workers run side by side; more threads would only make them wait for each other.
+torch.set_num_threads(1)
+
+# too_slow measures the machine rather than the test, so a busy machine would fail a good test.
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("thorough", settings.get_profile("ci"), derandomize=False, max_examples=500)
+settings.load_profile(os.environ.get("SEGPASTE_HYPOTHESIS", "ci"))
+
+
+@pytest.fixture(autouse=True)
+def restore_random_states() -> Iterator[None]:
+    """Put the states of the global generators back, so that no test can lean on another."""
+    python_state = random.getstate()
+    numpy_state = np.random.get_state()  # noqa: NPY002 (the global generator is the one to protect)
+    torch_state = torch.get_rng_state()
+    cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    yield
+    random.setstate(python_state)
+    np.random.set_state(numpy_state)  # noqa: NPY002
+    torch.set_rng_state(torch_state)
+    if cuda_states is not None:
+        torch.cuda.set_rng_state_all(cuda_states)
+
+
+@pytest.fixture(scope="session")
+def test_data() -> Path:
+    """The folder of small annotated photo sets that SEGPASTE_TEST_DATA names."""
+    folder = os.environ.get("SEGPASTE_TEST_DATA")
+    if not folder:
+        pytest.skip("set SEGPASTE_TEST_DATA=FOLDER to run on real photos")
+    if not Path(folder).is_dir():
+        pytest.fail(
+            f"SEGPASTE_TEST_DATA={folder} is not a folder: correct it, or unset it to skip real photos"
+        )
+    return Path(folder)
