@@ -1,0 +1,114 @@
+"""Seeds and draws: every random number is a pure function of (a sample's seed, the draw's name, an index).
+
+`derive_seed` gives each sample of each epoch its own 64-bit seed. The draws below hash that seed with a name and
+indices by SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014; constants of
+its ``mix64`` by David Stafford). They are integer tensor arithmetic: they trace, they need no generator object, and
+they give the same bits on every device, for every batch size and order, eager and compiled.
+
+Not for cryptography, and not for long streams: use torch's or NumPy's generators where a plain stream will do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_INDEX_SALT = 0xD1B54A32D192ED03
+_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_UINT64 = 1 << 64
+
+
+def derive_seed(base_seed: int, epoch: int, rank: int, worker_id: int, sample_idx: int) -> int:
+    """The seed of one sample: the first 8 bytes of SHA-256 over the five numbers as little-endian uint64.
+
+    Args:
+        base_seed: the run's seed.
+        epoch: counts passes over the data.
+        rank: the process in a distributed run.
+        worker_id: the loader worker, where it matters which one made the sample; else 0.
+        sample_idx: the sample's index in its dataset.
+
+    Returns:
+        An integer in [0, 2**64).
+
+    Raises:
+        ValueError: a number is negative or does not fit 64 bits.
+    """
+    numbers = {
+        "base_seed": base_seed,
+        "epoch": epoch,
+        "rank": rank,
+        "worker_id": worker_id,
+        "sample_idx": sample_idx,
+    }
+    for name, value in numbers.items():
+        if not 0 <= int(value) < _UINT64:
+            raise ValueError(f"derive_seed: expected 0 <= {name} < 2**64, got {value}")
+    payload = b"".join(int(value).to_bytes(8, "little") for value in numbers.values())
+    return int.from_bytes(hashlib.sha256(payload).digest()[:8], "little")
+
+
+def to_int64(value: int) -> int:
+    """The integer of the same 64 bits that a torch.int64 holds, for ``sample_seeds``."""
+    value %= _UINT64
+    return value - _UINT64 if value >= _UINT64 >> 1 else value
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def name_key(name: str) -> int:
+    """The 64 bits, as a signed integer, that stand for a draw's name: the first 8 bytes of its SHA-256."""
+    return to_int64(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little"))
+
+
+def random_bits(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
+    """64 random bits for every seed and index.
+
+    Args:
+        seeds: int64, any shape.
+        name: the draw's name; different names give independent draws.
+        indices: int64 tensors, broadcastable with ``seeds`` and one another; the value at an index does not depend
+            on how many indices there are.
+
+    Returns:
+        int64 of the broadcast shape, uniform over all 2**64 values.
+    """
+    state = _mix64(seeds ^ name_key(name))
+    for index in indices:
+        # xor first: a plain (arange + 1) * constant is folded into loop index arithmetic, whose overflow is undefined
+        state = _mix64(state + (index ^ to_int64(_INDEX_SALT)) * to_int64(_GOLDEN))
+    return state
+
+
+def random_u32(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
+    """The upper 32 of `random_bits`, as int64 in [0, 2**32)."""
+    return _shift_right(random_bits(seeds, name, *indices), 32)
+
+
+def random_integers(seeds: Tensor, name: str, low: Tensor | int, high: Tensor | int, *indices: Tensor) -> Tensor:
+    """Integers uniform over ``low`` .. ``high`` inclusive (to within 1 in 2**32; the span is below 2**31).
+
+    Returns:
+        int64; ``low`` where the range is empty.
+    """
+    span = high - low + 1
+    span = span.clamp(min=1) if isinstance(span, Tensor) else max(span, 1)
+    return low + _shift_right(random_u32(seeds, name, *indices) * span, 32)
+
+
+def random_bernoulli(seeds: Tensor, name: str, probability: float, *indices: Tensor) -> Tensor:
+    """True with this probability (rounded to a multiple of 2**-32), bool."""
+    return random_u32(seeds, name, *indices) < round(probability * (1 << 32))
+
+
+def _mix64(z: Tensor) -> Tensor:
+    z = (z ^ _shift_right(z, 30)) * to_int64(_MULTIPLIERS[0])
+    z = (z ^ _shift_right(z, 27)) * to_int64(_MULTIPLIERS[1])
+    return z ^ _shift_right(z, 31)
+
+
+def _shift_right(z: Tensor, bits: int) -> Tensor:
+    """Logical shift: int64 is the only 64-bit integer whose arithmetic torch supports everywhere."""
+    return (z >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,0 +1,35 @@
+"""What a sample is: the containers, their field table, and how torchvision's transforms move them."""
+
+from segpaste.types import transforms_v2 as _register_transforms_v2  # noqa: F401
+from segpaste.types.batched import BatchedDenseSample, keep_largest, select_instances
+from segpaste.types.dense import DenseSample
+from segpaste.types.fields import FIELDS, Field
+from segpaste.types.padded import PaddedBatchedDenseSample
+from segpaste.types.tensors import (
+    IGNORE_INDEX,
+    CameraIntrinsics,
+    InstanceMask,
+    Modality,
+    PaddingMask,
+    PanopticMap,
+    PanopticSchema,
+    SemanticMap,
+)
+
+__all__ = [
+    "FIELDS",
+    "IGNORE_INDEX",
+    "BatchedDenseSample",
+    "CameraIntrinsics",
+    "DenseSample",
+    "Field",
+    "InstanceMask",
+    "Modality",
+    "PaddedBatchedDenseSample",
+    "PaddingMask",
+    "PanopticMap",
+    "PanopticSchema",
+    "SemanticMap",
+    "keep_largest",
+    "select_instances",
+]

@@ -1,0 +1,123 @@
+"""One validator for all containers, driven by the field table.
+
+It checks presence, type, rank, shape agreement and, for tensors on the CPU, the cheap value rules. Values on an
+accelerator are not read, for that would wait for the device; `segpaste.invariants` checks them on request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor
+from torchvision import tv_tensors
+
+from segpaste.types.fields import Field
+
+
+def check_presence(container: str, fields: Iterable[Field], values: Mapping[str, object]) -> None:
+    """Required fields are there, and every field has its companions.
+
+    Args:
+        container: the container's name, for messages.
+        fields: rows to check.
+        values: what each field (by its name in one sample) holds, or None.
+
+    Raises:
+        ValueError: naming the field.
+    """
+    for field in fields:
+        present = values.get(field.name) is not None
+        if field.required and not present:
+            raise ValueError(f"{container}.{field.name}: expected a value, got None; it is always present")
+        for other in field.needs:
+            if present and values.get(other) is None:
+                raise ValueError(
+                    f"{container}.{field.name}: expected {other!r} beside it, got None; give both or neither"
+                )
+
+
+def check_tensor(
+    label: str, value: object, shape: tuple[str | int, ...], dtypes: tuple[torch.dtype, ...], sizes: dict[str, int]
+) -> Tensor:
+    """One tensor has an accepted dtype and the declared shape; symbols already seen must agree.
+
+    Args:
+        label: ``Container.field`` for messages.
+        value: what came.
+        shape: declared shape; strings are symbols.
+        dtypes: accepted dtypes.
+        sizes: symbol sizes seen so far; extended in place.
+
+    Raises:
+        TypeError: not a tensor, or of another dtype.
+        ValueError: of another shape.
+    """
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{label}: expected a torch.Tensor, got {type(value).__name__}")
+    if value.dtype not in dtypes:
+        wanted = " or ".join(str(d).removeprefix("torch.") for d in dtypes)
+        raise TypeError(
+            f"{label}: expected dtype {wanted}, got {str(value.dtype).removeprefix('torch.')}; convert it first"
+        )
+    declared = "[" + ", ".join(str(s) for s in shape) + "]"
+    if value.ndim != len(shape):
+        raise ValueError(f"{label}: expected {len(shape)} dimensions {declared}, got shape {list(value.shape)}")
+    for size, symbol in zip(value.shape, shape, strict=True):
+        known = sizes.setdefault(symbol, size) if isinstance(symbol, str) else symbol
+        if size != known:
+            raise ValueError(
+                f"{label}: expected shape {declared} with {symbol}={known}, got {list(value.shape)}; "
+                "all fields of a sample share one canvas and one number of instances"
+            )
+    return value
+
+
+def check_boxes(label: str, boxes: Tensor, canvas_size: tuple[int, int]) -> None:
+    """Boxes are xyxy (tagged so, or plain), on this canvas, and not inside out.
+
+    Raises:
+        ValueError: another format, another canvas, or x2 < x1 or y2 < y1.
+    """
+    if isinstance(boxes, tv_tensors.BoundingBoxes):
+        if boxes.format != tv_tensors.BoundingBoxFormat.XYXY:
+            raise ValueError(
+                f"{label}: expected format XYXY, got {boxes.format.name}; convert them with "
+                "torchvision.transforms.v2.ConvertBoundingBoxFormat('XYXY')"
+            )
+        if tuple(boxes.canvas_size) != canvas_size:
+            raise ValueError(
+                f"{label}: expected canvas_size {canvas_size}, the image's, got {tuple(boxes.canvas_size)}"
+            )
+    if boxes.device.type == "cpu" and bool((boxes[..., 2:] < boxes[..., :2]).any()):
+        raise ValueError(
+            f"{label}: expected x1 <= x2 and y1 <= y2, got a box that is inside out; "
+            "are these (x, y, width, height)? Convert them to (x1, y1, x2, y2)"
+        )
+
+
+def check_instance_ids(label: str, ids: Tensor) -> None:
+    """Ids of one sample are unique and > 0.
+
+    Raises:
+        ValueError: otherwise.
+    """
+    if ids.device.type != "cpu" or ids.numel() == 0:
+        return
+    if int(ids.min()) <= 0:
+        raise ValueError(f"{label}: expected ids > 0, got {int(ids.min())}; 0 means stuff in panoptic maps")
+    if len(set(ids.tolist())) != ids.numel():
+        raise ValueError(f"{label}: expected ids that are unique in the sample, got {ids.tolist()}")
+
+
+def check_metric(container: str, metric_depth: bool, depth: object, intrinsics: object) -> None:
+    """Metric depth comes with a camera.
+
+    Raises:
+        ValueError: otherwise.
+    """
+    if metric_depth and depth is not None and intrinsics is None:
+        raise ValueError(
+            f"{container}.camera_intrinsics: expected intrinsics because metric_depth=True, got None; "
+            "give CameraIntrinsics(fx, fy, cx, cy), or metric_depth=False for depth of unknown scale"
+        )

@@ -1,0 +1,185 @@
+"""The field table: every fact about every field of a sample, one row each.
+
+Validation, stacking, padding, moving, resampling and compositing loop over these rows. A new modality is one row
+here, one declaration per container and one invariant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torchvision import tv_tensors
+
+from segpaste.types.tensors import (
+    IGNORE_INDEX,
+    DepthMap,
+    DepthValidMask,
+    InstanceMask,
+    Modality,
+    NormalMap,
+    PaddingMask,
+    PanopticMap,
+    SemanticMap,
+)
+
+Layout = Literal["dense", "instance", "image", "batch_only"]
+Resample = Literal["filter", "linear", "nearest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a sample.
+
+    Attributes:
+        name: its name in `DenseSample`.
+        batched_name: its name in the batch containers.
+        shape: its shape in one sample; the symbols N (instances), C, H, W agree across all fields.
+        dtypes: what a `DenseSample` accepts.
+        batched_dtypes: what a `PaddedBatchedDenseSample` accepts.
+        layout: ``dense`` fields are stacked; ``instance`` fields have a leading N and are lists in a ragged batch,
+            K slots in a padded one; ``image`` fields are one small row per image; ``batch_only`` is in batches only.
+        modality: the modality whose presence this field marks, if any.
+        required: present in every sample.
+        needs: fields that must be present whenever this one is.
+        tag: the class it has inside a `DenseSample`, or None for a plain tensor.
+        transform_tag: the class that carries it through transforms v2, or None where nothing moves it.
+        resample: how its pixels are read between pixel centres, or None if it has no pixels.
+        pad_value: what stands outside the picture.
+    """
+
+    name: str
+    batched_name: str
+    shape: tuple[str | int, ...]
+    dtypes: tuple[torch.dtype, ...]
+    layout: Layout
+    modality: Modality | None = None
+    required: bool = False
+    needs: tuple[str, ...] = ()
+    tag: type[Any] | None = None
+    transform_tag: type[Any] | None = None
+    resample: Resample | None = None
+    pad_value: float | int | bool = 0
+    batched_dtypes: tuple[torch.dtype, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batched_dtypes", self.batched_dtypes or self.dtypes)
+        object.__setattr__(self, "transform_tag", self.transform_tag or self.tag)
+
+    @property
+    def padded_shape(self) -> tuple[str | int, ...]:
+        """Its shape in a `PaddedBatchedDenseSample`."""
+        return ("B", "K", *self.shape[1:]) if self.layout == "instance" else ("B", *self.shape)
+
+
+_IMAGE_DTYPES = (torch.uint8, torch.float32)
+_BATCHED_IMAGE_DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
+
+FIELDS: tuple[Field, ...] = (
+    Field(
+        "image",
+        "images",
+        ("C", "H", "W"),
+        _IMAGE_DTYPES,
+        "dense",
+        Modality.IMAGE,
+        required=True,
+        tag=tv_tensors.Image,
+        resample="filter",
+        batched_dtypes=_BATCHED_IMAGE_DTYPES,
+    ),
+    Field("boxes", "boxes", ("N", 4), (torch.float32,), "instance", required=True, tag=tv_tensors.BoundingBoxes),
+    Field("labels", "labels", ("N",), (torch.int64,), "instance", required=True),
+    Field("instance_ids", "instance_ids", ("N",), (torch.int32,), "instance", needs=("instance_masks",)),
+    Field(
+        "instance_masks",
+        "instance_masks",
+        ("N", "H", "W"),
+        (torch.bool,),
+        "instance",
+        Modality.INSTANCE,
+        needs=("instance_ids",),
+        tag=InstanceMask,
+        resample="nearest",
+        pad_value=False,
+    ),
+    Field(
+        "semantic_map",
+        "semantic_maps",
+        ("H", "W"),
+        (torch.int64,),
+        "dense",
+        Modality.SEMANTIC,
+        tag=SemanticMap,
+        resample="nearest",
+        pad_value=IGNORE_INDEX,
+    ),
+    Field(
+        "panoptic_map",
+        "panoptic_maps",
+        ("H", "W"),
+        (torch.int64,),
+        "dense",
+        Modality.PANOPTIC,
+        needs=("semantic_map",),
+        tag=PanopticMap,
+        resample="nearest",
+    ),
+    Field(
+        "depth",
+        "depth",
+        (1, "H", "W"),
+        (torch.float32,),
+        "dense",
+        Modality.DEPTH,
+        needs=("depth_valid",),
+        transform_tag=DepthMap,
+        resample="linear",
+        pad_value=float("nan"),
+    ),
+    Field(
+        "depth_valid",
+        "depth_valid",
+        (1, "H", "W"),
+        (torch.bool,),
+        "dense",
+        needs=("depth",),
+        transform_tag=DepthValidMask,
+        resample="nearest",
+        pad_value=False,
+    ),
+    Field(
+        "normals",
+        "normals",
+        (3, "H", "W"),
+        (torch.float32,),
+        "dense",
+        Modality.NORMALS,
+        transform_tag=NormalMap,
+        resample="linear",
+        pad_value=0.0,
+    ),
+    Field(
+        "padding_mask",
+        "padding_mask",
+        (1, "H", "W"),
+        (torch.bool,),
+        "dense",
+        tag=PaddingMask,
+        resample="nearest",
+        pad_value=True,
+    ),
+    Field("camera_intrinsics", "camera_intrinsics", (4,), (torch.float32,), "image"),
+    Field("instance_valid", "instance_valid", ("N",), (torch.bool,), "batch_only"),
+    Field("sample_seeds", "sample_seeds", (), (torch.int64,), "batch_only"),
+)
+"""All fields. ``metric_depth`` is the one flag of a sample and no tensor, so it has no row."""
+
+SAMPLE_FIELDS = tuple(f for f in FIELDS if f.layout != "batch_only")
+DENSE_FIELDS = tuple(f for f in FIELDS if f.layout == "dense")
+INSTANCE_FIELDS = tuple(f for f in FIELDS if f.layout == "instance")
+BY_NAME = {f.name: f for f in FIELDS}
+BY_TRANSFORM_TAG: dict[type[Any], Field] = {
+    f.transform_tag: f for f in FIELDS if f.transform_tag is not None and f.resample is not None
+}

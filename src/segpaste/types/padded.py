@@ -1,0 +1,230 @@
+"""`PaddedBatchedDenseSample`: fixed shapes and plain tensors, the form that compiles and lives on a device.
+
+It is a pytree: it passes through ``torch.compile``, ``DataLoader`` workers and device transfers whole. Do not put
+tagged tensors back into it inside a compiled region; `PaddedBatchedDenseSample.to_batched` wraps them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torchvision import tv_tensors
+
+from segpaste.types import check
+from segpaste.types.batched import BatchedDenseSample, largest_instances, without_orphans
+from segpaste.types.fields import FIELDS, SAMPLE_FIELDS
+from segpaste.types.tensors import CameraIntrinsics, Modality
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PaddedBatchedDenseSample:
+    """B images with K instance slots each.
+
+    Rows whose ``instance_valid`` is False are all zero (construction does not read pixels: that of the masks is checked
+    by `segpaste.invariants`). Tagged tensors are accepted and stored as plain ones. A box
+    encloses its mask.
+
+    Attributes:
+        images: [B, C, H, W], uint8, float16, bfloat16 or float32; channels_last is kept.
+        boxes: [B, K, 4], float32 xyxy, continuous pixel edges.
+        labels: [B, K], int64.
+        instance_valid: [B, K], bool.
+        instance_ids: [B, K], int32; beside ``instance_masks``.
+        instance_masks: [B, K, H, W], bool.
+        semantic_maps: [B, H, W], int64, 255 is ignored.
+        panoptic_maps: [B, H, W], int64, instance ids, 0 for stuff.
+        depth: [B, 1, H, W], float32.
+        depth_valid: [B, 1, H, W], bool.
+        normals: [B, 3, H, W], float32, right-down-forward; zero where invalid.
+        padding_mask: [B, 1, H, W], bool, True is padding.
+        camera_intrinsics: [B, 4], float32 (fx, fy, cx, cy) in pixels.
+        sample_seeds: [B], int64, one seed per image; None lets the augmentation draw them.
+        metric_depth: depth is in metres.
+
+    Raises:
+        TypeError, ValueError: at construction outside of tracing, naming the field, what was expected, what came.
+    """
+
+    images: Tensor
+    boxes: Tensor
+    labels: Tensor
+    instance_valid: Tensor
+    instance_ids: Tensor | None = None
+    instance_masks: Tensor | None = None
+    semantic_maps: Tensor | None = None
+    panoptic_maps: Tensor | None = None
+    depth: Tensor | None = None
+    depth_valid: Tensor | None = None
+    normals: Tensor | None = None
+    padding_mask: Tensor | None = None
+    camera_intrinsics: Tensor | None = None
+    sample_seeds: Tensor | None = None
+    metric_depth: bool = False
+
+    def __post_init__(self) -> None:
+        if torch.compiler.is_compiling() or not isinstance(self.images, Tensor):
+            return  # pytree functions rebuild containers around placeholders
+        values = {f.name: getattr(self, f.batched_name) for f in FIELDS}
+        check.check_presence("PaddedBatchedDenseSample", FIELDS, values)
+        sizes: dict[str, int] = {}
+        for field in FIELDS:
+            if (value := values[field.name]) is None:
+                continue
+            label = f"PaddedBatchedDenseSample.{field.batched_name}"
+            if isinstance(value, tv_tensors.TVTensor):
+                if isinstance(value, tv_tensors.BoundingBoxes):
+                    check.check_boxes(label, value, (self.images.shape[-2], self.images.shape[-1]))
+                value = value.as_subclass(Tensor)
+                object.__setattr__(self, field.batched_name, value)
+            check.check_tensor(label, value, field.padded_shape, field.batched_dtypes, sizes)
+            if value.device != self.images.device:
+                raise ValueError(f"{label}: expected device {self.images.device}, the images', got {value.device}")
+        check.check_boxes("PaddedBatchedDenseSample.boxes", self.boxes, self.canvas_size)
+        self._check_invalid_rows()
+        check.check_metric("PaddedBatchedDenseSample", self.metric_depth, self.depth, self.camera_intrinsics)
+
+    def _check_invalid_rows(self) -> None:
+        if self.images.device.type != "cpu":
+            return
+        for name in ("boxes", "labels", "instance_ids"):
+            value: Tensor | None = getattr(self, name)
+            if value is not None and bool((value[~self.instance_valid] != 0).any()):
+                raise ValueError(
+                    f"PaddedBatchedDenseSample.{name}: expected zeros in rows whose instance_valid is False, got other "
+                    "values; zero them"
+                )
+
+    @property
+    def batch_size(self) -> int:
+        """B."""
+        return self.images.shape[0]
+
+    @property
+    def max_instances(self) -> int:
+        """K."""
+        return self.labels.shape[1]
+
+    @property
+    def canvas_size(self) -> tuple[int, int]:
+        """(H, W)."""
+        return self.images.shape[-2], self.images.shape[-1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the batch is."""
+        return self.images.device
+
+    @property
+    def modalities(self) -> frozenset[Modality]:
+        """The modalities that the batch carries."""
+        return frozenset(f.modality for f in FIELDS if f.modality and getattr(self, f.batched_name) is not None)
+
+    def map_tensors(self, function: Callable[[Tensor], Tensor]) -> PaddedBatchedDenseSample:
+        """A container with ``function`` applied to every tensor."""
+        present: dict[str, Any] = {
+            f.batched_name: v for f in FIELDS if (v := getattr(self, f.batched_name)) is not None
+        }
+        changed: dict[str, Any] = {name: function(value) for name, value in present.items()}
+        return replace(self, **changed)
+
+    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> PaddedBatchedDenseSample:
+        """Every tensor on ``device``."""
+        return self.map_tensors(lambda t: t.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> PaddedBatchedDenseSample:
+        """Every tensor in page-locked memory, for asynchronous copies to a GPU."""
+        return self.map_tensors(Tensor.pin_memory)
+
+    def clone(self) -> PaddedBatchedDenseSample:
+        """Every tensor copied, memory formats kept."""
+        return self.map_tensors(Tensor.clone)
+
+    def to_batched(self) -> BatchedDenseSample:
+        """Drop empty slots and wrap the tensors in their classes; the inverse of `BatchedDenseSample.to_padded`."""
+        values: dict[str, Any] = {"metric_depth": self.metric_depth}
+        for field in SAMPLE_FIELDS:
+            value: Tensor | None = getattr(self, field.batched_name)
+            if value is None:
+                continue
+            if field.layout == "dense":
+                values[field.batched_name] = field.tag(value) if field.tag else value
+            elif field.layout == "image":
+                values[field.batched_name] = [CameraIntrinsics.from_tensor(row) for row in value]
+            else:
+                rows = [row[valid] for row, valid in zip(value, self.instance_valid, strict=True)]
+                values[field.batched_name] = [self._tagged(field.tag, row) for row in rows]
+        return BatchedDenseSample(**values)
+
+    def _tagged(self, tag: type[Any] | None, row: Tensor) -> Tensor:
+        if tag is None:
+            return row
+        if tag is tv_tensors.BoundingBoxes:
+            boxes: Tensor = tv_tensors.BoundingBoxes(row, format="XYXY", canvas_size=self.canvas_size)
+            return boxes
+        tagged: Tensor = tag(row)
+        return tagged
+
+
+torch.export.register_dataclass(PaddedBatchedDenseSample)
+
+
+def pad_batch(
+    batch: BatchedDenseSample,
+    max_instances: int,
+    overflow: Literal["raise", "largest"],
+    sample_seeds: Tensor | None,
+) -> PaddedBatchedDenseSample:
+    """The function behind `BatchedDenseSample.to_padded`, which documents it."""
+    if overflow not in ("raise", "largest"):
+        raise ValueError(f"to_padded: expected overflow='raise' or 'largest', got {overflow!r}")
+    device = batch.images.device
+    kept = [_kept(batch, b, max_instances, overflow) for b in range(batch.batch_size)]
+    values: dict[str, Any] = {"metric_depth": batch.metric_depth, "sample_seeds": sample_seeds}
+    sizes = {"H": batch.canvas_size[0], "W": batch.canvas_size[1]}
+    for field in SAMPLE_FIELDS:
+        column = getattr(batch, field.batched_name)
+        if column is None:
+            continue
+        if field.layout == "dense":
+            values[field.batched_name] = column
+        elif field.layout == "image":
+            rows = [c.to_tensor() for c in column]
+            values[field.batched_name] = (torch.stack(rows) if rows else torch.zeros(0, 4)).to(device)
+        else:
+            tail = [sizes[s] if isinstance(s, str) else s for s in field.shape[1:]]
+            padded = torch.zeros(len(column), max_instances, *tail, dtype=field.dtypes[0], device=device)
+            for b, row in enumerate(column):
+                padded[b, : len(kept[b])] = row.as_subclass(Tensor)[kept[b]]
+            values[field.batched_name] = padded
+    num = torch.tensor([len(k) for k in kept], dtype=torch.int64, device=device)
+    values["instance_valid"] = torch.arange(max_instances, device=device) < num[:, None]
+    _clear_orphans(values, [b for b in range(batch.batch_size) if len(kept[b]) < len(batch.labels[b])])
+    return PaddedBatchedDenseSample(**values)
+
+
+def _kept(batch: BatchedDenseSample, b: int, max_instances: int, overflow: str) -> Tensor:
+    """Indices of the instances of image ``b`` that get a slot."""
+    count = len(batch.labels[b])
+    if count <= max_instances:
+        return torch.arange(count, device=batch.images.device)
+    if overflow == "raise":
+        raise ValueError(
+            f"to_padded: sample {b} has {count} instances, max_instances is {max_instances}; "
+            "raise max_instances, or pass overflow='largest' to keep the largest"
+        )
+    masks = None if batch.instance_masks is None else batch.instance_masks[b]
+    return largest_instances(batch.boxes[b], masks, max_instances)
+
+
+def _clear_orphans(values: dict[str, Any], rows: list[int]) -> None:
+    """Where a panoptic batch lost instances, clear their pixels, in copies of the maps."""
+    if not rows or any(values.get(name) is None for name in ("panoptic_maps", "semantic_maps", "instance_ids")):
+        return
+    panoptic, semantic = (values[name].as_subclass(Tensor).clone() for name in ("panoptic_maps", "semantic_maps"))
+    for b in rows:
+        panoptic[b], semantic[b] = without_orphans(panoptic[b], semantic[b], values["instance_ids"][b])
+    values["panoptic_maps"], values["semantic_maps"] = panoptic, semantic

@@ -1,0 +1,225 @@
+"""How torchvision.transforms.v2 moves our fields: kernels for resize, crop, pad and flips, one set for all tags.
+
+Importing this module registers them. Three things differ from torchvision's own mask kernels: integer maps are moved
+by integer indexing (int64 ids do not survive float32), pixels outside the picture get the field's own pad value from
+the field table, and labels are resampled about pixel centres like the image, so that they stay aligned with it.
+
+Do not extend this to rotations or perspective without turning normals and re-deriving the camera: for those the
+kernels registered here refuse the fields that they would falsify.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchvision import tv_tensors
+from torchvision.transforms.v2 import functional as F
+
+from segpaste.types import sampling
+from segpaste.types.fields import BY_TRANSFORM_TAG, Field
+from segpaste.types.tensors import (
+    CameraIntrinsics,
+    DepthMap,
+    InstanceMask,
+    IntrinsicsTensor,
+    MovingBoxes,
+    NormalMap,
+)
+
+MOVED_BY = ("resize", "crop", "pad", "center_crop", "resized_crop", "horizontal_flip", "vertical_flip")
+REFUSED = ("rotate", "affine", "perspective", "elastic")
+
+
+def cut_box(name: str, canvas_size: tuple[int, int], arguments: dict[str, Any]) -> tuple[int, int, int, int]:
+    """(top, left, height, width) of the rectangle that a crop, centre crop or pad keeps; it may leave the canvas."""
+    height, width = canvas_size
+    if name == "crop":
+        return arguments["top"], arguments["left"], arguments["height"], arguments["width"]
+    if name == "pad":
+        if arguments.get("padding_mode", "constant") != "constant":
+            raise ValueError(
+                f"pad: expected padding_mode='constant' for label fields, got {arguments['padding_mode']!r}"
+            )
+        left, top, right, bottom = _ltrb(arguments["padding"])
+        return -top, -left, height + top + bottom, width + left + right
+    size = arguments["output_size"]
+    size = [size] if isinstance(size, int) else list(size)
+    out_height, out_width = size[0], size[-1]
+    return _centre(height, out_height), _centre(width, out_width), out_height, out_width
+
+
+def _centre(size: int, out_size: int) -> int:
+    return round((size - out_size) / 2.0) if out_size <= size else -((out_size - size) // 2)
+
+
+def _ltrb(padding: int | Sequence[int]) -> tuple[int, int, int, int]:
+    if isinstance(padding, int):
+        return padding, padding, padding, padding
+    if len(padding) == 1:
+        return padding[0], padding[0], padding[0], padding[0]
+    if len(padding) == 2:
+        return padding[0], padding[1], padding[0], padding[1]
+    left, top, right, bottom = padding
+    return left, top, right, bottom
+
+
+def cut(value: Tensor, box: tuple[int, int, int, int], pad_value: float | int | bool) -> Tensor:
+    """The rectangle (top, left, height, width) of [..., H, W]; what lies outside the canvas is ``pad_value``."""
+    top, left, height, width = box
+    y0, x0 = max(top, 0), max(left, 0)
+    inside = value[..., y0 : max(top + height, 0), x0 : max(left + width, 0)]
+    if inside.shape[-2:] == (height, width):
+        return inside.clone()
+    out = torch.full((*value.shape[:-2], height, width), pad_value, dtype=value.dtype, device=value.device)
+    h, w = inside.shape[-2:]
+    out[..., y0 - top : y0 - top + h, x0 - left : x0 - left + w] = inside
+    return out
+
+
+def resized_size(canvas_size: tuple[int, int], size: Any, max_size: int | None) -> tuple[int, int]:
+    """The size that torchvision gives an image of ``canvas_size`` resized with these arguments."""
+    probe = tv_tensors.BoundingBoxes(torch.zeros(1, 4), format="XYXY", canvas_size=canvas_size)
+    height, width = F.resize(probe, size=size, max_size=max_size).canvas_size
+    return int(height), int(width)
+
+
+def resize(value: Tensor, out_size: tuple[int, int], tag: type[Any]) -> Tensor:
+    """[..., H, W] resampled to ``out_size`` as its tag demands: depth and normals linear, all else nearest."""
+    height, width = value.shape[-2:]
+    rows, cols = (_axis(out, size, value.device) for out, size in zip(out_size, (height, width), strict=True))
+    nearest = value[..., rows[0][:, None], cols[0]]
+    if tag is DepthMap or tag is NormalMap:
+        taps = value[..., rows[1][:, None, :, None], cols[1][None, :, None, :]].flatten(-2)
+        weights = (rows[2][:, None, :, None] * cols[2][None, :, None, :]).flatten(-2)
+        if tag is NormalMap:
+            return sampling.mix_normals(taps, weights, nearest)
+        depth, valid = sampling.mix_depth(taps, taps.isfinite(), weights, nearest)
+        return torch.where(valid, depth, torch.nan)
+    return nearest
+
+
+def _axis(out_size: int, size: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Nearest index [out], linear tap indices [out, 2] and float weights [out, 2] along one axis."""
+    num = torch.tensor(out_size, device=device)
+    position = sampling.source_position(torch.arange(out_size, device=device), 0, num, size)
+    nearest = sampling.nearest_index(position, num).clamp(0, max(size - 1, 0))
+    first, weights = sampling.filter_taps(position, num, num, 2)
+    taps = (first[:, None] + torch.arange(2, device=device)).clamp(0, max(size - 1, 0))
+    return nearest, taps, weights / sampling.WEIGHT_ONE
+
+
+def _binder(name: str) -> Callable[..., dict[str, Any]]:
+    """The functional's arguments by name, however they were passed."""
+    signature = inspect.signature(getattr(F, name))
+
+    def bind(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.arguments
+
+    return bind
+
+
+def _field_kernel(name: str, tag: type[Any], field: Field) -> Callable[..., Any]:
+    bind = _binder(name)
+
+    def kernel(inpt: Any, *args: Any, **kwargs: Any) -> Any:
+        arguments = bind(inpt, *args, **kwargs)
+        value = inpt.as_subclass(torch.Tensor)
+        if name == "resize":
+            out_size = resized_size(tuple(value.shape[-2:]), arguments["size"], arguments["max_size"])
+            value = resize(value, out_size, tag)
+        elif name == "resized_crop":
+            box = (arguments["top"], arguments["left"], arguments["height"], arguments["width"])
+            value = cut(value, box, field.pad_value)
+            value = resize(value, resized_size(box[2:], arguments["size"], None), tag)
+        elif name in ("horizontal_flip", "vertical_flip"):
+            value = _flipped(value, horizontal=name == "horizontal_flip", is_normals=tag is NormalMap)
+        else:
+            value = cut(value, cut_box(name, tuple(value.shape[-2:]), arguments), field.pad_value)
+        return tv_tensors.wrap(value, like=inpt)
+
+    return kernel
+
+
+def _flipped(value: Tensor, *, horizontal: bool, is_normals: bool) -> Tensor:
+    value = value.flip(-1 if horizontal else -2)
+    if is_normals:
+        sign = torch.ones(3, 1, 1, dtype=value.dtype, device=value.device)
+        sign[0 if horizontal else 1] = -1
+        value = value * sign
+    return value
+
+
+def _intrinsics_kernel(name: str) -> Callable[..., Any]:
+    bind = _binder(name)
+
+    def kernel(inpt: IntrinsicsTensor, *args: Any, **kwargs: Any) -> IntrinsicsTensor:
+        arguments = bind(inpt, *args, **kwargs)
+        camera = CameraIntrinsics.from_tensor(inpt.as_subclass(torch.Tensor))
+        canvas = inpt.canvas_size
+        if name == "horizontal_flip":
+            camera = camera.hflipped(canvas[1])
+        elif name == "vertical_flip":
+            camera = camera.vflipped(canvas[0])
+        elif name == "resize":
+            camera, canvas = _resized_camera(
+                camera, canvas, resized_size(canvas, arguments["size"], arguments["max_size"])
+            )
+        elif name == "resized_crop":
+            canvas = arguments["height"], arguments["width"]
+            camera = camera.cropped(arguments["top"], arguments["left"])
+            camera, canvas = _resized_camera(camera, canvas, resized_size(canvas, arguments["size"], None))
+        else:
+            top, left, height, width = cut_box(name, canvas, arguments)
+            camera, canvas = camera.cropped(top, left), (height, width)
+        return IntrinsicsTensor.tag(camera, canvas)
+
+    return kernel
+
+
+def _resized_camera(
+    camera: CameraIntrinsics, canvas: tuple[int, int], out_size: tuple[int, int]
+) -> tuple[CameraIntrinsics, tuple[int, int]]:
+    return camera.resized(out_size[1] / canvas[1], out_size[0] / canvas[0]), out_size
+
+
+def _center_crop_boxes(inpt: MovingBoxes, output_size: int | Sequence[int]) -> MovingBoxes:
+    # torchvision's own kernel is one pixel off its image kernel where it pads an odd number of pixels.
+    box = cut_box("center_crop", inpt.canvas_size, {"output_size": output_size})
+    moved: MovingBoxes = F.crop(inpt, *box)
+    return moved
+
+
+def _refusal(name: str, what: str) -> Callable[..., Any]:
+    def kernel(inpt: Any, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"transforms.v2 {name}: expected only resize, crop, pad or flip for {what}, got {name}; it would leave the "
+            f"field wrong. Drop the field before this transform"
+        )
+
+    return kernel
+
+
+def register() -> None:
+    """Register all kernels with torchvision; runs once, at import."""
+    for tag, field in BY_TRANSFORM_TAG.items():
+        if tag is tv_tensors.Image:
+            continue
+        for name in MOVED_BY:
+            F.register_kernel(name, tag)(_field_kernel(name, tag, field))
+        if tag is not InstanceMask:
+            for name in REFUSED:
+                F.register_kernel(name, tag)(_refusal(name, field.name))
+    F.register_kernel("center_crop", MovingBoxes)(_center_crop_boxes)
+    for name in MOVED_BY:
+        F.register_kernel(name, IntrinsicsTensor)(_intrinsics_kernel(name))
+    for name in REFUSED:
+        F.register_kernel(name, IntrinsicsTensor)(_refusal(name, "camera_intrinsics"))
+
+
+register()
