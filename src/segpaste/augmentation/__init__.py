@@ -1,0 +1,29 @@
+"""What a paste is: the module, its config, where objects come from and where they go."""
+
+from segpaste.augmentation.batch_copy_paste import BatchCopyPaste
+from segpaste.augmentation.config import (
+    BatchCopyPasteConfig,
+    PanopticConfig,
+    PanopticTaxonomy,
+    PlacementConfig,
+    SourceConfig,
+)
+from segpaste.augmentation.placement import Placement, PlacementCounts, PlacementRequest
+from segpaste.augmentation.report import DROP_REASONS, PasteReport
+from segpaste.augmentation.source import IntraBatchSource, SourceStrategy
+
+__all__ = [
+    "DROP_REASONS",
+    "BatchCopyPaste",
+    "BatchCopyPasteConfig",
+    "IntraBatchSource",
+    "PanopticConfig",
+    "PanopticTaxonomy",
+    "PasteReport",
+    "Placement",
+    "PlacementConfig",
+    "PlacementCounts",
+    "PlacementRequest",
+    "SourceConfig",
+    "SourceStrategy",
+]

@@ -1,0 +1,156 @@
+"""`BatchCopyPaste`: paste objects between the images of a batch, on its device, inside a compiled step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Literal, overload
+
+import torch
+from torch import Tensor, nn
+
+from segpaste.augmentation import geometry, inputs
+from segpaste.augmentation.config import BatchCopyPasteConfig
+from segpaste.augmentation.frame import Frame
+from segpaste.augmentation.loading import AugmentedLoader
+from segpaste.augmentation.panoptic import ClassTables
+from segpaste.augmentation.placement import PlacementRequest
+from segpaste.augmentation.report import PasteReport, nothing_pasted_warning, tally, unchanged_report
+from segpaste.augmentation.source import IntraBatchSource, SourceStrategy
+from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
+
+
+class BatchCopyPaste(nn.Module):
+    """Copy-paste over a padded batch, for every modality that it carries.
+
+    A paste is drawn like a frame in a deferred renderer: small tensors say who goes where, one pass over the pixels
+    decides what is seen, small tensors decide which instances live, one pass writes every field.
+
+    Args:
+        config: what a paste may do.
+        source: where objects come from; by default the other rows of the batch.
+
+    Raises:
+        ValueError: the config asks for panoptic output and has no taxonomy.
+
+    After Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation",
+    CVPR 2021, extended to panoptic, semantic, depth and normals.
+    """
+
+    def __init__(self, config: BatchCopyPasteConfig | None = None, source: SourceStrategy | None = None) -> None:
+        super().__init__()
+        self.config = config or BatchCopyPasteConfig()
+        self.source = source or IntraBatchSource()
+        self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
+        self._may_warn = True
+        if self.config.emit_panoptic and self.config.panoptic is None:
+            raise ValueError(
+                "BatchCopyPaste: expected config.panoptic because emit_panoptic=True, got None; "
+                "give PanopticConfig(taxonomy=...), it is never inferred from data"
+            )
+
+    @property
+    def read_modalities(self) -> frozenset[Modality]:
+        """What every batch must carry; whatever else it carries is composed too."""
+        return frozenset({Modality.IMAGE, *(m for m, gate in inputs.GATES.items() if getattr(self.config, gate))})
+
+    @property
+    def write_modalities(self) -> frozenset[Modality]:
+        """What the output may carry."""
+        closed = {m for m, gate in inputs.GATES.items() if getattr(self.config, gate) is False}
+        return frozenset(Modality) - closed
+
+    @overload
+    def forward(
+        self,
+        target: PaddedBatchedDenseSample,
+        generator: torch.Generator | None = None,
+        *,
+        return_report: Literal[False] = False,
+    ) -> PaddedBatchedDenseSample: ...
+
+    @overload
+    def forward(
+        self,
+        target: PaddedBatchedDenseSample,
+        generator: torch.Generator | None = None,
+        *,
+        return_report: Literal[True],
+    ) -> tuple[PaddedBatchedDenseSample, PasteReport]: ...
+
+    def forward(
+        self,
+        target: PaddedBatchedDenseSample,
+        generator: torch.Generator | None = None,
+        *,
+        return_report: bool = False,
+    ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
+        """Paste into every image of the batch; the input is not changed.
+
+        Args:
+            target: B images with K instance slots.
+            generator: draws the B seeds, instead of ``target.sample_seeds``. Outside of compiled code only.
+            return_report: return a `PasteReport` too.
+
+        Returns:
+            The augmented batch, with the seeds that were used; and the report if asked for.
+
+        Raises:
+            ValueError: a modality that the config requires is missing, or a count or flag does not fit the config.
+        """
+        batch = inputs.prepared(target, self.config, generator)
+        if batch.instance_masks is None or batch.max_instances == 0:
+            out, report = batch, unchanged_report(batch, self.config.placement.layers)
+        else:
+            source, placement, counts = self.source.sample(batch, self._eligible(batch), self._request(batch))
+            frame = Frame(self.config, self.classes, batch, source)
+            settled = frame.settle(frame.plan(placement))
+            slot_plan = frame.assign(settled)
+            out = frame.render(settled, slot_plan)
+            report = tally(placement, counts, settled, slot_plan, self.config.min_area_px)
+        self._warn_once(report)
+        out = inputs.emitted(out, target, self.config)
+        return (out, report) if return_report else out
+
+    @classmethod
+    def from_dataloader(
+        cls,
+        loader: Iterable[PaddedBatchedDenseSample | BatchedDenseSample | Sequence[DenseSample]],
+        max_instances: int,
+        config: BatchCopyPasteConfig | None = None,
+        *,
+        device: torch.device | str | None = None,
+    ) -> AugmentedLoader:
+        """The short way in: an iterable of augmented batches.
+
+        Args:
+            loader: yields padded batches, ragged batches, or lists of samples of one size.
+            max_instances: K, the slots of the output; an image with more instances keeps the largest.
+            config: what a paste may do.
+            device: where to paste; by default where the batch is.
+        """
+        return AugmentedLoader(loader, cls(config), max_instances, device)
+
+    def _eligible(self, batch: PaddedBatchedDenseSample) -> Tensor:
+        """Instances that may be pasted: those with an extent, things only where a taxonomy is given. [B, K] bool."""
+        has_extent = (batch.boxes[..., 2:] > batch.boxes[..., :2]).all(-1)
+        eligible = batch.instance_valid & has_extent
+        return eligible if self.classes is None else eligible & self.classes.things(batch.labels)
+
+    def _request(self, batch: PaddedBatchedDenseSample) -> PlacementRequest:
+        assert batch.sample_seeds is not None
+        return PlacementRequest(
+            seeds=batch.sample_seeds,
+            extent=geometry.valid_extent(batch.padding_mask, batch.batch_size, batch.canvas_size, batch.device),
+            occupied=geometry.pixel_boxes(batch.boxes),
+            num_free=(~batch.instance_valid).sum(1),
+            config=self.config.placement,
+        )
+
+    def _warn_once(self, report: PasteReport) -> None:
+        """Look at the first batch only: reading the report waits for the device."""
+        if torch.compiler.is_compiling() or not self._may_warn:
+            return
+        self._may_warn = False
+        if (message := nothing_pasted_warning(report)) is not None:
+            warnings.warn(message, stacklevel=3)

@@ -1,0 +1,116 @@
+"""Pixel geometry of a layer: its boxes and its look-up tables. The one place that knows coordinates.
+
+The map of a layer scales by ``scale_num / scale_den``, mirrors about the source's valid width and moves by whole
+pixels. It is axis-aligned, so it separates: each output column has a source column for the nearest read, and taps
+with weights for the smooth ones, whatever the row. All of it is integer arithmetic (`segpaste.types.sampling`), so
+no two backends can disagree about it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from segpaste.kernels.operands import AxisTable
+from segpaste.types import sampling
+
+if TYPE_CHECKING:
+    from segpaste.augmentation.placement import Placement
+
+
+def valid_extent(
+    padding_mask: Tensor | None, batch_size: int, canvas_size: tuple[int, int], device: torch.device
+) -> Tensor:
+    """(width, height) of the picture inside its canvas, [B, 2] int64.
+
+    Padding lies to the right and below; the extent ends behind the last column and row that hold picture.
+    """
+    height, width = canvas_size
+    if padding_mask is None:
+        return torch.tensor([width, height], device=device).expand(batch_size, 2)
+    picture = ~padding_mask[:, 0]
+    cols = picture.any(1) * torch.arange(1, width + 1, device=device)
+    rows = picture.any(2) * torch.arange(1, height + 1, device=device)
+    return torch.stack([cols.amax(1), rows.amax(1)], dim=1)
+
+
+def pixel_boxes(boxes: Tensor) -> Tensor:
+    """Float xyxy boxes [..., 4] rounded outwards to whole pixels, int64."""
+    return torch.cat([boxes[..., :2].floor(), boxes[..., 2:].ceil()], dim=-1).to(torch.int64)
+
+
+def mirrored(boxes: Tensor, width: Tensor, hflip: Tensor) -> Tensor:
+    """Boxes [..., 4] mirrored about ``width`` where ``hflip``: an edge x goes to width - x."""
+    x1, y1, x2, y2 = boxes.unbind(-1)
+    flipped = torch.stack([width - x2, y1, width - x1, y2], dim=-1)
+    return torch.where(hflip.unsqueeze(-1), flipped, boxes)
+
+
+def scaled_boxes(boxes: Tensor, scale_num: Tensor, scale_den: int) -> Tensor:
+    """The pixels that a source box [..., 4] covers after scaling, before translation.
+
+    An output pixel is covered when its centre maps into the box, so the edge e goes to ceil(e * scale - 1/2).
+    """
+    num = scale_num.unsqueeze(-1)
+    return -torch.div(scale_den - 2 * num * boxes, 2 * scale_den, rounding_mode="floor")
+
+
+def inside_extent(boxes: Tensor, extent: Tensor) -> Tensor:
+    """Whether boxes [..., 4] lie within (0, 0, width, height), with ``extent`` [..., 2] = (width, height)."""
+    return (boxes[..., :2] >= 0).all(-1) & (boxes[..., 2:] <= extent).all(-1)
+
+
+def box_overlap(boxes: Tensor, others: Tensor) -> Tensor:
+    """Intersection areas of [..., N, 4] with [..., M, 4], [..., N, M]."""
+    low = torch.maximum(boxes[..., :, None, :2], others[..., None, :, :2])
+    high = torch.minimum(boxes[..., :, None, 2:], others[..., None, :, 2:])
+    return (high - low).clamp(min=0).prod(-1)
+
+
+def num_filter_taps(min_scale: float, antialias: bool) -> int:
+    """Taps per axis that the image filter needs at the smallest scale."""
+    return max(2, math.ceil(2 / min_scale)) if antialias else 2
+
+
+def axis_table(placement: Placement, axis: int, out_size: int, extent: Tensor, num_taps: int) -> AxisTable:
+    """The look-up table of one axis.
+
+    Args:
+        placement: the maps of all layers.
+        axis: 0 for x, 1 for y.
+        out_size: W or H of the target canvas.
+        extent: [B, L] int64, the source's valid width or height.
+        num_taps: T of the image filter, from `num_filter_taps`.
+    """
+    num, den = placement.scale_num.unsqueeze(-1), placement.scale_den
+    extent = extent.unsqueeze(-1)
+    pixels = torch.arange(out_size, device=num.device)
+    position = sampling.source_position(pixels, placement.translate[..., axis].unsqueeze(-1), num, den)
+    nearest = sampling.nearest_index(position, num)
+    outside = (nearest < 0) | (nearest >= extent)
+    flip = placement.hflip.unsqueeze(-1) if axis == 0 else None
+    linear_idx, linear_weight = _taps(position, num, num, 2, extent, flip)
+    if num_taps == 2:
+        filter_idx, filter_weight = linear_idx, linear_weight
+    else:
+        filter_idx, filter_weight = _taps(position, num, torch.full_like(num, den), num_taps, extent, flip)
+    nearest = _mirrored_index(nearest, extent, flip).masked_fill(outside, -1)
+    return AxisTable(nearest.int(), linear_idx, linear_weight, filter_idx, filter_weight)
+
+
+def _taps(
+    position: Tensor, num: Tensor, den: Tensor, num_taps: int, extent: Tensor, flip: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    first, weights = sampling.filter_taps(position, num, den, num_taps)
+    index = first.unsqueeze(-1) + torch.arange(num_taps, device=first.device)
+    extent = extent.unsqueeze(-1)
+    index = torch.minimum(index.clamp(min=0), (extent - 1).clamp(min=0))
+    index = _mirrored_index(index, extent, None if flip is None else flip.unsqueeze(-1)).clamp(min=0)
+    return index.int(), weights.int()
+
+
+def _mirrored_index(index: Tensor, extent: Tensor, flip: Tensor | None) -> Tensor:
+    return index if flip is None else torch.where(flip, extent - 1 - index, index)

@@ -1,0 +1,113 @@
+"""From the caller's batch to the one that the stages work on: gates, slots, seeds, masks; and back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from segpaste.augmentation import slots
+from segpaste.augmentation.config import BatchCopyPasteConfig
+from segpaste.types import Modality, PaddedBatchedDenseSample
+
+GATES = {
+    Modality.INSTANCE: "emit_instance",
+    Modality.PANOPTIC: "emit_panoptic",
+    Modality.DEPTH: "emit_depth",
+}
+_FIELDS = {
+    Modality.INSTANCE: ("instance_masks", "instance_ids"),
+    Modality.PANOPTIC: ("panoptic_maps",),
+    Modality.DEPTH: ("depth", "depth_valid"),
+}
+
+
+def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
+    """Every modality that the config requires is there, and the slots fit the taxonomy.
+
+    Raises:
+        ValueError: otherwise, naming what is missing.
+    """
+    for modality, gate in GATES.items():
+        if getattr(config, gate) and modality not in target.modalities:
+            raise ValueError(
+                f"BatchCopyPaste: expected {' and '.join(_FIELDS[modality])} in the batch because {gate}=True, got "
+                f"a batch with {sorted(m.value for m in target.modalities)}"
+            )
+    num_slots = max(target.max_instances, config.max_instances or 0)
+    if config.panoptic is not None and Modality.PANOPTIC in target.modalities:
+        limit = config.panoptic.taxonomy.max_instances_per_image
+        if num_slots > limit:
+            raise ValueError(
+                f"BatchCopyPaste: expected at most max_instances_per_image={limit} instance slots, got {num_slots}"
+            )
+
+
+def without_closed_gates(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:
+    """The batch without the maps that the config keeps out of the output (instance masks go last, in `emitted`)."""
+    closed: dict[str, Any] = {}
+    for modality in (Modality.PANOPTIC, Modality.DEPTH):
+        if getattr(config, GATES[modality]) is False:
+            closed.update(dict.fromkeys(_FIELDS[modality]))
+            if modality is Modality.DEPTH:
+                closed["metric_depth"] = False
+    return replace(batch, **closed) if closed else batch
+
+
+def seeded(batch: PaddedBatchedDenseSample, generator: torch.Generator | None) -> PaddedBatchedDenseSample:
+    """The batch with a seed per image: drawn from ``generator`` if given, else its own, else drawn from torch."""
+    if generator is None and batch.sample_seeds is not None:
+        return batch
+    device = batch.device if generator is None else generator.device
+    low, high = -(1 << 63), (1 << 63) - 1
+    seeds = torch.randint(low, high, (batch.batch_size,), generator=generator, device=device)
+    return replace(batch, sample_seeds=seeds.to(batch.device))
+
+
+def prepared(
+    target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig, generator: torch.Generator | None
+) -> PaddedBatchedDenseSample:
+    """The batch as the stages want it: checked, gated, with output slots, seeds and, if possible, instance masks."""
+    check_modalities(target, config)
+    batch = seeded(without_closed_gates(target, config), generator)
+    if config.max_instances is not None:
+        batch = slots.with_slots(batch, config.max_instances)
+    if batch.instance_masks is None and config.source.mask_from == "boxes":
+        batch = slots.with_box_masks(batch)
+    return batch
+
+
+def emitted(
+    out: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
+) -> PaddedBatchedDenseSample:
+    """The output without masks that the input did not have or the config closes."""
+    if target.instance_masks is None or config.emit_instance is False:
+        return replace(out, instance_masks=None, instance_ids=None)
+    return out
+
+
+def depth_scale(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample, source_idx: Tensor) -> Tensor:
+    """The factor on each layer's depth, [B, L] float32: the ratio of focal lengths for metric depth, else 1.
+
+    Raises:
+        ValueError: one side is metric and the other is not, or a camera is missing.
+    """
+    if target.depth is None or source.depth is None:
+        return torch.ones(source_idx.shape, device=source_idx.device)
+    if target.metric_depth != source.metric_depth:
+        raise ValueError(
+            f"BatchCopyPaste: expected one metric_depth on both sides of a paste, got {target.metric_depth} in the "
+            f"target and {source.metric_depth} in the source; convert one of them"
+        )
+    if not target.metric_depth:
+        return torch.ones(source_idx.shape, device=source_idx.device)
+    return _focal_length(target)[:, None] / _focal_length(source)[source_idx]
+
+
+def _focal_length(batch: PaddedBatchedDenseSample) -> Tensor:
+    """Geometric mean of fx and fy, [B] float32, pixels."""
+    if batch.camera_intrinsics is None:
+        raise ValueError("BatchCopyPaste: expected camera_intrinsics because metric_depth=True, got None")
+    return torch.sqrt(batch.camera_intrinsics[:, 0]) * torch.sqrt(batch.camera_intrinsics[:, 1])

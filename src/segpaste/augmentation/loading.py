@@ -1,0 +1,64 @@
+"""An iterable of augmented batches around a loader of plain ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
+
+Batch = PaddedBatchedDenseSample | BatchedDenseSample | Sequence[DenseSample]
+
+
+class AugmentedLoader:
+    """Pads, moves and augments what another loader yields; `len` and `set_epoch` are the loader's.
+
+    Args:
+        loader: yields padded batches, ragged batches, or lists of samples of one size.
+        augment: the augmentation.
+        max_instances: K; an image with more instances keeps the largest.
+        device: where to augment; None: where the batch is.
+    """
+
+    def __init__(
+        self,
+        loader: Iterable[Batch],
+        augment: Callable[[PaddedBatchedDenseSample], PaddedBatchedDenseSample],
+        max_instances: int,
+        device: torch.device | str | None = None,
+    ) -> None:
+        self.loader = loader
+        self.augment = augment
+        self.max_instances = max_instances
+        self.device = device
+
+    def __iter__(self) -> Iterator[PaddedBatchedDenseSample]:
+        for batch in self.loader:
+            padded = self._padded(batch)
+            if self.device is not None:
+                padded = padded.to(self.device, non_blocking=True)
+            yield self.augment(padded)
+
+    def __len__(self) -> int:
+        return len(self.loader)  # type: ignore[arg-type]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Pass the epoch on, so that shuffling and seeds change with it."""
+        set_epoch: Any = getattr(self.loader, "set_epoch", None)
+        if set_epoch is None:
+            raise AttributeError(f"set_epoch: expected a loader that has it, got {type(self.loader).__name__}")
+        set_epoch(epoch)
+
+    def _padded(self, batch: Batch) -> PaddedBatchedDenseSample:
+        if isinstance(batch, PaddedBatchedDenseSample):
+            if batch.max_instances != self.max_instances:
+                raise ValueError(
+                    f"from_dataloader: expected padded batches of max_instances={self.max_instances} slots, "
+                    f"got {batch.max_instances}; give both the same number"
+                )
+            return batch
+        if not isinstance(batch, BatchedDenseSample):
+            batch = BatchedDenseSample.from_samples(batch)
+        return batch.to_padded(self.max_instances, overflow="largest")

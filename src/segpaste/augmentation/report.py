@@ -1,0 +1,117 @@
+"""What a forward did, as tensors: nothing is silent, and nothing waits for the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from segpaste.augmentation.frame import Settled
+from segpaste.augmentation.placement import SCALE_DEN, Placement, PlacementCounts
+from segpaste.kernels import SlotPlan
+from segpaste.types import PaddedBatchedDenseSample
+
+DROP_REASONS = ("no_source", "no_free_slot", "does_not_fit", "hidden", "reverted", "too_small")
+"""Why a tried paste is not in the output, in the order of `PasteReport.num_dropped`.
+
+``no_source``: no other row has an eligible instance (one try per image is counted). ``no_free_slot``: the target's
+slots were full. ``does_not_fit``: its box would leave the picture. ``hidden``: no pixel of it is seen. ``reverted``:
+it gave its pixels back to a stuff class. ``too_small``: fewer than ``min_area_px`` pixels of it are seen.
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PasteReport:
+    """What happened to each image; ``num_tried == num_placed + num_dropped.sum(1)``.
+
+    Attributes:
+        num_tried: [B] int64, pastes that were drawn.
+        num_placed: [B] int64, pastes that are in the output.
+        num_dropped: [B, len(DROP_REASONS)] int64.
+        visible_layer: [B, H, W] int16, the layer seen at each pixel, -1 where the target is.
+        placement: the maps, with ``carried`` holding the pastes that are in the output.
+        slot_layer: [B, K] int64, the layer of the paste in each output slot, -1 if it holds none.
+        slot_source: [B, K] int64, the source slot of the paste in each output slot, -1 if it holds none.
+    """
+
+    num_tried: Tensor
+    num_placed: Tensor
+    num_dropped: Tensor
+    visible_layer: Tensor
+    placement: Placement
+    slot_layer: Tensor
+    slot_source: Tensor
+
+
+torch.export.register_dataclass(PasteReport)
+
+
+def tally(
+    placement: Placement, counts: PlacementCounts, settled: Settled, slot_plan: SlotPlan, min_area_px: int
+) -> PasteReport:
+    """Sum up one forward.
+
+    Args:
+        placement: as drawn.
+        counts: what became of the pastes that were not carried.
+        settled: what is seen.
+        slot_plan: what the output slots hold.
+        min_area_px: fewer visible pixels than this are too small.
+    """
+    gone = placement.carried & (settled.area_protected < min_area_px)
+    reverted = gone & (settled.area_free >= min_area_px)
+    hidden = gone & ~reverted & (settled.area_free == 0)
+    dropped = {
+        "no_source": counts.no_source,
+        "no_free_slot": counts.no_free_slot,
+        "does_not_fit": counts.does_not_fit,
+        "hidden": hidden.sum((1, 2)),
+        "reverted": reverted.sum((1, 2)),
+        "too_small": (gone & ~reverted & ~hidden).sum((1, 2)),
+    }
+    return PasteReport(
+        num_tried=counts.tried,
+        num_placed=settled.plan.carried.sum((1, 2)),
+        num_dropped=torch.stack([dropped[reason] for reason in DROP_REASONS], dim=1),
+        visible_layer=settled.visible.layer,
+        placement=replace(placement, carried=settled.plan.carried),
+        slot_layer=slot_plan.paste_layer,
+        slot_source=slot_plan.paste_slot,
+    )
+
+
+def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int) -> PasteReport:
+    """The report of a batch that has no instance to paste: one try per image, without a source."""
+    b, k, device = batch.batch_size, batch.max_instances, batch.device
+    ones = torch.ones(b, dtype=torch.int64, device=device)
+    num_dropped = torch.zeros(b, len(DROP_REASONS), dtype=torch.int64, device=device)
+    num_dropped[:, DROP_REASONS.index("no_source")] = 1
+    off = torch.zeros(b, num_layers, dtype=torch.bool, device=device)
+    zero = torch.zeros(b, num_layers, dtype=torch.int64, device=device)
+    placement = Placement(
+        source_idx=zero,
+        layer_valid=off,
+        scale_num=zero + SCALE_DEN,
+        translate=torch.zeros(b, num_layers, 2, dtype=torch.int64, device=device),
+        hflip=off,
+        carried=torch.zeros(b, num_layers, k, dtype=torch.bool, device=device),
+    )
+    return PasteReport(
+        num_tried=ones,
+        num_placed=torch.zeros_like(ones),
+        num_dropped=num_dropped,
+        visible_layer=torch.full((b, *batch.canvas_size), -1, dtype=torch.int16, device=device),
+        placement=placement,
+        slot_layer=torch.full((b, k), -1, dtype=torch.int64, device=device),
+        slot_source=torch.full((b, k), -1, dtype=torch.int64, device=device),
+    )
+
+
+def nothing_pasted_warning(report: PasteReport) -> str | None:
+    """A sentence that says why nothing was pasted into a whole batch, or None if something was (or none was tried)."""
+    if int(report.num_placed.sum()) > 0 or int(report.num_tried.sum()) == 0:
+        return None
+    totals = report.num_dropped.sum(0).tolist()
+    why = ", ".join(f"{reason} {count}" for reason, count in zip(DROP_REASONS, totals, strict=True) if count)
+    return f"BatchCopyPaste pasted nothing into the first batch: of {int(report.num_tried.sum())} tries, {why}"

@@ -1,0 +1,126 @@
+"""Which instance sits in which slot: survivors stay, pastes fill the free slots in order, ids are fresh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from segpaste.augmentation import geometry
+from segpaste.kernels import Measures, SlotPlan
+from segpaste.types import FIELDS, PaddedBatchedDenseSample
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """The instance rows of the output, as in `PaddedBatchedDenseSample`: rows without an instance are zero."""
+
+    boxes: Tensor
+    labels: Tensor
+    instance_ids: Tensor
+    instance_valid: Tensor
+
+
+def with_slots(batch: PaddedBatchedDenseSample, num_slots: int) -> PaddedBatchedDenseSample:
+    """The batch with at least ``num_slots`` instance slots, the new ones empty.
+
+    Raises:
+        ValueError: the batch has more slots than that.
+    """
+    extra = num_slots - batch.max_instances
+    if extra < 0:
+        raise ValueError(
+            f"BatchCopyPaste: expected max_instances >= the batch's {batch.max_instances} slots, got {num_slots}; "
+            "raise max_instances in the config, or pad the batch to fewer slots"
+        )
+    if extra == 0:
+        return batch
+    grown: dict[str, Any] = {}
+    for field in FIELDS:
+        value: Tensor | None = getattr(batch, field.batched_name)
+        if value is not None and (field.layout == "instance" or field.name == "instance_valid"):
+            trailing = [0, 0] * (value.ndim - 2)
+            grown[field.batched_name] = F.pad(value, [*trailing, 0, extra])
+    return replace(batch, **grown)
+
+
+def with_box_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
+    """A batch without masks given filled rectangles for masks, and ids by slot."""
+    height, width = batch.canvas_size
+    x1, y1, x2, y2 = geometry.pixel_boxes(batch.boxes).unsqueeze(-1).unbind(-2)
+    cols, rows = torch.arange(width, device=batch.device), torch.arange(height, device=batch.device)
+    masks = ((rows >= y1) & (rows < y2))[..., None] & ((cols >= x1) & (cols < x2))[..., None, :]
+    slots = torch.arange(1, batch.max_instances + 1, device=batch.device, dtype=torch.int32)
+    return replace(
+        batch,
+        instance_masks=masks & batch.instance_valid[..., None, None],
+        instance_ids=slots * batch.instance_valid,
+    )
+
+
+def survivors(instance_valid: Tensor, measures: Measures, min_area_px: int, min_residual_area_frac: float) -> Tensor:
+    """Which instances of the target keep their row, [B, K_t] bool."""
+    frac = Fraction(str(min_residual_area_frac)).limit_denominator(1_000_000)
+    enough = measures.area * frac.denominator >= measures.area_before * frac.numerator
+    return instance_valid & enough & (measures.area >= min_area_px)
+
+
+def assign_slots(target: PaddedBatchedDenseSample, survives: Tensor, placed: Tensor, ignored_class: Tensor) -> SlotPlan:
+    """Give every placed paste a slot and an id.
+
+    Args:
+        target: the batch that is pasted into, K slots.
+        survives: [B, K] bool.
+        placed: [B, L, K_s] bool, pastes that are seen; at most as many as the target has slots without a survivor.
+        ignored_class: [B, num_classes] bool, passed on.
+    """
+    assert target.instance_ids is not None
+    flat = placed.flatten(1)
+    order = (~flat).to(torch.int8).argsort(dim=1, stable=True)
+    free_rank = (~survives).cumsum(1) - 1
+    takes = ~survives & (free_rank < flat.sum(1, keepdim=True))
+    chosen = order.gather(1, free_rank.clamp(0, flat.shape[1] - 1))
+    num_slots = placed.shape[2]
+    rank = flat.cumsum(1).view_as(placed)
+    last_id = (target.instance_ids * target.instance_valid).to(torch.int64).amax(1)
+    return SlotPlan(
+        survives=survives,
+        dropped=target.instance_valid & ~survives,
+        paste_layer=torch.where(takes, torch.div(chosen, num_slots, rounding_mode="floor"), -1),
+        paste_slot=torch.where(takes, chosen % num_slots, -1),
+        fresh_id=torch.where(placed, last_id[:, None, None] + rank, 0),
+        ignored_class=ignored_class,
+    )
+
+
+def merge_rows(target: PaddedBatchedDenseSample, source_labels: Tensor, slots: SlotPlan, measures: Measures) -> Rows:
+    """The output's rows, from the slots and what was measured.
+
+    Args:
+        target: the batch that is pasted into.
+        source_labels: [B, L, K_s] int64, labels of each layer's source row.
+        slots: from `assign_slots`.
+        measures: of what is seen at last.
+    """
+    assert target.instance_ids is not None
+    is_paste = slots.paste_layer >= 0
+    index = (slots.paste_layer * source_labels.shape[2] + slots.paste_slot).clamp(min=0)
+
+    def merged(kept: Tensor, pasted: Tensor) -> Tensor:
+        """Survivors' values [B, K, ...], pastes' [B, L * K_s, ...], zero elsewhere."""
+        trailing = [1] * (kept.ndim - 2)
+        at = index.view(*index.shape, *trailing).expand(-1, -1, *kept.shape[2:])
+        zero = torch.zeros((), dtype=kept.dtype, device=kept.device)
+        value = torch.where(is_paste.view(*index.shape, *trailing), pasted.gather(1, at), zero)
+        return torch.where(slots.survives.view(*index.shape, *trailing), kept, value)
+
+    return Rows(
+        boxes=merged(measures.box.float(), measures.paste_box.flatten(1, 2).float()),
+        labels=merged(target.labels, source_labels.flatten(1)),
+        instance_ids=merged(target.instance_ids, slots.fresh_id.flatten(1).int()),
+        instance_valid=slots.survives | is_paste,
+    )

@@ -1,0 +1,69 @@
+"""Where pasted objects come from."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from segpaste import seeding
+from segpaste.augmentation import geometry
+from segpaste.augmentation.placement import (
+    LayerSources,
+    Placement,
+    PlacementCounts,
+    PlacementRequest,
+    draw_placement,
+)
+from segpaste.types import PaddedBatchedDenseSample
+
+
+@runtime_checkable
+class SourceStrategy(Protocol):
+    """Names, for each target, the layers that are pasted over it."""
+
+    def sample(
+        self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
+    ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
+        """Choose sources and draw their placement; traces without a graph break.
+
+        Args:
+            target: the batch that is pasted into, with seeds and instance masks.
+            eligible: [B, K] bool, instances of the target batch that may be sources.
+            request: seeds, extents, free slots and ranges.
+
+        Returns:
+            The source batch (S rows, K_s slots), the placement into it, and what became of each try.
+        """
+        ...
+
+
+class IntraBatchSource:
+    """Sources are the other rows of the batch.
+
+    Each layer takes one row, uniform over those that have an eligible instance, never the target's own. The choice
+    compares random numbers keyed by both rows' seeds, so that it does not depend on the order of the batch.
+    """
+
+    def sample(
+        self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
+    ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
+        """See `SourceStrategy.sample`; the source batch is the target itself."""
+        batch_size, device = target.batch_size, target.device
+        layers = torch.arange(request.config.layers, device=device)[:, None]
+        rows = torch.arange(batch_size, device=device)
+        candidate = eligible.any(1) & (rows[:, None] != rows)  # [B, S]
+        bits = seeding.random_bits(request.seeds[:, None, None], "source", layers, request.seeds)  # [B, L, S]
+        priority = torch.where(candidate[:, None], (bits >> 2) & ((1 << 62) - 1), -1)
+        has_source = candidate.any(1, keepdim=True).expand(-1, request.config.layers)
+        if batch_size == 0:
+            source_idx = torch.zeros(0, request.config.layers, dtype=torch.int64, device=device)
+        else:
+            source_idx = torch.where(has_source, priority.argmax(2), 0)
+        boxes = geometry.pixel_boxes(target.boxes)
+        sources = LayerSources(
+            source_idx, has_source, request.extent[source_idx], boxes[source_idx], eligible[source_idx]
+        )
+        placement, counts = draw_placement(request, sources)
+        return target, placement, counts

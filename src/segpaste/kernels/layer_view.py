@@ -1,0 +1,111 @@
+"""One layer seen through one tile of the target: every read of the source that the reference kernels make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from segpaste.kernels.operands import AxisTable, LayerPlan, Planes
+from segpaste.types import sampling
+
+
+class Tile(NamedTuple):
+    """A rectangle of the target canvas."""
+
+    rows: slice
+    cols: slice
+
+
+def tiles(height: int, width: int, size: int) -> Iterator[Tile]:
+    """The rectangles of at most size x size pixels that make up the canvas, row by row."""
+    for y in range(0, height, size):
+        for x in range(0, width, size):
+            yield Tile(slice(y, min(y + size, height)), slice(x, min(x + size, width)))
+
+
+class LayerView:
+    """One layer seen through one tile: reads of the source at the tile's pixels."""
+
+    def __init__(self, source: Planes, plan: LayerPlan, layer: int, tile: Tile) -> None:
+        self.source = source
+        self.row = plan.source_idx[:, layer]
+        self.carried = plan.carried[:, layer]
+        self.hflip = plan.hflip[:, layer]
+        self.depth_scale = plan.depth_scale[:, layer]
+        self.x = AxisTable(*(t[:, layer, tile.cols].long() for t in plan.x))
+        self.y = AxisTable(*(t[:, layer, tile.rows].long() for t in plan.y))
+
+    def at(self, plane: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        """[S, C, H_s, W_s] read at rows y [B, h] and columns x [B, w]: [B, C, h, w]."""
+        read = plane.new_empty(len(self.row), plane.shape[1], y.shape[1], x.shape[1])
+        for b in range(len(self.row)):
+            picture = plane.index_select(0, self.row[b : b + 1])[0]
+            read[b] = picture.index_select(1, y[b].clamp(min=0)).index_select(2, x[b].clamp(min=0))
+        return read
+
+    def nearest(self, plane: Tensor) -> Tensor:
+        """[S, C, H_s, W_s] at the nearest source pixels, [B, C, h, w]; meaningless outside `reaches`."""
+        return self.at(plane, self.y.nearest, self.x.nearest)
+
+    def reaches(self) -> Tensor:
+        """Where the layer's picture lies, [B, h, w] bool."""
+        return (self.y.nearest >= 0)[:, :, None] & (self.x.nearest >= 0)[:, None, :]
+
+    def masks(self) -> Tensor:
+        """The carried masks, [B, K_s, h, w] bool."""
+        masks = self.source.instance_masks
+        read = masks.new_zeros(*self.carried.shape, self.y.nearest.shape[1], self.x.nearest.shape[1])
+        slots = self.carried.any(0).nonzero()[:, 0]
+        read[:, slots] = self.nearest(masks[:, slots]) & self.reaches()[:, None]
+        return read & self.carried[:, :, None, None]
+
+    def linear(self, plane: Tensor) -> tuple[Tensor, Tensor]:
+        """The four taps of linear interpolation, [B, C, h, w, 4], and their weights [B, 1, h, w, 4] float32."""
+        pairs = [(i, j) for i in range(2) for j in range(2)]
+        taps = [self.at(plane, self.y.linear_idx[..., i], self.x.linear_idx[..., j]) for i, j in pairs]
+        weights = [
+            self.y.linear_weight[..., i][:, None, :, None] * self.x.linear_weight[..., j][:, None, None, :]
+            for i, j in pairs
+        ]
+        return torch.stack(taps, -1), torch.stack(weights, -1) / sampling.WEIGHT_ONE**2
+
+    def depth(self) -> tuple[Tensor, Tensor]:
+        """Depth on the target's scale and its validity, [B, h, w]; 0 where invalid."""
+        assert self.source.depth is not None
+        assert self.source.depth_valid is not None
+        taps, weights = self.linear(self.source.depth)
+        valid, _ = self.linear(self.source.depth_valid)
+        nearest = self.nearest(self.source.depth)
+        depth, ok = sampling.mix_depth(taps[:, 0], valid[:, 0], weights[:, 0], nearest[:, 0])
+        return depth * self.depth_scale[:, None, None], ok
+
+    def normals(self) -> Tensor:
+        """Normals, mirrored with the layer, [B, 3, h, w]."""
+        assert self.source.normals is not None
+        taps, weights = self.linear(self.source.normals)
+        nearest = self.nearest(self.source.normals).transpose(0, 1)
+        unit = sampling.mix_normals(taps.transpose(0, 1), weights[:, 0], nearest).transpose(0, 1)
+        x, y, z = unit.unbind(1)
+        return torch.stack([torch.where(self.hflip[:, None, None], -x, x), y, z], dim=1)
+
+    def image(self) -> Tensor:
+        """The filtered image, [B, C, h, w], in its own dtype; uint8 in exact integers, rounded half up."""
+        images = self.source.images
+        is_integer = images.dtype == torch.uint8
+        total: Tensor | None = None
+        for i in range(self.y.filter_idx.shape[-1]):
+            for j in range(self.x.filter_idx.shape[-1]):
+                tap = self.at(images, self.y.filter_idx[..., i], self.x.filter_idx[..., j])
+                wy, wx = self.y.filter_weight[..., i], self.x.filter_weight[..., j]
+                weight = wy[:, None, :, None] * wx[:, None, None, :]
+                part = tap.to(torch.int32) * weight.int() if is_integer else tap.float() * weight.float()
+                part = part if is_integer else torch.where(weight == 0, 0.0, part)
+                total = part if total is None else total + part
+        assert total is not None
+        bits = 2 * sampling.WEIGHT_BITS
+        if is_integer:
+            return ((total + (1 << (bits - 1))) >> bits).to(torch.uint8)
+        return (total * 2.0**-bits).to(images.dtype)

@@ -1,0 +1,112 @@
+"""What the three pixel functions read: plain tensors in named tuples, the common language of all backends."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class AxisTable(NamedTuple):
+    """For every output column (or row) of every layer, where to read the source.
+
+    Attributes:
+        nearest: [B, L, out] int32, source index of the nearest pixel, -1 where the layer does not reach.
+        linear_idx: [B, L, out, 2] int32, taps of linear interpolation, clamped to the valid extent.
+        linear_weight: [B, L, out, 2] int32, sum to `segpaste.types.sampling.WEIGHT_ONE`.
+        filter_idx: [B, L, out, T] int32, taps of the image filter.
+        filter_weight: [B, L, out, T] int32.
+    """
+
+    nearest: Tensor
+    linear_idx: Tensor
+    linear_weight: Tensor
+    filter_idx: Tensor
+    filter_weight: Tensor
+
+
+class LayerPlan(NamedTuple):
+    """Which source row each layer shows, through which map.
+
+    Attributes:
+        source_idx: [B, L] int64, row of the source batch.
+        carried: [B, L, K_s] bool, the source's instance slots that the layer carries.
+        hflip: [B, L] bool.
+        depth_scale: [B, L] float32, factor on source depth.
+        x: table of the columns.
+        y: table of the rows.
+    """
+
+    source_idx: Tensor
+    carried: Tensor
+    hflip: Tensor
+    depth_scale: Tensor
+    x: AxisTable
+    y: AxisTable
+
+
+class Planes(NamedTuple):
+    """The pixel fields of a batch, with the shapes of `PaddedBatchedDenseSample`."""
+
+    images: Tensor
+    instance_masks: Tensor
+    semantic_maps: Tensor | None
+    panoptic_maps: Tensor | None
+    depth: Tensor | None
+    depth_valid: Tensor | None
+    normals: Tensor | None
+    padding_mask: Tensor | None
+
+
+class Visible(NamedTuple):
+    """The visibility buffer.
+
+    Attributes:
+        layer: [B, H, W] int16, the layer seen at the pixel, -1 for the target.
+        owner: [B, H, W] int16, the lowest source slot of that layer that covers the pixel, -1 for the target.
+    """
+
+    layer: Tensor
+    owner: Tensor
+
+
+class Measures(NamedTuple):
+    """Areas in pixels and boxes of what is visible; a box is zero where its area is.
+
+    Attributes:
+        area_before: [B, K_t] int64, of the target's instances as they came.
+        area: [B, K_t] int64, of what is left of them.
+        box: [B, K_t, 4] int64 xyxy.
+        paste_area: [B, L, K_s] int64.
+        paste_box: [B, L, K_s, 4] int64.
+        class_before: [B, num_classes] int64, pixels of each semantic class in the target.
+        class_after: [B, num_classes] int64, those that no layer hides.
+    """
+
+    area_before: Tensor
+    area: Tensor
+    box: Tensor
+    paste_area: Tensor
+    paste_box: Tensor
+    class_before: Tensor
+    class_after: Tensor
+
+
+class SlotPlan(NamedTuple):
+    """Which instance each output slot holds.
+
+    Attributes:
+        survives: [B, K_t] bool, the target's instance stays in its slot.
+        dropped: [B, K_t] bool, the target's instance loses its row.
+        paste_layer: [B, K] int64, layer of the paste that the slot holds, -1 if none.
+        paste_slot: [B, K] int64, its slot in the source, -1 if none.
+        fresh_id: [B, L, K_s] int64, the id of each placed paste, 0 if not placed.
+        ignored_class: [B, num_classes] bool, semantic classes whose remaining pixels become ignore.
+    """
+
+    survives: Tensor
+    dropped: Tensor
+    paste_layer: Tensor
+    paste_slot: Tensor
+    fresh_id: Tensor
+    ignored_class: Tensor

@@ -1,0 +1,195 @@
+"""The three pixel functions as custom operators, so that eager and compiled code run the very same bits.
+
+The operators take lists of tensors (the fields of the tuples in `segpaste.kernels.operands`, in their order),
+because that is what an operator schema can say. Call `resolve`, `measure` and `render` below instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from segpaste.kernels import reference
+from segpaste.kernels.operands import AxisTable, LayerPlan, Measures, Planes, SlotPlan, Visible
+
+_NUM_AXIS = len(AxisTable._fields)
+
+
+def resolve(
+    target: Planes, source: Planes, plan: LayerPlan, protected: Tensor, ignore_index: int, tile_size: int
+) -> Visible:
+    """See `segpaste.kernels.reference.resolve`."""
+    return Visible(*_resolve(list(target), list(source), _flat(plan), protected, ignore_index, tile_size))
+
+
+def measure(
+    target: Planes,
+    source: Planes,
+    plan: LayerPlan,
+    visible: Visible,
+    exclusive: bool,
+    num_classes: int,
+    tile_size: int,
+) -> Measures:
+    """See `segpaste.kernels.reference.measure`."""
+    return Measures(
+        *_measure(list(target), list(source), _flat(plan), list(visible), exclusive, num_classes, tile_size)
+    )
+
+
+def render(
+    target: Planes,
+    source: Planes,
+    plan: LayerPlan,
+    visible: Visible,
+    slots: SlotPlan,
+    exclusive: bool,
+    ignore_index: int,
+    tile_size: int,
+) -> Planes:
+    """See `segpaste.kernels.reference.render`."""
+    written = iter(
+        _render(list(target), list(source), _flat(plan), list(visible), list(slots), exclusive, ignore_index, tile_size)
+    )
+    planes: list[Any] = [next(written) if _is_written(f, p) else None for f, p in target._asdict().items()]
+    return Planes(*planes)
+
+
+def _is_written(name: str, plane: Tensor | None) -> bool:
+    return plane is not None and name != "padding_mask"
+
+
+def _flat(plan: LayerPlan) -> list[Tensor]:
+    return [*plan[:-2], *plan.x, *plan.y]
+
+
+def _unflat(tensors: list[Tensor]) -> LayerPlan:
+    num_own = len(LayerPlan._fields) - 2
+    x, y = tensors[num_own : num_own + _NUM_AXIS], tensors[num_own + _NUM_AXIS :]
+    source_idx, carried, hflip, depth_scale = tensors[:num_own]
+    return LayerPlan(source_idx, carried, hflip, depth_scale, AxisTable(*x), AxisTable(*y))
+
+
+@torch.library.custom_op("segpaste::resolve", mutates_args=())
+def _resolve(
+    target: list[Tensor | None],
+    source: list[Tensor | None],
+    plan: list[Tensor],
+    protected: Tensor,
+    ignore_index: int,
+    tile_size: int,
+) -> list[Tensor]:
+    return list(
+        reference.resolve(Planes(*target), Planes(*source), _unflat(plan), protected, ignore_index, tile_size)  # type: ignore[arg-type]
+    )
+
+
+@_resolve.register_fake
+def _(
+    target: list[Tensor | None],
+    source: list[Tensor | None],
+    plan: list[Tensor],
+    protected: Tensor,
+    ignore_index: int,
+    tile_size: int,
+) -> list[Tensor]:
+    images = target[0]
+    assert images is not None
+    batch_size, _, height, width = images.shape
+    return [images.new_empty(batch_size, height, width, dtype=torch.int16) for _ in Visible._fields]
+
+
+@torch.library.custom_op("segpaste::measure", mutates_args=())
+def _measure(
+    target: list[Tensor | None],
+    source: list[Tensor | None],
+    plan: list[Tensor],
+    visible: list[Tensor],
+    exclusive: bool,
+    num_classes: int,
+    tile_size: int,
+) -> list[Tensor]:
+    return list(
+        reference.measure(
+            Planes(*target),  # type: ignore[arg-type]
+            Planes(*source),  # type: ignore[arg-type]
+            _unflat(plan),
+            Visible(*visible),
+            exclusive,
+            num_classes,
+            tile_size,
+        )
+    )
+
+
+@_measure.register_fake
+def _(
+    target: list[Tensor | None],
+    source: list[Tensor | None],
+    plan: list[Tensor],
+    visible: list[Tensor],
+    exclusive: bool,
+    num_classes: int,
+    tile_size: int,
+) -> list[Tensor]:
+    masks, carried = target[1], plan[1]
+    assert masks is not None
+    b, k_t = masks.shape[:2]
+    layers, k_s = carried.shape[1:]
+    shapes = [
+        (b, k_t),
+        (b, k_t),
+        (b, k_t, 4),
+        (b, layers, k_s),
+        (b, layers, k_s, 4),
+        (b, num_classes),
+        (b, num_classes),
+    ]
+    return [masks.new_empty(shape, dtype=torch.int64) for shape in shapes]
+
+
+@torch.library.custom_op("segpaste::render", mutates_args=())
+def _render(
+    target: list[Tensor | None],
+    source: list[Tensor | None],
+    plan: list[Tensor],
+    visible: list[Tensor],
+    slots: list[Tensor],
+    exclusive: bool,
+    ignore_index: int,
+    tile_size: int,
+) -> list[Tensor]:
+    planes = reference.render(
+        Planes(*target),  # type: ignore[arg-type]
+        Planes(*source),  # type: ignore[arg-type]
+        _unflat(plan),
+        Visible(*visible),
+        SlotPlan(*slots),
+        exclusive,
+        ignore_index,
+        tile_size,
+    )
+    return [plane for plane in planes if plane is not None]
+
+
+@_render.register_fake
+def _(
+    target: list[Tensor | None],
+    source: list[Tensor | None],
+    plan: list[Tensor],
+    visible: list[Tensor],
+    slots: list[Tensor],
+    exclusive: bool,
+    ignore_index: int,
+    tile_size: int,
+) -> list[Tensor]:
+    out = []
+    for name, plane in zip(Planes._fields, target, strict=True):
+        if name == "instance_masks" and plane is not None:
+            b, _, height, width = plane.shape
+            out.append(plane.new_empty(b, slots[2].shape[1], height, width))
+        elif plane is not None and name != "padding_mask":
+            out.append(torch.empty_like(plane))
+    return out

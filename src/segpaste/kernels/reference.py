@@ -1,0 +1,279 @@
+"""The definition of the three pixel functions, in torch operations, on any device, a tile at a time.
+
+Written to be read: gather through the look-up tables, decide, select. Tiles bound the memory and change no bit. Use
+it to check the fast kernels, or where none of them runs; it is not fast.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from segpaste.kernels.layer_view import LayerView, Tile, tiles
+from segpaste.kernels.operands import LayerPlan, Measures, Planes, SlotPlan, Visible
+
+
+def resolve(
+    target: Planes, source: Planes, plan: LayerPlan, protected: Tensor, ignore_index: int, tile_size: int
+) -> Visible:
+    """Which layer, and which of its instances, is seen at each pixel: the effective mask M_eff.
+
+    Args:
+        target: planes of the batch that is pasted into.
+        source: planes of the source batch.
+        plan: the layers.
+        protected: [B, num_classes] bool, semantic classes of the target that nothing may hide.
+        ignore_index: the semantic class that is neither pasted nor pasted over.
+        tile_size: pixels on a side worked on at once.
+    """
+    batch_size, _, height, width = target.images.shape
+    visible = Visible(
+        torch.full((batch_size, height, width), -1, dtype=torch.int16, device=target.images.device),
+        torch.full((batch_size, height, width), -1, dtype=torch.int16, device=target.images.device),
+    )
+    for tile in tiles(height, width, tile_size):
+        seen, owner = visible.layer[:, tile.rows, tile.cols], visible.owner[:, tile.rows, tile.cols]
+        is_open = _open_pixels(target, protected, ignore_index, tile)
+        depth, depth_ok = _target_depth(target, tile)
+        for layer in range(plan.source_idx.shape[1]):
+            view = LayerView(source, plan, layer, tile)
+            masks = view.masks()
+            shown = masks.any(1) & is_open
+            if source.padding_mask is not None:
+                shown &= ~view.nearest(source.padding_mask)[:, 0]
+            if source.semantic_maps is not None:
+                shown &= view.nearest(source.semantic_maps[:, None])[:, 0] != ignore_index
+            if depth is not None and depth_ok is not None and source.depth is not None:
+                layer_depth, layer_ok = view.depth()
+                shown &= ~depth_ok | (layer_ok & (layer_depth < depth))
+                depth = torch.where(shown, layer_depth, depth)
+                depth_ok = torch.where(shown, layer_ok, depth_ok)
+            seen[shown] = layer
+            owner[shown] = _lowest_slot(masks)[shown]
+    return visible
+
+
+def _lowest_slot(masks: Tensor) -> Tensor:
+    """The first of K masks [B, K, h, w] that covers each pixel, [B, h, w] int16; K where none does."""
+    num_slots = masks.shape[1]
+    slots = torch.arange(num_slots, device=masks.device, dtype=torch.int16)[:, None, None]
+    return torch.where(masks, slots, num_slots).amin(1)
+
+
+def _open_pixels(target: Planes, protected: Tensor, ignore_index: int, tile: Tile) -> Tensor:
+    """Where the target may be pasted over, [B, h, w] bool."""
+    is_open = torch.ones_like(target.images[:, 0, tile.rows, tile.cols], dtype=torch.bool)
+    if target.padding_mask is not None:
+        is_open &= ~target.padding_mask[:, 0, tile.rows, tile.cols]
+    if target.semantic_maps is not None:
+        semantic = target.semantic_maps[:, tile.rows, tile.cols]
+        is_open &= (semantic != ignore_index) & ~in_classes(semantic, protected)
+    return is_open
+
+
+def _target_depth(target: Planes, tile: Tile) -> tuple[Tensor | None, Tensor | None]:
+    if target.depth is None or target.depth_valid is None:
+        return None, None
+    depth = target.depth[:, 0, tile.rows, tile.cols]
+    return depth, target.depth_valid[:, 0, tile.rows, tile.cols] & depth.isfinite()
+
+
+def in_classes(semantic: Tensor, classes: Tensor) -> Tensor:
+    """Whether each pixel's class [B, h, w] is marked in a table [B, num_classes]; unknown classes are not."""
+    num_classes = classes.shape[1]
+    if num_classes == 0:
+        return torch.zeros_like(semantic, dtype=torch.bool)
+    known = (semantic >= 0) & (semantic < num_classes)
+    index = semantic.clamp(0, num_classes - 1)
+    return known & classes.gather(1, index.flatten(1)).view_as(index)
+
+
+def pasted_masks(view: LayerView, visible: Visible, layer: int, tile: Tile, exclusive: bool) -> Tensor:
+    """The visible part of each mask that the layer carries, [B, K_s, h, w] bool."""
+    shown = (visible.layer[:, tile.rows, tile.cols] == layer)[:, None]
+    if not exclusive:
+        return view.masks() & shown
+    slots = torch.arange(view.carried.shape[1], device=shown.device)
+    return (visible.owner[:, tile.rows, tile.cols][:, None] == slots[:, None, None]) & shown
+
+
+def measure(
+    target: Planes,
+    source: Planes,
+    plan: LayerPlan,
+    visible: Visible,
+    exclusive: bool,
+    num_classes: int,
+    tile_size: int,
+) -> Measures:
+    """Areas and boxes of everything visible, and the pixels of each semantic class before and after.
+
+    Args:
+        target: planes of the batch that is pasted into.
+        source: planes of the source batch.
+        plan: the layers.
+        visible: from `resolve`.
+        exclusive: each pixel belongs to its owner alone.
+        num_classes: size of the class counts; 0 where none are needed.
+        tile_size: pixels on a side worked on at once.
+    """
+    batch_size, _, height, width = target.images.shape
+    num_layers, num_slots = plan.carried.shape[1:]
+    device = target.images.device
+    before = _Extents((batch_size, target.instance_masks.shape[1]), height, width, device)
+    after = _Extents((batch_size, target.instance_masks.shape[1]), height, width, device)
+    pasted = [_Extents((batch_size, num_slots), height, width, device) for _ in range(num_layers)]
+    class_before = torch.zeros(batch_size, num_classes, dtype=torch.int64, device=device)
+    class_after = torch.zeros_like(class_before)
+    for tile in tiles(height, width, tile_size):
+        masks = target.instance_masks[:, :, tile.rows, tile.cols]
+        uncovered = visible.layer[:, tile.rows, tile.cols] < 0
+        before.add(masks, tile)
+        after.add(masks & uncovered[:, None], tile)
+        for layer in range(num_layers):
+            view = LayerView(source, plan, layer, tile)
+            pasted[layer].add(pasted_masks(view, visible, layer, tile, exclusive), tile)
+        if num_classes and target.semantic_maps is not None:
+            semantic = target.semantic_maps[:, tile.rows, tile.cols]
+            class_before += _class_counts(semantic, torch.ones_like(uncovered), num_classes)
+            class_after += _class_counts(semantic, uncovered, num_classes)
+    paste_area = torch.stack([p.area for p in pasted], 1)
+    paste_box = torch.stack([p.box() for p in pasted], 1)
+    return Measures(before.area, after.area, after.box(), paste_area, paste_box, class_before, class_after)
+
+
+class _Extents:
+    """Areas and bounding boxes of [B, K, H, W] masks, gathered tile by tile."""
+
+    def __init__(self, shape: tuple[int, int], height: int, width: int, device: torch.device) -> None:
+        self.area = torch.zeros(shape, dtype=torch.int64, device=device)
+        self.cols = torch.zeros(*shape, width, dtype=torch.bool, device=device)
+        self.rows = torch.zeros(*shape, height, dtype=torch.bool, device=device)
+
+    def add(self, masks: Tensor, tile: Tile) -> None:
+        self.area += masks.sum((2, 3))
+        self.cols[..., tile.cols] |= masks.any(2)
+        self.rows[..., tile.rows] |= masks.any(3)
+
+    def box(self) -> Tensor:
+        """[B, K, 4] int64 xyxy, zero where nothing was added."""
+        (x1, x2), (y1, y2) = _first_and_end(self.cols), _first_and_end(self.rows)
+        return torch.stack([x1, y1, x2, y2], -1)
+
+
+def _first_and_end(hits: Tensor) -> tuple[Tensor, Tensor]:
+    """Index of the first True and one past the last along the last axis; 0, 0 where there is none."""
+    size = hits.shape[-1]
+    index = torch.arange(size, device=hits.device)
+    end = (hits * (index + 1)).amax(-1)
+    first = torch.where(hits, index, size).amin(-1)
+    return torch.minimum(first, end), end
+
+
+def _class_counts(semantic: Tensor, counted: Tensor, num_classes: int) -> Tensor:
+    known = counted & (semantic >= 0) & (semantic < num_classes)
+    index = semantic.clamp(0, num_classes - 1).flatten(1)
+    zeros = torch.zeros(semantic.shape[0], num_classes, dtype=torch.int64, device=semantic.device)
+    return zeros.scatter_add_(1, index, known.flatten(1).to(torch.int64))
+
+
+def render(
+    target: Planes,
+    source: Planes,
+    plan: LayerPlan,
+    visible: Visible,
+    slots: SlotPlan,
+    exclusive: bool,
+    ignore_index: int,
+    tile_size: int,
+) -> Planes:
+    """Write every field of the output once.
+
+    Args:
+        target: planes of the batch that is pasted into.
+        source: planes of the source batch.
+        plan: the layers.
+        visible: from `resolve`.
+        slots: what each output slot holds.
+        exclusive: each pixel belongs to its owner alone.
+        ignore_index: the semantic class of pixels that lose their label.
+        tile_size: pixels on a side worked on at once.
+
+    Returns:
+        New planes, nothing shared with the input; ``instance_masks`` has K slots; ``padding_mask`` is None.
+    """
+    batch_size, _, height, width = target.images.shape
+    num_out = slots.paste_layer.shape[1]
+    masks = torch.zeros(batch_size, num_out, height, width, dtype=torch.bool, device=target.images.device)
+    planes: dict[str, Any] = {name: None if plane is None else plane.clone() for name, plane in _written(target)}
+    out = Planes(**planes, instance_masks=masks, padding_mask=None)
+    for tile in tiles(height, width, tile_size):
+        _render_target(out, target, visible, slots, ignore_index, tile)
+        for layer in range(plan.source_idx.shape[1]):
+            view = LayerView(source, plan, layer, tile)
+            _render_layer(out, target, view, visible, slots, layer, tile, exclusive)
+    return out
+
+
+def _written(planes: Planes) -> list[tuple[str, Tensor | None]]:
+    """The planes that the output copies from the target and then paints over."""
+    return [(name, plane) for name, plane in planes._asdict().items() if name not in ("instance_masks", "padding_mask")]
+
+
+def _render_target(
+    out: Planes, target: Planes, visible: Visible, slots: SlotPlan, ignore_index: int, tile: Tile
+) -> None:
+    """What the target keeps: survivors outside of all layers; and where it loses its label."""
+    uncovered = visible.layer[:, tile.rows, tile.cols] < 0
+    masks = target.instance_masks[:, :, tile.rows, tile.cols]
+    kept = masks & slots.survives[:, :, None, None] & uncovered[:, None]
+    out.instance_masks[:, : masks.shape[1], tile.rows, tile.cols] = kept
+    if out.semantic_maps is None:
+        return
+    semantic = out.semantic_maps[:, tile.rows, tile.cols]
+    ignored = in_classes(semantic, slots.ignored_class) & uncovered
+    if out.panoptic_maps is not None:
+        orphan = (masks & slots.dropped[:, :, None, None]).any(1) & uncovered
+        out.panoptic_maps[:, tile.rows, tile.cols].masked_fill_(orphan, 0)
+        ignored = ignored | orphan
+    semantic.masked_fill_(ignored, ignore_index)
+
+
+def _render_layer(
+    out: Planes,
+    target: Planes,
+    view: LayerView,
+    visible: Visible,
+    slots: SlotPlan,
+    layer: int,
+    tile: Tile,
+    exclusive: bool,
+) -> None:
+    """What one layer shows."""
+    shown = visible.layer[:, tile.rows, tile.cols] == layer
+    pasted = pasted_masks(view, visible, layer, tile, exclusive)
+    holds = (slots.paste_layer == layer)[:, :, None, None]
+    slot = slots.paste_slot.clamp(min=0)[:, :, None, None].expand(-1, -1, *shown.shape[1:])
+    out.instance_masks[:, :, tile.rows, tile.cols] |= pasted.gather(1, slot) & holds
+
+    def put(plane: Tensor, value: Tensor) -> None:
+        here = plane[:, :, tile.rows, tile.cols]
+        here.copy_(torch.where(shown[:, None], value, here))
+
+    put(out.images, view.image())
+    source = view.source
+    if out.semantic_maps is not None and source.semantic_maps is not None:
+        put(out.semantic_maps[:, None], view.nearest(source.semantic_maps[:, None]))
+    if out.panoptic_maps is not None:
+        owner = visible.owner[:, tile.rows, tile.cols].long().clamp(min=0)
+        ids = slots.fresh_id[:, layer].gather(1, owner.flatten(1)).view_as(owner)
+        put(out.panoptic_maps[:, None], ids[:, None])
+    if out.depth is not None and out.depth_valid is not None and source.depth is not None:
+        assert target.depth_valid is not None
+        depth, ok = view.depth()
+        put(out.depth, depth[:, None])
+        put(out.depth_valid, ok[:, None] & target.depth_valid[:, :, tile.rows, tile.cols])
+    if out.normals is not None and source.normals is not None:
+        put(out.normals, view.normals())
