@@ -1,0 +1,72 @@
+"""Files into `DenseSample`: COCO instances and panoptic, large-scale jitter, a seeded loader, synthetic scenes."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from segpaste.datasets.coco import CocoDetectionV2
+    from segpaste.datasets.coco_panoptic import CocoPanoptic, CocoPanopticSchema
+    from segpaste.datasets.jitter import (
+        FixedSizeCrop,
+        LargeScaleJitter,
+        RandomHorizontalFlip,
+        RandomResize,
+        SampleTransform,
+        SanitizeInstances,
+        make_large_scale_jittering,
+    )
+    from segpaste.datasets.loader import EpochDataLoader, LoaderStats, create_coco_dataloader
+    from segpaste.datasets.records import DatasetError
+    from segpaste.datasets.scenes import SceneConfig, SceneDataset, scene_batch
+
+_HOME = {
+    "CocoDetectionV2": "coco",
+    "CocoPanoptic": "coco_panoptic",
+    "CocoPanopticSchema": "coco_panoptic",
+    "DatasetError": "records",
+    "EpochDataLoader": "loader",
+    "FixedSizeCrop": "jitter",
+    "LargeScaleJitter": "jitter",
+    "LoaderStats": "loader",
+    "RandomHorizontalFlip": "jitter",
+    "RandomResize": "jitter",
+    "SampleTransform": "jitter",
+    "SanitizeInstances": "jitter",
+    "SceneConfig": "scenes",
+    "SceneDataset": "scenes",
+    "create_coco_dataloader": "loader",
+    "make_large_scale_jittering": "jitter",
+    "scene_batch": "scenes",
+}
+
+__all__ = [
+    "CocoDetectionV2",
+    "CocoPanoptic",
+    "CocoPanopticSchema",
+    "DatasetError",
+    "EpochDataLoader",
+    "FixedSizeCrop",
+    "LargeScaleJitter",
+    "LoaderStats",
+    "RandomHorizontalFlip",
+    "RandomResize",
+    "SampleTransform",
+    "SanitizeInstances",
+    "SceneConfig",
+    "SceneDataset",
+    "create_coco_dataloader",
+    "make_large_scale_jittering",
+    "scene_batch",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

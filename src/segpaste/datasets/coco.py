@@ -1,0 +1,166 @@
+"""COCO instances into `DenseSample`: https://cocodataset.org/#format-data, "Object Detection".
+
+For semantic and panoptic maps use `segpaste.datasets.coco_panoptic`; keypoints and captions are not read.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
+from os import PathLike
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torchvision import tv_tensors
+
+from segpaste.datasets.boxes import tight_boxes
+from segpaste.datasets.photo import read_rgb
+from segpaste.datasets.records import (
+    IMAGE_COLUMNS,
+    AnnotatedPhotos,
+    DatasetError,
+    PackedRecords,
+    Row,
+    class_indices,
+    index_by_id,
+    index_images,
+    lookup,
+    read_tables,
+)
+from segpaste.datasets.rle import decode_segmentation
+from segpaste.types import DenseSample, InstanceMask
+
+_TABLES = {
+    "images": IMAGE_COLUMNS,
+    "annotations": {"id": int, "image_id": int, "category_id": int},
+    "categories": {"id": int, "name": str},
+}
+
+
+class CocoDetectionV2(AnnotatedPhotos):
+    """Photos with instances, one `DenseSample` each, in the order of the file's ``images``.
+
+    A sample has image (uint8), boxes that fit their masks tightly (not the file's), labels, instance ids 1..N and
+    instance masks. A photo without annotations gives N = 0. Crowd regions (``iscrowd``) and ignored ones (``ignore``)
+    are no instances; `crowd_mask` gives their union. An annotation whose mask has no pixel is left out with one
+    warning, and counted in ``num_empty_masks``.
+
+    Args:
+        images_dir: the folder that the file names of the photos start from.
+        annotations_file: the JSON file.
+        transforms: called with every `DenseSample`, returns the one to use instead.
+
+    Attributes:
+        class_names: the name of each class; labels index it.
+        category_ids: the id that each class has in the file, ascending; these may have gaps, labels have none.
+
+    Raises:
+        DatasetError: the folder is missing, or the file is missing, broken or lacks what it must hold.
+    """
+
+    class_names: tuple[str, ...]
+    category_ids: tuple[int, ...]
+
+    def __init__(
+        self,
+        images_dir: str | PathLike[str],
+        annotations_file: str | PathLike[str],
+        *,
+        transforms: Callable[[DenseSample], DenseSample] | None = None,
+    ) -> None:
+        super().__init__(images_dir, annotations_file, transforms)
+        self._empty_ids: set[int] = set()
+
+    @property
+    def num_empty_masks(self) -> int:
+        """How many annotations this process has left out so far because their mask has no pixel."""
+        return len(self._empty_ids)
+
+    def annotation_ids(self, index: int) -> tuple[int, ...]:
+        """The file's id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
+        ids, _, _ = self._instances(self._records[index])
+        return tuple(ids)
+
+    def crowd_mask(self, index: int) -> Tensor:
+        """Where crowd and ignored regions lie: [H, W] bool, in the frame of the photo before ``transforms``."""
+        record = self._records[index]
+        union = np.zeros((record["height"], record["width"]), bool)
+        for annotation in record["annotations"]:
+            if annotation["crowd"]:
+                union |= self._mask(record, annotation)
+        return torch.from_numpy(union)
+
+    def _read_records(self) -> PackedRecords:
+        path = self.annotations_file
+        tables = read_tables(path, _TABLES)
+        images = index_images(path, tables["images"])
+        categories = class_indices(path, tables["categories"])
+        self.category_ids = tuple(categories)
+        self.class_names = tuple(row["name"] for row in categories.values())
+        label_of = {category_id: label for label, category_id in enumerate(categories)}
+        of_image: defaultdict[int, list[Row]] = defaultdict(list)
+        for row in index_by_id(path, "annotations", tables["annotations"]).values():
+            what = f"annotation {row['id']}"
+            lookup(path, what, row["image_id"], images, "images")
+            of_image[row["image_id"]].append(
+                {
+                    "id": row["id"],
+                    "label": lookup(path, what, row["category_id"], label_of, "categories"),
+                    "crowd": bool(row.get("iscrowd") or row.get("ignore")),
+                    "segmentation": row.get("segmentation"),
+                }
+            )
+        return PackedRecords(
+            {**{key: row[key] for key in IMAGE_COLUMNS}, "annotations": of_image[image_id]}
+            for image_id, row in images.items()
+        )
+
+    def _read_sample(self, record: Row) -> DenseSample:
+        size = record["height"], record["width"]
+        image = read_rgb(self.images_dir / record["file_name"], size)
+        _, labels, masks = self._instances(record)
+        return DenseSample(
+            image=tv_tensors.Image(image),
+            boxes=tv_tensors.BoundingBoxes(tight_boxes(masks), format="XYXY", canvas_size=size),
+            labels=torch.tensor(labels, dtype=torch.int64),
+            instance_ids=torch.arange(1, len(labels) + 1, dtype=torch.int32),
+            instance_masks=InstanceMask(masks),
+        )
+
+    def _instances(self, record: Row) -> tuple[list[int], list[int], Tensor]:
+        """Annotation ids, labels and masks [N, H, W] of what is an instance."""
+        ids: list[int] = []
+        labels: list[int] = []
+        masks = np.zeros((len(record["annotations"]), record["height"], record["width"]), bool)
+        for annotation in record["annotations"]:
+            if annotation["crowd"]:
+                continue
+            mask = self._mask(record, annotation)
+            if not mask.any():
+                self._leave_out(annotation["id"])
+                continue
+            masks[len(ids)] = mask
+            ids.append(annotation["id"])
+            labels.append(annotation["label"])
+        return ids, labels, torch.from_numpy(masks[: len(ids)])
+
+    def _mask(self, record: Row, annotation: Row) -> NDArray[np.bool_]:
+        try:
+            return decode_segmentation(annotation["segmentation"], (record["height"], record["width"]))
+        except ValueError as error:
+            raise DatasetError(
+                f"{self.annotations_file}: annotation {annotation['id']} of image {record['id']} "
+                f"({record['file_name']}): {error}; correct or remove it"
+            ) from error
+
+    def _leave_out(self, annotation_id: int) -> None:
+        if not self._empty_ids:
+            warnings.warn(
+                f"{self.annotations_file}: annotation {annotation_id} has no pixel and is left out; "
+                "further ones are only counted, see num_empty_masks",
+                stacklevel=2,
+            )
+        self._empty_ids.add(annotation_id)

@@ -1,0 +1,256 @@
+"""Large-scale jitter: resize by a random factor, flip, cut a window of fixed size, pad what it lacks.
+
+From "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation" (Ghiasi et al., CVPR 2021),
+with the arithmetic of Detectron2's ``ResizeScale`` and ``FixedSizeCrop``:
+
+1. scale r ~ U(scale_range); the photo is resized, keeping its aspect, to fit into r times the output size;
+2. where it is larger than the output, a window is cut at a uniformly random place;
+3. where it is smaller, it is padded at the right and at the bottom.
+
+Every part draws from the seed that it is called with and from nothing else: ``make_params`` draws, ``transform``
+applies. All fields move together, camera intrinsics included. Not for evaluation, where photos keep their size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchvision import tv_tensors
+from torchvision.transforms.v2 import functional as F
+
+from segpaste.datasets.boxes import tight_boxes
+from segpaste.seeding import random_u32, to_int64
+from segpaste.types import DenseSample, PaddingMask, select_instances
+
+Size = tuple[int, int]
+
+
+class SampleTransform(Protocol):
+    """Anything that makes a sample from a sample and a seed in [0, 2**64), the same from the same."""
+
+    def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
+        """The sample, transformed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RandomResize:
+    """Resize by a random factor, keeping the aspect.
+
+    Attributes:
+        size: (H, W) that factor 1 fits the photo into.
+        scale_range: the factor is uniform between these, inclusive.
+
+    Raises:
+        ValueError: a size below 1, or a range that is not 0 < low <= high.
+    """
+
+    size: Size
+    scale_range: tuple[float, float] = (0.1, 2.0)
+
+    def __post_init__(self) -> None:
+        _check_size("RandomResize", self.size)
+        low, high = self.scale_range
+        if not 0 < low <= high < float("inf"):
+            raise ValueError(f"RandomResize.scale_range: expected 0 < low <= high, got {self.scale_range}")
+
+    def make_params(self, canvas_size: Size, seed: int) -> Size:
+        """Draw the (H, W) that a photo of this canvas gets."""
+        low, high = self.scale_range
+        scale = low + (high - low) * _uniform(seed, "jitter.scale")
+        fit = scale * min(self.size[0] / canvas_size[0], self.size[1] / canvas_size[1])
+        return max(1, round(canvas_size[0] * fit)), max(1, round(canvas_size[1] * fit))
+
+    def transform(self, sample: DenseSample, out_size: Size) -> DenseSample:
+        """The sample resized to (H, W)."""
+        return _move(sample, _resize, out_size=out_size)
+
+    def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
+        """Draw and apply."""
+        return self.transform(sample, self.make_params(sample.canvas_size, seed))
+
+
+@dataclass(frozen=True, slots=True)
+class RandomHorizontalFlip:
+    """Mirror left to right with a probability.
+
+    Attributes:
+        prob: the probability, in [0, 1].
+
+    Raises:
+        ValueError: a probability outside [0, 1].
+    """
+
+    prob: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.prob <= 1:
+            raise ValueError(f"RandomHorizontalFlip.prob: expected a number in [0, 1], got {self.prob}")
+
+    def make_params(self, seed: int) -> bool:
+        """Draw whether to flip."""
+        return _uniform(seed, "jitter.hflip") < self.prob
+
+    def transform(self, sample: DenseSample, flip: bool) -> DenseSample:
+        """The sample, flipped if asked for."""
+        return _move(sample, F.horizontal_flip) if flip else sample
+
+    def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
+        """Draw and apply."""
+        return self.transform(sample, self.make_params(seed))
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSizeCrop:
+    """Cut a window at a random place and pad it at the right and at the bottom to a fixed size.
+
+    Boxes are cut at the window's edge and may become empty: `SanitizeInstances` comes after this. The result always
+    has a padding mask.
+
+    Attributes:
+        size: (H, W) of every result.
+        fill: the image's value where it is padded.
+
+    Raises:
+        ValueError: a size below 1.
+    """
+
+    size: Size
+    fill: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_size("FixedSizeCrop", self.size)
+
+    def make_params(self, canvas_size: Size, seed: int) -> tuple[int, int]:
+        """Draw the window's (top, left), uniform over the places where it fits."""
+        room = (max(0, canvas - size) for canvas, size in zip(canvas_size, self.size, strict=True))
+        top, left = (int((free + 1) * _uniform(seed, "jitter.crop", axis)) for axis, free in enumerate(room))
+        return top, left
+
+    def transform(self, sample: DenseSample, corner: tuple[int, int]) -> DenseSample:
+        """The window with this (top, left), padded."""
+        if sample.padding_mask is None:
+            sample = replace(sample, padding_mask=PaddingMask(torch.zeros(1, *sample.canvas_size, dtype=torch.bool)))
+        top, left = corner
+        height, width = (min(s, c) for s, c in zip(self.size, sample.canvas_size, strict=True))
+        if (height, width) != sample.canvas_size:
+            sample = _move(sample, F.crop, top=top, left=left, height=height, width=width)
+        if (height, width) != self.size:
+            padding = [0, 0, self.size[1] - width, self.size[0] - height]
+            sample = _move(sample, F.pad, padding=padding, fill=self.fill)
+        return sample
+
+    def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
+        """Draw and apply."""
+        return self.transform(sample, self.make_params(sample.canvas_size, seed))
+
+
+@dataclass(frozen=True, slots=True)
+class SanitizeInstances:
+    """Fit every box to its mask and drop the instances that are too small.
+
+    The pixels of a dropped thing become ignore where the sample is panoptic. Instances without masks are measured by
+    their boxes, which stay. Nothing is drawn.
+
+    Attributes:
+        min_area_px: the smallest area that stays, pixels; 1 drops what has no pixel.
+    """
+
+    min_area_px: float = 1
+
+    def transform(self, sample: DenseSample) -> DenseSample:
+        """The sample with what stays."""
+        boxes = sample.boxes.as_subclass(Tensor)
+        if sample.instance_masks is None:
+            area = (boxes[:, 2:] - boxes[:, :2]).prod(1)
+        else:
+            masks = sample.instance_masks.as_subclass(Tensor)
+            area = torch.tensor([np.count_nonzero(mask) for mask in masks.numpy()])
+            sample = replace(sample, boxes=tv_tensors.wrap(tight_boxes(masks), like=sample.boxes))
+        keep = torch.nonzero((area > 0) & (area >= self.min_area_px)).squeeze(1)
+        return sample if len(keep) == sample.num_instances else select_instances(sample, keep)
+
+    def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
+        """Apply; the seed is not used."""
+        return self.transform(sample)
+
+
+@dataclass(frozen=True, slots=True)
+class LargeScaleJitter:
+    """Sample transforms one after the other, each called with the same seed; their draws have names of their own.
+
+    Attributes:
+        parts: the transforms.
+    """
+
+    parts: tuple[SampleTransform, ...]
+
+    def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
+        """Draw and apply all parts."""
+        for part in self.parts:
+            sample = part(sample, seed)
+        return sample
+
+
+def make_large_scale_jittering(
+    size: int | Size,
+    scale_range: tuple[float, float] = (0.1, 2.0),
+    *,
+    hflip_prob: float = 0.5,
+    min_area_px: float = 1,
+    fill: float = 0.0,
+) -> LargeScaleJitter:
+    """The transform described above.
+
+    Args:
+        size: (H, W) of every result, or the side of a square.
+        scale_range: range of the random factor; (1, 1) always fits the whole photo in.
+        hflip_prob: the probability of a mirrored photo.
+        min_area_px: instances with less area are dropped, pixels.
+        fill: the image's value where it is padded.
+
+    Returns:
+        A callable ``(sample, seed) -> sample`` that pickles.
+
+    Raises:
+        ValueError: a size, range or probability that makes no sense.
+    """
+    height, width = (size, size) if isinstance(size, int) else size
+    return LargeScaleJitter(
+        (
+            RandomResize((height, width), scale_range),
+            RandomHorizontalFlip(hflip_prob),
+            FixedSizeCrop((height, width), fill),
+            SanitizeInstances(min_area_px),
+        )
+    )
+
+
+def _move(sample: DenseSample, functional: Callable[..., Any], **arguments: Any) -> DenseSample:
+    """The sample with every field moved. Plain tensors (labels, ids) stay: torchvision would take them for images."""
+    fields = sample.to_dict()
+    moved = {k: functional(v, **arguments) for k, v in fields.items() if isinstance(v, tv_tensors.TVTensor)}
+    return DenseSample.from_dict({**fields, **moved})
+
+
+def _resize(value: Tensor, out_size: Size) -> Tensor:
+    if out_size == (1, 1) and value.dtype == torch.uint8:  # torch's antialiased uint8 kernel asserts on one pixel
+        mean = F.resize(value.as_subclass(Tensor).float(), size=list(out_size), antialias=True)
+        return tv_tensors.wrap(mean.round().to(torch.uint8), like=value)
+    return F.resize(value, size=list(out_size), antialias=True)
+
+
+def _uniform(seed: int, name: str, index: int = 0) -> float:
+    """Uniform over (0, 1)."""
+    bits = random_u32(torch.tensor(to_int64(seed)), name, torch.tensor(index))
+    return (int(bits) + 0.5) / (1 << 32)
+
+
+def _check_size(name: str, size: Size) -> None:
+    if len(size) != 2 or min(size) < 1:
+        raise ValueError(f"{name}.size: expected (height, width), both at least 1 pixel, got {size}")

@@ -1,0 +1,285 @@
+"""A loader whose batches depend on (dataset, seed, epoch, rank) and on nothing else.
+
+Not on the number of workers, on how they start, or on torch's global generator. Each sample has a seed of its own,
+which its jitter and later its augmentation draw from; the batch carries it in ``sample_seeds``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Literal, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.data.distributed import DistributedSampler
+
+from segpaste.datasets.coco import CocoDetectionV2
+from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
+from segpaste.datasets.records import DatasetError
+from segpaste.seeding import derive_seed, random_bits, to_int64
+from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
+
+OnError = Literal["raise", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderStats:
+    """What a loader has yielded and left out so far, over all workers and epochs.
+
+    Attributes:
+        num_samples: samples in the batches.
+        num_broken: samples left out because a file could not be read.
+        num_overflowed: samples with more than ``max_instances`` instances.
+        num_dropped_instances: instances that those samples lost.
+    """
+
+    num_samples: int = 0
+    num_broken: int = 0
+    num_overflowed: int = 0
+    num_dropped_instances: int = 0
+
+
+class EpochSampler(DistributedSampler[tuple[int, int]]):
+    """This replica's sample indices, each with the epoch it belongs to, so that running workers learn it.
+
+    As with torch's sampler every replica gets the same number: the first indices are repeated, or with ``drop_last``
+    the last ones left out. The order is drawn by `segpaste.seeding` from (seed, epoch).
+
+    Args:
+        dataset: anything with a length.
+        num_replicas: R.
+        rank: this replica, in 0..R - 1.
+        shuffle: a new order each epoch; else ascending.
+        seed: the run's seed, the same on all replicas.
+        drop_last: leave out instead of repeating.
+    """
+
+    def order(self) -> list[int]:
+        """All indices of the dataset in this epoch's order, the same on all replicas."""
+        num = len(self.dataset)  # type: ignore[arg-type]
+        if not self.shuffle:
+            return list(range(num))
+        seed = torch.tensor(to_int64(derive_seed(self.seed, self.epoch, 0, 0, 0)))
+        return random_bits(seed, "epoch.order", torch.arange(num)).argsort(stable=True).tolist()
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        order = self.order()
+        own = range(self.rank, self.total_size, self.num_replicas)
+        return iter([(self.epoch, order[position % len(order)]) for position in own])
+
+
+class EpochDataLoader(DataLoader[Any]):
+    """A `torch.utils.data.DataLoader` that yields `PaddedBatchedDenseSample`.
+
+    Call `set_epoch` before each epoch; without it every epoch is the same. Sample i of an epoch has the seed
+    ``derive_seed(base_seed, epoch, rank, 0, i)``: the index alone identifies a sample of a map-style dataset, so the
+    worker is not part of it and results do not depend on ``num_workers``.
+
+    Args:
+        dataset: a map-style dataset of `DenseSample`; of equal size and modalities, or made so by ``jitter``.
+        batch_size: B.
+        max_instances: K. A sample with more instances keeps its K largest; the rest is counted in `stats`.
+        jitter: called with every sample and its seed.
+        base_seed: the run's seed.
+        shuffle: a new order each epoch.
+        drop_last: leave out what does not fill a batch on every replica, instead of a smaller last batch and
+            repeated samples.
+        on_error: what a `DatasetError` of a sample does: ``raise`` it here, or ``skip`` the sample and count it in
+            `stats`. Skipping makes batches smaller, and leaves out those that become empty, so ranks may then differ
+            in their number of batches.
+        num_workers: worker processes; 0 reads in this process.
+        pin_memory: put batches into page-locked memory.
+        multiprocessing_context: how workers start: ``fork``, ``spawn``, ``forkserver`` or None for the default.
+        persistent_workers: keep the workers between epochs.
+        prefetch_factor: batches that each worker reads ahead.
+        rank: this process, by default that of ``torch.distributed`` where it is initialised, else 0.
+        num_replicas: number of processes, by default likewise, else 1.
+
+    Raises:
+        ValueError: an argument out of its range.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset[DenseSample],
+        *,
+        batch_size: int,
+        max_instances: int = 64,
+        jitter: SampleTransform | None = None,
+        base_seed: int = 0,
+        shuffle: bool = True,
+        drop_last: bool = False,
+        on_error: OnError = "raise",
+        num_workers: int = 0,
+        pin_memory: bool = False,
+        multiprocessing_context: str | None = None,
+        persistent_workers: bool = False,
+        prefetch_factor: int | None = None,
+        rank: int | None = None,
+        num_replicas: int | None = None,
+    ) -> None:
+        if on_error not in ("raise", "skip"):
+            raise ValueError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
+        if max_instances < 0:
+            raise ValueError(f"max_instances: expected at least 0, got {max_instances}")
+        rank, num_replicas = _place_in_world(rank, num_replicas)
+        derive_seed(base_seed, 0, rank, 0, 0)  # refuses a seed out of range here and not in a worker
+        seeded = _SeededSamples(dataset, jitter, base_seed, rank)
+        super().__init__(
+            seeded,
+            batch_size=batch_size,
+            sampler=EpochSampler(seeded, num_replicas, rank, shuffle, base_seed, drop_last),
+            collate_fn=_Collate(max_instances),
+            drop_last=drop_last,
+            num_workers=num_workers,
+            pin_memory=pin_memory,
+            multiprocessing_context=multiprocessing_context if num_workers else None,
+            persistent_workers=persistent_workers and num_workers > 0,
+            prefetch_factor=prefetch_factor if num_workers else None,
+        )
+        self.max_instances = max_instances
+        self.on_error = on_error
+        self.stats = LoaderStats()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next iteration reads, >= 0. Persistent workers follow."""
+        self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+
+    def __iter__(self) -> Iterator[PaddedBatchedDenseSample]:  # type: ignore[override]
+        for fetched in super().__iter__():
+            if fetched.broken and self.on_error == "raise":
+                raise DatasetError(fetched.broken[0])
+            self._count(fetched)
+            if fetched.batch is not None:
+                yield fetched.batch
+
+    def _count(self, fetched: _Fetched) -> None:
+        before = self.stats
+        if fetched.broken and not before.num_broken:
+            warnings.warn(f"left out: {fetched.broken[0]} (more are only counted in stats)", stacklevel=3)
+        if fetched.overflows and not before.num_overflowed:
+            warnings.warn(
+                f"kept the {self.max_instances} largest of {fetched.overflows[0]} instances of an image; raise "
+                "max_instances to keep more (more are only counted in stats)",
+                stacklevel=3,
+            )
+        self.stats = LoaderStats(
+            before.num_samples + (fetched.batch.batch_size if fetched.batch is not None else 0),
+            before.num_broken + len(fetched.broken),
+            before.num_overflowed + len(fetched.overflows),
+            before.num_dropped_instances + sum(n - self.max_instances for n in fetched.overflows),
+        )
+
+
+def create_coco_dataloader(
+    images_dir: str | PathLike[str] | None = None,
+    annotations_file: str | PathLike[str] | None = None,
+    *,
+    batch_size: int,
+    size: int | tuple[int, int] = 512,
+    scale_range: tuple[float, float] = (0.1, 2.0),
+    hflip_prob: float = 0.5,
+    min_area_px: float = 1,
+    dataset: Dataset[DenseSample] | None = None,
+    **options: Any,
+) -> EpochDataLoader:
+    """Photos and annotations in, padded batches of jittered samples out.
+
+    Args:
+        images_dir: the folder of the photos.
+        annotations_file: COCO instances in JSON.
+        batch_size: B.
+        size: (H, W) of every sample, or the side of a square.
+        scale_range: see `segpaste.datasets.jitter`.
+        hflip_prob: the probability of a mirrored photo.
+        min_area_px: instances with less area after the jitter are dropped, pixels.
+        dataset: any map-style dataset of `DenseSample`, of any modality, in place of the two paths.
+        options: of `EpochDataLoader`: max_instances, base_seed, shuffle, drop_last, on_error, num_workers,
+            pin_memory, multiprocessing_context, persistent_workers, prefetch_factor, rank, num_replicas.
+
+    Returns:
+        An `EpochDataLoader`.
+
+    Raises:
+        DatasetError: the photos' folder or the annotation file is missing or broken.
+        ValueError: an argument out of its range, or both a dataset and paths.
+    """
+    paths = [path for path in (images_dir, annotations_file) if path is not None]
+    if len(paths) != (2 if dataset is None else 0):
+        raise ValueError("create_coco_dataloader: expected images_dir and annotations_file, or dataset=, and not both")
+    if dataset is None:
+        dataset = CocoDetectionV2(*paths)
+    jitter = make_large_scale_jittering(size, scale_range, hflip_prob=hflip_prob, min_area_px=min_area_px)
+    return EpochDataLoader(dataset, batch_size=batch_size, jitter=jitter, **options)
+
+
+class _Loaded(NamedTuple):
+    """One sample, or the message of why there is none; with its seed."""
+
+    sample: DenseSample | None
+    seed: int
+    error: str = ""
+
+
+class _Fetched(NamedTuple):
+    """What a worker sends for one batch: the batch, messages of broken samples, instance counts beyond the limit."""
+
+    batch: PaddedBatchedDenseSample | None
+    broken: list[str]
+    overflows: list[int]
+
+
+@dataclass(frozen=True)
+class _SeededSamples(Dataset[_Loaded]):
+    """The dataset seen through (epoch, index) keys. Its errors are values, so that they cross processes unwrapped."""
+
+    dataset: Dataset[DenseSample]
+    jitter: SampleTransform | None
+    base_seed: int
+    rank: int
+
+    def __len__(self) -> int:
+        return len(self.dataset)  # type: ignore[arg-type]
+
+    def __getitem__(self, key: tuple[int, int]) -> _Loaded:
+        epoch, sample_idx = key
+        seed = derive_seed(self.base_seed, epoch, self.rank, 0, sample_idx)
+        try:
+            sample = self.dataset[sample_idx]
+        except DatasetError as error:
+            return _Loaded(None, seed, str(error))
+        if not isinstance(sample, DenseSample):
+            raise TypeError(
+                f"dataset[{sample_idx}]: expected a DenseSample, got {type(sample).__name__}; convert it in the dataset"
+            )
+        return _Loaded(self.jitter(sample, seed) if self.jitter else sample, seed)
+
+
+@dataclass(frozen=True)
+class _Collate:
+    max_instances: int
+
+    def __call__(self, loaded: Sequence[_Loaded]) -> _Fetched:
+        broken = [one.error for one in loaded if one.sample is None]
+        samples = [one.sample for one in loaded if one.sample is not None]
+        overflows = [s.num_instances for s in samples if s.num_instances > self.max_instances]
+        if not samples:
+            return _Fetched(None, broken, overflows)
+        seeds = torch.tensor([to_int64(one.seed) for one in loaded if one.sample is not None], dtype=torch.int64)
+        batch = BatchedDenseSample.from_samples(samples).to_padded(
+            self.max_instances, overflow="largest", sample_seeds=seeds
+        )
+        return _Fetched(batch, broken, overflows)
+
+
+def _place_in_world(rank: int | None, num_replicas: int | None) -> tuple[int, int]:
+    in_world = dist.is_available() and dist.is_initialized()
+    rank = (dist.get_rank() if in_world else 0) if rank is None else rank
+    num_replicas = (dist.get_world_size() if in_world else 1) if num_replicas is None else num_replicas
+    if not 0 <= rank < num_replicas:
+        raise ValueError(f"rank: expected 0 <= rank < num_replicas = {num_replicas}, got {rank}")
+    return rank, num_replicas

@@ -1,0 +1,103 @@
+"""Segmentations as COCO writes them, into masks: polygons, compressed and uncompressed run lengths.
+
+Run lengths go down the columns, background first. Their compressed form is text: characters 48..111 carry 5 bits of a
+number each and one that says that the number goes on; from the fourth number on it is the difference to the number
+two before (pycocotools' ``maskApi.c``). It is decoded here and not by pycocotools because that reads past the end of
+text that breaks off. Polygons are rasterised by pycocotools, so that masks are the ones that COCO evaluates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MAX_COORDINATE_PX = 1e6
+_MAX_CHARACTERS = 6
+
+
+def decode_segmentation(segmentation: object, size: tuple[int, int]) -> NDArray[np.bool_]:
+    """The mask of one annotation.
+
+    Args:
+        segmentation: a list of polygons [x1, y1, x2, y2, ...] whose union is meant, or ``{"size": [H, W], "counts":
+            text or list of run lengths}``. A polygon of fewer than three points encloses nothing.
+        size: (H, W) of the image.
+
+    Returns:
+        [H, W] bool.
+
+    Raises:
+        ValueError: neither of these; the message does not say which file, the caller knows.
+    """
+    if isinstance(segmentation, Mapping):
+        return _decode_runs(segmentation, size)
+    if isinstance(segmentation, list):
+        return _decode_polygons(segmentation, size)
+    raise ValueError(
+        "expected a segmentation, a list of polygons or an object with 'size' and 'counts', got "
+        f"{'none' if segmentation is None else type(segmentation).__name__}; a box alone gives no mask"
+    )
+
+
+def run_lengths(text: str) -> NDArray[np.int64]:
+    """The run lengths in compressed text.
+
+    Raises:
+        ValueError: the text breaks off or has other characters.
+    """
+    codes = np.frombuffer(text.encode(), np.uint8).astype(np.int64) - 48
+    if not codes.size:
+        return codes
+    if codes.min() < 0 or codes.max() > 63 or codes[-1] & 32:
+        raise ValueError("expected compressed run lengths, got text that breaks off or has foreign characters")
+    ends = np.flatnonzero(codes & 32 == 0)
+    lengths = np.diff(ends, prepend=-1)
+    if lengths.max() > _MAX_CHARACTERS:
+        raise ValueError(f"expected compressed run lengths, got a number of {lengths.max()} characters")
+    starts = ends - lengths + 1
+    place = np.arange(codes.size) - np.repeat(starts, lengths)
+    values = np.add.reduceat((codes & 31) << 5 * place, starts)
+    values -= np.where(codes[ends] & 16, 1 << 5 * lengths, 0)
+    values[1::2] = values[1::2].cumsum()
+    values[2::2] = values[2::2].cumsum()
+    return values
+
+
+def _decode_runs(segmentation: Mapping[str, Any], size: tuple[int, int]) -> NDArray[np.bool_]:
+    if segmentation.get("size") != list(size):
+        raise ValueError(f"expected the image's 'size' {list(size)}, got {segmentation.get('size')!r:.40}")
+    counts = segmentation.get("counts")
+    if isinstance(counts, str):
+        runs = run_lengths(counts)
+    elif isinstance(counts, list) and all(type(count) is int for count in counts):
+        runs = np.array(counts, np.int64)
+    else:
+        raise ValueError(f"expected 'counts' as text or as a list of integers, got {counts!r:.40}")
+    height, width = size
+    if (runs < 0).any() or runs.sum() != height * width:
+        raise ValueError(f"expected run lengths that fill {height} x {width} pixels, got a sum of {runs.sum()}")
+    inside = np.arange(runs.size) % 2 == 1
+    return np.repeat(inside, runs).reshape(width, height).T
+
+
+def _decode_polygons(polygons: Sequence[object], size: tuple[int, int]) -> NDArray[np.bool_]:
+    from pycocotools import mask as coco_mask
+
+    areas = [polygon for polygon in map(_checked_polygon, polygons) if len(polygon) >= 6]
+    if not areas:
+        return np.zeros(size, bool)
+    runs = coco_mask.merge(coco_mask.frPyObjects(areas, *size))
+    return _decode_runs({"size": list(size), "counts": runs["counts"].decode()}, size)
+
+
+def _checked_polygon(polygon: object) -> list[float]:
+    """A list of coordinate pairs. What is not finite, or far outside, would crash the rasteriser."""
+    if not isinstance(polygon, list) or len(polygon) % 2:
+        raise ValueError(f"expected each polygon as a list [x1, y1, x2, y2, ...], got {polygon!r:.40}")
+    for value in polygon:
+        if not isinstance(value, int | float) or not abs(value) <= _MAX_COORDINATE_PX:
+            raise ValueError(f"expected polygon coordinates in pixels, got {value!r:.40}")
+    return polygon
