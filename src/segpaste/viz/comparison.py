@@ -1,0 +1,114 @@
+"""One sample before and after, modality by modality, drawn so that the two can be compared.
+
+Sheets and reports are both made from this. For a single picture call the drawing function itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchvision import tv_tensors
+
+from segpaste.types import FIELDS, DenseSample, Modality
+from segpaste.viz.marks import as_numpy
+from segpaste.viz.overlay import VIEWS, Range, draw, valid_depth
+from segpaste.viz.palette import UInt8Image
+from segpaste.viz.shapes import hatch
+from segpaste.viz.text import ClassNames
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One modality of a sample before and after, on canvases of one size.
+
+    Attributes:
+        title: what is shown, such as ``instances``.
+        before: [h, w, 3] uint8.
+        after: [h, w, 3] uint8.
+    """
+
+    title: str
+    before: UInt8Image
+    after: UInt8Image
+
+
+def compare(
+    before: DenseSample,
+    after: DenseSample,
+    pasted: Tensor | None = None,
+    class_names: ClassNames | None = None,
+    *,
+    value_range: Range = (0.0, 1.0),
+    tile_px: int = 400,
+) -> list[Comparison]:
+    """Draw every modality that either sample carries, before and after, in the order of `VIEWS`.
+
+    Depths share one scale. A smaller canvas is filled up with hatching on the right and at the bottom, and so is the
+    whole picture where one of the two lacks the modality.
+
+    Args:
+        before: the target sample.
+        after: the augmented sample.
+        pasted: bool [N of after], True where the instance was pasted.
+        class_names: names for the labels.
+        value_range: black and white of float images, see `segpaste.viz.draw_image`.
+        tile_px: samples whose longer side is at most half of this are enlarged by a whole factor, so that lines and
+            letters stay fine.
+
+    Returns:
+        One entry per modality.
+    """
+    options: dict[str, Any] = {
+        "class_names": class_names,
+        "value_range": value_range,
+        "depth_range": _depth_range(before, after),
+    }
+    before, after = (_enlarged(s, max(1, tile_px // max(1, *s.canvas_size))) for s in (before, after))
+    height, width = (max(a, b) for a, b in zip(before.canvas_size, after.canvas_size, strict=True))
+    pictures = []
+    for modality, view in VIEWS.items():
+        if modality in before.modalities | after.modalities:
+            first = _on_canvas(before, modality, options, height, width)
+            second = _on_canvas(after, modality, {**options, "pasted": pasted}, height, width)
+            pictures.append(Comparison(view.title, first, second))
+    return pictures
+
+
+def _depth_range(*samples: DenseSample) -> Range | None:
+    depths = [as_numpy(s.depth)[0][valid_depth(s)] for s in samples if s.depth is not None]
+    known = np.concatenate(depths) if depths else np.empty(0)
+    return (float(known.min()), float(known.max())) if known.size else None
+
+
+def _enlarged(sample: DenseSample, factor: int) -> DenseSample:
+    """The sample with every pixel repeated ``factor`` times in both directions."""
+    if factor == 1:
+        return sample
+    values = {f.name: getattr(sample, f.name) for f in fields(DenseSample)}
+    for field in FIELDS:
+        value = values.get(field.name)
+        if field.resample is not None and value is not None:
+            large = value.as_subclass(torch.Tensor).repeat_interleave(factor, -1).repeat_interleave(factor, -2)
+            values[field.name] = field.tag(large) if field.tag else large
+    height, width = sample.canvas_size
+    values["boxes"] = tv_tensors.BoundingBoxes(
+        sample.boxes.as_subclass(torch.Tensor) * factor, format="XYXY", canvas_size=(height * factor, width * factor)
+    )
+    if sample.camera_intrinsics is not None:
+        values["camera_intrinsics"] = sample.camera_intrinsics.resized(factor, factor)
+    return DenseSample(**values)
+
+
+def _on_canvas(
+    sample: DenseSample, modality: Modality, options: Mapping[str, Any], height: int, width: int
+) -> UInt8Image:
+    canvas = hatch(height, width)
+    if modality in sample.modalities:
+        picture = draw(sample, modality, options)
+        canvas[: picture.shape[0], : picture.shape[1]] = picture
+    return canvas

@@ -1,0 +1,221 @@
+"""Pictures side by side on one page: a sheet of one sample before and after, and grids as PNG files.
+
+Rows are streamed and shrunk as they come, so a gallery needs the memory of its own pixels only. For thousands of
+images make several galleries: a PNG is decoded whole by whoever looks at it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from itertools import accumulate, zip_longest
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from segpaste.types import DenseSample
+from segpaste.viz.comparison import compare
+from segpaste.viz.overlay import Range
+from segpaste.viz.palette import HIGHLIGHT, INK, MUTED, PAPER, UInt8Image
+from segpaste.viz.text import ClassNames, fitted, font
+
+_GAP_PX, _LETTER_PX = 10, 13
+_NOTE = "pasted objects"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One picture of a grid.
+
+    Attributes:
+        picture: [h, w, 3] uint8.
+        caption: a line under it, or nothing.
+    """
+
+    picture: UInt8Image
+    caption: str = ""
+
+
+def before_after_sheet(
+    before: DenseSample,
+    after: DenseSample,
+    pasted: Tensor | None = None,
+    class_names: ClassNames | None = None,
+    *,
+    value_range: Range = (0.0, 1.0),
+    tile_px: int = 400,
+) -> UInt8Image:
+    """Two rows, before and after, with a column for every modality that either sample carries.
+
+    Args:
+        before: the target sample.
+        after: the augmented sample.
+        pasted: bool [N of after], True where the instance was pasted.
+        class_names: names for the labels.
+        value_range: black and white of float images, see `segpaste.viz.draw_image`.
+        tile_px: longer side of a picture on the sheet, pixels.
+
+    Returns:
+        [h, w, 3] uint8.
+    """
+    views = compare(before, after, pasted, class_names, value_range=value_range, tile_px=tile_px)
+    rows = [[Tile(view.before) for view in views], [Tile(view.after) for view in views]]
+    note = _NOTE if pasted is not None and bool(pasted.any()) else ""
+    return grid(rows, columns=[v.title for v in views], names=("before", "after"), note=note, tile_px=tile_px)
+
+
+def grid(
+    rows: Iterable[Sequence[Tile | UInt8Image]],
+    *,
+    columns: Sequence[str] = (),
+    names: Sequence[str] = (),
+    note: str = "",
+    tile_px: int = 400,
+) -> UInt8Image:
+    """Pictures on a light page in rows and columns, with even margins.
+
+    Args:
+        rows: the pictures; rows may differ in length. They are shrunk to ``tile_px`` and never enlarged.
+        columns: headings over the columns.
+        names: headings beside the rows, turned upright.
+        note: a line at the bottom, beside a mark in the colour of what was pasted.
+        tile_px: the longer side of a picture is at most this, pixels.
+
+    Returns:
+        [h, w, 3] uint8.
+    """
+    tiles = [[_shrunk(t if isinstance(t, Tile) else Tile(t), tile_px) for t in row] for row in rows]
+    widths = [max(t.picture.shape[1] for t in column if t) for column in zip_longest(*tiles)]
+    heights = [max((t.picture.shape[0] + _line_h(t.caption) for t in row), default=0) for row in tiles]
+    left, top = _GAP_PX + _line_h(*names), _GAP_PX + _line_h(*columns)
+    xs = list(accumulate((w + _GAP_PX for w in widths), initial=left))
+    ys = list(accumulate((h + _GAP_PX for h in heights), initial=top))
+    page = np.full((ys[-1] + _line_h(note), max(xs[-1], 2 * _GAP_PX), 3), PAPER, dtype=np.uint8)
+    texts = [_Text(columns[j], xs[j], _GAP_PX, widths[j]) for j in range(min(len(columns), len(widths)))]
+    texts += [_Text(names[i], _GAP_PX, ys[i], heights[i], upright=True) for i in range(min(len(names), len(heights)))]
+    for y, row in zip(ys, tiles, strict=False):
+        for x, width, tile in zip(xs, widths, row, strict=False):
+            h, w = tile.picture.shape[:2]
+            x_tile = x + (width - w) // 2
+            page[y : y + h, x_tile : x_tile + w] = tile.picture
+            texts.append(_Text(tile.caption, x, y + h, width))
+    return _with_note(_with_texts(page, texts), note)
+
+
+def gallery_png(
+    path: str | os.PathLike[str],
+    rows: Iterable[Sequence[Tile | UInt8Image]],
+    *,
+    columns: Sequence[str] = (),
+    names: Sequence[str] = (),
+    note: str = "",
+    tile_px: int = 400,
+) -> Path:
+    """Write a `grid` as a PNG file; the file appears when it is whole.
+
+    Args:
+        path: where; missing folders are made.
+        rows: see `grid`, as are ``columns``, ``names``, ``note`` and ``tile_px``. May be a generator.
+        columns: headings over the columns.
+        names: headings beside the rows.
+        note: a line at the bottom.
+        tile_px: the longer side of a picture is at most this, pixels.
+
+    Returns:
+        The path.
+
+    Raises:
+        OSError: the file cannot be written; nothing is left behind.
+    """
+    return write_whole(path, [png_bytes(grid(rows, columns=columns, names=names, note=note, tile_px=tile_px))])
+
+
+def png_bytes(picture: UInt8Image) -> bytes:
+    """A picture [h, w, 3] as a PNG file; the same pixels give the same bytes."""
+    from PIL import Image
+
+    buffer = BytesIO()
+    Image.fromarray(picture).save(buffer, format="PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def shrunk(picture: UInt8Image, longest_px: int) -> UInt8Image:
+    """The picture [h, w, 3] with its longer side at most ``longest_px``, filtered."""
+    from PIL import Image
+
+    scale = longest_px / max(1, *picture.shape[:2])
+    if scale >= 1:
+        return picture
+    size = (max(1, round(picture.shape[1] * scale)), max(1, round(picture.shape[0] * scale)))
+    return np.array(Image.fromarray(picture).resize(size, Image.Resampling.LANCZOS))
+
+
+def write_whole(path: str | os.PathLike[str], chunks: Iterable[bytes]) -> Path:
+    """Write a file that appears under its name only when all of it is written; missing folders are made.
+
+    Raises:
+        OSError: the file cannot be written; nothing is left behind, and a file that was there stays.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.writelines(chunks)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A line of text centred in a strip that starts at (x, y) and is ``length`` long, across or upright."""
+
+    text: str
+    x: int
+    y: int
+    length: int
+    upright: bool = False
+
+
+def _line_h(*texts: str) -> int:
+    return _LETTER_PX + 7 if any(texts) else 0
+
+
+def _with_texts(page: UInt8Image, texts: Sequence[_Text]) -> UInt8Image:
+    from PIL import Image, ImageDraw
+
+    canvas = Image.fromarray(page)
+    for t in texts:
+        if not t.text or not t.length:
+            continue
+        strip = Image.new("RGB", (t.length, _line_h(t.text)), PAPER)
+        line = fitted(t.text, t.length, _LETTER_PX)
+        middle = (t.length / 2, strip.height / 2)
+        ImageDraw.Draw(strip).text(middle, line, font=font(_LETTER_PX), fill=MUTED, anchor="mm")
+        canvas.paste(strip.transpose(Image.Transpose.ROTATE_90) if t.upright else strip, (t.x, t.y))
+    return np.array(canvas)
+
+
+def _with_note(page: UInt8Image, note: str) -> UInt8Image:
+    if not note:
+        return page
+    from PIL import Image, ImageDraw
+
+    canvas = Image.fromarray(page)
+    pen = ImageDraw.Draw(canvas)
+    y, side = canvas.height - _GAP_PX - _line_h(note) // 2, _LETTER_PX - 1
+    box = (_GAP_PX, y - side // 2, _GAP_PX + side, y - side // 2 + side)
+    pen.rectangle(box, fill=PAPER, outline=INK, width=4)
+    pen.rectangle(tuple(v + d for v, d in zip(box, (1, 1, -1, -1), strict=True)), outline=HIGHLIGHT, width=2)
+    line = fitted(note, canvas.width - 2 * _GAP_PX - 2 * side, _LETTER_PX)
+    pen.text((_GAP_PX + 2 * side, y), line, font=font(_LETTER_PX), fill=MUTED, anchor="lm")
+    return np.array(canvas)
+
+
+def _shrunk(tile: Tile, longest_px: int) -> Tile:
+    return replace(tile, picture=shrunk(tile.picture, longest_px))

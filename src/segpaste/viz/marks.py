@@ -1,0 +1,158 @@
+"""What is laid over a picture: the marks of one instance, class fills, and the name plates for both.
+
+The drawing functions of `segpaste.viz.overlay` are made of these; they change the picture in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from segpaste.types import IGNORE_INDEX, DenseSample
+from segpaste.viz.palette import HIGHLIGHT, INK, RGB, UInt8Image, class_color, instance_color
+from segpaste.viz.shapes import Mask, blend, centre_of, hatch, outline, rim, window
+from segpaste.viz.text import Box, ClassNames, Plate, class_name
+
+NO_CLASS = -1
+"""In a class map: leave the picture as it is."""
+
+FILL_OPACITY, MAP_OPACITY = 0.42, 0.62
+_BOX_OPACITY = 0.8
+_MIN_NAMED_FRAC = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """One instance as it is drawn.
+
+    Attributes:
+        label: class id.
+        color: the colour of its instance id.
+        box: (x1, y1, x2, y2), pixels.
+        mask: [H, W], or None where the sample has no masks.
+        pasted: it was pasted.
+    """
+
+    label: int
+    color: RGB
+    box: Box
+    mask: Mask | None
+    pasted: bool
+
+    @property
+    def box_area(self) -> float:
+        """Pixels."""
+        return (self.box[2] - self.box[0]) * (self.box[3] - self.box[1])
+
+
+def as_numpy(tensor: Tensor) -> NDArray[Any]:
+    """The values of any tensor, without tag, gradient or device."""
+    return tensor.detach().as_subclass(torch.Tensor).cpu().numpy()
+
+
+def things_of(sample: DenseSample, pasted: Tensor | None) -> list[Thing]:
+    """The instances from back to front: large ones first, what was pasted last.
+
+    Raises:
+        ValueError: ``pasted`` is not bool [N].
+    """
+    n = sample.num_instances
+    if pasted is not None and (tuple(pasted.shape) != (n,) or pasted.dtype != torch.bool):
+        raise ValueError(
+            f"pasted: expected bool [{n}], one flag per instance of the sample, got "
+            f"{str(pasted.dtype).removeprefix('torch.')} {list(pasted.shape)}"
+        )
+    flags = [False] * n if pasted is None else pasted.tolist()
+    ids = list(range(1, n + 1)) if sample.instance_ids is None else sample.instance_ids.tolist()
+    masks = [None] * n if sample.instance_masks is None else as_numpy(sample.instance_masks)
+    boxes = as_numpy(sample.boxes).tolist()
+    things = [
+        Thing(label, instance_color(i), tuple(box), mask, flag)
+        for label, i, box, mask, flag in zip(sample.labels.tolist(), ids, boxes, masks, flags, strict=True)
+    ]
+    return sorted(things, key=lambda t: (t.pasted, -t.box_area))
+
+
+def line_px(picture: UInt8Image) -> int:
+    """Width of a line on a picture of this size, pixels."""
+    return max(1, round(_longest_side(picture) / 400))
+
+
+def letter_px(picture: UInt8Image) -> int:
+    """Height of a letter on a picture of this size, pixels."""
+    return max(10, round(_longest_side(picture) / 38))
+
+
+def _longest_side(picture: UInt8Image) -> int:
+    height, width = picture.shape[:2]
+    return max(int(height), int(width))
+
+
+def draw_mask(picture: UInt8Image, thing: Thing, fill_opacity: float = FILL_OPACITY) -> None:
+    """Fill and outline a thing; a pasted one is outlined in `HIGHLIGHT`, with a dark rim outside its mask."""
+    line = line_px(picture)
+    width = line + 1 if thing.pasted else line
+    where = None if thing.mask is None else window(thing.mask, margin=line)
+    if thing.mask is None or where is None:
+        return
+    part, mask = picture[where], thing.mask[where]
+    blend(part, mask, thing.color, fill_opacity)
+    if thing.pasted:
+        blend(part, rim(mask, line), INK, 0.9)
+    blend(part, outline(mask, width), HIGHLIGHT if thing.pasted else thing.color, 1.0)
+
+
+def draw_box(picture: UInt8Image, thing: Thing) -> None:
+    """Draw the frame of a thing's box: the outermost pixels that the box covers."""
+    line = line_px(picture)
+    (height, width), (x1, y1, x2, y2) = picture.shape[:2], thing.box
+    left, top = max(0, int(np.floor(x1))), max(0, int(np.floor(y1)))
+    right, bottom = min(width, int(np.ceil(x2))), min(height, int(np.ceil(y2)))
+    if right > left and bottom > top:
+        frame = outline(np.ones((bottom - top, right - left), dtype=bool), line)
+        blend(picture[top:bottom, left:right], frame, HIGHLIGHT if thing.pasted else thing.color, _BOX_OPACITY)
+
+
+def paint_classes(picture: UInt8Image, classes: NDArray[np.int64]) -> None:
+    """Fill every class of the map [H, W] with its colour; ignored pixels are hatched, `NO_CLASS` left alone."""
+    for label in np.unique(classes[(classes != IGNORE_INDEX) & (classes != NO_CLASS)]):
+        blend(picture, classes == label, class_color(int(label)), MAP_OPACITY)
+    blend(picture, classes == IGNORE_INDEX, hatch(*classes.shape), MAP_OPACITY)
+
+
+def thing_plates(
+    things: Sequence[Thing], class_names: ClassNames | None, min_side_px: float, inside_area_px: float = np.inf
+) -> Iterator[Plate]:
+    """Names of things, the most important first: what was pasted, then the largest.
+
+    Args:
+        things: in any order.
+        class_names: names for the labels.
+        min_side_px: a thing whose box is smaller than this both ways has no name, unless it was pasted.
+        inside_area_px: a thing with a mask and at least this many pixels of box has its name inside its mask; the
+            others at their box.
+    """
+    for thing in sorted(things, key=lambda t: (not t.pasted, -t.box_area)):
+        x1, y1, x2, y2 = thing.box
+        if not thing.pasted and max(x2 - x1, y2 - y1) < min_side_px:
+            continue
+        color = HIGHLIGHT if thing.pasted else thing.color
+        middle = centre_of(thing.mask) if thing.mask is not None and thing.box_area >= inside_area_px else None
+        box = thing.box if middle is None else (*middle, *middle)
+        yield Plate(class_name(thing.label, class_names), color, box, centred=middle is not None)
+
+
+def region_plates(classes: NDArray[np.int64], class_names: ClassNames | None) -> Iterator[Plate]:
+    """Names of the classes of the map [H, W], in the widest part of each, the largest class first."""
+    labels, counts = np.unique(classes[(classes != IGNORE_INDEX) & (classes != NO_CLASS)], return_counts=True)
+    for k in np.argsort(-counts, kind="stable"):
+        middle = centre_of(classes == labels[k])
+        if middle is not None and counts[k] >= _MIN_NAMED_FRAC * classes.size:
+            label = int(labels[k])
+            yield Plate(class_name(label, class_names), INK, (*middle, *middle), centred=True)

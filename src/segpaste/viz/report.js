@@ -1,0 +1,30 @@
+"use strict";
+const cards = [...document.querySelectorAll(".card")];
+const buttons = [...document.querySelectorAll(".views button")];
+const filter = document.querySelector(".tools input");
+
+function showView(view) {
+  for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.view === view));
+  for (const card of cards) {
+    const figures = [...card.querySelectorAll(".compare")];
+    const chosen = figures.find((figure) => figure.dataset.view === view) || figures[0];
+    for (const figure of figures) figure.hidden = figure !== chosen;
+  }
+}
+
+function showMatches() {
+  const wanted = filter.value.trim().toLowerCase();
+  for (const card of cards) card.hidden = !card.textContent.toLowerCase().includes(wanted);
+  const shown = cards.filter((card) => !card.hidden).length;
+  document.querySelector(".tools output").textContent = `${shown} of ${cards.length} images`;
+}
+
+for (const range of document.querySelectorAll(".compare input"))
+  range.addEventListener("input", () => range.parentElement.style.setProperty("--x", `${range.value}%`));
+for (const button of buttons) button.addEventListener("click", () => showView(button.dataset.view));
+if (cards.length) {
+  document.querySelector(".tools").hidden = false;
+  filter.addEventListener("input", showMatches);
+  showMatches();
+  showView(buttons.some((button) => button.dataset.view === "instances") ? "instances" : buttons[0].dataset.view);
+}

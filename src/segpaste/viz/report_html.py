@@ -1,0 +1,248 @@
+"""One self-contained HTML page about a run: headline numbers, what was pasted and what was not, every image.
+
+Pictures, style and script are inside the page; a content security policy forbids it to load anything. The same input
+gives the same bytes. For more than a few hundred images give pictures to some items only: all items count in the
+tables, and those with pictures have a card.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib import resources
+from io import BytesIO
+from pathlib import Path
+
+from segpaste.viz.comparison import Comparison
+from segpaste.viz.gallery import shrunk, write_whole
+from segpaste.viz.palette import UInt8Image, instance_color
+
+_JPEG_QUALITY = 86
+
+
+@dataclass(frozen=True, slots=True)
+class PastedObject:
+    """One object that was pasted.
+
+    Attributes:
+        class_name: its class.
+        source: the image that it comes from.
+        scale: its size over its size in the source.
+        hflip: it was mirrored left to right.
+        area_px: its visible pixels, if known.
+        instance_id: its id in the augmented sample, if known; gives it the colour that it has in the pictures.
+    """
+
+    class_name: str
+    source: str
+    scale: float
+    hflip: bool
+    area_px: int | None = None
+    instance_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportItem:
+    """One image of a run.
+
+    Attributes:
+        name: what it is called.
+        pictures: what `segpaste.viz.compare` drew; without pictures the item counts, but has no card.
+        pasted: the objects in it that were pasted.
+        dropped: reason to number of pastes that were tried and are not in it.
+    """
+
+    name: str
+    pictures: Sequence[Comparison] = ()
+    pasted: Sequence[PastedObject] = ()
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Totals:
+    num_images: int = 0
+    pasted: dict[str, list[PastedObject]] = field(default_factory=dict)
+    dropped: Counter[str] = field(default_factory=Counter)
+    views: dict[str, None] = field(default_factory=dict)
+
+    def add(self, item: ReportItem) -> None:
+        self.num_images += 1
+        for thing in item.pasted:
+            self.pasted.setdefault(thing.class_name, []).append(thing)
+        self.dropped.update(item.dropped)
+        self.views.update(dict.fromkeys(c.title for c in item.pictures))
+
+
+def write_html_report(
+    path: str | os.PathLike[str],
+    items: Iterable[ReportItem],
+    summary: Mapping[str, object],
+    title: str,
+    *,
+    picture_px: int = 640,
+) -> Path:
+    """Write the report; the file appears when it is whole.
+
+    Args:
+        path: where; missing folders are made.
+        items: one per image, in the order of the page. May be a generator: only encoded pictures are kept.
+        summary: headline numbers by name, in the order of the page.
+        title: the page's title.
+        picture_px: the longer side of a picture is at most this, pixels.
+
+    Returns:
+        The path.
+
+    Raises:
+        OSError: the file cannot be written; nothing is left behind.
+    """
+    totals, cards = _Totals(), []
+    for item in items:
+        totals.add(item)
+        if item.pictures:
+            cards.append(_card(item, picture_px))
+    page = [_head(title), _header(title, summary, totals), _tools(totals), *cards, _foot()]
+    return write_whole(path, (part.encode() for part in page))
+
+
+def _head(title: str) -> str:
+    style = resources.files("segpaste.viz").joinpath("report.css").read_text(encoding="utf-8")
+    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+    )
+
+
+def _header(title: str, summary: Mapping[str, object], totals: _Totals) -> str:
+    numbers = "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(_shown(v))}</dd></div>\n" for k, v in summary.items())
+    return (
+        f'<header>\n<h1>{escape(title)}</h1>\n<dl class="numbers">\n{numbers}</dl>\n'
+        f'<div class="panels">\n{_pasted_panel(totals)}{_dropped_panel(totals)}</div>\n</header>\n'
+    )
+
+
+def _pasted_panel(totals: _Totals) -> str:
+    rows = []
+    ranked = sorted(totals.pasted.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+    for name, things in ranked:
+        scales = dict.fromkeys(f"{s(t.scale for t in things):.2f}" for s in (min, max))
+        flipped, sources = sum(t.hflip for t in things), len({t.source for t in things})
+        cells = [sources, " to ".join(scales), f"{100 * flipped / len(things):.0f} %"]
+        rows.append(_ranked_row(name, len(things), len(ranked[0][1]), cells))
+    count = sum(len(things) for things in totals.pasted.values())
+    heading = f"Pasted: {count:,} objects in {totals.num_images:,} images"
+    return _panel(heading, ("class", "objects", "", "sources", "scale", "flipped"), rows, "Nothing was pasted.")
+
+
+def _dropped_panel(totals: _Totals) -> str:
+    ranked = sorted(((k, n) for k, n in totals.dropped.items() if n), key=lambda pair: (-pair[1], pair[0]))
+    rows = [_ranked_row(_reason(name), n, ranked[0][1], []) for name, n in ranked]
+    heading = f"Tried and not pasted: {sum(n for _, n in ranked):,}"
+    return _panel(heading, ("reason", "pastes", ""), rows, "No paste was dropped.")
+
+
+def _panel(heading: str, columns: Sequence[str], rows: Sequence[str], nothing: str) -> str:
+    body = _table(columns, rows) if rows else f'<p class="empty">{escape(nothing)}</p>\n'
+    return f'<section class="panel">\n<h2>{escape(heading)}</h2>\n{body}</section>\n'
+
+
+def _ranked_row(name: str, count: int, largest: int, cells: Sequence[object]) -> str:
+    bar = f'<td class="share"><i style="--part:{100 * count / max(1, largest):.1f}%"></i></td>'
+    rest = "".join(f'<td class="n">{escape(str(c))}</td>' for c in cells)
+    return f'<tr><td>{escape(name)}</td><td class="n">{count:,}</td>{bar}{rest}</tr>\n'
+
+
+def _table(columns: Sequence[str], rows: Sequence[str]) -> str:
+    head = "".join(f'<th scope="col"{_align(c)}>{escape(c)}</th>' for c in columns)
+    body = "".join(rows)
+    return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n'
+
+
+def _align(column: str) -> str:
+    return "" if column in ("class", "reason", "source", "") else ' class="n"'
+
+
+def _tools(totals: _Totals) -> str:
+    buttons = "".join(
+        f'<button type="button" data-view="{escape(v)}" aria-pressed="false">{escape(v)}</button>' for v in totals.views
+    )
+    return (
+        '<main>\n<div class="tools" hidden>\n'
+        f'<div class="views" role="group" aria-label="What to show">{buttons}</div>\n'
+        '<input type="search" placeholder="Filter by image, class or source" aria-label="Filter">\n'
+        '<output></output>\n</div>\n<div class="cards">\n'
+    )
+
+
+def _card(item: ReportItem, picture_px: int) -> str:
+    figures = "".join(_figure(item.name, picture, picture_px) for picture in item.pictures)
+    rows = [_object_row(thing) for thing in item.pasted]
+    columns = ("class", "source", "scale", "flipped", "pixels")
+    listed = _table(columns, rows) if rows else '<p class="empty">Nothing was pasted.</p>\n'
+    missed = ", ".join(f"{_reason(k)} {n:,}" for k, n in item.dropped.items() if n)
+    note = f"<p>Not pasted: {escape(missed)}</p>\n" if missed else ""
+    return f'<article class="card">\n{figures}<div>\n<h3>{escape(item.name)}</h3>\n{note}{listed}</div>\n</article>\n'
+
+
+def _figure(name: str, picture: Comparison, picture_px: int) -> str:
+    before, after = (shrunk(p, picture_px) for p in (picture.before, picture.after))
+    size = f'width="{before.shape[1]}" height="{before.shape[0]}"'
+    what = escape(f"{name}, {picture.title}")
+    return (
+        f'<figure class="compare" data-view="{escape(picture.title)}">\n'
+        f'<img {size} alt="{what}, before" src="{_data_url(before)}">\n'
+        f'<img {size} alt="{what}, after" class="after" src="{_data_url(after)}">\n'
+        f'<input type="range" min="0" max="100" value="50" aria-label="{what}: before left, after right">\n'
+        "<span>before</span><span>after</span>\n</figure>\n"
+    )
+
+
+def _object_row(thing: PastedObject) -> str:
+    dot = ""
+    if thing.instance_id is not None:
+        red, green, blue = instance_color(thing.instance_id)
+        dot = f'<i class="dot" style="--dot:rgb({red} {green} {blue})"></i>'
+    area = "" if thing.area_px is None else f"{thing.area_px:,}"
+    return (
+        f"<tr><td>{dot}{escape(thing.class_name)}</td><td>{escape(thing.source)}</td>"
+        f'<td class="n">{thing.scale:.2f}</td><td class="n">{"yes" if thing.hflip else "no"}</td>'
+        f'<td class="n">{area}</td></tr>\n'
+    )
+
+
+def _foot() -> str:
+    script = resources.files("segpaste.viz").joinpath("report.js").read_text(encoding="utf-8")
+    return (
+        "</div>\n</main>\n<footer><p>Drag across a picture: before on the left, after on the right. "
+        f"Pasted objects are outlined in yellow.</p></footer>\n<script>\n{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def _reason(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _shown(value: object) -> str:
+    """A headline value as text: thousands separated, three or four significant digits, yes or no."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return str(value)
+
+
+def _data_url(picture: UInt8Image) -> str:
+    from PIL import Image
+
+    buffer = BytesIO()
+    Image.fromarray(picture).save(buffer, format="JPEG", quality=_JPEG_QUALITY, subsampling=0, optimize=True)
+    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"

@@ -1,0 +1,90 @@
+"""Mask arithmetic and painting on [H, W, 3] arrays: outlines, rims, hatching, translucent fills.
+
+Plain NumPy on small crops; neighbours are the four beside a pixel, and what lies off the picture is background. Not
+general morphology: for large radii use a library.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.viz.palette import RGB, UInt8Image
+
+Mask = NDArray[np.bool_]
+
+_HATCH_LIGHT, _HATCH_DARK = 168, 146
+
+
+def eroded(mask: Mask, px: int = 1) -> Mask:
+    """The pixels of ``mask`` [H, W] that are more than ``px`` steps inside it."""
+    for _ in range(px):
+        p = np.pad(mask, 1)
+        mask = p[1:-1, 1:-1] & p[:-2, 1:-1] & p[2:, 1:-1] & p[1:-1, :-2] & p[1:-1, 2:]
+    return mask
+
+
+def outline(mask: Mask, px: int = 1) -> Mask:
+    """The outermost ``px`` layers of the pixels of ``mask`` [H, W]."""
+    return mask & ~eroded(mask, px)
+
+
+def rim(mask: Mask, px: int = 1) -> Mask:
+    """The ``px`` layers of pixels just outside ``mask`` [H, W]."""
+    outside = np.pad(~mask, px, constant_values=True)
+    return ~mask & ~eroded(outside, px)[px:-px, px:-px] if px else np.zeros_like(mask)
+
+
+def segment_borders(segments: NDArray[np.int64], px: int = 1) -> Mask:
+    """Pixels within ``px`` of another segment, [H, W]."""
+    border = np.zeros(segments.shape, dtype=bool)
+    for step in range(1, px + 1):
+        border[:, step:] |= segments[:, step:] != segments[:, :-step]
+        border[step:, :] |= segments[step:, :] != segments[:-step, :]
+    return border
+
+
+def window(mask: Mask, margin: int) -> tuple[slice, slice] | None:
+    """The rows and columns of ``mask`` [H, W] that hold it and ``margin`` more, or None if it is empty."""
+    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    if not rows.size:
+        return None
+    top, left = max(0, int(rows[0]) - margin), max(0, int(cols[0]) - margin)
+    return slice(top, int(rows[-1]) + 1 + margin), slice(left, int(cols[-1]) + 1 + margin)
+
+
+def centre_of(mask: Mask) -> tuple[float, float] | None:
+    """The middle (x, y), in pixels, of the widest part of ``mask`` [H, W]: a good place for its name.
+
+    Erodes a coarse copy until nothing is left; the last pixels to go are the deepest inside. None if it is empty.
+    """
+    step = max(1, max(mask.shape) // 64)
+    coarse = mask[step // 2 :: step, step // 2 :: step]
+    if not coarse.any():
+        return None
+    while (smaller := eroded(coarse)).any():
+        coarse = smaller
+    y, x = np.argwhere(coarse)[int(coarse.sum()) // 2]
+    return (float(x) + 0.5) * step, (float(y) + 0.5) * step
+
+
+def blend(picture: UInt8Image, where: Mask, colors: RGB | UInt8Image, opacity: float) -> None:
+    """Lay colours over the pixels ``where`` [H, W], in place.
+
+    Args:
+        picture: [H, W, 3], changed.
+        where: which pixels.
+        colors: one colour, or [H, W, 3].
+        opacity: 0 leaves the picture, 1 covers it.
+    """
+    over = np.broadcast_to(np.asarray(colors, dtype=np.float32), picture.shape)[where]
+    under = picture[where].astype(np.float32)
+    picture[where] = (under + (over - under) * opacity + 0.5).astype(np.uint8)
+
+
+def hatch(height: int, width: int) -> UInt8Image:
+    """Diagonal grey stripes, [H, W, 3]: there is no value here."""
+    period = max(4, max(height, width) // 60)
+    diagonal = np.add.outer(np.arange(height), np.arange(width)) % (2 * period)
+    grey = np.where(diagonal < period, _HATCH_LIGHT, _HATCH_DARK).astype(np.uint8)
+    return np.repeat(grey[:, :, None], 3, axis=2)

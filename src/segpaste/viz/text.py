@@ -1,0 +1,163 @@
+"""Small text on pictures, in Pillow's bundled font: class labels on plates that keep clear of each other.
+
+The font has ASCII only; other letters lose their accents, and where nothing is left a fallback stands in. For text
+in any script use the HTML report, which prints in the browser's fonts.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from segpaste.viz.palette import INK, PAPER, RGB, UInt8Image, text_color
+
+if TYPE_CHECKING:
+    from PIL import ImageFont
+
+ClassNames = Mapping[int, str] | Sequence[str]
+"""Class id to name; a class without a name is shown as ``class 7``."""
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Plate:
+    """A text on a rounded plate, belonging to a box.
+
+    Attributes:
+        text: what it says; made `plain` when drawn.
+        background: the plate's colour; the text is dark or light, whichever reads better.
+        box: (x1, y1, x2, y2) in pixels; the plate goes above its top-left corner, else inside, else below.
+        centred: the plate covers the middle of the box instead.
+    """
+
+    text: str
+    background: RGB
+    box: Box
+    centred: bool = False
+
+    def corners(self, width: float, height: float) -> Iterator[tuple[float, float]]:
+        """Where the top-left corner of a plate of this size may go, the best place first."""
+        x1, y1, x2, y2 = self.box
+        if self.centred:
+            yield (x1 + x2 - width) / 2, (y1 + y2 - height) / 2
+            return
+        for x in (x1, x2 - width):
+            yield from ((x, y1 - height), (x, y1), (x, y2), (x, y2 - height))
+
+
+def class_name(label: int, class_names: ClassNames | None) -> str:
+    """The name of a class, or ``class 7`` where it has none."""
+    name: str | None = None
+    if isinstance(class_names, Mapping):
+        name = class_names.get(label)
+    elif class_names is not None and 0 <= label < len(class_names):
+        name = class_names[label]
+    return f"class {label}" if name is None else str(name)
+
+
+def plain(text: str, fallback: str = "?", max_chars: int = 24) -> str:
+    """``text`` on one line, in the letters that the bundled font has, at most ``max_chars`` of them."""
+    ascii_only = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    line = " ".join("".join(c if c.isprintable() else " " for c in ascii_only).split()) or fallback
+    return line if len(line) <= max_chars else line[: max_chars - 3].rstrip() + "..."
+
+
+def fitted(text: str, width_px: int, size_px: int) -> str:
+    """``text`` made `plain` and cut so that it is at most ``width_px`` wide; empty where nothing fits."""
+    line = plain(text, max_chars=200)
+    kept = [line, *(line[:n].rstrip() + "..." for n in range(len(line) - 3, 0, -1))]
+    return next((short for short in kept if text_width(short, size_px) <= width_px), "")
+
+
+@lru_cache(maxsize=32)
+def font(size_px: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    """Pillow's bundled font at this size, pixels."""
+    from PIL import ImageFont
+
+    return ImageFont.load_default(size_px)
+
+
+def text_width(text: str, size_px: int) -> int:
+    """How wide a line is, in whole pixels."""
+    return int(np.ceil(font(size_px).getlength(text)))
+
+
+def draw_plates(picture: UInt8Image, plates: Iterable[Plate], size_px: int) -> UInt8Image:
+    """Draw plates, the most important first; one that would cover another or leave the picture is left out.
+
+    Args:
+        picture: [H, W, 3] uint8; not changed.
+        plates: in order of importance.
+        size_px: height of the letters, pixels.
+
+    Returns:
+        [H, W, 3] uint8.
+    """
+    from PIL import Image, ImageDraw
+
+    height, width = picture.shape[:2]
+    canvas = Image.fromarray(picture)
+    pen = ImageDraw.Draw(canvas)
+    pad, plate_h = max(2, size_px // 4), size_px + max(2, size_px // 3)
+    taken: list[Box] = []
+    for plate in plates:
+        line = plain(plate.text)
+        plate_w = text_width(line, size_px) + 2 * pad
+        spot = _free_spot(plate, plate_w, plate_h, (width, height), taken)
+        if spot is None:
+            continue
+        taken.append(spot)
+        x, y = round(spot[0]), round(spot[1])
+        pen.rounded_rectangle((x, y, x + plate_w - 1, y + plate_h - 1), radius=plate_h // 6, fill=plate.background)
+        pen.text((x + pad, y + plate_h / 2), line, font=font(size_px), fill=text_color(plate.background), anchor="lm")
+    return np.array(canvas)
+
+
+def draw_scale(picture: UInt8Image, ramp: UInt8Image, ends: Sequence[str], size_px: int) -> UInt8Image:
+    """Draw a colour scale with a text at each end in the lower left corner, or nothing if there is no room for it.
+
+    Args:
+        picture: [H, W, 3] uint8; not changed.
+        ramp: [256, 3] uint8, the colours from the first end to the second.
+        ends: two texts.
+        size_px: height of the letters, pixels.
+
+    Returns:
+        [H, W, 3] uint8.
+    """
+    from PIL import Image, ImageDraw
+
+    height, width = picture.shape[:2]
+    gap, bar_w, bar_h = max(3, size_px // 2), 6 * size_px, max(3, size_px * 2 // 3)
+    first_w, second_w = (text_width(end, size_px) for end in ends)
+    plate_w, plate_h = first_w + bar_w + second_w + 4 * gap, size_px + 2 * (gap // 2)
+    x, y = gap, height - gap - plate_h
+    if x + plate_w > width or y < 0:
+        return picture.copy()
+    canvas = Image.fromarray(picture)
+    pen = ImageDraw.Draw(canvas)
+    pen.rounded_rectangle((x, y, x + plate_w - 1, y + plate_h - 1), radius=plate_h // 6, fill=INK)
+    middle = y + plate_h / 2
+    pen.text((x + gap, middle), ends[0], font=font(size_px), fill=PAPER, anchor="lm")
+    pen.text((x + plate_w - gap, middle), ends[1], font=font(size_px), fill=PAPER, anchor="rm")
+    bar = Image.fromarray(ramp[None]).resize((bar_w, bar_h))
+    canvas.paste(bar, (x + first_w + 2 * gap, round(middle - bar_h / 2)))
+    return np.array(canvas)
+
+
+def _free_spot(plate: Plate, w: float, h: float, canvas: tuple[int, int], taken: list[Box]) -> Box | None:
+    if w > canvas[0] or h > canvas[1]:
+        return None
+    for x, y in plate.corners(w, h):
+        x = min(max(x, 0), canvas[0] - w)
+        if not 0 <= y <= canvas[1] - h:
+            continue
+        if all(x + w <= t[0] or t[2] <= x or y + h <= t[1] or t[3] <= y for t in taken):
+            return x, y, x + w, y + h
+    return None
