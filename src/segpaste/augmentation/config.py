@@ -140,7 +140,8 @@ class BatchCopyPasteConfig(_Config):
         emit_panoptic: the panoptic map; with it each pixel belongs to exactly one instance.
         emit_depth: depth and its validity; with it the nearer surface is seen.
         blend_mode: how the image is composed; ``alpha`` is a hard mask.
-        max_instances: output slots K, at least those of the input (None: as many). Pastes need free slots.
+        max_instances: output slots K; fewer than the input has are refused (None: as many as it has). Pastes need
+            free slots.
         tile_size: pixels on a side that the reference kernels work on at once; bounds memory, changes no bit.
         antialias: filter the image where a layer shrinks its source.
         min_area_px: an instance with fewer visible pixels has no row.

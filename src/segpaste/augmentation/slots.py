@@ -63,7 +63,10 @@ def with_box_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
 
 
 def survivors(instance_valid: Tensor, measures: Measures, min_area_px: int, min_residual_area_frac: float) -> Tensor:
-    """Which instances of the target keep their row, [B, K_t] bool."""
+    """Which instances of the target keep their row, [B, K_t] bool.
+
+    The fraction is compared in integers, as the decimal that was given (to six digits).
+    """
     frac = Fraction(str(min_residual_area_frac)).limit_denominator(1_000_000)
     enough = measures.area * frac.denominator >= measures.area_before * frac.numerator
     return instance_valid & enough & (measures.area >= min_area_px)

@@ -43,7 +43,8 @@ class IntraBatchSource:
     """Sources are the other rows of the batch.
 
     Each layer takes one row, uniform over those that have an eligible instance, never the target's own. The choice
-    compares random numbers keyed by both rows' seeds, so that it does not depend on the order of the batch.
+    compares random numbers keyed by both rows' seeds, so that it does not depend on the order of the batch (rows of
+    equal seeds are told apart by their order).
     """
 
     def sample(
@@ -54,7 +55,11 @@ class IntraBatchSource:
         layers = torch.arange(request.config.layers, device=device)[:, None]
         rows = torch.arange(batch_size, device=device)
         candidate = eligible.any(1) & (rows[:, None] != rows)  # [B, S]
-        bits = seeding.random_bits(request.seeds[:, None, None], "source", layers, request.seeds)  # [B, L, S]
+        same_seed = request.seeds[:, None] == request.seeds
+        earlier_twins = (same_seed & (rows < rows[:, None])).sum(1)  # [S], zero where seeds are unique
+        bits = seeding.random_bits(
+            request.seeds[:, None, None], "source", layers, request.seeds, earlier_twins
+        )  # [B, L, S]
         priority = torch.where(candidate[:, None], (bits >> 2) & ((1 << 62) - 1), -1)
         has_source = candidate.any(1, keepdim=True).expand(-1, request.config.layers)
         if batch_size == 0:

@@ -241,8 +241,10 @@ def _move(sample: DenseSample, functional: Callable[..., Any], **arguments: Any)
 def _resize(value: Tensor, out_size: Size) -> Tensor:
     if out_size == (1, 1) and value.dtype == torch.uint8:  # torch's antialiased uint8 kernel asserts on one pixel
         mean = F.resize(value.as_subclass(Tensor).float(), size=list(out_size), antialias=True)
-        return tv_tensors.wrap(mean.round().to(torch.uint8), like=value)
-    return F.resize(value, size=list(out_size), antialias=True)
+        one_pixel: Tensor = tv_tensors.wrap(mean.round().to(torch.uint8), like=value)
+        return one_pixel
+    resized: Tensor = F.resize(value, size=list(out_size), antialias=True)
+    return resized
 
 
 def _uniform(seed: int, name: str, index: int = 0) -> float:

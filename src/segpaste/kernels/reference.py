@@ -153,9 +153,12 @@ class _Extents:
         self.rows = torch.zeros(*shape, height, dtype=torch.bool, device=device)
 
     def add(self, masks: Tensor, tile: Tile) -> None:
-        self.area += masks.sum((2, 3))
-        self.cols[..., tile.cols] |= masks.any(2)
-        self.rows[..., tile.rows] |= masks.any(3)
+        pixels = masks.view(torch.uint8)  # torch reduces bytes many times faster than bools
+        sums = [mask.sum() for row in pixels for mask in row]
+        if sums:
+            self.area += torch.stack(sums).view_as(self.area)
+            self.cols[..., tile.cols] |= pixels.amax(2).bool()
+            self.rows[..., tile.rows] |= pixels.amax(3).bool()
 
     def box(self) -> Tensor:
         """[B, K, 4] int64 xyxy, zero where nothing was added."""

@@ -14,6 +14,9 @@ from torchvision import tv_tensors
 
 from segpaste.types.fields import Field
 
+MAX_INSTANCE_ID = (1 << 31) - (1 << 16)
+"""Ids above this leave no room in int32 for those of pasted instances."""
+
 
 def check_presence(container: str, fields: Iterable[Field], values: Mapping[str, object]) -> None:
     """Required fields are there, and every field has its companions.
@@ -106,6 +109,10 @@ def check_instance_ids(label: str, ids: Tensor) -> None:
         return
     if int(ids.min()) <= 0:
         raise ValueError(f"{label}: expected ids > 0, got {int(ids.min())}; 0 means stuff in panoptic maps")
+    if int(ids.max()) > MAX_INSTANCE_ID:
+        raise ValueError(
+            f"{label}: expected ids <= {MAX_INSTANCE_ID}, which leaves room for fresh ones, got {int(ids.max())}"
+        )
     if len(set(ids.tolist())) != ids.numel():
         raise ValueError(f"{label}: expected ids that are unique in the sample, got {ids.tolist()}")
 

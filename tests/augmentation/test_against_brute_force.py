@@ -1,0 +1,287 @@
+"""`BatchCopyPaste` equals the loops of `brute_force` and `brute_force_draws`, on everything that is legal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import paste_cases
+import pytest
+import torch
+from hypothesis import given, seed, settings
+from paste_cases import batches, configs
+from torch import Tensor
+
+import brute_force
+import brute_force_draws
+from samples import OPTIONAL, SCHEMA, all_modality_subsets, assert_same, make_batch, subset_id
+from segpaste.augmentation import (
+    DROP_REASONS,
+    BatchCopyPaste,
+    BatchCopyPasteConfig,
+    IntraBatchSource,
+    PanopticConfig,
+    PasteReport,
+    Placement,
+    PlacementConfig,
+    PlacementCounts,
+    SourceConfig,
+)
+from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
+
+pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste pasted nothing")
+
+EXACT = (
+    "boxes",
+    "labels",
+    "instance_valid",
+    "instance_ids",
+    "instance_masks",
+    "semantic_maps",
+    "panoptic_maps",
+    "depth_valid",
+)
+UNCHANGED = ("padding_mask", "camera_intrinsics", "sample_seeds")
+SUBSETS = all_modality_subsets()
+WITH_MASKS = [m for m in SUBSETS if Modality.INSTANCE in m]
+WITHOUT_MASKS = [m for m in SUBSETS if Modality.INSTANCE not in m]
+
+
+class Recording(IntraBatchSource):
+    """Keeps the placement as it was drawn."""
+
+    placement: Placement
+    counts: PlacementCounts
+
+    def sample(self, *args: Any) -> Any:
+        source, self.placement, self.counts = super().sample(*args)
+        return source, self.placement, self.counts
+
+
+def run(
+    batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
+) -> tuple[PaddedBatchedDenseSample, PasteReport, Recording]:
+    recording = Recording()
+    before = batch.clone()
+    out, report = BatchCopyPaste(config, recording)(batch, return_report=True)
+    assert_same(batch, before)
+    return out, report, recording
+
+
+def assert_image_equal(actual: Tensor, expected: np.ndarray[Any, Any], seen: np.ndarray[Any, Any]) -> None:
+    """Exact for uint8 and wherever the target is seen; else 1e-5 of the range, and one rounding to half types."""
+    unpasted = np.broadcast_to(seen < 0, expected.shape)
+    values = actual.double().numpy()
+    np.testing.assert_array_equal(values[unpasted], expected[unpasted])
+    if actual.dtype == torch.uint8:
+        np.testing.assert_array_equal(actual.numpy(), expected)
+        return
+    limit = max(1.0, float(np.abs(expected).max(initial=0)))
+    rounding = 0.0 if actual.dtype == torch.float32 else torch.finfo(actual.dtype).eps
+    assert (np.abs(values - expected) <= 1e-5 * limit + rounding * np.abs(expected)).all()
+
+
+def assert_equal(
+    out: PaddedBatchedDenseSample, report: PasteReport, recording: Recording, expected: list[brute_force.Outcome]
+) -> None:
+    for b, outcome in enumerate(expected):
+        for name in EXACT:
+            if (value := getattr(out, name)) is not None:
+                np.testing.assert_array_equal(value[b].numpy(), outcome.fields[name], err_msg=f"{name} of image {b}")
+        assert_image_equal(out.images[b], outcome.fields["images"], outcome.visible_layer)
+        if out.depth is not None:
+            np.testing.assert_allclose(out.depth[b].numpy(), outcome.fields["depth"], rtol=1e-6)
+        if out.normals is not None:
+            np.testing.assert_allclose(out.normals[b].numpy(), outcome.fields["normals"], rtol=0, atol=1e-5)
+        np.testing.assert_array_equal(report.visible_layer[b].numpy(), outcome.visible_layer)
+        assert report.slot_layer[b].tolist() == outcome.slot_layer
+        assert report.slot_source[b].tolist() == outcome.slot_source
+        settled = [row.nonzero().flatten().tolist() for row in report.placement.carried[b]]
+        assert settled == outcome.carried
+        assert int(report.num_placed[b]) == sum(map(len, settled))
+        dropped = dict(zip(DROP_REASONS, report.num_dropped[b].tolist(), strict=True))
+        assert {reason: dropped[reason] for reason in outcome.dropped} == outcome.dropped
+        for reason in ("no_source", "no_free_slot", "does_not_fit"):
+            assert dropped[reason] == int(getattr(recording.counts, reason)[b])
+        assert int(report.num_tried[b]) == int(report.num_placed[b]) + sum(dropped.values())
+
+
+def assert_unchanged(out: PaddedBatchedDenseSample, batch: PaddedBatchedDenseSample, names: tuple[str, ...]) -> None:
+    for name in names:
+        one, other = getattr(out, name), getattr(batch, name)
+        assert (one is None) == (other is None), name
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+
+
+def assert_draws_equal(recording: Recording, b: int, drawn: brute_force_draws.Drawn) -> None:
+    actual = recording.placement
+    assert actual.source_idx[b].tolist() == drawn.source_idx
+    assert actual.layer_valid[b].tolist() == drawn.layer_valid
+    assert actual.scale_num[b].tolist() == drawn.scale_num
+    assert actual.hflip[b].tolist() == drawn.hflip
+    assert [tuple(t) for t in actual.translate[b].tolist()] == drawn.translate
+    assert [row.nonzero().flatten().tolist() for row in actual.carried[b]] == drawn.carried
+    for name in ("tried", "no_source", "no_free_slot", "does_not_fit"):
+        assert int(getattr(recording.counts, name)[b]) == getattr(drawn, name), name
+
+
+Check = Callable[[PaddedBatchedDenseSample, BatchCopyPasteConfig], None]
+
+
+def explored(modalities: frozenset[Modality], effort: float) -> Callable[[Check], Callable[[], None]]:
+    """Run a check on many batches of these modalities and configs; other subsets see other ones."""
+
+    def wrap(check: Check) -> Callable[[], None]:
+        num = max(1, round(settings().max_examples * effort))
+        explore = settings(max_examples=num)(given(batches(modalities), configs(modalities))(check))
+        return seed(SUBSETS.index(modalities))(explore) if settings().derandomize else explore
+
+    return wrap
+
+
+class TestDraws:
+    @pytest.mark.parametrize("modalities", WITH_MASKS[::4], ids=subset_id)
+    def test_equal_plain_loops(self, modalities: frozenset[Modality]) -> None:
+        @explored(modalities, 1.0)
+        def check(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
+            if max(batch.max_instances, config.max_instances or 0) == 0:
+                return
+            _, _, recording = run(batch, config)
+            images = brute_force.prepared(batch, config)
+            for b in range(batch.batch_size):
+                assert_draws_equal(recording, b, brute_force_draws.draw(images, config, b))
+
+        check()
+
+
+class TestForward:
+    @pytest.mark.parametrize("modalities", WITH_MASKS, ids=subset_id)
+    def test_equals_plain_loops(self, modalities: frozenset[Modality]) -> None:
+        @explored(modalities, 1.0)
+        def check(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
+            if max(batch.max_instances, config.max_instances or 0) == 0:
+                return
+            out, report, recording = run(batch, config)
+            assert_equal(out, report, recording, brute_force.paste(batch, config, recording.placement))
+            assert_unchanged(out, batch, UNCHANGED)
+            assert (out.instance_masks is None) == (out.instance_ids is None) == (config.emit_instance is False)
+            assert (out.panoptic_maps is None) == (batch.panoptic_maps is None or config.emit_panoptic is False)
+            assert (out.depth is None) == (out.depth_valid is None)
+            assert (out.depth is None) == (batch.depth is None or config.emit_depth is False)
+
+        check()
+
+    @pytest.mark.parametrize("modalities", WITHOUT_MASKS, ids=subset_id)
+    def test_pastes_nothing_without_masks(self, modalities: frozenset[Modality]) -> None:
+        @explored(modalities, 0.2)
+        def check(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
+            out, report, _ = run(batch, config)
+            assert not report.num_placed.any()
+            gated = ("depth", "depth_valid") if config.emit_depth is False else ()
+            assert all(getattr(out, name) is None for name in gated)
+            dense = [f.batched_name for f in FIELDS if f.layout != "instance" and f.name != "instance_valid"]
+            assert_unchanged(out, batch, tuple(name for name in dense if name not in gated))
+            num = batch.max_instances
+            assert out.max_instances == max(num, config.max_instances or 0)
+            for name in ("boxes", "labels", "instance_valid"):
+                assert torch.equal(getattr(out, name)[:, :num], getattr(batch, name))
+                assert not getattr(out, name)[:, num:].any()
+
+        check()
+
+    def test_boxes_stand_for_masks(self) -> None:
+        """With ``mask_from="boxes"`` the pixels are those of the same batch with filled boxes for masks."""
+        batch = make_batch(4, size=(17, 11), max_instances=6, num_instances=2, modalities=("semantic", "depth"), seed=4)
+        masks = torch.zeros(4, 6, 17, 11, dtype=torch.bool)
+        for b, k in batch.instance_valid.nonzero().tolist():
+            x1, y1, x2, y2 = batch.boxes[b, k].int().tolist()
+            masks[b, k, y1:y2, x1:x2] = True
+        ids = torch.arange(1, 7, dtype=torch.int32).repeat(4, 1) * batch.instance_valid
+        config = BatchCopyPasteConfig(source=SourceConfig(mask_from="boxes"))
+        out, report, recording = run(batch, config)
+        assert report.num_placed.any()
+        expected = brute_force.paste(
+            replace(batch, instance_masks=masks, instance_ids=ids), config, recording.placement
+        )
+        assert_equal(out, report, recording, expected)
+        assert out.instance_masks is None
+        assert out.instance_ids is None
+
+
+class TestCorners:
+    """What random batches meet too seldom, each shown to be met."""
+
+    def test_opposite_normals_vanish(self) -> None:
+        """At half the size each output pixel lies between four source pixels whose normals cancel."""
+        batch = make_batch(3, size=(13, 19), num_instances=2, max_instances=6, modalities=("instance", "normals"))
+        batch = paste_cases.opposite_normals(batch, np.random.default_rng(0))
+        config = BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(0.5, 0.5)))
+        out, report, recording = run(batch, config)
+        shown = (report.visible_layer >= 0)[:, None] & (out.normals != 0).any(1, keepdim=True)
+        assert shown.any()
+        assert_equal(out, report, recording, brute_force.paste(batch, config, recording.placement))
+
+    @pytest.mark.parametrize("policy", ["revert", "ignore"])
+    def test_stuff_is_driven_out(self, policy: Literal["revert", "ignore"]) -> None:
+        """Thresholds that nearly every paste crosses, over pastes of which some are too small."""
+        panoptic = PanopticConfig(taxonomy=SCHEMA, stuff_policy=policy, tau_stuff_frac=0.95, tau_stuff_px=4)
+        config = BatchCopyPasteConfig(panoptic=panoptic, min_area_px=5, placement=PlacementConfig(layers=2))
+        reverted = ignored = 0
+        for start in range(12):
+            batch = make_batch(3, size=(13, 11), num_instances=(2, 3, 2), max_instances=8, seed=start)
+            out, report, recording = run(batch, config)
+            assert_equal(out, report, recording, brute_force.paste(batch, config, recording.placement))
+            reverted += int(report.num_dropped[:, DROP_REASONS.index("reverted")].sum())
+            ignored += int(((out.semantic_maps == 255) & (batch.semantic_maps != 255)).sum())
+        assert (reverted if policy == "revert" else ignored) > 10
+
+    @pytest.mark.parametrize(
+        ("batch_size", "size", "num_instances", "max_instances"),
+        [
+            (0, (7, 5), 2, 4),
+            (3, (7, 5), 0, 0),
+            (3, (7, 5), 0, 3),
+            (2, (1, 1), 1, 3),
+            (1, (7, 5), 2, 4),
+            (3, (7, 5), 2, 2),
+        ],
+    )
+    def test_degenerate(self, batch_size: int, size: tuple[int, int], num_instances: int, max_instances: int) -> None:
+        """No image, no slot, no instance, one pixel, one image, no free slot."""
+        batch = make_batch(batch_size, size=size, num_instances=num_instances, max_instances=max_instances)
+        config = BatchCopyPasteConfig(panoptic=PanopticConfig(taxonomy=SCHEMA))
+        out, report, recording = run(batch, config)
+        if max_instances == 0:
+            assert_same(out, batch)
+        else:
+            assert_equal(out, report, recording, brute_force.paste(batch, config, recording.placement))
+
+
+class TestTileSize:
+    @pytest.mark.parametrize("image_dtype", [torch.uint8, torch.float32])
+    def test_changes_no_bit(self, image_dtype: torch.dtype) -> None:
+        batch = make_batch(
+            3, size=(17, 11), max_instances=7, seed=2, image_dtype=image_dtype, metric_depth=True, padding=(1, 2)
+        )
+        panoptic = PanopticConfig(taxonomy=SCHEMA, tau_stuff_px=0)
+        placement = PlacementConfig(layers=2, scale_range=(0.4, 1.5))
+
+        def tiled(tile_size: int) -> PaddedBatchedDenseSample:
+            config = BatchCopyPasteConfig(tile_size=tile_size, placement=placement, panoptic=panoptic)
+            out, report, _ = run(batch, config)
+            assert report.num_placed.any()
+            return out
+
+        whole = tiled(512)
+        for tile_size in (1, 3, 7, 16):
+            assert_same(tiled(tile_size), whole)
+
+
+def test_every_subset_is_covered() -> None:
+    """The two lists of subsets are all of them, and both are there."""
+    assert len(WITH_MASKS) == 12
+    assert len(WITHOUT_MASKS) == 8
+    assert frozenset(OPTIONAL) in WITH_MASKS

@@ -1,0 +1,251 @@
+"""What a paste is, written again: one pixel, one instance at a time, in plain loops over NumPy arrays and fractions.
+
+`BatchCopyPaste` must equal this after its placement is drawn (`brute_force_draws` writes the draws again). It shares
+no code with the module; it is far too slow for anything but small tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from brute_force_pixels import (
+    Array,
+    Fields,
+    Layer,
+    class_at,
+    colour_at,
+    covering,
+    depth_at,
+    is_padding,
+    layer_over,
+    normal_at,
+    source_pixel,
+)
+from segpaste.augmentation import BatchCopyPasteConfig, Placement
+from segpaste.types import FIELDS, PaddedBatchedDenseSample
+
+Carried = list[list[int]]  # for each layer the source slots that it carries, ascending
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One target and the layers over it; None stands for a layer that is not valid."""
+
+    target: Fields
+    layers: list[Layer | None]
+    carried: Carried
+    config: BatchCopyPasteConfig
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.target["images"].shape[-2:]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one image becomes.
+
+    Attributes:
+        fields: the output; the image in float64 and not rounded, unless it is uint8.
+        visible_layer: [H, W], -1 where the target is seen.
+        carried: the pastes that are in the output.
+        slot_layer, slot_source: [K], the paste in each output slot, -1 where there is none.
+        dropped: why the other pastes are not in the output.
+    """
+
+    fields: dict[str, Array]
+    visible_layer: Array
+    carried: Carried
+    slot_layer: list[int]
+    slot_source: list[int]
+    dropped: dict[str, int]
+
+
+def paste(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig, placement: Placement) -> list[Outcome]:
+    """Every image of a batch that has instance masks, with the pastes of a placement as it was drawn."""
+    images = prepared(batch, config)
+    metric = batch.metric_depth and config.emit_depth is not False
+    scenes = []
+    for b, target in enumerate(images):
+        layers, carried = [], []
+        for j in range(placement.layer_valid.shape[1]):
+            source = images[int(placement.source_idx[b, j])]
+            layers.append(layer_over(target, source, placement, (b, j), config.antialias, metric))
+            carried.append([int(k) for k in np.flatnonzero(placement.carried[b, j].numpy())])
+        scenes.append(Scene(target, layers, carried, config))
+    return [settle(scene) for scene in scenes]
+
+
+def prepared(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> list[Fields]:
+    """The images of a batch, without the maps that the config keeps out, with the output's number of slots."""
+    closed = {"panoptic_maps"} if config.emit_panoptic is False else set()
+    closed |= {"depth", "depth_valid"} if config.emit_depth is False else set()
+    images: list[dict[str, Array]] = [{} for _ in range(batch.batch_size)]
+    for field in FIELDS:
+        name, value = field.batched_name, getattr(batch, field.batched_name)
+        if value is None or name in closed:
+            continue
+        for image, array in zip(images, (value.float() if value.is_floating_point() else value).numpy(), strict=True):
+            extra = max(0, (config.max_instances or 0) - len(array)) if field.shape[:1] == ("N",) else 0
+            image[name] = np.concatenate([array, np.zeros((extra, *array.shape[1:]), array.dtype)]) if extra else array
+    return images
+
+
+# 1. Which layer is seen.
+
+
+def resolve(scene: Scene, carried: Carried, protected: frozenset[int]) -> Array:
+    """[H, W], the layer that is seen at each pixel, -1 for the target."""
+    seen = np.full(scene.size, -1)
+    for y, x in np.ndindex(*scene.size):
+        seen[y, x] = seen_at(scene, carried, protected, y, x)
+    return seen
+
+
+def seen_at(scene: Scene, carried: Carried, protected: frozenset[int], y: int, x: int) -> int:
+    target, ignore = scene.target, scene.config.ignore_index
+    if is_padding(target, y, x) or class_at(target, y, x) in {ignore, *protected}:
+        return -1
+    has_depth = "depth" in target
+    if has_depth:
+        current = target["depth"][0, y, x]
+        current_valid = bool(target["depth_valid"][0, y, x] and np.isfinite(current))
+    seen = -1
+    for j, layer in enumerate(scene.layers):
+        if layer is None or not covering(layer, carried[j], y, x):
+            continue
+        at = source_pixel(layer, y, x)
+        if is_padding(layer.source, *at) or class_at(layer.source, *at) == ignore:
+            continue
+        if has_depth:
+            depth, valid = depth_at(layer, y, x)
+            if current_valid and not (valid and depth < current):
+                continue
+            current, current_valid = depth, valid
+        seen = j
+    return seen
+
+
+def pasted_masks(scene: Scene, carried: Carried, seen: Array) -> dict[tuple[int, int], Array]:
+    """What is seen of each carried (layer, source slot); beside a panoptic map a pixel has one owner."""
+    masks = {(j, k): np.zeros(scene.size, bool) for j, slots in enumerate(carried) for k in slots}
+    for y, x in np.argwhere(seen >= 0):
+        j = int(seen[y, x])
+        owners = covering(scene.layers[j], carried[j], y, x)
+        for k in owners[:1] if "panoptic_maps" in scene.target else owners:
+            masks[j, k][y, x] = True
+    return masks
+
+
+# 2. Stuff that must stay, and pastes of which too little is seen.
+
+
+def driven_out(scene: Scene, seen: Array) -> frozenset[int]:
+    """Stuff classes that lost pixels and are left with too few."""
+    panoptic, target = scene.config.panoptic, scene.target
+    if panoptic is None or "panoptic_maps" not in target:
+        return frozenset()
+    found = set()
+    for label, kind in panoptic.taxonomy.classes.items():
+        before = int((target["semantic_maps"] == label).sum())
+        after = int(((target["semantic_maps"] == label) & (seen < 0)).sum())
+        too_few = after < Fraction(str(panoptic.tau_stuff_frac)) * before or after < panoptic.tau_stuff_px
+        if kind == "stuff" and after < before and too_few:
+            found.add(label)
+    return frozenset(found)
+
+
+def settle(scene: Scene) -> Outcome:
+    """Resolve, keep stuff, take out what is too small, resolve what that frees, and write the output."""
+    free = resolve(scene, scene.carried, frozenset())
+    area_free = {paste: int(m.sum()) for paste, m in pasted_masks(scene, scene.carried, free).items()}
+    reverts = scene.config.panoptic is not None and scene.config.panoptic.stuff_policy == "revert"
+    protected = driven_out(scene, free) if reverts else frozenset()
+    masks = pasted_masks(scene, scene.carried, resolve(scene, scene.carried, protected))
+    dropped = {"hidden": 0, "reverted": 0, "too_small": 0}
+    carried: Carried = [[] for _ in scene.layers]
+    for (j, k), mask in masks.items():
+        if mask.sum() >= scene.config.min_area_px:
+            carried[j].append(k)
+        elif area_free[j, k] >= scene.config.min_area_px:
+            dropped["reverted"] += 1
+        else:
+            dropped["too_small" if area_free[j, k] else "hidden"] += 1
+    seen = resolve(scene, carried, protected)
+    outcome = Outcome({}, seen, carried, *_slots(scene, carried, seen), dropped)
+    fields = render(scene, outcome)
+    for label in frozenset() if reverts else driven_out(scene, seen):
+        fields["semantic_maps"][(scene.target["semantic_maps"] == label) & (seen < 0)] = scene.config.ignore_index
+    return replace(outcome, fields=fields)
+
+
+def survives(scene: Scene, slot: int, seen: Array) -> bool:
+    mask = scene.target["instance_masks"][slot]
+    before, after = int(mask.sum()), int((mask & (seen < 0)).sum())
+    least = Fraction(str(scene.config.min_residual_area_frac)) * before
+    return bool(scene.target["instance_valid"][slot]) and after >= scene.config.min_area_px and after >= least
+
+
+def _slots(scene: Scene, carried: Carried, seen: Array) -> tuple[list[int], list[int]]:
+    """For each output slot the layer and source slot of its paste: in order, where no survivor is."""
+    num_slots = len(scene.target["instance_valid"])
+    layers, sources = [-1] * num_slots, [-1] * num_slots
+    free = [k for k in range(num_slots) if not survives(scene, k, seen)]
+    pastes = [(j, k) for j, slots in enumerate(carried) for k in slots]
+    for slot, (j, k) in zip(free, pastes, strict=False):
+        layers[slot], sources[slot] = j, k
+    return layers, sources
+
+
+# 3. Every field of the output, once.
+
+
+def render(scene: Scene, outcome: Outcome) -> dict[str, Array]:
+    out = {name: value.copy() for name, value in scene.target.items()}
+    if out["images"].dtype != np.uint8:
+        out["images"] = out["images"].astype(np.float64)
+    for y, x in np.argwhere(outcome.visible_layer >= 0):
+        _render_pixel(out, scene.layers[outcome.visible_layer[y, x]], y, x)
+    _render_slots(out, scene, outcome)
+    return out
+
+
+def _render_pixel(out: dict[str, Array], layer: Layer, y: int, x: int) -> None:
+    out["images"][:, y, x] = colour_at(layer, y, x)
+    if "semantic_maps" in out:
+        out["semantic_maps"][y, x] = class_at(layer.source, *source_pixel(layer, y, x))
+    if "depth" in out:
+        out["depth"][0, y, x], valid = depth_at(layer, y, x)
+        out["depth_valid"][0, y, x] &= valid
+    if "normals" in out:
+        out["normals"][:, y, x] = normal_at(layer, y, x)
+
+
+def _render_slots(out: dict[str, Array], scene: Scene, outcome: Outcome) -> None:
+    target, seen = scene.target, outcome.visible_layer
+    pasted = pasted_masks(scene, outcome.carried, seen)
+    fresh = int(target["instance_ids"][target["instance_valid"]].max(initial=0))
+    for slot in range(len(target["instance_valid"])):
+        j, k = outcome.slot_layer[slot], outcome.slot_source[slot]
+        mask = target["instance_masks"][slot] & (seen < 0)
+        if j >= 0:
+            fresh += 1
+            if "panoptic_maps" in out:
+                out["panoptic_maps"][pasted[j, k]] = fresh
+            _write_slot(out, slot, int(scene.layers[j].source["labels"][k]), fresh, pasted[j, k])
+        elif survives(scene, slot, seen):
+            _write_slot(out, slot, int(target["labels"][slot]), int(target["instance_ids"][slot]), mask)
+        else:
+            _write_slot(out, slot, 0, 0, np.zeros_like(mask))
+        if target["instance_valid"][slot] and not survives(scene, slot, seen) and "panoptic_maps" in out:
+            out["semantic_maps"][mask], out["panoptic_maps"][mask] = scene.config.ignore_index, 0
+
+
+def _write_slot(out: dict[str, Array], slot: int, label: int, instance_id: int, mask: Array) -> None:
+    rows, columns = np.nonzero(mask)
+    box = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1] if len(rows) else [0, 0, 0, 0]
+    out["boxes"][slot], out["labels"][slot], out["instance_ids"][slot] = box, label, instance_id
+    out["instance_masks"][slot], out["instance_valid"][slot] = mask, instance_id > 0

@@ -1,0 +1,185 @@
+"""Where an output pixel reads its source and what it finds there, in plain loops, fractions and single array reads.
+
+The geometry half of `brute_force`: it shares no code with `segpaste.augmentation` or `segpaste.kernels`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+
+from segpaste.augmentation import Placement
+
+Array = np.ndarray[Any, Any]
+Fields = Mapping[str, Array]  # of one image, by their batched names; absent ones are not in it
+Taps = list[tuple[int, int]]  # source index, weight in 1/2048
+
+HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Where the pixels of one output axis read the source: None, or [], where the layer does not reach."""
+
+    nearest: list[int | None]
+    linear: list[Taps]
+    filtered: list[Taps]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One source image and its map."""
+
+    source: Fields
+    columns: Axis
+    rows: Axis
+    hflip: bool
+    depth_scale: np.float32
+
+
+# Geometry: one axis at a time, exactly.
+
+
+def source_position(x: int, translate: int, scale: Fraction) -> Fraction:
+    return (x + HALF - translate) / scale - HALF
+
+
+def nearest(x: int, translate: int, scale: Fraction, size: int, flip: bool) -> int | None:
+    index = floor(source_position(x, translate, scale) + HALF)
+    if not 0 <= index < size:
+        return None
+    return size - 1 - index if flip else index
+
+
+def taps(x: int, translate: int, scale: Fraction, size: int, flip: bool, radius: Fraction) -> Taps:
+    """A triangle of this radius, in integers that sum to 2048; taps beyond the picture read its edge."""
+    centre = source_position(x, translate, scale)
+    indices = range(ceil(centre - radius), floor(centre + radius) + 1)
+    running = list(accumulate(max(Fraction(0), radius - abs(i - centre)) for i in indices))
+    rounded = [floor(2048 * part / running[-1]) for part in running]
+    found = []
+    for i, low, high in zip(indices, [0, *rounded], rounded, strict=False):
+        inside = min(max(i, 0), size - 1)
+        if high > low:
+            found.append((size - 1 - inside if flip else inside, high - low))
+    return found
+
+
+def axis(length: int, translate: int, scale: Fraction, size: int, flip: bool, antialias: bool) -> Axis:
+    where = [nearest(x, translate, scale, size, flip) for x in range(length)]
+    wide = max(Fraction(1), 1 / scale) if antialias else Fraction(1)
+    linear, filtered = (
+        [[] if near is None else taps(x, translate, scale, size, flip, r) for x, near in enumerate(where)]
+        for r in (Fraction(1), wide)
+    )
+    return Axis(where, linear, filtered)
+
+
+def extent(image: Fields) -> tuple[int, int]:
+    """(width, height) of the picture: up to behind the last column and row that is not all padding."""
+    height, width = image["images"].shape[-2:]
+    if "padding_mask" not in image:
+        return width, height
+    rows, columns = np.nonzero(~image["padding_mask"][0])
+    return int(columns.max(initial=-1)) + 1, int(rows.max(initial=-1)) + 1
+
+
+def layer_over(
+    target: Fields, source: Fields, placement: Placement, which: tuple[int, int], antialias: bool, metric: bool
+) -> Layer | None:
+    """The layer ``which`` (row, layer) of a placement, None if it is not valid."""
+    if not placement.layer_valid[which]:
+        return None
+    height, width = target["images"].shape[-2:]
+    source_width, source_height = extent(source)
+    scale = Fraction(int(placement.scale_num[which]), placement.scale_den)
+    tx, ty = placement.translate[which].tolist()
+    flip = bool(placement.hflip[which])
+    columns = axis(width, tx, scale, source_width, flip, antialias)
+    rows = axis(height, ty, scale, source_height, False, antialias)
+    depth_scale = focal_length(target) / focal_length(source) if metric else np.float32(1)
+    return Layer(source, columns, rows, flip, depth_scale)
+
+
+def focal_length(image: Fields) -> np.float32:
+    """The geometric mean of fx and fy."""
+    fx, fy = image["camera_intrinsics"][:2]
+    return np.float32(np.sqrt(fx) * np.sqrt(fy))
+
+
+# What a layer holds at a pixel of the output.
+
+
+def source_pixel(layer: Layer, y: int, x: int) -> tuple[int, int] | None:
+    """(row, column) of the nearest source pixel, where the layer reaches."""
+    row, column = layer.rows.nearest[y], layer.columns.nearest[x]
+    return None if row is None or column is None else (row, column)
+
+
+def covering(layer: Layer, slots: list[int], y: int, x: int) -> list[int]:
+    """Those of these source slots whose mask covers the pixel."""
+    at = source_pixel(layer, y, x)
+    return [] if at is None else [k for k in slots if layer.source["instance_masks"][(k, *at)]]
+
+
+def four_taps(layer: Layer, y: int, x: int) -> list[tuple[int, int, np.float32]]:
+    """(row, column, weight) of the linear taps, row by row."""
+    return [
+        (row, column, np.float32(wy * wx) / np.float32(2048 * 2048))
+        for row, wy in layer.rows.linear[y]
+        for column, wx in layer.columns.linear[x]
+    ]
+
+
+def depth_at(layer: Layer, y: int, x: int) -> tuple[np.float32, bool]:
+    """Depth and whether it is valid (0 where it is not)."""
+    depth, valid = layer.source["depth"][0], layer.source["depth_valid"][0]
+    found = four_taps(layer, y, x)
+    if not all(valid[row, column] and np.isfinite(depth[row, column]) for row, column, _ in found):
+        return np.float32(0), False
+    values = [depth[row, column] for row, column, _ in found]
+    low, high = min(values), max(values)
+    value = np.float32(0)
+    for row, column, weight in found:
+        value += weight * depth[row, column]
+    value = min(max(value, low), high)
+    if high - low > np.float32(0.05) * max(abs(low), abs(high)):  # an edge: between its sides there is nothing
+        value = depth[source_pixel(layer, y, x)]
+    return np.float32(value * layer.depth_scale), True
+
+
+def normal_at(layer: Layer, y: int, x: int) -> Array:
+    normals = layer.source["normals"]
+    near = normals[(slice(None), *source_pixel(layer, y, x))].copy()
+    total = np.zeros(3, np.float32)
+    for row, column, weight in four_taps(layer, y, x):
+        total += weight * normals[:, row, column]
+    norm = np.sqrt((total * total).sum())
+    if near.any() and norm >= np.float32(1e-3):
+        near = total / norm
+    if layer.hflip:
+        near[0] = -near[0]
+    return near
+
+
+def colour_at(layer: Layer, y: int, x: int) -> Array:
+    image = layer.source["images"]
+    total = np.zeros(len(image), np.int64 if image.dtype == np.uint8 else np.float64)
+    for row, wy in layer.rows.filtered[y]:
+        for column, wx in layer.columns.filtered[x]:
+            total += wy * wx * image[:, row, column].astype(total.dtype)
+    return (total + (1 << 21)) >> 22 if image.dtype == np.uint8 else total / (1 << 22)
+
+
+def is_padding(image: Fields, y: int, x: int) -> bool:
+    return "padding_mask" in image and bool(image["padding_mask"][0, y, x])
+
+
+def class_at(image: Fields, y: int, x: int) -> int | None:
+    return int(image["semantic_maps"][y, x]) if "semantic_maps" in image else None
