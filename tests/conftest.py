@@ -45,7 +45,5 @@ def test_data() -> Path:
     if not folder:
         pytest.skip("set SEGPASTE_TEST_DATA=FOLDER to run on real photos")
     if not Path(folder).is_dir():
-        pytest.fail(
-            f"SEGPASTE_TEST_DATA={folder} is not a folder: correct it, or unset it to skip real photos"
-        )
+        pytest.fail(f"SEGPASTE_TEST_DATA={folder} is not a folder: correct it, or unset it to skip real photos")
     return Path(folder)

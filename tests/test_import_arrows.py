@@ -109,9 +109,7 @@ def broken_arrows(package: Path) -> list[str]:
         for line, name in imported_names(path, package):
             target = room_of(name)
             if target and not is_private(target) and target not in allowed:
-                found.append(
-                    f"{place}.py:{line} imports {name}; {room} may import {', '.join(sorted(allowed))}"
-                )
+                found.append(f"{place}.py:{line} imports {name}; {room} may import {', '.join(sorted(allowed))}")
     return found
 
 
@@ -222,10 +220,7 @@ class TestPlanted:
         assert all(line.startswith(f"{file}:") for line in found)
 
     def test_placed_module_is_let_through(self, tmp_path: Path) -> None:
-        assert (
-            misplaced_modules(plant(tmp_path, {"types/dense.py": "", "_build.py": "", "seeding.py": ""}))
-            == []
-        )
+        assert misplaced_modules(plant(tmp_path, {"types/dense.py": "", "_build.py": "", "seeding.py": ""})) == []
 
     def test_heavy_import_is_found(self, tmp_path: Path) -> None:
         plant(tmp_path, {"__init__.py": "from . import types", "types/__init__.py": "import yaml.nodes"})

@@ -45,18 +45,14 @@ def own_docstring(item: object) -> str:
 
 def hinted_extras(text: str) -> set[str]:
     """Return the extras that a text offers in the form segpaste[NAME,NAME]."""
-    return {
-        name.strip() for names in re.findall(r"segpaste\[([\w, -]+)\]", text) for name in names.split(",")
-    }
+    return {name.strip() for names in re.findall(r"segpaste\[([\w, -]+)\]", text) for name in names.split(",")}
 
 
 def table_extras(source: str) -> set[str]:
     """Return the extras in the tables of extras.py: the string values of dictionaries at module level."""
     statements = (node for node in ast.parse(source).body if isinstance(node, ast.Assign | ast.AnnAssign))
     values = [value for node in statements if isinstance(node.value, ast.Dict) for value in node.value.values]
-    return {
-        value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)
-    }
+    return {value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)}
 
 
 def declared_extras() -> set[str]:

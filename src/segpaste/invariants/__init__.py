@@ -1,0 +1,113 @@
+"""What every paste keeps true, one public check per invariant, for users and for the tests of this package.
+
+A check takes a `Case`, one forward with its report, computes from first principles what must hold, without calling
+the code that made the paste, and returns a list of `Violation`, empty if all is well.
+
+    >>> out, report = paste(batch, return_report=True)
+    >>> violations(Case(batch, out, report, paste.config))
+    []
+
+The checks read every pixel several times: use them in tests and when something looks wrong, not in training steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from segpaste.invariants.batch import batch_violations, check_batch
+from segpaste.invariants.case import Case, Check, what_is_missing
+from segpaste.invariants.depth import depth_metric_intrinsics_rescale, depth_monotonicity, depth_validity_join
+from segpaste.invariants.instance import (
+    instance_bbox_recomputed_from_mask,
+    instance_identity_preserved,
+    instance_no_same_class_overlap,
+    instance_small_area_dropped,
+    instance_target_masks_subtract_paste_union,
+)
+from segpaste.invariants.normals import normals_camera_frame_convention, normals_unit_norm_on_valid
+from segpaste.invariants.panoptic import (
+    panoptic_fresh_instance_ids,
+    panoptic_pixel_bijection,
+    panoptic_stuff_area_threshold,
+    panoptic_thing_stuff_consistent,
+)
+from segpaste.invariants.semantic import semantic_ignore_preserved, semantic_single_class_per_pixel
+from segpaste.invariants.violation import InvariantError, Violation
+
+INVARIANTS: tuple[Check, ...] = (
+    instance_identity_preserved,
+    instance_target_masks_subtract_paste_union,
+    instance_bbox_recomputed_from_mask,
+    instance_small_area_dropped,
+    instance_no_same_class_overlap,
+    panoptic_thing_stuff_consistent,
+    panoptic_pixel_bijection,
+    panoptic_fresh_instance_ids,
+    panoptic_stuff_area_threshold,
+    semantic_single_class_per_pixel,
+    semantic_ignore_preserved,
+    depth_monotonicity,
+    depth_validity_join,
+    depth_metric_intrinsics_rescale,
+    normals_unit_norm_on_valid,
+    normals_camera_frame_convention,
+)
+"""All checks of one forward, in the order of the modalities."""
+
+__all__ = [
+    "INVARIANTS",
+    "Case",
+    "InvariantError",
+    "Violation",
+    "applicable",
+    "batch_violations",
+    "check",
+    "check_all",
+    "check_batch",
+    "depth_metric_intrinsics_rescale",
+    "depth_monotonicity",
+    "depth_validity_join",
+    "instance_bbox_recomputed_from_mask",
+    "instance_identity_preserved",
+    "instance_no_same_class_overlap",
+    "instance_small_area_dropped",
+    "instance_target_masks_subtract_paste_union",
+    "normals_camera_frame_convention",
+    "normals_unit_norm_on_valid",
+    "panoptic_fresh_instance_ids",
+    "panoptic_pixel_bijection",
+    "panoptic_stuff_area_threshold",
+    "panoptic_thing_stuff_consistent",
+    "semantic_ignore_preserved",
+    "semantic_single_class_per_pixel",
+    "violations",
+]
+
+
+def applicable(case: Case) -> tuple[Check, ...]:
+    """The checks whose modalities input and output both carry."""
+    return tuple(check for check in INVARIANTS if what_is_missing(check.__name__, case) is None)
+
+
+def violations(case: Case) -> list[Violation]:
+    """What all applicable checks find; empty if every invariant holds."""
+    return [violation for check in applicable(case) for violation in check(case)]
+
+
+def check(found: Iterable[Violation]) -> None:
+    """Raise if a check found something: ``check(depth_monotonicity(case))``.
+
+    Raises:
+        InvariantError: naming each invariant and image.
+    """
+    if broken := tuple(found):
+        raise InvariantError(broken)
+
+
+def check_all(case: Case) -> None:
+    """Raise if any applicable check finds something.
+
+    Raises:
+        InvariantError: naming each invariant and image.
+    """
+    check(violations(case))

@@ -1,0 +1,98 @@
+"""What holds for one batch alone, an input as well as an output.
+
+Containers check at construction what is cheap to check; this reads every pixel, on any device. Run it on the batches
+of a new dataset before blaming an augmentation.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from segpaste.invariants.instance import mask_boxes
+from segpaste.invariants.normals import not_unit
+from segpaste.invariants.panoptic import not_bijective, thing_stuff_inconsistent
+from segpaste.invariants.violation import InvariantError, Violation, found
+from segpaste.types import FIELDS, PaddedBatchedDenseSample, PanopticSchema
+
+
+def batch_violations(
+    batch: PaddedBatchedDenseSample, *, schema: PanopticSchema | None = None, tight_boxes: bool = False
+) -> list[Violation]:
+    """Everything that is wrong with a batch.
+
+    Rows that are not valid are all zero; boxes are not inside out and enclose their masks; ids are positive and
+    unique in their image; every pixel with a panoptic id lies in the mask of that id alone; things have ids and stuff
+    has none; normals are of unit length, or zero; valid depth is finite.
+
+    Args:
+        batch: what to look at.
+        schema: things and stuff; without it the classes of panoptic batches are not looked at.
+        tight_boxes: boxes must fit their masks exactly, as those of outputs do.
+
+    Returns:
+        At most one violation for each image and rule.
+    """
+    violations = [*_filled_invalid_rows(batch), *_bad_boxes(batch, tight_boxes)]
+    if batch.instance_ids is not None:
+        violations += _bad_ids(batch)
+    if batch.panoptic_maps is not None and batch.instance_masks is not None:
+        violations += not_bijective("panoptic_pixel_bijection", batch)
+    if batch.panoptic_maps is not None and schema is not None:
+        violations += thing_stuff_inconsistent("panoptic_thing_stuff_consistent", batch, schema)
+    if batch.normals is not None:
+        violations += not_unit("normals_unit_norm", batch)
+    if batch.depth is not None and batch.depth_valid is not None:
+        wrong = (batch.depth_valid & ~batch.depth.isfinite())[:, 0]
+        text = "a finite depth where it is valid", "{depth}"
+        violations += found("depth_finite_where_valid", wrong, *text, depth=batch.depth[:, 0])
+    return violations
+
+
+def check_batch(
+    batch: PaddedBatchedDenseSample, *, schema: PanopticSchema | None = None, tight_boxes: bool = False
+) -> None:
+    """Raise if `batch_violations` finds anything; takes the same arguments.
+
+    Raises:
+        InvariantError: naming each rule and image.
+    """
+    if violations := batch_violations(batch, schema=schema, tight_boxes=tight_boxes):
+        raise InvariantError(violations)
+
+
+def _filled_invalid_rows(batch: PaddedBatchedDenseSample) -> list[Violation]:
+    violations = []
+    for field in FIELDS:
+        value: torch.Tensor | None = getattr(batch, field.batched_name)
+        if field.layout == "instance" and value is not None:
+            filled = ~batch.instance_valid & (value != 0)[..., None].flatten(2).any(2)
+            text = f"{field.batched_name} all zero in a row that is not valid", "other values"
+            violations += found("invalid_rows_zero", filled, *text)
+    return violations
+
+
+def _bad_boxes(batch: PaddedBatchedDenseSample, tight: bool) -> list[Violation]:
+    boxes = batch.boxes
+    inside_out = (boxes[..., 2:] < boxes[..., :2]).any(-1) | boxes.isnan().any(-1)
+    violations = found("boxes_ordered", inside_out, "x1 <= x2 and y1 <= y2", "box {box}", box=boxes)
+    if batch.instance_masks is None:
+        return violations
+    fitting = mask_boxes(batch.instance_masks)
+    values = {"box": boxes, "fitting": fitting}
+    if tight:
+        wrong = batch.instance_valid & (boxes != fitting).any(-1)
+        return violations + found("boxes_fit_masks", wrong, "the box of the mask, {fitting}", "{box}", **values)
+    cut = ((boxes[..., :2] > fitting[..., :2]) | (boxes[..., 2:] < fitting[..., 2:])).any(-1)
+    cut &= (fitting[..., 2:] > fitting[..., :2]).all(-1)
+    return violations + found("boxes_enclose_masks", cut, "a box around the mask's {fitting}", "{box}", **values)
+
+
+def _bad_ids(batch: PaddedBatchedDenseSample) -> list[Violation]:
+    assert batch.instance_ids is not None
+    ids, valid = batch.instance_ids, batch.instance_valid
+    pairs = (ids[:, :, None] == ids[:, None]) & valid[:, :, None] & valid[:, None]
+    repeated = torch.tril(pairs, diagonal=-1).any(2)
+    return [
+        *found("instance_ids_positive", valid & (ids <= 0), "an id > 0", "{id}", id=ids),
+        *found("instance_ids_unique", repeated, "an id of its own", "{id} a second time", id=ids),
+    ]

@@ -1,0 +1,191 @@
+"""What the checks look at: one forward of `segpaste.augmentation.BatchCopyPaste` as its user sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, wraps
+
+import torch
+from torch import Tensor
+
+from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PasteReport
+from segpaste.invariants.layers import LayerMap, layer_maps, seen, seen_map
+from segpaste.invariants.surfaces import Surface, layer_surface
+from segpaste.invariants.violation import Violation
+from segpaste.types import Modality, PaddedBatchedDenseSample
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One forward, to be checked.
+
+    Attributes:
+        before: the batch that was given to the module.
+        after: the batch that came back.
+        report: from ``return_report=True``.
+        config: the module's.
+        source: the batch that ``report.placement.source_idx`` names rows of; None where that is ``before`` itself.
+
+    Raises:
+        ValueError: at construction, when the four do not belong together.
+    """
+
+    before: PaddedBatchedDenseSample
+    after: PaddedBatchedDenseSample
+    report: PasteReport
+    config: BatchCopyPasteConfig = field(default_factory=BatchCopyPasteConfig)
+    source: PaddedBatchedDenseSample | None = None
+
+    def __post_init__(self) -> None:
+        before, after = self.before, self.after
+        sizes: dict[str, tuple[int, ...]] = {
+            "before": (before.batch_size, *before.canvas_size),
+            "after": (after.batch_size, *after.canvas_size),
+            "report.visible_layer": tuple(self.report.visible_layer.shape),
+        }
+        if len(set(sizes.values())) > 1:
+            raise ValueError(f"Case: expected one [B, H, W], got {sizes}; give before, after and report of one forward")
+        slots = {"before": before.max_instances, "after": after.max_instances}
+        slots["report.slot_layer"] = self.report.slot_layer.shape[1]
+        if not slots["before"] <= slots["after"] == slots["report.slot_layer"]:
+            raise ValueError(
+                f"Case: expected one K after the paste, not below the K before it, got {slots}; "
+                "give before, after and report of one forward"
+            )
+
+    @property
+    def modalities(self) -> frozenset[Modality]:
+        """What both the input and the output carry."""
+        return self.before.modalities & self.after.modalities
+
+    @property
+    def panoptic(self) -> PanopticConfig | None:
+        """The taxonomy and its thresholds, where they play a part."""
+        return self.config.panoptic if Modality.PANOPTIC in self.modalities else None
+
+    @property
+    def source_batch(self) -> PaddedBatchedDenseSample:
+        """The batch that was pasted from."""
+        return self.before if self.source is None else self.source
+
+    @cached_property
+    def layers(self) -> tuple[LayerMap, ...]:
+        """The map of each layer, from the report's placement."""
+        return layer_maps(self.report.placement, self.source_batch, self.before.canvas_size)
+
+    @cached_property
+    def seen(self) -> LayerMap:
+        """The map of the layer that each pixel shows, of no meaning outside of pastes."""
+        return seen_map(self.report.visible_layer, self.layers)
+
+    @cached_property
+    def surfaces(self) -> tuple[Surface, ...]:
+        """The depth of each layer."""
+        return tuple(layer_surface(layer, self.before, self.source_batch) for layer in self.layers)
+
+    @cached_property
+    def seen_surface(self) -> Surface:
+        """The depth of the layer that each pixel shows, of no meaning outside of pastes."""
+        parts = zip(*self.surfaces, strict=True)
+        return Surface(*(seen(self.report.visible_layer, part) for part in parts))
+
+    @cached_property
+    def pasted(self) -> Tensor:
+        """M_eff, the pixels that a paste covers, [B, H, W] bool."""
+        return self.report.visible_layer >= 0
+
+    @cached_property
+    def is_paste(self) -> Tensor:
+        """Output slots that hold a paste, [B, K] bool."""
+        return self.report.slot_layer >= 0
+
+    @cached_property
+    def left(self) -> Tensor:
+        """What the pastes leave of the target's masks, [B, K_t, H, W] bool."""
+        assert self.before.instance_masks is not None
+        return self.before.instance_masks & ~self.pasted[:, None]
+
+    @cached_property
+    def area_before(self) -> Tensor:
+        """Of the target's instances as they came, [B, K_t] int64 pixels."""
+        return _areas(self.before.instance_masks)
+
+    @cached_property
+    def area_left(self) -> Tensor:
+        """Of what the pastes leave of them, [B, K_t] int64 pixels."""
+        return _areas(self.left)
+
+    @cached_property
+    def area_after(self) -> Tensor:
+        """Of the instances of the output, [B, K] int64 pixels."""
+        return _areas(self.after.instance_masks)
+
+    @cached_property
+    def survives(self) -> Tensor:
+        """Instances of the target of which enough is left to keep their row, [B, K_t] bool."""
+        frac = as_fraction(self.config.min_residual_area_frac)
+        enough = self.area_left * frac.denominator >= self.area_before * frac.numerator
+        return self.before.instance_valid & enough & (self.area_left >= self.config.min_area_px)
+
+    @cached_property
+    def kept(self) -> Tensor:
+        """Slots of the output that hold an instance of the target, [B, K_t] bool."""
+        return (self.after.instance_valid & ~self.is_paste)[:, : self.before.max_instances]
+
+    @cached_property
+    def orphans(self) -> Tensor:
+        """Pixels that belong to instances which lost their row, [B, H, W] bool."""
+        if self.before.instance_masks is None:
+            return torch.zeros_like(self.pasted)
+        dropped = self.before.instance_valid & ~self.survives
+        return (self.left & dropped[:, :, None, None]).any(1)
+
+
+Check = Callable[[Case], list[Violation]]
+_NEEDS: dict[str, tuple[frozenset[Modality], bool]] = {}
+
+
+def invariant(*modalities: Modality, taxonomy: bool = False) -> Callable[[Check], Check]:
+    """Declare what a check reads, so that it refuses a case without it.
+
+    Args:
+        modalities: what input and output must both carry.
+        taxonomy: whether ``config.panoptic`` must be there.
+    """
+
+    def declare(function: Check) -> Check:
+        _NEEDS[function.__name__] = frozenset(modalities), taxonomy
+
+        @wraps(function)
+        def checked(case: Case) -> list[Violation]:
+            if (reason := what_is_missing(function.__name__, case)) is not None:
+                raise ValueError(f"{function.__name__}: {reason}")
+            return function(case)
+
+        return checked
+
+    return declare
+
+
+def what_is_missing(name: str, case: Case) -> str | None:
+    """Why the check of this name cannot run on the case, or None if it can."""
+    modalities, taxonomy = _NEEDS[name]
+    if missing := modalities - case.modalities:
+        return (
+            f"expected {sorted(m.value for m in missing)} in the batch before and after the paste, got neither or one"
+        )
+    if taxonomy and case.panoptic is None:
+        return "expected config.panoptic, which says what is thing and what is stuff, got None; give it to Case"
+    return None
+
+
+def as_fraction(value: float) -> Fraction:
+    """The decimal that the user wrote, exact to six digits behind the point."""
+    return Fraction(str(value)).limit_denominator(1_000_000)
+
+
+def _areas(masks: Tensor | None) -> Tensor:
+    assert masks is not None
+    return masks.flatten(2).sum(2, dtype=torch.int32).to(torch.int64)  # sums in int64 take twice as long

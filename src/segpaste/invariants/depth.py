@@ -1,0 +1,153 @@
+"""What holds for depth: the nearer surface is seen, its validity is honest, its scale is the target camera's."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from segpaste.invariants.case import Case, invariant
+from segpaste.invariants.layers import LayerMap
+from segpaste.invariants.surfaces import RELATIVE_TOLERANCE, finite_depth
+from segpaste.invariants.violation import Violation, found
+from segpaste.types import Modality, PaddedBatchedDenseSample
+
+
+@invariant(Modality.DEPTH)
+def depth_monotonicity(case: Case) -> list[Violation]:
+    """The nearest surface is seen: pastes lie in front of a valid target, and no paste that is nearer is left out.
+
+    ``d_out(p) = min(d_src(p), d_tgt(p))`` over everything that covers p; outside of pastes depth is the target's, bit
+    for bit. An invalid target depth hides nothing; depth inside a paste is finite. Pixels of a stuff class that no
+    paste touches may have been given back to it and are not asked for nearer surfaces.
+
+    Args:
+        case: one forward, with depth.
+
+    Returns:
+        At most one violation for each image and each of the rules.
+    """
+    name, after, valid_target = "depth_monotonicity", _depth(case.after), finite_depth(case.before)
+    target = _depth(case.before)
+    values = {"target": target, "depth": after, "layer": case.report.visible_layer}
+    same = (after == target) | (after.isnan() & target.isnan())
+    farther = case.pasted & valid_target & ~(after < target)
+    violations = [
+        *found(name, ~case.pasted & ~same, "the target's depth {target}", "{depth}", **values),
+        *found(name, case.pasted & ~after.isfinite(), "a finite depth in a paste", "{depth}", **values),
+        *found(name, farther, "a paste nearer than the target's {target}", "layer {layer} at {depth}", **values),
+    ]
+    if case.source_batch.depth is None or case.source_batch.instance_masks is None:
+        return violations
+    closed = _closed(case)
+    for idx, (layer, surface) in enumerate(zip(case.layers, case.surfaces, strict=True)):
+        open_to = _covers(case, idx, layer) & ~closed
+        nearer = valid_target & surface.valid & (surface.high * (1 + RELATIVE_TOLERANCE) < after)
+        unseen = ~valid_target & ~case.pasted
+        expected = f"layer {idx} at {{source}}, which is nearer"
+        violations += found(name, open_to & nearer, expected, "{depth}", source=surface.high, depth=after)
+        expected = f"layer {idx}, for the target has no valid depth"
+        violations += found(name, open_to & unseen, expected, "no paste")
+    return violations
+
+
+@invariant(Modality.DEPTH)
+def depth_validity_join(case: Case) -> list[Violation]:
+    """Validity is V_src and V_tgt inside a paste, and the target's own outside.
+
+    A source depth read between pixels is valid if all those pixels are.
+
+    Args:
+        case: one forward, with depth.
+
+    Returns:
+        At most one violation for each image and each of the three.
+    """
+    name = "depth_validity_join"
+    before, after = _valid(case.before), _valid(case.after)
+    values = {"before": before, "after": after, "layer": case.report.visible_layer}
+    outside = found(name, ~case.pasted & (before != after), "the target's validity {before}", "{after}", **values)
+    if case.source_batch.depth is None:
+        return outside
+    surface = case.seen_surface
+    claimed = case.pasted & after & ~(surface.maybe_valid & before)
+    denied = case.pasted & ~after & surface.valid & before
+    return [
+        *outside,
+        *found(name, claimed, "invalid depth, for layer {layer} or the target is", "valid", **values),
+        *found(name, denied, "valid depth, for layer {layer} and the target are", "invalid", **values),
+    ]
+
+
+@invariant(Modality.DEPTH)
+def depth_metric_intrinsics_rescale(case: Case) -> list[Violation]:
+    """Pasted depth is the source's times ``sqrt(fx_t fy_t) / sqrt(fx_s fy_s)`` if metric, and the source's if not.
+
+    The camera and the flag of the output are the target's. Read between pixels of one surface the depth lies within
+    their range; across a depth edge it is the nearest pixel's.
+
+    Args:
+        case: one forward, with depth.
+
+    Returns:
+        At most one violation for each image and each of the rules.
+    """
+    name, before, after = "depth_metric_intrinsics_rescale", case.before, case.after
+    violations = []
+    for flag, old, new in (
+        ("metric_depth", before.metric_depth, after.metric_depth),
+        ("a camera", before.camera_intrinsics is not None, after.camera_intrinsics is not None),
+    ):
+        if old != new:
+            violations += [Violation(name, b, f"{flag}: {old}", str(new)) for b in range(after.batch_size)]
+    if before.camera_intrinsics is not None and after.camera_intrinsics is not None:
+        cameras = {"before": before.camera_intrinsics, "after": after.camera_intrinsics}
+        moved = (before.camera_intrinsics != after.camera_intrinsics).any(1)
+        violations += found(name, moved, "the target's camera {before}", "{after}", **cameras)
+    if case.source_batch.depth is None:
+        return violations
+    low, high, valid, _ = case.seen_surface
+    depth = _depth(after)
+    slack = RELATIVE_TOLERANCE * torch.maximum(low.abs(), high.abs())
+    outside = ~((depth >= low - slack) & (depth <= high + slack))
+    text = "the source's depth on this camera's scale, {low} to {high}", "{depth}"
+    return violations + found(name, case.pasted & valid & outside, *text, low=low, high=high, depth=depth)
+
+
+def _covers(case: Case, idx: int, layer: LayerMap) -> Tensor:
+    """Where a carried mask of the layer offers a pixel of the picture that is not ignored, [B, H, W] bool."""
+    source = case.source_batch
+    assert source.instance_masks is not None
+    carried = case.report.placement.carried[:, idx, : source.max_instances, None, None]  # slots beyond are empty
+    union = (source.instance_masks[layer.row[:, 0, 0]] & carried).any(1)
+    offered = layer._replace(row=torch.arange(len(union), device=union.device)[:, None, None]).nearest(union)
+    if source.padding_mask is not None:
+        offered &= ~layer.nearest(source.padding_mask[:, 0])
+    if source.semantic_maps is not None:
+        offered &= layer.nearest(source.semantic_maps) != case.config.ignore_index
+    return offered & layer.y.inside & layer.x.inside
+
+
+def _closed(case: Case) -> Tensor:
+    """Pixels of the target that pastes leave out, or may have had to, [B, H, W] bool."""
+    closed = torch.zeros_like(case.pasted)
+    if case.before.padding_mask is not None:
+        closed |= case.before.padding_mask[:, 0]
+    semantic = case.before.semantic_maps
+    if semantic is None:
+        return closed
+    closed |= semantic == case.config.ignore_index
+    if case.panoptic is not None and case.panoptic.stuff_policy == "revert":
+        for label in [c for c, kind in case.panoptic.taxonomy.classes.items() if kind == "stuff"]:
+            here = semantic == label
+            closed |= here & ~(here & case.pasted).flatten(1).any(1)[:, None, None]
+    return closed
+
+
+def _depth(batch: PaddedBatchedDenseSample) -> Tensor:
+    assert batch.depth is not None
+    return batch.depth[:, 0]
+
+
+def _valid(batch: PaddedBatchedDenseSample) -> Tensor:
+    assert batch.depth_valid is not None
+    return batch.depth_valid[:, 0]

@@ -1,0 +1,162 @@
+"""What holds for instances: who keeps a row, what is left of it, and who is new.
+
+Each check computes its expectation from the input, the report's visible layer and the config alone.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from segpaste.invariants.case import Case, invariant
+from segpaste.invariants.violation import Violation, found
+from segpaste.types import Modality, PaddedBatchedDenseSample
+
+
+@invariant(Modality.INSTANCE)
+def instance_identity_preserved(case: Case) -> list[Violation]:
+    """An instance of the target of which enough is left keeps its slot, its label and its id.
+
+    Args:
+        case: one forward, with instance masks.
+
+    Returns:
+        At most one violation for each image and each of the three.
+    """
+    name, before, after = "instance_identity_preserved", case.before, case.after
+    slots = slice(before.max_instances)
+    survives, stays = case.survives, case.kept
+    values = {"label": before.labels, "id": _ids(before), "new_label": after.labels[:, slots]}
+    values["new_id"] = _ids(after)[:, slots]
+    label, number = values["label"] != values["new_label"], values["id"] != values["new_id"]
+    return [
+        *found(name, survives & ~stays, "instance {id} to keep its slot", "another or none", **values),
+        *found(name, survives & stays & label, "label {label}", "label {new_label}", **values),
+        *found(name, survives & stays & number, "id {id}", "id {new_id}", **values),
+    ]
+
+
+@invariant(Modality.INSTANCE)
+def instance_target_masks_subtract_paste_union(case: Case) -> list[Violation]:
+    """A survivor's mask is its old one without the union of all pastes, and the pastes' masks are that union.
+
+    Args:
+        case: one forward, with instance masks.
+
+    Returns:
+        At most one violation for each image and each of the two.
+    """
+    name = "instance_target_masks_subtract_paste_union"
+    masks = _masks(case.after)
+    differs = (masks[:, : case.before.max_instances] != case.left).flatten(2).any(2)
+    wrong = found(
+        name,
+        case.kept & differs,
+        "the old mask minus all pastes, {want} px",
+        "another mask, {area} px,",
+        want=case.area_left,
+        area=case.area_after[:, : case.before.max_instances],
+    )
+    union = (masks & case.is_paste[:, :, None, None]).any(1)
+    layer = case.report.visible_layer
+    bare, hidden = case.pasted & ~union, union & ~case.pasted
+    return [
+        *wrong,
+        *found(name, bare, "a pasted mask, for layer {layer} is seen", "none", layer=layer),
+        *found(name, hidden, "no pasted mask, for the target is seen", "one", layer=layer),
+    ]
+
+
+@invariant(Modality.INSTANCE)
+def instance_bbox_recomputed_from_mask(case: Case) -> list[Violation]:
+    """Every box of the output is exactly the box of its mask.
+
+    Args:
+        case: one forward, with instance masks.
+
+    Returns:
+        At most one violation for each image.
+    """
+    want = mask_boxes(_masks(case.after))
+    wrong = case.after.instance_valid & (case.after.boxes != want).any(-1)
+    text = "the box of the mask, {want}", "box {box}"
+    return found("instance_bbox_recomputed_from_mask", wrong, *text, want=want, box=case.after.boxes)
+
+
+@invariant(Modality.INSTANCE)
+def instance_small_area_dropped(case: Case) -> list[Violation]:
+    """No row has fewer than ``min_area_px`` pixels, and no survivor less than ``min_residual_area_frac`` of its area.
+
+    Args:
+        case: one forward, with instance masks.
+
+    Returns:
+        At most one violation for each image and each of the two.
+    """
+    name, config = "instance_small_area_dropped", case.config
+    small = case.after.instance_valid & (case.area_after < config.min_area_px)
+    values = {"before": case.area_before, "left": case.area_left}
+    wanted = f"at least {config.min_residual_area_frac:g} of {{before}} px and {config.min_area_px} px, or no row"
+    return [
+        *found(name, small, f"at least {config.min_area_px} px", "{area} px", area=case.area_after),
+        *found(name, case.kept & ~case.survives, wanted, "a row with {left} px left", **values),
+    ]
+
+
+@invariant(Modality.INSTANCE)
+def instance_no_same_class_overlap(case: Case) -> list[Violation]:
+    """No pixel belongs to two instances of one class, if that holds for the target and for its sources.
+
+    Args:
+        case: one forward, with instance masks.
+
+    Returns:
+        At most one violation for each image.
+    """
+    if case.after.max_instances == 0:
+        return []
+    clean_target = ~_overlaps(case.before).flatten(1).any(1)
+    clean_source = clean_target if case.source is None else ~_overlaps(case.source).flatten(1).any(1)
+    placement = case.report.placement
+    clean = clean_target & (clean_source[placement.source_idx] | ~placement.layer_valid).all(1)
+    overlaps = _overlaps(case.after)
+    first = overlaps.any(2)
+    values = {"other": overlaps.to(torch.uint8).argmax(2), "label": case.after.labels}
+    expected = "pixels of its own among the instances of class {label}"
+    return found(
+        "instance_no_same_class_overlap", clean[:, None] & first, expected, "pixels shared with slot {other}", **values
+    )
+
+
+def mask_boxes(masks: Tensor) -> Tensor:
+    """The xyxy pixel edges of masks [B, K, H, W], float32 [B, K, 4]; zeros for an empty mask."""
+    edges = []
+    pixels = masks.view(torch.uint8)  # torch reduces bytes many times faster than bools
+    for lines in (pixels.amax(2), pixels.amax(3)):
+        edges.append(lines.argmax(-1))
+        edges.append(lines.shape[-1] - lines.flip(-1).argmax(-1))
+    x1, x2, y1, y2 = edges
+    boxes = torch.stack([x1, y1, x2, y2], -1) * pixels.flatten(2).amax(2)[..., None]
+    return boxes.float()
+
+
+def _overlaps(batch: PaddedBatchedDenseSample) -> Tensor:
+    """Pairs of different slots of one class that share a pixel, [B, K, K] bool."""
+    masks = _masks(batch)
+    same = (batch.labels[:, :, None] == batch.labels[:, None]) & batch.instance_valid[:, :, None]
+    same &= ~torch.eye(batch.max_instances, dtype=torch.bool, device=batch.device)
+    shared = torch.zeros_like(same)
+    for image_idx, rows in enumerate(masks.flatten(2)):
+        pixels = rows.float()
+        shared[image_idx] = pixels @ pixels.T > 0
+    return same & same.mT & shared
+
+
+def _masks(batch: PaddedBatchedDenseSample) -> Tensor:
+    assert batch.instance_masks is not None
+    return batch.instance_masks
+
+
+def _ids(batch: PaddedBatchedDenseSample) -> Tensor:
+    assert batch.instance_ids is not None
+    return batch.instance_ids

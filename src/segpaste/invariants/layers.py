@@ -1,0 +1,138 @@
+"""Where a layer reads its source, written again from the definition, for the checks alone.
+
+With x the output pixel, s the scale and t the translation, ``x_src = (x + 1/2 - t) / s - 1/2``, mirrored about the
+source's valid width under a flip. The kernels have tables of their own; sharing them would let one error hide in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from segpaste.augmentation import Placement
+from segpaste.types import PaddedBatchedDenseSample
+
+WEIGHT_STEP = 2.0**-11
+"""Weights of taps are multiples of this in every kernel: a tap that weighs less may count as absent."""
+
+
+class Axis(NamedTuple):
+    """One axis of the map; shapes broadcast to [B, H, W].
+
+    Attributes:
+        nearest: int64, the source pixel that holds x_src, clamped to the picture.
+        inside: bool, whether it lies in the picture.
+        low: int64, the source pixel whose centre is at x_src or left of it, clamped to the picture.
+        high: int64, the next one, clamped too.
+        beyond: float64 in [0, 1), how far x_src lies beyond the centre of ``low``.
+    """
+
+    nearest: Tensor
+    inside: Tensor
+    low: Tensor
+    high: Tensor
+    beyond: Tensor
+
+
+class LayerMap(NamedTuple):
+    """Where each target pixel reads the source batch; shapes broadcast to [B, H, W].
+
+    Attributes:
+        row: int64, row of the source batch.
+        hflip: bool, whether the layer is mirrored.
+        y: of the rows.
+        x: of the columns.
+    """
+
+    row: Tensor
+    hflip: Tensor
+    y: Axis
+    x: Axis
+
+    def nearest(self, plane: Tensor) -> Tensor:
+        """``plane`` [S, H_s, W_s, ...] at the nearest source pixels, [B, H, W, ...]."""
+        return plane[self.row, self.y.nearest, self.x.nearest]
+
+    def taps(self, plane: Tensor) -> list[Tensor]:
+        """``plane`` [S, H_s, W_s, ...] at the four source pixels around each x_src, four of [B, H, W, ...]."""
+        return [plane[self.row, y, x] for y in (self.y.low, self.y.high) for x in (self.x.low, self.x.high)]
+
+    def weights(self) -> list[Tensor]:
+        """What the four weigh, [B, H, W] float64 each."""
+        rows, cols = ((1 - axis.beyond, axis.beyond) for axis in (self.y, self.x))
+        return [y * x for y in rows for x in cols]
+
+    def faint(self) -> list[Tensor]:
+        """Which of the four weigh so little along an axis that a kernel may leave them out, [B, H, W] bool each."""
+        rows, cols = ((1 - axis.beyond < WEIGHT_STEP, axis.beyond < WEIGHT_STEP) for axis in (self.y, self.x))
+        return [y | x for y in rows for x in cols]
+
+
+def layer_maps(
+    placement: Placement, source: PaddedBatchedDenseSample, canvas_size: tuple[int, int]
+) -> tuple[LayerMap, ...]:
+    """The map of every layer of a placement onto a canvas (H, W)."""
+    height, width = canvas_size
+    extent = _valid_extent(source)
+    maps = []
+    for layer in range(placement.source_idx.shape[1]):
+        row, num, shift, hflip = (
+            tensor[:, layer]
+            for tensor in (placement.source_idx, placement.scale_num, placement.translate, placement.hflip)
+        )
+        x = _axis(width, shift[:, 0], num, placement.scale_den, extent[row, 0], hflip)
+        y = _axis(height, shift[:, 1], num, placement.scale_den, extent[row, 1], torch.zeros_like(hflip))
+        x, y = Axis(*(t[:, None, :] for t in x)), Axis(*(t[:, :, None] for t in y))
+        maps.append(LayerMap(row[:, None, None], hflip[:, None, None], y, x))
+    return tuple(maps)
+
+
+def seen_map(visible_layer: Tensor, maps: Sequence[LayerMap]) -> LayerMap:
+    """The map of the layer that each pixel shows; of no meaning outside of pastes."""
+
+    def of(values: Iterable[Tensor]) -> Tensor:
+        return seen(visible_layer, list(values))
+
+    y = Axis(*(of(part) for part in zip(*(m.y for m in maps), strict=True)))
+    x = Axis(*(of(part) for part in zip(*(m.x for m in maps), strict=True)))
+    return LayerMap(of(m.row for m in maps), of(m.hflip for m in maps), y, x)
+
+
+def seen(visible_layer: Tensor, values: Sequence[Tensor]) -> Tensor:
+    """The value of the layer that each pixel shows, [B, H, W]; of no meaning outside of pastes.
+
+    Args:
+        visible_layer: [B, H, W].
+        values: of each layer, broadcastable to [B, H, W].
+    """
+    out = values[0].expand_as(visible_layer)
+    for layer, value in enumerate(values[1:], start=1):
+        out = torch.where(visible_layer == layer, value, out)
+    return out
+
+
+def _valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
+    """(width, height) of each picture inside its padding, [S, 2] int64."""
+    height, width = batch.canvas_size
+    if batch.padding_mask is None:
+        return torch.tensor([[width, height]], device=batch.device).repeat(batch.batch_size, 1)
+    rows, cols = (~batch.padding_mask[:, 0]).any(2), (~batch.padding_mask[:, 0]).any(1)
+    ends = [line.shape[1] - line.flip(1).to(torch.uint8).argmax(1) for line in (cols, rows)]
+    return torch.stack(ends, 1) * rows.any(1, keepdim=True)
+
+
+def _axis(size: int, shift: Tensor, num: Tensor, den: int, extent: Tensor, flip: Tensor) -> Axis:
+    """One axis [B, size] of one layer, in exact integers: ``doubled / (2 num)`` is x_src + 1/2."""
+    doubled = (2 * (torch.arange(size, device=num.device) - shift[:, None]) + 1) * den
+    num, extent = num[:, None], extent[:, None]
+    nearest = torch.div(doubled, 2 * num, rounding_mode="floor")
+    first = torch.div(doubled - num, 2 * num, rounding_mode="floor")
+    beyond = (doubled - num - 2 * num * first).double() / (2 * num)
+    inside = (nearest >= 0) & (nearest < extent)
+    last = (extent - 1).clamp(min=0)
+    clamped = (torch.minimum(index.clamp(min=0), last) for index in (nearest, first, first + 1))
+    nearest, low, high = (torch.where(flip[:, None], last - index, index) for index in clamped)
+    return Axis(nearest, inside, low, high, beyond)

@@ -1,0 +1,87 @@
+"""What holds for normals: of unit length, and in the camera frame right-down-forward, mirrored with their layer."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from segpaste.invariants.case import Case, invariant
+from segpaste.invariants.layers import WEIGHT_STEP, LayerMap
+from segpaste.invariants.violation import Violation, found
+from segpaste.types import Modality, PaddedBatchedDenseSample
+
+TOLERANCE = 1e-4
+"""Of a normal's length, and of its components where nothing is interpolated."""
+
+_MIN_NORM = 0.05
+"""Mixed normals shorter than this nearly cancel, so that rounded weights decide their direction."""
+
+
+@invariant(Modality.NORMALS)
+def normals_unit_norm_on_valid(case: Case) -> list[Violation]:
+    """Normals have length 1 where the surface that is seen has one, and are 0 where it has none.
+
+    Holds for outputs of inputs that keep it, which `batch_violations` tells.
+
+    Args:
+        case: one forward, with normals.
+
+    Returns:
+        At most one violation for each image and each of the rules.
+    """
+    name = "normals_unit_norm_on_valid"
+    violations = not_unit(name, case.after)
+    if case.source_batch.normals is None:
+        return violations
+    nearest = case.seen.nearest(_vectors(case.source_batch))
+    lost = case.pasted & (nearest != 0).any(-1) & (_vectors(case.after) == 0).all(-1)
+    return violations + found(name, lost, "a normal, for the source has one", "none")
+
+
+def not_unit(name: str, batch: PaddedBatchedDenseSample) -> list[Violation]:
+    """Where a normal is neither of unit length nor 0."""
+    length = torch.linalg.vector_norm(_vectors(batch), dim=-1)
+    wrong = ~(((length - 1).abs() <= TOLERANCE) | (length == 0))
+    return found(name, wrong, "a normal of length 1, or 0 where there is none", "length {length}", length=length)
+
+
+@invariant(Modality.NORMALS)
+def normals_camera_frame_convention(case: Case) -> list[Violation]:
+    """Normals stay in the target's camera frame, right-down-forward: a mirrored layer has n_x negated, no other sign.
+
+    Inside a paste they point where the mixed source normals do, to what the rounding of weights allows; outside they
+    are the target's, bit for bit.
+
+    Args:
+        case: one forward, with normals.
+
+    Returns:
+        At most one violation for each image and each of the two.
+    """
+    name, before, after = "normals_camera_frame_convention", _vectors(case.before), _vectors(case.after)
+    changed = ~case.pasted & (before != after).any(-1)
+    violations = found(name, changed, "the target's normal {before}", "{after}", before=before, after=after)
+    if case.source_batch.normals is None:
+        return violations
+    normals = _vectors(case.source_batch)
+    mixed = _mixed(case.seen, normals)
+    nearest = case.seen.nearest(normals)
+    length = torch.linalg.vector_norm(mixed, dim=-1)
+    certain = case.pasted & (length > _MIN_NORM) & (nearest != 0).any(-1)
+    want = mixed / length.clamp(min=_MIN_NORM)[..., None]
+    apart = torch.linalg.vector_norm(after - want, dim=-1)
+    wrong = certain & ~(apart <= TOLERANCE + 4 * WEIGHT_STEP / length)
+    return violations + found(name, wrong, "the normal {want} of the source", "{after}", want=want, after=after)
+
+
+def _mixed(layer: LayerMap, normals: Tensor) -> Tensor:
+    """Source normals [S, H_s, W_s, 3] mixed linearly and mirrored with the layer, [B, H, W, 3], not normalised."""
+    pairs = zip(layer.taps(normals), layer.weights(), strict=True)
+    x, y, z = torch.stack([value * weight[..., None] for value, weight in pairs]).sum(0).unbind(-1)
+    return torch.stack([torch.where(layer.hflip, -x, x), y, z], -1)
+
+
+def _vectors(batch: PaddedBatchedDenseSample) -> Tensor:
+    """Normals with their components last, [B, H, W, 3]."""
+    assert batch.normals is not None
+    return batch.normals.movedim(1, -1).contiguous()

@@ -1,0 +1,196 @@
+"""What holds for panoptic maps: things have ids and masks, stuff has neither and is not wiped out.
+
+The two checks that speak of one batch alone, `thing_stuff_inconsistent` and `not_bijective`, serve inputs too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from segpaste.invariants.case import Case, as_fraction, invariant
+from segpaste.invariants.violation import Violation, found
+from segpaste.types import Modality, PaddedBatchedDenseSample, PanopticSchema
+
+
+@invariant(Modality.PANOPTIC, taxonomy=True)
+def panoptic_thing_stuff_consistent(case: Case) -> list[Violation]:
+    """A pixel has id 0 if and only if its class is stuff, ignored pixels aside; what a dropped thing leaves is ignored.
+
+    Holds for outputs of inputs that keep it, which `batch_violations` tells.
+
+    Args:
+        case: one forward, with panoptic maps and ``config.panoptic``.
+
+    Returns:
+        At most one violation for each image and each of the two.
+    """
+    assert case.panoptic is not None
+    name, after = "panoptic_thing_stuff_consistent", case.after
+    assert after.semantic_maps is not None
+    ignored = after.semantic_maps == case.config.ignore_index
+    text = "ignore, for its instance lost its row", "class {label}"
+    return [
+        *thing_stuff_inconsistent(name, after, case.panoptic.taxonomy),
+        *found(name, case.orphans & ~ignored, *text, label=after.semantic_maps),
+    ]
+
+
+def thing_stuff_inconsistent(name: str, batch: PaddedBatchedDenseSample, schema: PanopticSchema) -> list[Violation]:
+    """Where a thing has id 0, or anything else has an id."""
+    semantic, ids = batch.semantic_maps, batch.panoptic_maps
+    assert semantic is not None
+    assert ids is not None
+    things, stuff = (
+        torch.isin(semantic, torch.tensor([c for c, k in schema.classes.items() if k == kind], device=batch.device))
+        for kind in ("thing", "stuff")
+    )
+    exempt = semantic == schema.ignore_index
+    values = {"label": semantic, "id": ids}
+    unknown = ~(things | stuff | exempt)
+    return [
+        *found(name, things & ~exempt & (ids == 0), "an id, for class {label} is a thing", "0", **values),
+        *found(name, stuff & ~exempt & (ids != 0), "id 0, for class {label} is stuff", "{id}", **values),
+        *found(name, unknown, "a class of the taxonomy", "{label}", **values),
+    ]
+
+
+@invariant(Modality.PANOPTIC, Modality.INSTANCE)
+def panoptic_pixel_bijection(case: Case) -> list[Violation]:
+    """Every pixel with an id lies in exactly one mask, the one of that id, and every other pixel in none.
+
+    Holds for outputs of inputs that keep it, which `batch_violations` tells.
+
+    Args:
+        case: one forward, with panoptic maps and instance masks.
+
+    Returns:
+        At most one violation for each image and each of the two.
+    """
+    return not_bijective("panoptic_pixel_bijection", case.after)
+
+
+def not_bijective(name: str, batch: PaddedBatchedDenseSample) -> list[Violation]:
+    """Where ids and masks do not correspond one to one."""
+    assert batch.panoptic_maps is not None
+    count, total = _masks_and_ids(batch, batch.instance_valid)
+    wanted = (batch.panoptic_maps != 0).to(torch.int64)
+    values = {"id": batch.panoptic_maps, "wanted": wanted, "count": count, "total": total}
+    other = (count == wanted) & (total != batch.panoptic_maps)
+    return [
+        *found(name, count != wanted, "{wanted} mask(s), for the id is {id}", "{count}", **values),
+        *found(name, other, "the mask of id {id}", "that of id {total}", **values),
+    ]
+
+
+@invariant(Modality.INSTANCE)
+def panoptic_fresh_instance_ids(case: Case) -> list[Violation]:
+    """Pastes have the ids ``max target id + 1, + 2, ...`` in slot order, in the rows and in the panoptic map.
+
+    Elsewhere the map is the target's, 0 where a dropped instance was. Without a panoptic map the rows are checked.
+
+    Args:
+        case: one forward, with instance masks.
+
+    Returns:
+        At most one violation for each image and each of the three.
+    """
+    name, after = "panoptic_fresh_instance_ids", case.after
+    assert case.before.instance_ids is not None
+    assert after.instance_ids is not None
+    no_id = case.before.instance_ids.new_zeros(case.before.batch_size, 1)
+    last = torch.cat([case.before.instance_ids, no_id], 1).amax(1)
+    want = last[:, None] + case.is_paste.cumsum(1)
+    wrong = case.is_paste & (after.instance_ids != want)
+    rows = found(name, wrong, "the fresh id {want}", "id {id}", want=want, id=after.instance_ids)
+    if Modality.PANOPTIC not in case.modalities:
+        return rows
+    assert case.before.panoptic_maps is not None
+    assert after.panoptic_maps is not None
+    _, fresh = _masks_and_ids(after, case.is_paste)
+    kept = case.before.panoptic_maps.masked_fill(case.orphans, 0)
+    values = {"fresh": fresh, "kept": kept, "id": after.panoptic_maps}
+    in_paste, outside = case.pasted & (after.panoptic_maps != fresh), ~case.pasted & (after.panoptic_maps != kept)
+    return [
+        *rows,
+        *found(name, in_paste, "id {fresh} of the paste's row", "{id}", **values),
+        *found(name, outside, "id {kept} as before", "{id}", **values),
+    ]
+
+
+def _masks_and_ids(batch: PaddedBatchedDenseSample, counted: Tensor) -> tuple[Tensor, Tensor]:
+    """How many masks of counted rows [B, K] lie on each pixel, and the sum of their ids; [B, H, W] int64 both."""
+    assert batch.instance_masks is not None
+    assert batch.instance_ids is not None
+    count = torch.zeros_like(batch.instance_masks[:, :1].sum(1))
+    total = torch.zeros_like(count)
+    for slot in range(batch.max_instances):
+        mask = batch.instance_masks[:, slot] & counted[:, slot, None, None]
+        count += mask
+        total += mask * batch.instance_ids[:, slot, None, None].to(torch.int64)
+    return count, total
+
+
+class _StuffAreas(NamedTuple):
+    """Pixels of each class, [B, num_classes]; ``short`` marks stuff that pastes drove below a threshold."""
+
+    before: Tensor
+    left: Tensor
+    short: Tensor
+
+
+def _stuff_areas(case: Case) -> _StuffAreas:
+    assert case.panoptic is not None
+    assert case.before.semantic_maps is not None
+    num_classes = max(case.panoptic.taxonomy.classes) + 1
+    semantic = case.before.semantic_maps
+    known = (semantic >= 0) & (semantic < num_classes)
+    shift = torch.arange(len(semantic), device=semantic.device)[:, None, None] * num_classes
+
+    def count(pixels: Tensor) -> Tensor:
+        flat = torch.bincount((semantic + shift)[pixels & known], minlength=len(semantic) * num_classes)
+        return flat.view(-1, num_classes)
+
+    before, left = count(torch.ones_like(known)), count(~case.pasted)
+    frac = as_fraction(case.panoptic.tau_stuff_frac)
+    is_stuff = torch.tensor([case.panoptic.taxonomy.classes.get(c) == "stuff" for c in range(num_classes)])
+    too_little = (left * frac.denominator < before * frac.numerator) | (left < case.panoptic.tau_stuff_px)
+    return _StuffAreas(before, left, is_stuff.to(before.device) & (left < before) & too_little)
+
+
+def stuff_made_ignore(case: Case) -> Tensor:
+    """Pixels that the policy ``ignore`` takes from stuff driven below a threshold, [B, H, W] bool."""
+    if case.panoptic is None or case.panoptic.stuff_policy != "ignore" or case.before.semantic_maps is None:
+        return torch.zeros_like(case.pasted)
+    short = _stuff_areas(case).short
+    semantic = case.before.semantic_maps
+    known = (semantic >= 0) & (semantic < short.shape[1])
+    index = semantic.clamp(0, short.shape[1] - 1).flatten(1)
+    return short.gather(1, index).view_as(semantic) & known & ~case.pasted
+
+
+@invariant(Modality.PANOPTIC, Modality.SEMANTIC, taxonomy=True)
+def panoptic_stuff_area_threshold(case: Case) -> list[Violation]:
+    """A stuff class driven below ``tau_stuff_frac`` of its area or ``tau_stuff_px`` is given back, or made ignore.
+
+    Args:
+        case: one forward, with panoptic maps and ``config.panoptic``.
+
+    Returns:
+        One violation for each image and class that lost too much.
+    """
+    assert case.panoptic is not None
+    assert case.after.semantic_maps is not None
+    name, policy = "panoptic_stuff_area_threshold", case.panoptic.stuff_policy
+    if policy == "ignore":
+        left_over = stuff_made_ignore(case) & (case.after.semantic_maps != case.config.ignore_index)
+        text = "ignore, for too little is left of its class", "class {label}"
+        return found(name, left_over, *text, label=case.after.semantic_maps)
+    areas = _stuff_areas(case)
+    wanted = f"at least {case.panoptic.tau_stuff_frac:g} of its area and {case.panoptic.tau_stuff_px} px, or all of it"
+    return [
+        Violation(name, b, f"stuff class {c} to keep {wanted}", f"{areas.left[b, c]} of {areas.before[b, c]} px")
+        for b, c in areas.short.nonzero().tolist()
+    ]

@@ -1,0 +1,78 @@
+"""The depth of a layer, read once more in float64, for the checks alone.
+
+Where the exact value depends on how a kernel rounds its weights, an interval stands for it: the range of the source
+pixels that are mixed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from segpaste.invariants.layers import LayerMap
+from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.sampling import DEPTH_EDGE_FRAC
+
+RELATIVE_TOLERANCE = 1e-5
+"""Of depths: float32 sums and factors against float64."""
+
+
+class Surface(NamedTuple):
+    """Depth on the target's scale, [B, H, W] float64, between ``low`` and ``high`` where it is valid.
+
+    Attributes:
+        low: the least that it may be.
+        high: the most that it may be.
+        valid: bool, where every kernel must call it valid.
+        maybe_valid: bool, where one may.
+    """
+
+    low: Tensor
+    high: Tensor
+    valid: Tensor
+    maybe_valid: Tensor
+
+
+def layer_surface(layer: LayerMap, target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> Surface:
+    """What a layer shows: nothing where a pixel that is mixed has no depth, the nearest pixel's across a depth edge."""
+    assert source.depth is not None
+    depth, ok = source.depth[:, 0].double(), finite_depth(source)
+    inf = float("inf")
+    low = firm_low = torch.full((), inf, dtype=torch.float64, device=depth.device)
+    high = firm_high = -low
+    valid = maybe_valid = torch.ones((), dtype=torch.bool, device=depth.device)
+    taps = zip(layer.taps(depth), layer.taps(ok), layer.weights(), layer.faint(), strict=True)
+    for value, tap_ok, weight, faint in taps:
+        used = weight > 0
+        low, high = torch.where(used, value, inf).minimum(low), torch.where(used, value, -inf).maximum(high)
+        firm_low = torch.where(faint, inf, value).minimum(firm_low)
+        firm_high = torch.where(faint, -inf, value).maximum(firm_high)
+        valid, maybe_valid = valid & (tap_ok | ~used), maybe_valid & (tap_ok | faint)
+    is_edge = _is_edge(low, high) & _is_edge(firm_low, firm_high)
+    nearest, factor = layer.nearest(depth), _focal_ratio(layer, target, source)
+    return Surface(
+        torch.where(is_edge, nearest, low) * factor, torch.where(is_edge, nearest, high) * factor, valid, maybe_valid
+    )
+
+
+def finite_depth(batch: PaddedBatchedDenseSample) -> Tensor:
+    """Valid and finite, [B, H, W] bool: NaN is never closer, and never in the way."""
+    assert batch.depth is not None
+    assert batch.depth_valid is not None
+    return (batch.depth_valid & batch.depth.isfinite())[:, 0]
+
+
+def _is_edge(low: Tensor, high: Tensor) -> Tensor:
+    """Whether depths in this range lie on two surfaces for certain."""
+    return high - low > (DEPTH_EDGE_FRAC + RELATIVE_TOLERANCE) * torch.maximum(low.abs(), high.abs())
+
+
+def _focal_ratio(layer: LayerMap, target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> Tensor:
+    """The factor on the layer's depth, float64, broadcastable to [B, H, W]."""
+    here, there = target.camera_intrinsics, source.camera_intrinsics
+    if not target.metric_depth or here is None or there is None:
+        return torch.ones((), dtype=torch.float64, device=target.device)
+    focal_here, focal_there = (camera[:, :2].double().prod(1).sqrt() for camera in (here, there))
+    return focal_here[:, None, None] / focal_there[layer.row]

@@ -1,0 +1,313 @@
+"""Every invariant is seen to fail with the rule that it guards switched off, and to hold with it.
+
+Each mutation below breaks one rule of the module under test in memory. A check that stays silent then checks nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from invariant_cases import EVERYTHING, draw, run
+from torch import Tensor
+
+from segpaste import invariants
+from segpaste.augmentation import frame, inputs, panoptic, slots
+from segpaste.invariants import Case, Violation
+from segpaste.invariants.case import what_is_missing
+from segpaste.kernels import layer_view, reference
+from segpaste.types import sampling
+
+pytestmark = pytest.mark.xdist_group("invariants-guards")
+
+NUM_CASES = 12
+
+Mutation = Callable[[pytest.MonkeyPatch], None]
+MUTATIONS: list[Any] = []
+
+
+def guards(*names: str) -> Callable[[Mutation], Mutation]:
+    """Enter a mutation as one that the invariants of these names must notice."""
+
+    def enter(mutation: Mutation) -> Mutation:
+        MUTATIONS.extend(pytest.param(name, mutation, id=f"{name}-{mutation.__name__}") for name in names)
+        return mutation
+
+    return enter
+
+
+def wrap(patch: pytest.MonkeyPatch, owner: Any, name: str, change: Callable[..., Any]) -> None:
+    """Replace ``owner.name`` by ``change(original, *arguments)``."""
+    original = getattr(owner, name)
+    patch.setattr(owner, name, lambda *args, **kwargs: change(original, *args, **kwargs))
+
+
+@functools.cache
+def clean_cases() -> list[Case]:
+    """Cases with all modalities; drawn with the rules in force."""
+    return [run(*draw(EVERYTHING, number)) for number in range(NUM_CASES)]
+
+
+def broken(name: str, cases: list[Case]) -> list[Violation]:
+    """What the check of this name finds in all cases that it applies to."""
+    check = getattr(invariants, name)
+    return [v for case in cases if what_is_missing(name, case) is None for v in check(replace(case))]
+
+
+@guards("instance_identity_preserved")
+def pastes_fill_slots_from_the_first(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, target: Any, survives: Tensor, placed: Tensor, ignored_class: Tensor) -> Any:
+        plan = original(target, torch.zeros_like(survives), placed, ignored_class)
+        return plan._replace(survives=survives & (plan.paste_layer < 0))
+
+    wrap(patch, slots, "assign_slots", change)
+
+
+@guards("instance_identity_preserved")
+def survivors_lose_their_rows(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, slots, "survivors", lambda original, *args: torch.zeros_like(original(*args)))
+
+
+@guards("instance_identity_preserved")
+def survivors_take_new_labels(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, slots, "merge_rows", lambda original, *args: _changed(original(*args), "labels", lambda t: t % 3 + 1))
+
+
+@guards("instance_identity_preserved")
+def survivors_are_renumbered(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, slots, "merge_rows", lambda original, *args: _changed(original(*args), "instance_ids", lambda t: t + 1))
+
+
+def _changed(rows: slots.Rows, name: str, change: Callable[[Tensor], Tensor]) -> slots.Rows:
+    value = getattr(rows, name)
+    return replace(rows, **{name: torch.where(rows.instance_valid, change(value), value)})
+
+
+@guards("instance_target_masks_subtract_paste_union")
+def survivors_are_not_cut(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, out: Any, target: Any, visible: Any, plan: Any, ignore_index: int, tile: Any) -> None:
+        original(out, target, visible, plan, ignore_index, tile)
+        whole = target.instance_masks[:, :, tile.rows, tile.cols] & plan.survives[:, :, None, None]
+        out.instance_masks[:, : whole.shape[1], tile.rows, tile.cols] = whole
+
+    wrap(patch, reference, "_render_target", change)
+
+
+@guards("instance_target_masks_subtract_paste_union", "instance_no_same_class_overlap", "panoptic_pixel_bijection")
+def pasted_masks_are_not_cut(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reference, "pasted_masks", lambda view, visible, layer, tile, exclusive: view.masks())
+
+
+@guards("instance_bbox_recomputed_from_mask")
+def boxes_are_copied(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, target: Any, source_labels: Tensor, plan: Any, measures: Any) -> Any:
+        return original(target, source_labels, plan, measures._replace(box=target.boxes.ceil().long()))
+
+    wrap(patch, slots, "merge_rows", change)
+
+
+@guards("instance_small_area_dropped")
+def small_rests_survive(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, slots, "survivors", lambda original, valid, measures, *_: original(valid, measures, 1, 0.0))
+
+
+@guards("instance_small_area_dropped")
+def small_pastes_are_placed(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, self: frame.Frame, plan: Any) -> Any:
+        lenient = replace(self, config=self.config.model_copy(update={"min_area_px": 1}))
+        return original(lenient, plan)
+
+    wrap(patch, frame.Frame, "settle", change)
+
+
+@guards("panoptic_thing_stuff_consistent", "panoptic_fresh_instance_ids")
+def pastes_keep_the_targets_ids(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, target: Any, *args: Any) -> Any:
+        return original(target, *args)._replace(panoptic_maps=target.panoptic_maps.clone())
+
+    wrap(patch, reference, "render", change)
+
+
+@guards("panoptic_thing_stuff_consistent")
+def orphans_keep_their_class(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, out: Any, *args: Any) -> None:
+        original(out._replace(semantic_maps=out.semantic_maps.clone()), *args)
+
+    wrap(patch, reference, "_render_target", change)
+
+
+@guards("panoptic_pixel_bijection")
+def orphans_keep_their_ids(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, out: Any, *args: Any) -> None:
+        original(out._replace(panoptic_maps=out.panoptic_maps.clone()), *args)
+
+    wrap(patch, reference, "_render_target", change)
+
+
+@guards("panoptic_fresh_instance_ids")
+def ids_are_copied_from_the_source(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, self: frame.Frame, settled: frame.Settled) -> Any:
+        assert self.source.instance_ids is not None
+        ids = self.source.instance_ids[settled.plan.source_idx].long()
+        return original(self, settled)._replace(fresh_id=ids * settled.plan.carried)
+
+    wrap(patch, frame.Frame, "assign", change)
+
+
+@guards("panoptic_fresh_instance_ids")
+def ids_continue_from_the_number_of_instances(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, target: Any, *args: Any) -> Any:
+        counted = target.instance_valid.cumsum(1).int() * target.instance_valid
+        return original(replace(target, instance_ids=counted), *args)
+
+    wrap(patch, slots, "assign_slots", change)
+
+
+@guards("panoptic_stuff_area_threshold")
+def stuff_is_not_watched(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, self: panoptic.ClassTables, measures: Any) -> Tensor:
+        return torch.zeros_like(original(self, measures))
+
+    wrap(patch, panoptic.ClassTables, "wiped_out", change)
+
+
+@guards("semantic_single_class_per_pixel")
+def classes_are_averaged(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, view: layer_view.LayerView, plane: Tensor) -> Tensor:
+        value = original(view, plane)
+        if plane.dtype != torch.int64:
+            return value
+        neighbours = view.at(plane, view.y.linear_idx[..., 1], view.x.linear_idx[..., 1])
+        return torch.div(value + neighbours, 2, rounding_mode="floor")
+
+    wrap(patch, layer_view.LayerView, "nearest", change)
+
+
+@guards("semantic_ignore_preserved")
+def ignored_target_pixels_are_open(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, target: Any, protected: Tensor, ignore_index: int, tile: Any) -> Tensor:
+        return original(target, protected, -1, tile)
+
+    wrap(patch, reference, "_open_pixels", change)
+
+
+@guards("semantic_ignore_preserved")
+def ignored_source_pixels_are_pasted(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, target: Any, source: Any, *args: Any) -> Any:
+        return original(target, source._replace(semantic_maps=None), *args)
+
+    wrap(patch, reference, "resolve", change)
+
+
+@guards("semantic_ignore_preserved")
+def wiped_out_stuff_is_ignored_at_any_policy(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, self: frame.Frame, settled: frame.Settled) -> Any:
+        plan = original(self, settled)
+        return plan._replace(ignored_class=settled.measures.class_after < settled.measures.class_before)
+
+    wrap(patch, frame.Frame, "assign", change)
+
+
+@guards("depth_monotonicity")
+def depth_is_not_tested(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reference, "_target_depth", lambda target, tile: (None, None))
+
+
+@guards("depth_monotonicity")
+def the_farther_surface_wins(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, target: Any, tile: Any) -> tuple[Tensor | None, Tensor | None]:
+        depth, valid = original(target, tile)
+        return depth * 0.5, valid
+
+    wrap(patch, reference, "_target_depth", change)
+
+
+@guards("depth_monotonicity")
+def invalid_target_depth_hides_pastes(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, target: Any, tile: Any) -> tuple[Tensor | None, Tensor | None]:
+        depth, valid = original(target, tile)
+        return torch.where(valid, depth, 0.0), torch.ones_like(valid)
+
+    wrap(patch, reference, "_target_depth", change)
+
+
+@guards("depth_validity_join")
+def target_validity_is_not_joined(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, out: Any, target: Any, *args: Any) -> None:
+        original(out, target._replace(depth_valid=torch.ones_like(target.depth_valid)), *args)
+
+    wrap(patch, reference, "_render_layer", change)
+
+
+@guards("depth_validity_join")
+def source_validity_is_not_joined(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, view: layer_view.LayerView) -> tuple[Tensor, Tensor]:
+        depth, valid = original(view)
+        return depth, torch.ones_like(valid)
+
+    wrap(patch, layer_view.LayerView, "depth", change)
+
+
+@guards("depth_validity_join")
+def source_validity_is_the_nearest_pixels(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, view: layer_view.LayerView) -> tuple[Tensor, Tensor]:
+        assert view.source.depth_valid is not None
+        return original(view)[0], view.nearest(view.source.depth_valid)[:, 0]
+
+    wrap(patch, layer_view.LayerView, "depth", change)
+
+
+@guards("depth_metric_intrinsics_rescale")
+def metric_depth_is_not_rescaled(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, inputs, "depth_scale", lambda original, *args: torch.ones_like(original(*args)))
+
+
+@guards("depth_metric_intrinsics_rescale")
+def depth_is_mixed_across_edges(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sampling, "DEPTH_EDGE_FRAC", 1e9)
+
+
+@guards("normals_unit_norm_on_valid")
+def normals_are_not_renormalised(patch: pytest.MonkeyPatch) -> None:
+    def mixed(taps: Tensor, weights: Tensor, nearest: Tensor) -> Tensor:
+        return torch.where((nearest == 0).all(0), 0.0, (taps * weights).sum(-1))
+
+    patch.setattr(sampling, "mix_normals", mixed)
+
+
+@guards("normals_unit_norm_on_valid")
+def normals_are_lost(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, layer_view.LayerView, "normals", lambda original, view: torch.zeros_like(original(view)))
+
+
+@guards("normals_camera_frame_convention")
+def n_x_is_not_negated(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, view: layer_view.LayerView) -> Tensor:
+        view.hflip = torch.zeros_like(view.hflip)
+        return original(view)
+
+    wrap(patch, layer_view.LayerView, "normals", change)
+
+
+@guards("normals_camera_frame_convention")
+def normals_point_up(patch: pytest.MonkeyPatch) -> None:
+    flip = torch.tensor([1.0, -1.0, 1.0])[:, None, None]
+    wrap(patch, layer_view.LayerView, "normals", lambda original, view: original(view) * flip)
+
+
+@pytest.mark.parametrize(("name", "mutation"), MUTATIONS)
+def test_invariant_fails_without_its_rule(name: str, mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert broken(name, clean_cases()) == []
+    with monkeypatch.context() as patch:
+        mutation(patch)
+        mutated = [run(case.before, case.config) for case in clean_cases()]
+    num_found = len(broken(name, mutated))
+    assert num_found > 0, f"{name} does not notice that {mutation.__name__.replace('_', ' ')}"
+
+
+def test_every_invariant_is_guarded() -> None:
+    assert {param.values[0] for param in MUTATIONS} == {check.__name__ for check in invariants.INVARIANTS}

@@ -1,0 +1,65 @@
+"""The invariants on real photos, where SEGPASTE_TEST_DATA names them, and on rendered scenes with all modalities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+import torch
+from invariant_cases import run
+
+from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PlacementConfig
+from segpaste.datasets import CocoDetectionV2, CocoPanoptic, SceneConfig, SceneDataset, make_large_scale_jittering
+from segpaste.invariants import Case, applicable, check_all, check_batch
+from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, PanopticSchema
+
+PLACEMENT = PlacementConfig(layers=2, max_attempts=4)
+
+
+def batch_of(samples: Iterable[DenseSample], max_instances: int, seed: int) -> PaddedBatchedDenseSample:
+    batch = BatchedDenseSample.from_samples(list(samples))
+    seeds = torch.arange(batch.batch_size) + 1000 * seed
+    return batch.to_padded(max_instances, overflow="largest", sample_seeds=seeds)
+
+
+def check_both(case: Case, schema: PanopticSchema | None = None) -> None:
+    check_batch(case.before, schema=schema)
+    check_all(case)
+    check_batch(case.after, schema=schema, tight_boxes=True)
+    assert int(case.report.num_placed.sum()) > 0
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_invariants_hold_on_photos(test_data: Path, number: int) -> None:
+    folder = test_data / "tiny_coco"
+    photos = CocoDetectionV2(folder / "train2017", folder / "annotations" / "instances_train2017.json")
+    jitter = make_large_scale_jittering((120, 90))
+    samples = [jitter(photos[i], seed=i) for i in range(8 * number, 8 * number + 8)]
+    case = run(batch_of(samples, 40, number), BatchCopyPasteConfig(max_instances=60, placement=PLACEMENT))
+    check_both(case)
+    assert len(applicable(case)) == 6
+
+
+@pytest.mark.parametrize("stuff_policy", ["revert", "ignore"])
+def test_invariants_hold_on_panoptic_photos(test_data: Path, stuff_policy: str) -> None:
+    folder = test_data / "coco_panoptic_samples"
+    (table,) = folder.glob("split/panoptic_examples*.json")
+    photos = CocoPanoptic(folder / "input_images", table, folder / "panoptic_examples")
+    jitter = make_large_scale_jittering((160, 200), (0.8, 1.5))
+    batch = batch_of((jitter(photos[0], seed=seed) for seed in range(6)), 60, seed=1)
+    panoptic = PanopticConfig(taxonomy=photos.schema, stuff_policy=stuff_policy, tau_stuff_frac=0.5)
+    case = run(batch, BatchCopyPasteConfig(max_instances=100, panoptic=panoptic, placement=PLACEMENT))
+    check_both(case, photos.schema)
+    assert len(applicable(case)) == 11
+
+
+@pytest.mark.parametrize("stuff_policy", ["revert", "ignore"])
+@pytest.mark.parametrize("number", range(3))
+def test_invariants_hold_on_scenes(number: int, stuff_policy: str) -> None:
+    scenes = SceneDataset(6, SceneConfig(height=72, width=96, rays_per_px=1), seed=number)
+    panoptic = PanopticConfig(taxonomy=scenes.schema, stuff_policy=stuff_policy)
+    batch = batch_of((scenes[i] for i in range(6)), 16, number)
+    case = run(batch, BatchCopyPasteConfig(max_instances=24, panoptic=panoptic, placement=PLACEMENT))
+    check_both(case, scenes.schema)
+    assert len(applicable(case)) == 16
