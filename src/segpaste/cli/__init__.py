@@ -1,0 +1,52 @@
+"""The command line: `segpaste demo`, `segpaste augment`.
+
+Torch and all that needs it is imported when a command runs, so `--help` and a mistyped option answer at once. From
+Python call the library instead; the commands are thin.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from segpaste.cli import _arguments, _errors, augment, demo
+
+_DESCRIPTION = "Copy-paste augmentation for segmentation datasets, with labels exactly true to the pixels."
+_EXAMPLE = """\
+example:
+  segpaste demo --out demo_out
+  segpaste augment instances.json --images photos --out augmented --num 1000 --seed 1
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: the words after ``segpaste``; by default those that the process was started with.
+
+    Returns:
+        The exit code: 0, or 2 after one line on stderr for bad input, 130 for an interrupt (SIGINT, SIGTERM).
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    with _errors.reported("--debug" in words) as outcome:
+        args = parse(words)
+        args.run(args)
+    return outcome.exit_code
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """The words as a namespace: ``run``, the command's function, ``overrides``, and the command's own options.
+
+    Raises:
+        CommandError: an unknown command or option, a missing one, or a bad value.
+    """
+    parser = _arguments.Parser("segpaste", _DESCRIPTION, _EXAMPLE)
+    parser.add_argument("--version", action=_arguments.Version)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
+    for module in (demo, augment):
+        module.add_to(commands)
+    args, others = parser.parse_known_args(words)
+    args.overrides = _arguments.overrides(others)
+    return args

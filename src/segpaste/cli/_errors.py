@@ -1,0 +1,120 @@
+"""What becomes of an error: one line on stderr and an exit code, or with ``--debug`` the traceback too."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+BAD_INPUT, INTERRUPTED = 2, 130
+_DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class CommandError(ValueError):
+    """What the user asked for cannot be done; the message says why and what to do."""
+
+
+@dataclass
+class Outcome:
+    """How a command ended.
+
+    Attributes:
+        exit_code: of the process.
+    """
+
+    exit_code: int = 0
+
+
+@contextlib.contextmanager
+def reported(debug: bool) -> Iterator[Outcome]:
+    """Run a command so that whatever it raises for a reason ends as one line on stderr.
+
+    ValueError, OSError and lack of memory are such reasons; anything else is a defect and is raised.
+
+    Args:
+        debug: print the traceback too.
+    """
+    outcome = Outcome()
+    try:
+        with _plain_warnings(), _sigterm_interrupts():
+            yield outcome
+    except SystemExit as stop:  # --help and --version
+        outcome.exit_code = stop.code if isinstance(stop.code, int) else 0
+    except KeyboardInterrupt as interrupt:
+        outcome.exit_code = INTERRUPTED
+        _print_line("segpaste: interrupted", interrupt)
+    except BrokenPipeError:  # the reader of our output, such as head, has seen enough
+        outcome.exit_code = 1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Exception as error:
+        reason = _reason(error)
+        if reason is None:
+            raise
+        if debug:
+            traceback.print_exc()
+        outcome.exit_code = BAD_INPUT
+        _print_line("segpaste: error", reason)
+
+
+@contextlib.contextmanager
+def naming(path: os.PathLike[str]) -> Iterator[None]:
+    """An OSError that does not say where it arose, as those of a full disk do not, gets this path."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or os.fspath(path)
+        raise
+
+
+def _reason(error: Exception) -> str | None:
+    """The line that tells the user what went wrong, or None for a defect."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        hint = "; free some space and run the same command again" if error.errno in _DISK_IS_FULL else ""
+        return f"{where}{error.strerror}{hint}"
+    if isinstance(error, MemoryError) or "not enough memory" in str(error):
+        return "expected enough memory for a batch, got too little; use a smaller --batch-size or smaller images"
+    return str(error) if isinstance(error, ValueError | OSError) else None
+
+
+def _print_line(start: str, reason: object) -> None:
+    text = " ".join(str(reason).split())
+    print(f"{start}: {text}" if text else start, file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Warnings of the library as lines of the command's own kind."""
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        if issubclass(category, UserWarning):
+            _print_line("segpaste: warning", message)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield

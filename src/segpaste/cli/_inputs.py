@@ -1,0 +1,138 @@
+"""The dataset that a command works on: COCO instances, COCO panoptic, or synthetic scenes, seen the same way."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from segpaste.cli._errors import CommandError
+from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, SceneConfig, SceneDataset
+from segpaste.datasets.records import read_tables
+from segpaste.types import DenseSample, PanopticSchema
+
+NUM_SCENES = 100_000
+"""Distinct scenes of one seed; more output images than this show some of them again, with other pastes."""
+
+
+class Photos(Protocol):
+    """A map-style dataset whose samples know where they come from."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> DenseSample: ...
+
+    def image_id(self, index: int) -> int:
+        """The id of the photo in its dataset."""
+        ...
+
+    def file_name(self, index: int) -> str:
+        """What the photo is called."""
+        ...
+
+    def annotation_ids(self, index: int) -> Sequence[int]:
+        """The dataset's id of each instance; instance id i + 1 is at position i."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """A dataset, opened.
+
+    Attributes:
+        photos: the samples.
+        categories: the table of that name, in file order.
+        by_label: the category of each class.
+        schema: things and stuff, where the dataset is panoptic.
+        name: what the dataset is called, without folders.
+        digest: of the annotations; two datasets with the same digest have the same labels.
+    """
+
+    photos: Photos
+    categories: list[dict[str, Any]]
+    schema: PanopticSchema | None
+    name: str
+    digest: str
+
+    @property
+    def by_label(self) -> list[dict[str, Any]]:
+        """The category of each class: classes are numbered by ascending category id."""
+        return sorted(self.categories, key=lambda row: int(row["id"]))
+
+    @property
+    def class_names(self) -> list[str]:
+        """The name of each class."""
+        return [str(row["name"]) for row in self.by_label]
+
+
+class Scenes(SceneDataset):
+    """Synthetic scenes with ids, as `Photos`."""
+
+    def image_id(self, index: int) -> int:
+        """The scene's number."""
+        return index
+
+    def file_name(self, index: int) -> str:
+        """A name for the scene; there is no file."""
+        return f"scene {index}"
+
+    def annotation_ids(self, index: int) -> Sequence[int]:
+        """Every solid of the scene; those that are hidden are not in its sample."""
+        return range(1, len(self.scene(index).solids) + 1)
+
+
+def open_scenes(seed: int, size_px: int) -> Inputs:
+    """Square scenes with all modalities."""
+    config = SceneConfig(height=size_px, width=size_px)
+    scenes = Scenes(NUM_SCENES, config, seed)
+    categories = [
+        {"id": label + 1, "name": name, "supercategory": kind, "isthing": int(kind == "thing")}
+        for (label, kind), name in zip(scenes.schema.classes.items(), scenes.class_names, strict=True)
+    ]
+    return Inputs(scenes, categories, scenes.schema, "scenes", _digest(f"{config} {seed}".encode()))
+
+
+def open_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | None) -> Inputs:
+    """COCO annotations of either form; which one, the file's content tells.
+
+    Args:
+        annotations_file: instances or panoptic segments in JSON.
+        images_dir: the folder of the photos.
+        panoptic_dir: the folder of the panoptic PNG files; by default the one beside the file that has its name.
+
+    Raises:
+        DatasetError: a file or folder is missing, broken, or lacks what it must hold.
+        CommandError: no photo, or ``panoptic_dir`` does not fit the form.
+    """
+    tables = read_tables(annotations_file, {"annotations": {}, "categories": {"id": int, "name": str}})
+    is_panoptic = any("segments_info" in row for row in tables["annotations"])
+    photos: CocoDetectionV2 | CocoPanoptic
+    if is_panoptic:
+        folder = panoptic_dir or annotations_file.with_suffix("")
+        if panoptic_dir is None and not folder.is_dir():
+            raise CommandError(
+                f"{annotations_file} holds panoptic segments: expected --panoptic-dir with their PNG files"
+            )
+        photos = CocoPanoptic(images_dir, annotations_file, folder)
+    elif panoptic_dir is not None:
+        raise CommandError(f"{annotations_file}: expected panoptic segments because of --panoptic-dir, got instances")
+    else:
+        photos = CocoDetectionV2(images_dir, annotations_file)
+    if not len(photos):
+        raise CommandError(f"{annotations_file}: expected at least one image, got none")
+    schema = photos.schema if isinstance(photos, CocoPanoptic) else None
+    return Inputs(photos, tables["categories"], schema, annotations_file.name, _file_digest(annotations_file))
+
+
+def _file_digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DatasetError(f"{path}: expected a readable file, got {error.strerror}") from error
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()

@@ -1,0 +1,208 @@
+"""An endless, seeded sequence of full batches out of a dataset, pasted, each image back at its own size.
+
+Position i of the sequence depends on the dataset, the seed, the batch size and the configuration only: the dataset is
+gone through in one random order after another, and every batch is full, so it does not matter how many images are
+wanted. A dataset of one photo pastes from another position that shows the same photo.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PasteReport
+from segpaste.cli._inputs import Inputs
+from segpaste.datasets.jitter import FixedSizeCrop
+from segpaste.datasets.loader import EpochSampler
+from segpaste.seeding import derive_seed, to_int64
+from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Which photo stands at one position of the sequence.
+
+    Attributes:
+        position: from 0.
+        epoch: how many times the dataset was gone through before.
+        index: of the photo in the dataset.
+        seed: of the sample, in [0, 2**64).
+    """
+
+    position: int
+    epoch: int
+    index: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class PasteMap:
+    """How a pasted object came from its source.
+
+    Attributes:
+        layer: which layer carries it.
+        scale_num: the scale's numerator.
+        scale_den: the scale's denominator.
+        translate: (x, y), whole pixels.
+        hflip: mirrored about the source photo's width, before scaling.
+    """
+
+    layer: int
+    scale_num: int
+    scale_den: int
+    translate: tuple[int, int]
+    hflip: bool
+
+    @property
+    def scale(self) -> float:
+        """The size over the size in the source."""
+        return self.scale_num / self.scale_den
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where one instance of an output comes from.
+
+    Attributes:
+        pick: its photo.
+        annotation_id: its id in the photo's dataset.
+        paste: how it was pasted; None for a survivor.
+    """
+
+    pick: Pick
+    annotation_id: int
+    paste: PasteMap | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Augmented:
+    """One output.
+
+    Attributes:
+        pick: what stood at its position.
+        before: the photo as it came.
+        after: the augmented photo, of the same size.
+        origins: one for each instance of ``after``.
+        num_tried: pastes that were drawn.
+        dropped: reason to number of pastes that are not in it, those that are not zero.
+    """
+
+    pick: Pick
+    before: DenseSample
+    after: DenseSample
+    origins: tuple[Origin, ...]
+    num_tried: int
+    dropped: dict[str, int]
+
+
+@dataclass(slots=True)
+class Paster:
+    """Makes the batches of the sequence, any of them at any time.
+
+    Attributes:
+        inputs: the dataset.
+        config: what a paste may do.
+        seed: of the sequence.
+        batch_size: B, at least 2: sources are the other images of a batch.
+        seconds: spent in the augmentation itself so far.
+        num_pasted_into: images that it was spent on.
+    """
+
+    inputs: Inputs
+    config: BatchCopyPasteConfig
+    seed: int
+    batch_size: int
+    seconds: float = 0.0
+    num_pasted_into: int = 0
+    _orders: dict[int, list[int]] = field(default_factory=dict)
+    _module: BatchCopyPaste = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._module = BatchCopyPaste(self.config)
+
+    def pick(self, position: int) -> Pick:
+        """What stands at this position."""
+        epoch, place = divmod(position, len(self.inputs.photos))
+        if epoch not in self._orders:
+            sampler = EpochSampler(self.inputs.photos, 1, 0, seed=self.seed)  # type: ignore[arg-type]
+            sampler.set_epoch(epoch)
+            self._orders = {**dict(list(self._orders.items())[-1:]), epoch: sampler.order()}
+        return Pick(position, epoch, self._orders[epoch][place], derive_seed(self.seed, epoch, 0, 0, position))
+
+    def batch(self, number: int) -> list[Augmented]:
+        """The outputs of one batch; its first position is ``number * batch_size``.
+
+        Raises:
+            DatasetError: a photo or an annotation cannot be read.
+            ValueError: the configuration does not fit the dataset.
+        """
+        first = number * self.batch_size
+        picks = [self.pick(position) for position in range(first, first + self.batch_size)]
+        read = {index: self.inputs.photos[index] for index in dict.fromkeys(pick.index for pick in picks)}
+        named = {index: self._annotation_ids(index, sample) for index, sample in read.items()}
+        samples = [read[pick.index] for pick in picks]
+        padded = self._padded(samples, picks)
+        start = time.perf_counter()
+        out, report = self._module(padded, return_report=True)
+        self.seconds += time.perf_counter() - start
+        self.num_pasted_into += len(picks)
+        pasted = out.to_batched().to_samples()
+        return [
+            Augmented(
+                pick,
+                before,
+                cut_to(after, before.canvas_size),
+                tuple(_origins(b, picks, [named[pick.index] for pick in picks], out, report)),
+                int(report.num_tried[b]),
+                {r: n for r, n in zip(DROP_REASONS, report.num_dropped[b].tolist(), strict=True) if n},
+            )
+            for b, (pick, before, after) in enumerate(zip(picks, samples, pasted, strict=True))
+        ]
+
+    def _annotation_ids(self, index: int, sample: DenseSample) -> list[int]:
+        """The dataset's id of each instance of a sample."""
+        assert sample.instance_ids is not None
+        ids = self.inputs.photos.annotation_ids(index)
+        return [ids[instance_id - 1] for instance_id in sample.instance_ids.tolist()]
+
+    def _padded(self, samples: Sequence[DenseSample], picks: Sequence[Pick]) -> PaddedBatchedDenseSample:
+        size = max(s.canvas_size[0] for s in samples), max(s.canvas_size[1] for s in samples)
+        seeds = torch.tensor([to_int64(pick.seed) for pick in picks])
+        batch = BatchedDenseSample.from_samples([FixedSizeCrop(size).transform(s, (0, 0)) for s in samples])
+        return batch.to_padded(self._num_slots(samples), sample_seeds=seeds)
+
+    def _num_slots(self, samples: Sequence[DenseSample]) -> int:
+        """Slots for the fullest image and for all that the layers can bring, unless the configuration says less."""
+        most = max(s.num_instances for s in samples)
+        if self.config.max_instances is not None:
+            return most
+        room = max(1, min(self.config.placement.layers * most, self.config.placement.k_range[1]))
+        panoptic = self.config.panoptic
+        limit = most + room if panoptic is None else panoptic.taxonomy.max_instances_per_image
+        return max(most, min(most + room, limit))
+
+
+def cut_to(sample: DenseSample, size: tuple[int, int]) -> DenseSample:
+    """The top left (H, W) of a sample, without a padding mask."""
+    return replace(FixedSizeCrop(size).transform(sample, (0, 0)), padding_mask=None)
+
+
+def _origins(
+    b: int, picks: Sequence[Pick], ids: Sequence[Sequence[int]], out: PaddedBatchedDenseSample, report: PasteReport
+) -> Iterator[Origin]:
+    """Where each instance of row ``b`` comes from, in the order of its slots; ``ids`` are those of all rows."""
+    placement = report.placement
+    for k in torch.nonzero(out.instance_valid[b]).flatten().tolist():
+        layer = int(report.slot_layer[b, k])
+        if layer < 0:
+            yield Origin(picks[b], ids[b][k], None)
+            continue
+        source = int(placement.source_idx[b, layer])
+        x, y = placement.translate[b, layer].tolist()
+        paste = PasteMap(
+            layer, int(placement.scale_num[b, layer]), placement.scale_den, (x, y), bool(placement.hflip[b, layer])
+        )
+        yield Origin(picks[source], ids[source][int(report.slot_source[b, k])], paste)

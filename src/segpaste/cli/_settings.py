@@ -1,0 +1,110 @@
+"""The paste configuration of a command: a file, then ``KEY=VALUE`` words over it, then what the dataset knows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy
+from segpaste.cli._errors import CommandError
+from segpaste.types import PanopticSchema
+
+
+def load_config(
+    path: str | None, overrides: Mapping[str, str], schema: PanopticSchema | None = None
+) -> BatchCopyPasteConfig:
+    """Make the configuration.
+
+    Args:
+        path: a YAML or JSON file, or None for the defaults.
+        overrides: dotted keys such as ``placement.scale_range`` to values in YAML, such as ``[0.5, 1.5]``.
+        schema: the dataset's things and stuff; used where the configuration does not say which they are.
+
+    Raises:
+        CommandError: a file that does not parse, an unknown key (naming the nearest known one) or a bad value;
+            or masks are closed out, which every command shows or writes.
+    """
+    values = {} if path is None else _read(Path(path))
+    for key, text in overrides.items():
+        _set(values, key, _parsed(key, text))
+    if schema is not None:
+        panoptic = values.setdefault("panoptic", {})
+        if isinstance(panoptic, dict):
+            panoptic.setdefault("taxonomy", _taxonomy(schema))
+    try:
+        config = BatchCopyPasteConfig.model_validate(values)
+    except ValidationError as error:
+        raise CommandError("; ".join(_explained(item) for item in error.errors())) from error
+    if config.emit_instance is False:
+        raise CommandError("emit_instance: expected masks in the output, got false; leave it out")
+    return config
+
+
+def known_keys(model: type[BaseModel] = BatchCopyPasteConfig, prefix: str = "") -> Iterator[str]:
+    """Every dotted key that a configuration has."""
+    for name, field in model.model_fields.items():
+        options = (field.annotation, *get_args(field.annotation))
+        nested = [o for o in options if isinstance(o, type) and issubclass(o, BaseModel)]
+        if nested:
+            yield from known_keys(nested[0], f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by their dotted keys."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return found
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is a subset of YAML
+    except yaml.YAMLError as error:
+        raise CommandError(f"{path}: expected YAML or JSON, got text that does not parse: {error}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(
+            f"{path}: expected YAML or JSON in UTF-8, got other bytes; is this the right file?"
+        ) from error
+    if not isinstance(values, dict | None):
+        raise CommandError(f"{path}: expected keys and values, got a {type(values).__name__}; write KEY: VALUE lines")
+    return values or {}
+
+
+def _parsed(key: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise CommandError(f"{key}: expected a value such as 3, true, boxes or [0.5, 1.5], got {text!r}") from error
+
+
+def _set(values: dict[str, Any], key: str, value: Any) -> None:
+    *groups, last = key.split(".")
+    for group in groups:
+        inner = values.get(group)
+        values[group] = values = inner if isinstance(inner, dict) else {}
+    values[last] = value
+
+
+def _taxonomy(schema: PanopticSchema) -> dict[str, Any]:
+    return {name: getattr(schema, name) for name in PanopticTaxonomy.model_fields}
+
+
+def _explained(item: Any) -> str:
+    """One of pydantic's errors in one line."""
+    key = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(key, known_keys(), n=1, cutoff=0.0)[0]
+        return f"expected a key of the configuration, got {key!r}; the nearest is {near!r}"
+    message = item["msg"].removeprefix("Value error, ")
+    if item["type"] == "missing":
+        return f"{key}: {message}; give it, or leave {item['loc'][0]} out"
+    got = "" if ", got " in message else f", got {item['input']!r:.80}"
+    return f"{key}: {message[:1].lower()}{message[1:]}{got}"

@@ -1,0 +1,199 @@
+"""What a command shows of its work: a gallery, sheets of all modalities, the HTML report, the printed summary."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from segpaste.cli._inputs import Inputs
+from segpaste.cli._pasting import Augmented
+from segpaste.viz import Comparison, PastedObject, ReportItem, Tile, gallery_png, write_html_report
+from segpaste.viz import compare as compare_samples
+
+_PAIRS_PER_ROW = 3
+_NUM_SHEETS = 3
+_MAX_CLASSES = 12
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was pasted and what was not, over all images.
+
+    Attributes:
+        num_images: images.
+        num_instances: instances in the outputs.
+        num_tried: pastes that were drawn.
+        pasted: class name to number of pastes that are in the outputs.
+        dropped: reason to number of those that are not.
+    """
+
+    num_images: int = 0
+    num_instances: int = 0
+    num_tried: int = 0
+    pasted: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def add(self, item: Mapping[str, Any]) -> None:
+        """Count one image, as `describe` gives it."""
+        self.num_images += 1
+        self.num_instances += item["num_instances"]
+        self.num_tried += item["num_tried"]
+        self.pasted.update(thing["class_name"] for thing in item["pasted"])
+        self.dropped.update(item["dropped"])
+
+    def headline(self) -> dict[str, object]:
+        """The headline numbers of the report."""
+        return {
+            "images": self.num_images,
+            "instances": self.num_instances,
+            "pasted": self.pasted.total(),
+            "tried": self.num_tried,
+            "pasted per image": self.pasted.total() / max(1, self.num_images),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The printed summary."""
+        yield f"pasted   {self.pasted.total():,} of {self.num_tried:,} tried, into {self.num_images:,} images"
+        ranked = self.pasted.most_common()
+        ranked.sort(key=lambda pair: (-pair[1], pair[0]))
+        for name, count in ranked[:_MAX_CLASSES]:
+            yield f"  {name:<24} {count:>8,}"
+        if rest := ranked[_MAX_CLASSES:]:
+            yield f"  {f'{len(rest)} more classes':<24} {sum(n for _, n in rest):>8,}"
+        yield f"dropped  {self.dropped.total():,}"
+        for reason, count in sorted(self.dropped.items(), key=lambda pair: (-pair[1], pair[0])):
+            yield f"  {reason.replace('_', ' '):<24} {count:>8,}"
+
+
+def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
+    """One image, called ``name``, for report and summary; all of it is JSON."""
+    sample, names = augmented.after, inputs.class_names
+    assert sample.instance_masks is not None
+    assert sample.instance_ids is not None
+    areas = sample.instance_masks.flatten(1).sum(1).tolist()
+    rows = zip(augmented.origins, sample.labels.tolist(), sample.instance_ids.tolist(), areas, strict=True)
+    pasted = [
+        asdict(
+            PastedObject(
+                class_name=names[label],
+                source=inputs.photos.file_name(origin.pick.index),
+                scale=origin.paste.scale,
+                hflip=origin.paste.hflip,
+                area_px=area,
+                instance_id=instance_id,
+            )
+        )
+        for origin, label, instance_id, area in rows
+        if origin.paste is not None
+    ]
+    return {
+        "name": name,
+        "num_instances": sample.num_instances,
+        "num_tried": augmented.num_tried,
+        "pasted": pasted,
+        "dropped": augmented.dropped,
+    }
+
+
+def draw(augmented: Augmented, inputs: Inputs) -> list[Comparison]:
+    """Before and after, for every modality."""
+    import torch
+
+    pasted = torch.tensor([origin.paste is not None for origin in augmented.origins], dtype=torch.bool)
+    return compare_samples(augmented.before, augmented.after, pasted, inputs.class_names)
+
+
+def save_pictures(path: Path, pictures: Mapping[int, Sequence[Comparison]]) -> None:
+    """Keep the pictures of some images for later."""
+    arrays = {
+        json.dumps([i, j, picture.title, side]): getattr(picture, side)
+        for i, drawn in pictures.items()
+        for j, picture in enumerate(drawn)
+        for side in ("before", "after")
+    }
+    with path.open("wb") as file:
+        np.savez(file, **arrays)
+
+
+def load_pictures(path: Path) -> dict[int, list[Comparison]]:
+    """The inverse of `save_pictures`."""
+    found: dict[int, dict[str, dict[str, Any]]] = {}
+    with np.load(path, allow_pickle=False) as arrays:
+        for key in arrays.files:
+            i, _, title, side = json.loads(key)
+            found.setdefault(i, {}).setdefault(title, {})[side] = arrays[key]
+    return {i: [Comparison(title, **sides) for title, sides in views.items()] for i, views in found.items()}
+
+
+def report_item(item: Mapping[str, Any], pictures: Sequence[Comparison] = ()) -> ReportItem:
+    """One image of the report, from what `describe` gave."""
+    things = [PastedObject(**thing) for thing in item["pasted"]]
+    return ReportItem(item["name"], pictures, things, item["dropped"])
+
+
+def write_pages(folder: Path, items: Iterable[ReportItem], tally: Tally, title: str) -> list[Path]:
+    """Write ``report.html``, and of the images that have pictures ``gallery.png`` and ``modalities.png``.
+
+    Args:
+        folder: where.
+        items: one per image.
+        tally: of all of them.
+        title: of the report.
+
+    Returns:
+        The files.
+    """
+    drawn: list[ReportItem] = []
+
+    def watched() -> Iterator[ReportItem]:
+        for item in items:
+            if item.pictures:
+                drawn.append(item)
+            yield item
+
+    paths = [write_html_report(folder / "report.html", watched(), tally.headline(), title)]
+    if drawn:
+        paths.append(_write_gallery(folder / "gallery.png", drawn))
+    if drawn and len(drawn[0].pictures) > 2:
+        paths.append(_write_sheets(folder / "modalities.png", drawn[:_NUM_SHEETS]))
+    return paths
+
+
+def _write_gallery(path: Path, items: Sequence[ReportItem]) -> Path:
+    """Instances before and after, some pairs per row."""
+    pairs = []
+    for item in items:
+        views = {picture.title: picture for picture in item.pictures}
+        view = views.get("instances", item.pictures[-1])
+        pairs.append((Tile(view.before, item.name), Tile(view.after, f"{len(item.pasted)} pasted")))
+    walk = iter(pairs)
+    rows = []
+    while row := [tile for pair in islice(walk, _PAIRS_PER_ROW) for tile in pair]:
+        rows.append(row)
+    headings = ("before", "after") * min(_PAIRS_PER_ROW, len(pairs))
+    return gallery_png(path, rows, columns=headings, note="pasted objects", tile_px=320)
+
+
+def _write_sheets(path: Path, items: Sequence[ReportItem]) -> Path:
+    """A row before and a row after for each image, a column for each modality."""
+    rows = [[getattr(picture, side) for picture in item.pictures] for item in items for side in ("before", "after")]
+    columns = [picture.title for picture in items[0].pictures]
+    names = ("before", "after") * len(items)
+    return gallery_png(path, rows, columns=columns, names=names, note="pasted objects", tile_px=256)
+
+
+@contextlib.contextmanager
+def progress(total: int, initial: int = 0) -> Iterator[Any]:
+    """A progress bar over images on stderr; nothing where stderr is no terminal."""
+    from tqdm import tqdm
+
+    with tqdm(total=total, initial=initial, unit="image", disable=None, dynamic_ncols=True) as bar:
+        yield bar

@@ -1,0 +1,228 @@
+"""`segpaste augment`: a dataset in, a new dataset in the same form out, with the provenance of every object."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segpaste.cli import _workspace
+from segpaste.cli._arguments import MAX_SEED, integer
+from segpaste.cli._errors import CommandError, naming
+
+if TYPE_CHECKING:
+    from segpaste.augmentation import BatchCopyPasteConfig
+    from segpaste.cli._inputs import Inputs
+    from segpaste.cli._pasting import Augmented, Origin, Paster
+    from segpaste.cli._show import Tally
+    from segpaste.datasets.coco_writer import SampleRows
+    from segpaste.viz import ReportItem
+
+_EXAMPLE = """\
+KEY=VALUE words go over the configuration: placement.scale_range=[0.5,1.5], source.mask_from=boxes.
+
+The result is built in DIR.partial and gets its name when it is whole. An interrupted run goes on when the same
+command is given again; the same seed gives the same bytes.
+
+examples:
+  segpaste augment instances.json --images photos --out augmented --num 1000 --seed 1
+  segpaste augment panoptic.json --images photos --panoptic-dir panoptic --out augmented --num 1000
+  segpaste augment scenes --out scenes --num 100 placement.layers=2
+"""
+_DEFAULT_SIZE_PX = 256
+_NAMED = ("num", "seed", "batch_size", "size", "format", "gallery")
+"""The options besides paths that the result depends on."""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    text = "Write a new dataset of augmented images, in the form of the one that is given."
+    parser = commands.add_parser("augment", help="write an augmented dataset", description=text, example=_EXAMPLE)
+    parser.usage = "segpaste augment ANNOTATIONS.json|scenes --out DIR --num N [options] [KEY=VALUE ...]"
+    add = parser.add_argument
+    add("dataset", metavar="ANNOTATIONS.json|scenes", help="COCO instances or panoptic, or synthetic scenes")
+    add("--images", metavar="DIR", type=Path, help="the folder of the photos")
+    add("--panoptic-dir", metavar="DIR", type=Path, help="of the panoptic PNG files, default: named as the JSON")
+    add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
+    add("--num", metavar="N", type=integer(1), required=True, help="images to make; image i does not depend on N")
+    add("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="default: 0")
+    add("--batch-size", metavar="B", type=integer(2), default=8, help="photos that paste into each other, default: 8")
+    add("--size", metavar="PX", type=integer(32, 4096), help=f"side of scenes, default: {_DEFAULT_SIZE_PX}")
+    add("--format", choices=("png", "jpg"), default="png", help="of the images, default: png")
+    add("--gallery", metavar="G", type=integer(0), default=12, help="images to draw, default: 12")
+    add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Make the dataset.
+
+    Raises:
+        CommandError, DatasetError: an argument, a file or the configuration is not what it must be.
+        OSError: the output cannot be written.
+        KeyboardInterrupt: interrupted; the message says what is left.
+    """
+    start = time.perf_counter()
+    out = Path(os.path.abspath(args.out))
+    _workspace.expect_free(out)
+    from segpaste.cli import _pasting, _settings, _show
+
+    inputs = _open(args)
+    config = _settings.load_config(args.config, args.overrides, inputs.schema)
+    paster = _pasting.Paster(inputs, config, args.seed, args.batch_size)
+    tally = _show.Tally()
+    with _workspace.opened(out, _fingerprint(args, inputs, config)) as space, naming(space.folder):
+        try:
+            _make_batches(args, space, paster)
+            _assemble(args, space, paster, tally)
+        except KeyboardInterrupt:
+            state = f"{space.folder} keeps what is finished; the same command goes on from there"
+            raise KeyboardInterrupt(state if space.num_done() else "nothing was finished") from None
+        space.publish()
+    print("\n".join(tally.lines()))
+    if paster.seconds:
+        print(
+            f"speed    {paster.num_pasted_into / paster.seconds:,.1f} images/s in the augmentation itself, on the CPU"
+        )
+    print(f"time     {time.perf_counter() - start:.1f} s in all")
+    print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in out.iterdir())))
+
+
+def _open(args: argparse.Namespace) -> Inputs:
+    from segpaste.cli import _inputs
+
+    if args.dataset == "scenes":
+        if args.images or args.panoptic_dir:
+            raise CommandError("scenes: expected neither --images nor --panoptic-dir; leave them out")
+        return _inputs.open_scenes(args.seed, args.size or _DEFAULT_SIZE_PX)
+    if args.size is not None:
+        raise CommandError("--size: expected it with scenes only, photos keep their size; leave it out")
+    if args.images is None:
+        raise CommandError("expected --images, the folder of the photos; give it")
+    return _inputs.open_coco(Path(args.dataset), args.images, args.panoptic_dir)
+
+
+def _fingerprint(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig) -> dict[str, Any]:
+    """All that the bytes of the result depend on."""
+    from segpaste import __version__
+    from segpaste.cli._settings import flat
+
+    folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir}
+    return {
+        "segpaste": __version__,
+        "dataset": inputs.name,
+        "annotations": inputs.digest,
+        **{name: path and os.path.abspath(path) for name, path in folders.items()},
+        **{f"--{name.replace('_', '-')}": getattr(args, name) for name in _NAMED},
+        **flat(config.model_dump(mode="json")),
+    }
+
+
+def _make_batches(args: argparse.Namespace, space: _workspace.Workspace, paster: Paster) -> None:
+    """One step per batch: write its files, keep its rows."""
+    from segpaste.cli import _show
+
+    size = paster.batch_size
+    num_batches = -(-args.num // size)
+    done = [number for number in range(num_batches) if space.is_done(number)]
+    with _show.progress(args.num, initial=min(args.num, len(done) * size)) as bar:
+        for number in sorted(set(range(num_batches)) - set(done)):
+            wanted = paster.batch(number)[: args.num - number * size]
+            drawn = {a.pick.position: _show.draw(a, paster.inputs) for a in wanted if a.pick.position < args.gallery}
+            if drawn:
+                _show.save_pictures(space.pictures(number), drawn)
+            space.finish_step(number, [_written(args, space, paster, augmented) for augmented in wanted])
+            bar.update(len(wanted))
+
+
+def _written(
+    args: argparse.Namespace, space: _workspace.Workspace, paster: Paster, augmented: Augmented
+) -> dict[str, Any]:
+    """Write one image and all that belongs to it; what the tables and the report need of it."""
+    from dataclasses import asdict
+
+    from segpaste.cli import _show
+    from segpaste.datasets.coco_writer import write_sample
+
+    inputs, pick = paster.inputs, augmented.pick
+    name = inputs.photos.file_name(pick.index)
+    rows = write_sample(
+        space.files,
+        pick.position + 1,
+        augmented.after,
+        inputs.by_label,
+        image_format=args.format,
+        provenance=[_provenance(origin, pick.seed, inputs) for origin in augmented.origins],
+        image_extra={
+            "segpaste": {
+                "source_image_id": inputs.photos.image_id(pick.index),
+                "source_file_name": name,
+                "epoch": pick.epoch,
+                "position": pick.position,
+                "seed": pick.seed,
+            }
+        },
+    )
+    return {"rows": asdict(rows), "shown": _show.describe(augmented, inputs, f"{rows.image['file_name']}: {name}")}
+
+
+def _provenance(origin: Origin, seed: int, inputs: Inputs) -> dict[str, Any]:
+    """Where an object comes from."""
+    row: dict[str, Any] = {
+        "pasted": origin.paste is not None,
+        "source_image_id": inputs.photos.image_id(origin.pick.index),
+        "source_annotation_id": origin.annotation_id,
+    }
+    if (paste := origin.paste) is not None:
+        row |= {"scale": f"{paste.scale_num}/{paste.scale_den}", "scale_float": paste.scale}
+        row |= {"translate": list(paste.translate), "hflip": paste.hflip, "layer": paste.layer, "seed": seed}
+    return row
+
+
+def _assemble(args: argparse.Namespace, space: _workspace.Workspace, paster: Paster, tally: Tally) -> None:
+    """Tables, report and gallery, from what the steps found."""
+    from segpaste.cli import _show
+    from segpaste.datasets.coco_writer import SampleRows, write_tables
+
+    numbers = range(-(-args.num // paster.batch_size))
+
+    def rows() -> Iterator[SampleRows]:
+        return (SampleRows(**item["rows"]) for number in numbers for item in space.found(number))
+
+    def items() -> Iterator[ReportItem]:
+        for number in numbers:
+            path = space.pictures(number)
+            pictures = _show.load_pictures(path) if path.exists() else {}
+            for i, item in enumerate(space.found(number), start=number * paster.batch_size):
+                yield _show.report_item(item["shown"], pictures.get(i, ()))
+
+    for number in numbers:
+        for item in space.found(number):
+            tally.add(item["shown"])
+    write_tables(space.files, _info(args, paster, space.files), paster.inputs.categories, rows)
+    _show.write_pages(space.files, items(), tally, f"segpaste augment {paster.inputs.name}")
+
+
+def _info(args: argparse.Namespace, paster: Paster, files: Path) -> dict[str, Any]:
+    """The table of that name: what made this dataset. No time and no path, so that equal runs give equal bytes."""
+    from segpaste import __version__
+    from segpaste.datasets.coco_writer import LAYOUT
+
+    words = ["segpaste augment", paster.inputs.name]
+    words += [f"--{name.replace('_', '-')} {value}" for name in _NAMED if (value := getattr(args, name)) is not None]
+    words += [f"{key}={value}" for key, value in args.overrides.items()]
+    return {
+        "description": f"{paster.inputs.name}, augmented by copy-paste",
+        "version": __version__,
+        "segpaste": {
+            "command": " ".join(words),
+            "seed": args.seed,
+            "config": paster.config.model_dump(mode="json"),
+            "source": {"name": paster.inputs.name, "sha256": paster.inputs.digest},
+            "left_out": "crowd regions and ignored annotations of the source are in the images and not in the tables",
+            "files": {name: text for name, text in LAYOUT.items() if (files / name).is_dir()},
+        },
+    }

@@ -1,0 +1,62 @@
+"""`segpaste demo`: synthetic scenes, pasted, as pictures; needs no data and no download."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+from segpaste.cli._arguments import MAX_SEED, integer
+from segpaste.cli._errors import naming
+
+_EXAMPLE = """\
+KEY=VALUE words go over the configuration: placement.scale_range=[0.5,1.5], placement.layers=2.
+
+examples:
+  segpaste demo --out demo_out --num 24 --seed 0
+  segpaste demo --size 384 placement.layers=3
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    text = "Paste objects between synthetic scenes and write a gallery and an HTML report."
+    parser = commands.add_parser("demo", help="see it work on synthetic scenes", description=text, example=_EXAMPLE)
+    parser.usage = "segpaste demo [options] [KEY=VALUE ...]"
+    parser.add_argument("--out", metavar="DIR", type=Path, default=Path("demo_out"), help="default: demo_out")
+    parser.add_argument("--num", metavar="N", type=integer(1), default=24, help="images, default: 24")
+    parser.add_argument("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="default: 0")
+    parser.add_argument("--size", metavar="PX", type=integer(32, 1024), default=256, help="image side, default: 256")
+    parser.add_argument("--config", metavar="FILE", help="paste configuration in YAML or JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Make the scenes, paste, draw, print.
+
+    Raises:
+        CommandError: the configuration is not what it must be.
+        OSError: the output cannot be written.
+    """
+    start = time.perf_counter()
+    from segpaste.cli import _inputs, _pasting, _settings, _show
+
+    inputs = _inputs.open_scenes(args.seed, args.size)
+    config = _settings.load_config(args.config, args.overrides, inputs.schema)
+    paster = _pasting.Paster(inputs, config, args.seed, batch_size=8)
+    tally, items = _show.Tally(), []
+    args.out.mkdir(parents=True, exist_ok=True)
+    with _show.progress(args.num) as bar:
+        for number in range(-(-args.num // paster.batch_size)):
+            for augmented in paster.batch(number)[: args.num - number * paster.batch_size]:
+                described = _show.describe(augmented, inputs, inputs.photos.file_name(augmented.pick.index))
+                tally.add(described)
+                items.append(_show.report_item(described, _show.draw(augmented, inputs)))
+                bar.update()
+    with naming(args.out):
+        paths = _show.write_pages(args.out, items, tally, "segpaste demo")
+    print("\n".join(tally.lines()))
+    print(f"speed    {paster.num_pasted_into / paster.seconds:,.1f} images/s in the augmentation itself, on the CPU")
+    print(f"time     {time.perf_counter() - start:.1f} s in all")
+    print("files    " + "\n         ".join(str(path) for path in paths))

@@ -1,0 +1,192 @@
+"""Small datasets on disk and readers of what the command writes that share no code with the package."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+Mask = NDArray[np.bool_]
+
+SIZES = ((37, 23), (17, 41), (29, 29), (31, 19), (41, 37))
+"""(H, W) of the photos, all different, odd and unequal."""
+
+CATEGORIES = [
+    {"id": 90, "name": "zebra", "supercategory": "animal"},
+    {"id": 3, "name": "car", "supercategory": "vehicle"},
+    {"id": 7, "name": "cup", "supercategory": "kitchen"},
+]
+PANOPTIC_CATEGORIES = [
+    {"id": 200, "name": "grass", "isthing": 0},
+    {"id": 3, "name": "car", "isthing": 1},
+    {"id": 90, "name": "zebra", "isthing": 1},
+    {"id": 120, "name": "sky", "isthing": 0},
+]
+CROWD_ID = 9000
+
+
+def photo(size: tuple[int, int], seed: int) -> NDArray[np.uint8]:
+    """[H, W, 3] noise."""
+    return np.random.default_rng([seed, *size]).integers(0, 256, (*size, 3), dtype=np.uint8)
+
+
+def rectangle(size: tuple[int, int], top: int, left: int, height: int, width: int) -> Mask:
+    mask = np.zeros(size, bool)
+    mask[top : top + height, left : left + width] = True
+    return mask
+
+
+def uncompressed(mask: Mask) -> dict[str, Any]:
+    """Run lengths down the columns, background first."""
+    pixels = mask.T.reshape(-1)
+    edges = np.flatnonzero(np.diff(pixels)) + 1
+    counts = np.diff(np.concatenate([[0], edges, [pixels.size]])).tolist()
+    return {"size": list(mask.shape), "counts": [0, *counts] if pixels[0] else counts}
+
+
+def decode(segmentation: dict[str, Any]) -> Mask:
+    """Compressed run lengths, by the letter of the format: 5 bits a character, differences from the fourth number."""
+    numbers: list[int] = []
+    text, place = segmentation["counts"], 0
+    while place < len(text):
+        value = shift = 0
+        while True:
+            code = ord(text[place]) - 48
+            place += 1
+            value |= (code & 31) << shift
+            shift += 5
+            if not code & 32:
+                break
+        if code & 16:
+            value -= 1 << shift
+        numbers.append(value + numbers[-2] if len(numbers) > 2 else value)
+    height, width = segmentation["size"]
+    pixels: list[int] = []
+    for i, count in enumerate(numbers):
+        pixels += [i % 2] * count
+    assert len(pixels) == height * width
+    return np.array(pixels, bool).reshape(width, height).T
+
+
+def box_of(mask: Mask) -> list[int]:
+    """[x, y, w, h] by looking at every pixel."""
+    ys, xs = np.nonzero(mask)
+    return [int(xs.min()), int(ys.min()), int(xs.max() - xs.min()) + 1, int(ys.max() - ys.min()) + 1]
+
+
+def write_instances(folder: Path, sizes: tuple[tuple[int, int], ...] = SIZES) -> tuple[Path, Path]:
+    """Photos with up to three rectangles each, one photo without, one crowd region; the JSON and the photos' folder."""
+    images_dir = folder / "photos"
+    images_dir.mkdir(parents=True)
+    images, annotations = [], []
+    for i, size in enumerate(sizes):
+        image_id = 500 + i
+        images.append({"id": image_id, "file_name": f"p{i}.png", "height": size[0], "width": size[1]})
+        Image.fromarray(photo(size, i)).save(images_dir / f"p{i}.png")
+        for j in range((i + 2) % 4 if len(sizes) > 1 else 2):
+            mask = rectangle(size, 2 + 3 * j, 1 + 4 * j, 5 + i, 4 + j)
+            annotations.append(
+                {
+                    "id": 1000 + 10 * i + j,
+                    "image_id": image_id,
+                    "category_id": (3, 7, 90)[j],
+                    "segmentation": uncompressed(mask),
+                    "iscrowd": 0,
+                    "bbox": [0, 0, 1, 1],  # wrong on purpose: boxes come from masks
+                    "area": 1,
+                }
+            )
+    crowd = uncompressed(rectangle(sizes[0], 0, 0, 9, 9))
+    row = {"id": CROWD_ID, "image_id": 500, "category_id": 3, "iscrowd": 1, "segmentation": crowd}
+    return write_json(folder, images, [*annotations, row], CATEGORIES), images_dir
+
+
+def write_json(folder: Path, images: Any, annotations: Any, categories: Any) -> Path:
+    path = folder / "labels.json"
+    path.write_text(json.dumps({"images": images, "annotations": annotations, "categories": categories}))
+    return path
+
+
+def write_panoptic(folder: Path, sizes: tuple[tuple[int, int], ...] = SIZES[:3]) -> tuple[Path, Path, Path]:
+    """Photos half sky, half grass, with two things, an unlabelled strip, and a crowd in the first."""
+    images_dir, maps_dir = folder / "photos", folder / "maps"
+    images_dir.mkdir(parents=True)
+    maps_dir.mkdir()
+    images, annotations = [], []
+    for i, size in enumerate(sizes):
+        ids = np.full(size, 70_001)
+        ids[size[0] // 2 :] = 300
+        ids[-2:] = 0
+        ids[3:9, 2:7] = 9_000_000 + i
+        ids[8:13, 5:12] = 260
+        rows = [(70_001, 120, 0), (300, 200, 0), (9_000_000 + i, 3, 0), (260, 90, 0)]
+        if i == 0:
+            ids[0:2, 0:2] = 77
+            rows.append((77, 3, 1))
+        segments = [{"id": s, "category_id": c, "iscrowd": crowd, "bbox": [0, 0, 1, 1]} for s, c, crowd in rows]
+        images.append({"id": 40 + i, "file_name": f"q{i}.png", "height": size[0], "width": size[1]})
+        annotations.append({"image_id": 40 + i, "file_name": f"q{i}.png", "segments_info": segments})
+        Image.fromarray(photo(size, 100 + i)).save(images_dir / f"q{i}.png")
+        rgb = np.stack([ids % 256, ids // 256 % 256, ids // 65536], -1).astype(np.uint8)
+        Image.fromarray(rgb).save(maps_dir / f"q{i}.png")
+    return write_json(folder, images, annotations, PANOPTIC_CATEGORIES), images_dir, maps_dir
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """The digest of every file under a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def read_pixels(path: Path) -> NDArray[np.uint8]:
+    with Image.open(path) as picture:
+        return np.array(picture)
+
+
+def check_instances(out: Path) -> list[dict[str, Any]]:
+    """Every mask of a written dataset has exactly the stated box and area; returns the annotations."""
+    tables = read_json(out / "annotations.json")
+    images = {row["id"]: row for row in tables["images"]}
+    categories = {row["id"] for row in tables["categories"]}
+    for row in images.values():
+        assert read_pixels(out / "images" / row["file_name"]).shape == (row["height"], row["width"], 3)
+    for row in tables["annotations"]:
+        image = images[row["image_id"]]
+        assert row["segmentation"]["size"] == [image["height"], image["width"]]
+        mask = decode(row["segmentation"])
+        assert row["area"] == mask.sum() > 0
+        assert row["bbox"] == box_of(mask)
+        assert row["iscrowd"] == 0
+        assert row["category_id"] in categories
+    assert [row["id"] for row in tables["annotations"]] == list(range(1, len(tables["annotations"]) + 1))
+    return list(tables["annotations"])
+
+
+def check_panoptic(out: Path) -> list[dict[str, Any]]:
+    """Every segment of a written dataset has exactly the stated box and area; returns the annotations."""
+    tables = read_json(out / "panoptic.json")
+    images = {row["id"]: row for row in tables["images"]}
+    categories = {row["id"]: row for row in tables["categories"]}
+    for annotation in tables["annotations"]:
+        rgb = read_pixels(out / "panoptic" / annotation["file_name"]).astype(np.int64)
+        image = images[annotation["image_id"]]
+        assert rgb.shape == (image["height"], image["width"], 3)
+        ids = rgb[..., 0] + 256 * rgb[..., 1] + 65536 * rgb[..., 2]
+        stated = {segment["id"]: segment for segment in annotation["segments_info"]}
+        assert set(stated) == set(np.unique(ids).tolist()) - {0}
+        for segment_id, segment in stated.items():
+            mask = ids == segment_id
+            assert segment["area"] == mask.sum()
+            assert segment["bbox"] == box_of(mask)
+            assert segment["iscrowd"] == 0
+            assert ("segpaste" in segment) == bool(categories[segment["category_id"]]["isthing"])
+    return list(tables["annotations"])

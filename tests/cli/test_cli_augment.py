@@ -1,0 +1,268 @@
+"""`segpaste augment` on small COCO instances: what is written is true to the pixels, to its sources, to the seed."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_world import (
+    CATEGORIES,
+    CROWD_ID,
+    SIZES,
+    Mask,
+    check_instances,
+    decode,
+    photo,
+    read_json,
+    read_pixels,
+    tree,
+    write_instances,
+)
+
+from segpaste.cli import main
+from segpaste.seeding import derive_seed
+
+NUM, BATCH_SIZE, SEED = 11, 4, 1
+
+
+def augment(folder: Path, out: Path, *words: str, num: int = NUM, seed: int = SEED) -> int:
+    arguments = ["augment", str(folder / "labels.json"), "--images", str(folder / "photos"), "--out", str(out)]
+    return main([*arguments, "--num", str(num), "--seed", str(seed), "--batch-size", str(BATCH_SIZE), *words])
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("world")
+    write_instances(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def out(world: Path) -> Path:
+    assert augment(world, world / "out") == 0
+    return world / "out"
+
+
+@pytest.fixture(scope="module")
+def sources(world: Path) -> dict[int, Mask]:
+    """The masks of the input by annotation id."""
+    masks = {}
+    for row in read_json(world / "labels.json")["annotations"]:
+        height, width = row["segmentation"]["size"]
+        runs = row["segmentation"]["counts"]
+        pixels = [bool(i % 2) for i, count in enumerate(runs) for _ in range(count)]
+        masks[row["id"]] = np.array(pixels, bool).reshape(width, height).T
+    return masks
+
+
+def pasted_mask(source: Mask, origin: dict[str, Any], size: tuple[int, int]) -> Mask:
+    """The source's mask as the provenance says it was pasted, one pixel at a time."""
+    num, den = map(int, origin["scale"].split("/"))
+    mask = np.zeros(size, bool)
+    for y in range(size[0]):
+        for x in range(size[1]):
+            at_x, at_y = (
+                (2 * (p - t) + 1) * den // (2 * num) for p, t in zip((x, y), origin["translate"], strict=True)
+            )
+            if 0 <= at_x < source.shape[1] and 0 <= at_y < source.shape[0]:
+                mask[y, x] = source[at_y, source.shape[1] - 1 - at_x if origin["hflip"] else at_x]
+    return mask
+
+
+class TestTables:
+    def test_masks_have_exactly_their_boxes_and_areas(self, out: Path) -> None:
+        assert len(check_instances(out)) > NUM
+
+    def test_images(self, out: Path) -> None:
+        images = read_json(out / "annotations.json")["images"]
+        assert [row["id"] for row in images] == list(range(1, NUM + 1))
+        assert sorted(p.name for p in (out / "images").iterdir()) == [row["file_name"] for row in images]
+        for row in images:
+            assert (row["height"], row["width"]) == SIZES[row["segpaste"]["source_image_id"] - 500]
+
+    def test_every_photo_comes_once_per_epoch(self, out: Path) -> None:
+        origins = [row["segpaste"] for row in read_json(out / "annotations.json")["images"]]
+        epochs = [[o["source_image_id"] for o in origins if o["epoch"] == e] for e in range(3)]
+        assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(500, 505))
+        assert epochs[0] != epochs[1]
+        assert len(epochs[2]) == 1
+
+    def test_seeds(self, out: Path) -> None:
+        for i, row in enumerate(read_json(out / "annotations.json")["images"]):
+            assert row["segpaste"]["position"] == i
+            assert row["segpaste"]["seed"] == derive_seed(SEED, i // len(SIZES), 0, 0, i)
+
+    def test_categories_are_those_of_the_input(self, out: Path) -> None:
+        assert read_json(out / "annotations.json")["categories"] == CATEGORIES
+
+    def test_info_says_how_it_was_made_and_nothing_else(self, out: Path, world: Path) -> None:
+        info = read_json(out / "annotations.json")["info"]
+        assert info["segpaste"]["seed"] == SEED
+        assert info["segpaste"]["config"]["placement"]["layers"] == 1
+        assert "--num 11 --seed 1" in info["segpaste"]["command"]
+        assert "crowd" in info["segpaste"]["left_out"]
+        assert str(world) not in (out / "annotations.json").read_text()
+        assert str(world) not in (out / "report.html").read_text()
+
+    def test_what_is_there(self, out: Path) -> None:
+        names = {path.name for path in out.iterdir()}
+        assert names == {"annotations.json", "images", "report.html", "gallery.png"}
+        assert not (out.parent / "out.partial").exists()
+
+
+class TestProvenance:
+    def test_every_object_is_what_its_provenance_says(self, out: Path, sources: dict[int, Mask]) -> None:
+        tables = read_json(out / "annotations.json")
+        num_pasted = num_survivors = 0
+        for image in tables["images"]:
+            size = image["height"], image["width"]
+            own = [row for row in tables["annotations"] if row["image_id"] == image["id"]]
+            pasted = [row for row in own if row["segpaste"]["pasted"]]
+            covered = np.zeros(size, bool)
+            for row in pasted:
+                origin = row["segpaste"]
+                expected = pasted_mask(sources[origin["source_annotation_id"]], origin, size)
+                np.testing.assert_array_equal(decode(row["segmentation"]), expected)
+                assert origin["scale_float"] == float(Fraction(origin["scale"]))
+                assert origin["seed"] == image["segpaste"]["seed"]
+                covered |= expected
+            for row in own:
+                if not row["segpaste"]["pasted"]:
+                    assert row["segpaste"]["source_image_id"] == image["segpaste"]["source_image_id"]
+                    expected = sources[row["segpaste"]["source_annotation_id"]] & ~covered
+                    np.testing.assert_array_equal(decode(row["segmentation"]), expected)
+                    num_survivors += 1
+            num_pasted += len(pasted)
+            index = image["segpaste"]["source_image_id"] - 500
+            pixels = read_pixels(out / "images" / image["file_name"])
+            np.testing.assert_array_equal(pixels[~covered], photo(SIZES[index], index)[~covered])
+        assert num_pasted > 5
+        assert num_survivors > 5
+
+    def test_labels_are_those_of_the_sources(self, out: Path, world: Path) -> None:
+        category_of = {row["id"]: row["category_id"] for row in read_json(world / "labels.json")["annotations"]}
+        for row in read_json(out / "annotations.json")["annotations"]:
+            assert row["category_id"] == category_of[row["segpaste"]["source_annotation_id"]]
+
+    def test_crowds_are_neither_kept_nor_pasted(self, out: Path) -> None:
+        rows = read_json(out / "annotations.json")["annotations"]
+        assert CROWD_ID not in {row["segpaste"]["source_annotation_id"] for row in rows}
+
+    def test_one_photo_pastes_into_itself(self, tmp_path: Path) -> None:
+        write_instances(tmp_path, SIZES[:1])
+        assert augment(tmp_path, tmp_path / "out", num=3) == 0
+        rows = check_instances(tmp_path / "out")
+        assert any(row["segpaste"]["pasted"] for row in rows)
+        assert {row["segpaste"]["source_image_id"] for row in rows} == {500}
+
+    def test_photos_without_any_instance_pass_through(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        write_instances(tmp_path)
+        tables = read_json(tmp_path / "labels.json")
+        (tmp_path / "labels.json").write_text(json.dumps({**tables, "annotations": []}))
+        assert augment(tmp_path, tmp_path / "out", num=2) == 0
+        assert check_instances(tmp_path / "out") == []
+        captured = capsys.readouterr()
+        assert captured.err.count("\n") == 1
+        assert captured.err.startswith("segpaste: warning: BatchCopyPaste pasted nothing")
+        assert "no source" in captured.out
+
+
+class TestDeterminism:
+    def test_same_seed_same_bytes(self, world: Path, out: Path, tmp_path: Path) -> None:
+        assert augment(world, tmp_path / "elsewhere" / "again") == 0
+        assert tree(tmp_path / "elsewhere" / "again") == tree(out)
+
+    def test_other_seed_other_bytes(self, world: Path, out: Path, tmp_path: Path) -> None:
+        assert augment(world, tmp_path / "out", seed=2) == 0
+        assert tree(tmp_path / "out")["images/000001.png"] != tree(out)["images/000001.png"]
+
+    @pytest.mark.parametrize("num", [1, 6])
+    def test_an_output_does_not_depend_on_how_many_there_are(
+        self, world: Path, out: Path, tmp_path: Path, num: int
+    ) -> None:
+        assert augment(world, tmp_path / "out", num=num) == 0
+        fewer, all_files = tree(tmp_path / "out" / "images"), tree(out / "images")
+        assert len(fewer) == num
+        assert fewer.items() <= all_files.items()
+        rows = read_json(out / "annotations.json")["annotations"]
+        expected = [row for row in rows if row["image_id"] <= num]
+        assert read_json(tmp_path / "out" / "annotations.json")["annotations"] == expected
+
+
+class TestOptions:
+    def test_without_pastes_the_photos_come_back_as_they_are(self, world: Path, tmp_path: Path) -> None:
+        assert augment(world, tmp_path / "out", "placement.paste_prob=0", num=6) == 0
+        for row in read_json(tmp_path / "out" / "annotations.json")["images"]:
+            index = row["segpaste"]["source_image_id"] - 500
+            pixels = read_pixels(tmp_path / "out" / "images" / row["file_name"])
+            np.testing.assert_array_equal(pixels, photo(SIZES[index], index))
+        assert not any(row["segpaste"]["pasted"] for row in check_instances(tmp_path / "out"))
+
+    def test_words_go_over_the_file_which_goes_over_the_defaults(self, world: Path, tmp_path: Path) -> None:
+        (tmp_path / "paste.yaml").write_text("min_area_px: 4\nplacement:\n  scale_range: [0.5, 0.5]\n  layers: 3\n")
+        words = ("--config", str(tmp_path / "paste.yaml"), "placement.layers=2", "placement.hflip_probability=1")
+        assert augment(world, tmp_path / "out", *words, num=4) == 0
+        config = read_json(tmp_path / "out" / "annotations.json")["info"]["segpaste"]["config"]
+        assert config["min_area_px"] == 4
+        assert config["placement"]["scale_range"] == [0.5, 0.5]
+        assert config["placement"]["layers"] == 2
+        pasted = [row["segpaste"] for row in check_instances(tmp_path / "out") if row["segpaste"]["pasted"]]
+        assert pasted
+        assert all(origin["hflip"] and origin["scale"] == "32768/65536" for origin in pasted)
+        assert {origin["layer"] for origin in pasted} == {0, 1}
+
+    def test_max_instances_bounds_the_pastes(self, world: Path, tmp_path: Path) -> None:
+        assert augment(world, tmp_path / "out", "max_instances=3") == 0
+        rows = check_instances(tmp_path / "out")
+        assert max(sum(row["image_id"] == i for row in rows) for i in range(1, NUM + 1)) == 3
+
+    def test_jpg(self, world: Path, tmp_path: Path) -> None:
+        assert augment(world, tmp_path / "out", "--format", "jpg", num=2) == 0
+        check_instances(tmp_path / "out")
+        assert (tmp_path / "out" / "images" / "000002.jpg").read_bytes().startswith(b"\xff\xd8")
+
+    def test_gallery_of_none(self, world: Path, tmp_path: Path) -> None:
+        assert augment(world, tmp_path / "out", "--gallery", "0", num=2) == 0
+        assert not (tmp_path / "out" / "gallery.png").exists()
+        assert 'class="card"' not in (tmp_path / "out" / "report.html").read_text()
+
+    def test_gallery_of_some(self, out: Path, world: Path, tmp_path: Path) -> None:
+        assert augment(world, tmp_path / "out", "--gallery", "5") == 0
+        assert (tmp_path / "out" / "report.html").read_text().count('class="card"') == 5
+        assert (out / "report.html").read_text().count('class="card"') == NUM
+
+    def test_summary(self, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert augment(world, tmp_path / "out", num=5) == 0
+        captured = capsys.readouterr()
+        rows = check_instances(tmp_path / "out")
+        assert f"pasted   {sum(row['segpaste']['pasted'] for row in rows)} of" in captured.out
+        assert "images/s in the augmentation itself" in captured.out
+        assert captured.err == ""
+
+    def test_an_empty_folder_is_a_fine_place(self, world: Path, tmp_path: Path) -> None:
+        (tmp_path / "out").mkdir()
+        assert augment(world, tmp_path / "out", num=1) == 0
+        check_instances(tmp_path / "out")
+
+
+class TestRealPhotos:
+    @pytest.mark.slow
+    def test_tiny_coco(self, test_data: Path, tmp_path: Path) -> None:
+        from pycocotools.coco import COCO
+
+        folder, out = test_data / "tiny_coco", tmp_path / "out"
+        labels = folder / "annotations" / "instances_train2017.json"
+        words = ["--images", str(folder / "train2017"), "--out", str(out), "--num", "50", "--seed", "1"]
+        assert main(["augment", str(labels), *words]) == 0
+        rows = check_instances(out)
+        assert sum(row["segpaste"]["pasted"] for row in rows) > 100
+        assert len(list((out / "images").iterdir())) == 50
+        assert len(COCO(str(out / "annotations.json")).getImgIds()) == 50
+        source = read_json(labels)
+        crowds = {row["id"] for row in source["annotations"] if row["iscrowd"]}
+        assert crowds
+        assert not crowds & {row["segpaste"]["source_annotation_id"] for row in rows}

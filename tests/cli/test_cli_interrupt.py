@@ -1,0 +1,268 @@
+"""A run that stops and goes on: signals, a killed process, a full disk; nothing half-written, the same bytes."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_world import check_instances, read_pixels, tree, write_instances, write_panoptic
+
+import segpaste
+from segpaste.cli import _pasting, _workspace, main
+from segpaste.cli._errors import CommandError
+
+NUM, BATCH_SIZE = 60, 2
+
+
+def words_for(folder: Path, out: Path, num: int = NUM) -> list[str]:
+    options = ["--out", str(out), "--num", str(num), "--batch-size", str(BATCH_SIZE), "--gallery", "3"]
+    return ["augment", str(folder / "labels.json"), "--images", str(folder / "photos"), *options]
+
+
+def start(words: list[str], **options: Any) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(segpaste.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "segpaste", *words]
+    return subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, **options
+    )
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.005)
+
+
+def check_whole(folder: Path) -> None:
+    """Every picture that has its final name can be read to its end."""
+    for path in folder.rglob("*.png"):
+        if not path.name.startswith("."):
+            assert read_pixels(path).size
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("world")
+    write_instances(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(world: Path) -> dict[str, str]:
+    """What an uninterrupted run leaves."""
+    assert main(words_for(world, world / "whole")) == 0
+    return tree(world / "whole")
+
+
+class TestSignals:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+    def test_stop_and_go_on(
+        self, world: Path, expected: dict[str, str], tmp_path: Path, number: signal.Signals
+    ) -> None:
+        out, partial = tmp_path / "out", tmp_path / "out.partial"
+        process = start(words_for(world, out))
+        wait_for(partial / "parts" / "000001.json", process)
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=120)
+        assert not out.exists()
+        assert 2 <= len(list((partial / "parts").glob("*.json"))) < NUM // BATCH_SIZE
+        check_whole(partial)
+        if number is signal.SIGKILL:
+            assert process.returncode == -signal.SIGKILL
+        else:
+            assert process.returncode == 130
+            assert stdout == ""
+            assert stderr.startswith(f"segpaste: interrupted: {partial} keeps what is finished")
+            assert stderr.count("\n") == 1
+            assert not list(partial.rglob(".*"))
+        assert main(words_for(world, out)) == 0
+        assert tree(out) == expected
+        assert not partial.exists()
+
+    def test_interrupted_before_anything_was_finished(
+        self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        interrupt_at(monkeypatch, 0)
+        assert main(words_for(world, tmp_path / "out")) == 130
+        assert capsys.readouterr().err == "segpaste: interrupted: nothing was finished\n"
+        assert list(tmp_path.iterdir()) == []
+
+
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, step: int) -> list[int]:
+    """Interrupt when this batch is asked for; returns the list that the batches asked for go into."""
+    batch, asked = _pasting.Paster.batch, []
+
+    def interrupted(paster: _pasting.Paster, number: int) -> list[_pasting.Augmented]:
+        asked.append(number)
+        if number == step:
+            raise KeyboardInterrupt
+        return batch(paster, number)
+
+    monkeypatch.setattr(_pasting.Paster, "batch", interrupted)
+    return asked
+
+
+class TestGoingOn:
+    def test_what_is_finished_is_not_done_again(
+        self, world: Path, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            interrupt_at(patch, 3)
+            assert main(words_for(world, tmp_path / "out")) == 130
+        asked = interrupt_at(monkeypatch, -1)
+        assert main(words_for(world, tmp_path / "out")) == 0
+        assert asked == list(range(3, NUM // BATCH_SIZE))
+        assert tree(tmp_path / "out") == expected
+
+    @pytest.mark.parametrize("where", ["write_tables", "write_pages", "publish"])
+    def test_interrupted_near_the_end(
+        self, world: Path, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    ) -> None:
+        from segpaste.cli import _show
+        from segpaste.datasets import coco_writer
+
+        def interrupt(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        owner = {"write_tables": coco_writer, "write_pages": _show, "publish": _workspace.Workspace}[where]
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, where, interrupt)
+            assert main(words_for(world, tmp_path / "out")) == 130
+        assert not (tmp_path / "out").exists()
+        assert main(words_for(world, tmp_path / "out")) == 0
+        assert tree(tmp_path / "out") == expected
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (["--seed", "4"], "--seed 0 there, 4 now"),
+            (["--num", "61"], "--num 60 there, 61 now"),
+            (["placement.layers=2"], "placement.layers 1 there, 2 now"),
+        ],
+    )
+    def test_not_with_other_arguments(
+        self,
+        world: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        change: list[str],
+        message: str,
+    ) -> None:
+        interrupt_at(monkeypatch, 1)
+        assert main(words_for(world, tmp_path / "out")) == 130
+        before = tree(tmp_path)
+        capsys.readouterr()
+        assert main([*words_for(world, tmp_path / "out"), *change]) == 2
+        err = capsys.readouterr().err
+        assert message in err
+        assert f"delete {tmp_path / 'out.partial'}, or choose another --out" in err
+        assert err.count("\n") == 1
+        assert tree(tmp_path) == before
+
+    def test_not_with_other_annotations(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        labels, _ = write_instances(tmp_path)
+        interrupt_at(monkeypatch, 1)
+        assert main(words_for(tmp_path, tmp_path / "out")) == 130
+        labels.write_text(labels.read_text() + " ")
+        assert main(words_for(tmp_path, tmp_path / "out")) == 2
+        assert "with other arguments: annotations" in capsys.readouterr().err
+
+    def test_after_a_photo_was_repaired(
+        self, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _, images_dir = write_instances(tmp_path)
+        asked = interrupt_at(monkeypatch, -1)
+        (images_dir / "p2.png").rename(tmp_path / "away.png")
+        assert main(words_for(tmp_path, tmp_path / "out")) == 2
+        (tmp_path / "away.png").rename(images_dir / "p2.png")
+        assert main(words_for(tmp_path, tmp_path / "out")) == 0
+        assert tree(tmp_path / "out") == expected
+        assert asked.count(0) <= 2
+
+
+class TestFullDisk:
+    """A limit on the size of files gives a true OSError in the middle of a write."""
+
+    @pytest.mark.parametrize(("limit", "what"), [(3_000, "photo"), (7_000, "report")])
+    def test_one_line_and_nothing_half_written(self, world: Path, tmp_path: Path, limit: int, what: str) -> None:
+        out, partial = tmp_path / "out", tmp_path / "out.partial"
+
+        def bound() -> None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+        words = [*words_for(world, out, num=4), "--gallery", "0"]
+        process = start(words, preexec_fn=bound)
+        stdout, stderr = process.communicate(timeout=120)
+        assert (process.returncode, stdout) == (2, "")
+        assert stderr.count("\n") == 1
+        assert stderr.startswith("segpaste: error: ")
+        assert {"photo": "images/000001.png:", "report": "out.partial:"}[what] in stderr
+        assert "File too large; free some space and run the same command again" in stderr
+        assert not out.exists()
+        assert not list(tmp_path.rglob(".*.partial"))
+        check_whole(tmp_path)
+        assert partial.exists() == (what == "report")
+        assert main(words) == 0
+        check_instances(out)
+
+
+class TestWorkspace:
+    def test_two_at_once(self, tmp_path: Path) -> None:
+        with _workspace.opened(tmp_path / "out", {"seed": 1}) as space:
+            with pytest.raises(CommandError, match="another run is writing there"):
+                _workspace.opened(tmp_path / "out", {"seed": 1}).__enter__()
+            space.finish_step(0, [])
+        with _workspace.opened(tmp_path / "out", {"seed": 1}) as space:
+            assert space.is_done(0)
+
+    def test_an_unreadable_fingerprint(self, tmp_path: Path) -> None:
+        with _workspace.opened(tmp_path / "out", {"seed": 1}) as space:
+            space.finish_step(0, [])
+        (tmp_path / "out.partial" / "run.json").write_text("{")
+        with (
+            pytest.raises(CommandError, match="expected the fingerprint of an unfinished run"),
+            _workspace.opened(tmp_path / "out", {"seed": 1}),
+        ):
+            pass
+        assert (tmp_path / "out.partial" / "parts" / "000000.json").exists()
+
+    def test_steps_without_their_files_do_not_count(self, tmp_path: Path) -> None:
+        with _workspace.opened(tmp_path / "out", {}) as space:
+            space.finish_step(0, [])
+            space.files.rmdir()
+        with _workspace.opened(tmp_path / "out", {}) as space:
+            assert space.num_done() == 0
+
+    def test_an_occupied_place_is_never_overwritten(self, tmp_path: Path) -> None:
+        with _workspace.opened(tmp_path / "out", {}) as space:
+            space.finish_step(0, [])
+            (tmp_path / "out").mkdir()
+            (tmp_path / "out" / "mine.txt").write_text("mine")
+            with pytest.raises(CommandError, match="expected --out to be new"):
+                space.publish()
+        assert (tmp_path / "out" / "mine.txt").read_text() == "mine"
+        assert space.files.is_dir()
+
+
+def test_a_panoptic_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels, images_dir, maps_dir = write_panoptic(tmp_path)
+    words = ["augment", str(labels), "--images", str(images_dir), "--panoptic-dir", str(maps_dir), "--num", "6"]
+    words += ["--batch-size", "2", "--out"]
+    assert main([*words, str(tmp_path / "whole")]) == 0
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, 1)
+        assert main([*words, str(tmp_path / "out")]) == 130
+    assert main([*words, str(tmp_path / "out")]) == 0
+    assert tree(tmp_path / "out") == tree(tmp_path / "whole")

@@ -1,0 +1,324 @@
+"""What all commands share: help, version, one clear line for bad input, exit codes; and `segpaste demo`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_world import tree, write_instances, write_panoptic
+from PIL import Image
+
+import segpaste
+from segpaste.cli import _arguments, _errors, _inputs, _pasting, _settings, main
+
+SOURCE = Path(segpaste.__file__).parents[1]
+
+
+def python(*words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, env=environment, timeout=120)
+
+
+class TestHelp:
+    @pytest.mark.parametrize("command", [[], ["demo"], ["augment"]])
+    def test_help_has_an_example(self, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+        assert main([*command, "--help"]) == 0
+        out = capsys.readouterr().out
+        assert re.search(rf"examples?:\n +segpaste {' '.join(command)}", out)
+
+    def test_the_examples_parse(self, capsys: pytest.CaptureFixture[str]) -> None:
+        from segpaste.cli import parse
+
+        for command in ("demo", "augment"):
+            main([command, "--help"])
+            examples = re.findall(r"^ +segpaste (.+)$", capsys.readouterr().out, re.MULTILINE)
+            assert examples
+            for words in examples:
+                assert parse(words.split()).command == command
+
+    def test_help_does_not_wait_for_torch(self) -> None:
+        statement = (
+            "import sys\nfrom segpaste.cli import main\n"
+            "assert main(['--help']) == main(['augment', '--help']) == main(['demo', '--help']) == 0\n"
+            "assert main(['augment', 'x.json', '--out', '/', '--num', '1']) == 2\n"
+            "print(sorted({'torch', 'numpy', 'pydantic', 'PIL'} & set(sys.modules)))"
+        )
+        assert python("-c", statement).stdout.splitlines()[-1] == "[]"
+
+    def test_version(self) -> None:
+        run = python("-m", "segpaste", "--version")
+        assert (run.returncode, run.stdout, run.stderr) == (0, f"segpaste {segpaste.__version__}\n", "")
+
+    def test_a_reader_that_has_seen_enough(self) -> None:
+        command = f"{sys.executable} -m segpaste augment --help | true; echo ${{PIPESTATUS[0]}}"
+        run = subprocess.run(
+            ["bash", "-c", command], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(SOURCE)}
+        )
+        assert "Traceback" not in run.stderr
+
+
+def break_json(folder: Path) -> None:
+    (folder / "labels.json").write_text('{"images": [')
+
+
+def drop(key: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        tables = json.loads((folder / "labels.json").read_text())
+        (folder / "labels.json").write_text(json.dumps({k: v for k, v in tables.items() if k != key}))
+
+    return change
+
+
+def truncate_photo(folder: Path) -> None:
+    path = folder / "photos" / "p1.png"
+    path.write_bytes(path.read_bytes()[:200])
+
+
+def shrink_photo(folder: Path) -> None:
+    Image.new("RGB", (3, 3)).save(folder / "photos" / "p1.png")
+
+
+def occupy(folder: Path) -> None:
+    (folder / "out").mkdir()
+    (folder / "out" / "mine.txt").write_text("mine")
+
+
+def write_yaml(text: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / "paste.yaml").write_text(text)
+
+    return change
+
+
+def nothing(folder: Path) -> None:
+    pass
+
+
+BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
+    "missing image": (
+        lambda f: (f / "photos" / "p3.png").unlink(),
+        [],
+        "p3.png: expected an image, found no such file",
+    ),
+    "broken image": (truncate_photo, [], "p1.png: expected an image"),
+    "image of another size": (shrink_photo, [], "p1.png: expected 41 x 17 pixels"),
+    "broken JSON": (break_json, [], "labels.json: expected JSON"),
+    "missing JSON": (lambda f: (f / "labels.json").unlink(), [], "labels.json: expected an annotation file"),
+    "no categories": (drop("categories"), [], "expected a list under the key 'categories'"),
+    "no annotations": (drop("annotations"), [], "expected a list under the key 'annotations'"),
+    "no images": (drop("images"), [], "expected a list under the key 'images'"),
+    "missing folder": (nothing, ["--images", "nowhere"], "nowhere: expected a folder of images"),
+    "folder without --images": (nothing, ["--images", ""], "expected --images"),
+    "instances with --panoptic-dir": (nothing, ["--panoptic-dir", "photos"], "expected panoptic segments"),
+    "no output wanted": (nothing, ["--num", "0"], "--num: expected an integer of at least 1, got '0'"),
+    "half an image wanted": (nothing, ["--num", "1.5"], "--num: expected an integer of at least 1, got '1.5'"),
+    "negative seed": (nothing, ["--seed", "-1"], "--seed: expected an integer from 0 to 18446744073709551615"),
+    "batch of one": (nothing, ["--batch-size", "1"], "--batch-size: expected an integer of at least 2"),
+    "size of photos": (nothing, ["--size", "64"], "--size: expected it with scenes only"),
+    "unknown format": (nothing, ["--format", "gif"], "--format: invalid choice: 'gif'"),
+    "unknown option": (nothing, ["--imges", "x"], "got '--imges'"),
+    "abbreviated option": (nothing, ["--batch", "2"], "got '--batch'"),
+    "stray word": (nothing, ["stray"], "got 'stray'"),
+    "unknown key": (
+        nothing,
+        ["placement.scale_rage=[1,2]"],
+        "got 'placement.scale_rage'; the nearest is 'placement.scale_range'",
+    ),
+    "bad value": (nothing, ["placement.scale_range=[2,1]"], "placement.scale_range: expected 1/64 <= low <= high"),
+    "value of another type": (nothing, ["min_area_px=many"], "min_area_px: input should be a valid integer"),
+    "unclosed value": (nothing, ["placement.scale_range=[2,1"], "placement.scale_range: expected a value such as"),
+    "key twice": (nothing, ["min_area_px=1", "min_area_px=2"], "expected min_area_px=... once"),
+    "missing config": (nothing, ["--config", "none.yaml"], "none.yaml: No such file"),
+    "config that does not parse": (write_yaml("a: [1"), ["--config", "paste.yaml"], "paste.yaml: expected YAML"),
+    "config that is a list": (write_yaml("- 1"), ["--config", "paste.yaml"], "expected keys and values, got a list"),
+    "unknown key in config": (
+        write_yaml("sourc: 1"),
+        ["--config", "paste.yaml"],
+        "got 'sourc'; the nearest is 'source",
+    ),
+    "depth of photos": (nothing, ["emit_depth=true"], "expected depth and depth_valid"),
+    "no masks wanted": (nothing, ["emit_instance=false"], "emit_instance: expected masks in the output"),
+    "occupied place": (occupy, [], "expected --out to be new or an empty folder"),
+    "file in place": (lambda f: (f / "out").write_text("mine"), [], "expected --out to be new or an empty folder"),
+    "foreign folder in the way": (
+        lambda f: ((f / "out.partial").mkdir(), (f / "out.partial" / "mine.txt").write_text("mine")),
+        [],
+        "out.partial: expected no folder, or one of an unfinished run, found mine.txt",
+    ),
+}
+
+
+class TestBadInput:
+    @pytest.mark.parametrize("case", BAD)
+    def test_one_clear_line_and_nothing_left(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], case: str
+    ) -> None:
+        prepare, words, message = BAD[case]
+        write_instances(tmp_path)
+        prepare(tmp_path)
+        before = tree(tmp_path)
+        monkeypatch.chdir(tmp_path)
+        start = ["augment", "labels.json", "--out", "out", "--num", "9"]
+        given = words if "--images" in words else ["--images", "photos", *words]
+        given = [word for word in given if given != ["--images", ""]]
+        assert main([*start, *given]) == 2
+        captured = capsys.readouterr()
+        assert captured.err.startswith("segpaste: error: ")
+        assert captured.err.count("\n") == 1
+        assert message in captured.err
+        assert captured.out == ""
+        assert tree(tmp_path) == before
+        assert not (tmp_path / "out.partial").exists() or "foreign" in case
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            ([], "required: COMMAND"),
+            (["augmnt"], "invalid choice: 'augmnt'"),
+            (["augment"], "required: ANNOTATIONS.json|scenes, --out, --num"),
+            (["demo", "stray"], "expected a known option, or KEY=VALUE for the configuration, got 'stray'"),
+            (["demo", "--out", "o", "layers=2"], "the nearest is 'placement.layers'"),
+            (["augment", "scenes", "--images", "x", "--out", "o", "--num", "1"], "scenes: expected neither --images"),
+        ],
+    )
+    def test_command_line(self, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(words) == 2
+        err = capsys.readouterr().err
+        assert err.startswith("segpaste: error: ")
+        assert err.count("\n") == 1
+        assert message in err
+
+    def test_panoptic_without_its_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        labels, images_dir, _ = write_panoptic(tmp_path)
+        assert (
+            main(["augment", str(labels), "--images", str(images_dir), "--out", str(tmp_path / "o"), "--num", "1"]) == 2
+        )
+        assert "expected --panoptic-dir" in capsys.readouterr().err
+
+    def test_empty_dataset(self, tmp_path: Path) -> None:
+        labels, images_dir = write_instances(tmp_path)
+        labels.write_text('{"images": [], "annotations": [], "categories": []}')
+        with pytest.raises(_errors.CommandError, match="expected at least one image"):
+            _inputs.open_coco(labels, images_dir, None)
+
+    def test_debug_shows_where(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        words = ["augment", str(tmp_path / "no.json"), "--images", str(tmp_path), "--out", str(tmp_path / "o"), "--num"]
+        assert main([*words, "1", "--debug"]) == 2
+        assert "Traceback" in capsys.readouterr().err
+        assert main([*words, "1"]) == 2
+        assert "Traceback" not in capsys.readouterr().err
+
+    def test_a_defect_is_not_dressed_up_as_bad_input(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr(_pasting.Paster, "batch", lambda self, number: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            main(["demo", "--out", str(tmp_path / "out")])
+
+    @pytest.mark.parametrize(
+        "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: not enough memory: you tried")]
+    )
+    def test_too_little_memory(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], error: Exception
+    ) -> None:
+        def fail(*_: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(_pasting.Paster, "batch", fail)
+        assert main(["demo", "--out", str(tmp_path / "out")]) == 2
+        assert "use a smaller --batch-size" in capsys.readouterr().err
+
+
+class TestSettings:
+    def test_every_known_key_can_be_set(self) -> None:
+        keys = list(_settings.known_keys())
+        assert {"tile_size", "placement.scale_range", "source.mask_from", "panoptic.taxonomy.classes"} <= set(keys)
+        assert set(keys) == set(_settings.flat(full_config().model_dump())) - FREE | {"panoptic.taxonomy.classes"}
+
+    def test_values_are_yaml(self) -> None:
+        words = {"placement.scale_range": "[0.5,1.5]", "source.mask_from": "boxes", "antialias": "false"}
+        config = _settings.load_config(None, words)
+        assert config.placement.scale_range == (0.5, 1.5)
+        assert config.source.mask_from == "boxes"
+        assert config.antialias is False
+
+    def test_the_dataset_says_what_is_a_thing(self) -> None:
+        schema = _inputs.open_scenes(0, 32).schema
+        config = _settings.load_config(None, {"panoptic.stuff_policy": "ignore"}, schema)
+        assert config.panoptic is not None
+        assert config.panoptic.stuff_policy == "ignore"
+        assert schema is not None
+        assert dict(config.panoptic.taxonomy.classes) == dict(schema.classes)
+
+    def test_words(self) -> None:
+        assert _arguments.overrides(["a.b=c=d", "e="]) == {"a.b": "c=d", "e": ""}
+
+
+FREE = {"panoptic.taxonomy.classes.0", "panoptic.taxonomy.classes.1"}
+
+
+def full_config() -> Any:
+    words = {"panoptic.taxonomy": "{classes: {0: thing, 1: stuff}}"}
+    return _settings.load_config(None, words)
+
+
+class TestSignals:
+    def test_sigterm_is_an_interrupt_and_only_while_a_command_runs(self, capsys: pytest.CaptureFixture[str]) -> None:
+        before = signal.getsignal(signal.SIGTERM)
+        with _errors.reported(debug=False) as outcome:
+            assert signal.getsignal(signal.SIGTERM) is not before
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert outcome.exit_code == 130
+        assert capsys.readouterr().err == "segpaste: interrupted\n"
+        assert signal.getsignal(signal.SIGTERM) is before
+
+    def test_warnings_are_lines(self, capsys: pytest.CaptureFixture[str]) -> None:
+        show = warnings.showwarning
+        with _errors.reported(debug=False) as outcome:
+            warnings.simplefilter("always")
+            warnings.warn("two\nlines", stacklevel=1)
+            warnings.warn("not for users", DeprecationWarning, stacklevel=1)
+        assert outcome.exit_code == 0
+        assert capsys.readouterr().err == "segpaste: warning: two lines\n"
+        assert warnings.showwarning is show
+
+
+class TestDemo:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def out(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        out = tmp_path_factory.mktemp("demo") / "out"
+        assert main(["demo", "--out", str(out), "--num", "3", "--size", "48"]) == 0
+        return out
+
+    def test_files(self, out: Path) -> None:
+        assert {path.name for path in out.iterdir()} == {"gallery.png", "modalities.png", "report.html"}
+        for name in ("gallery.png", "modalities.png"):
+            with Image.open(out / name) as picture:
+                assert picture.convert("RGB").getcolors(1000) is None  # more than a thousand colours
+
+    def test_the_report_stands_alone(self, out: Path) -> None:
+        page = (out / "report.html").read_text()
+        assert page.count('class="card"') == 3
+        assert not re.search(r"""(src|href)=["'](?!data:)""", page)
+
+    def test_again_in_the_same_place_with_the_same_bytes(self, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        before = tree(out)
+        assert main(["demo", "--out", str(out), "--num", "3", "--size", "48"]) == 0
+        assert tree(out) == before
+        captured = capsys.readouterr()
+        assert captured.err == ""
+        assert re.search(r"pasted +\d+ of \d+ tried, into 3 images", captured.out)
+        assert re.search(r"[\d.]+ images/s in the augmentation itself", captured.out)
+        assert str(out / "report.html") in captured.out
+
+    def test_other_seed_other_pictures(self, out: Path, tmp_path: Path) -> None:
+        assert main(["demo", "--out", str(tmp_path), "--num", "3", "--size", "48", "--seed", "7"]) == 0
+        assert tree(tmp_path)["gallery.png"] != tree(out)["gallery.png"]

@@ -1,0 +1,169 @@
+"""`segpaste augment` where there is more than instances: panoptic photos, and scenes with depth and normals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_world import (
+    PANOPTIC_CATEGORIES,
+    SIZES,
+    check_instances,
+    check_panoptic,
+    decode,
+    photo,
+    read_json,
+    read_pixels,
+    tree,
+    write_panoptic,
+)
+
+from segpaste.cli import main
+from segpaste.datasets import CocoDetectionV2, CocoPanoptic
+
+NUM_SCENES = 5
+
+
+def check_forms_agree(out: Path) -> None:
+    """The things of the panoptic form are the instances of the other, pixel for pixel."""
+    instances = read_json(out / "annotations.json")["annotations"]
+    for annotation in read_json(out / "panoptic.json")["annotations"]:
+        rgb = read_pixels(out / "panoptic" / annotation["file_name"]).astype(np.int64)
+        ids = rgb[..., 0] + 256 * rgb[..., 1] + 65536 * rgb[..., 2]
+        things = [segment for segment in annotation["segments_info"] if "segpaste" in segment]
+        own = [row for row in instances if row["image_id"] == annotation["image_id"]]
+        assert [segment["segpaste"] for segment in things] == [row["segpaste"] for row in own]
+        for segment, row in zip(things, own, strict=True):
+            np.testing.assert_array_equal(decode(row["segmentation"]), ids == segment["id"])
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("panoptic")
+    labels, images_dir, maps_dir = write_panoptic(folder)
+    words = ["--images", str(images_dir), "--panoptic-dir", str(maps_dir), "--batch-size", "3"]
+    assert main(["augment", str(labels), *words, "--out", str(folder / "out"), "--num", "7", "--seed", "3"]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("scenes") / "out"
+    words = ["--num", str(NUM_SCENES), "--seed", "5", "--size", "64", "--batch-size", "3"]
+    assert main(["augment", "scenes", "--out", str(out), *words]) == 0
+    return out
+
+
+class TestPanoptic:
+    def test_segments_have_exactly_their_boxes_and_areas(self, world: Path) -> None:
+        assert len(check_panoptic(world / "out")) == 7
+        assert any(row["segpaste"]["pasted"] for row in check_instances(world / "out"))
+
+    def test_both_forms_agree(self, world: Path) -> None:
+        check_forms_agree(world / "out")
+
+    def test_unlabelled_and_crowd_pixels_stay_unlabelled(self, world: Path) -> None:
+        for image in read_json(world / "out" / "panoptic.json")["images"]:
+            ids = read_pixels(world / "out" / "panoptic" / image["file_name"]).any(-1)
+            assert not ids[-2:].any()
+            if image["segpaste"]["source_image_id"] == 40:
+                assert not ids[:2, :2].any()
+            index = image["segpaste"]["source_image_id"] - 40
+            pixels = read_pixels(world / "out" / "images" / image["file_name"])
+            np.testing.assert_array_equal(pixels[-2:], photo(SIZES[index], 100 + index)[-2:])
+
+    def test_categories_are_those_of_the_input(self, world: Path) -> None:
+        assert read_json(world / "out" / "panoptic.json")["categories"] == PANOPTIC_CATEGORIES
+
+    def test_source_ids_are_the_segments_of_the_input(self, world: Path) -> None:
+        tables = read_json(world / "labels.json")["annotations"]
+        known = {(a["image_id"], s["id"]): s["category_id"] for a in tables for s in a["segments_info"]}
+        for row in read_json(world / "out" / "annotations.json")["annotations"]:
+            key = row["segpaste"]["source_image_id"], row["segpaste"]["source_annotation_id"]
+            assert known[key] == row["category_id"]
+
+    def test_folder_of_the_same_name_is_found(self, world: Path, tmp_path: Path) -> None:
+        (world / "maps").rename(world / "labels")
+        try:
+            words = ["--images", str(world / "photos"), "--out", str(tmp_path / "out"), "--num", "1"]
+            assert main(["augment", str(world / "labels.json"), *words]) == 0
+        finally:
+            (world / "labels").rename(world / "maps")
+
+    @pytest.mark.slow
+    def test_real_photo(self, test_data: Path, tmp_path: Path) -> None:
+        folder, out = test_data / "coco_panoptic_samples", tmp_path / "out"
+        words = ["--images", str(folder / "input_images"), "--panoptic-dir", str(folder / "panoptic_examples")]
+        labels = folder / "split" / "panoptic_examples_142238.json"
+        words += ["--out", str(out), "--num", "2", "--batch-size", "2", "--seed", "1"]
+        assert main(["augment", str(labels), *words]) == 0
+        assert len(check_panoptic(out)) == 2
+        assert any(row["segpaste"]["pasted"] for row in check_instances(out))
+        check_forms_agree(out)
+
+
+class TestScenes:
+    def test_both_forms(self, out: Path) -> None:
+        assert len(check_panoptic(out)) == NUM_SCENES
+        assert any(row["segpaste"]["pasted"] for row in check_instances(out))
+        check_forms_agree(out)
+
+    def test_depth_and_normals(self, out: Path) -> None:
+        num_valid = 0
+        for image in read_json(out / "annotations.json")["images"]:
+            stem = Path(image["file_name"]).stem
+            depth = np.load(out / "depth" / f"{stem}.npy", allow_pickle=False)
+            valid = read_pixels(out / "depth_valid" / f"{stem}.png")
+            normals = np.load(out / "normals" / f"{stem}.npy", allow_pickle=False)
+            assert (depth.shape, depth.dtype, valid.shape) == ((64, 64), np.float32, (64, 64))
+            assert (normals.shape, normals.dtype) == ((64, 64, 3), np.float32)
+            assert set(np.unique(valid)) <= {0, 255}
+            assert (depth[valid == 255] > 0.1).all()
+            assert np.isfinite(depth).all()
+            lengths = np.linalg.norm(normals, axis=-1)
+            assert (np.isclose(lengths, 1, atol=1e-5) | (lengths == 0)).all()
+            assert (normals[..., 2] < 0).mean() > 0.5  # surfaces face the camera
+            num_valid += int((valid == 255).sum())
+        assert num_valid > NUM_SCENES * 64 * 64 / 2
+
+    def test_cameras(self, out: Path) -> None:
+        for image in read_json(out / "annotations.json")["images"]:
+            camera = image["camera_intrinsics"]
+            assert set(camera) == {"fx", "fy", "cx", "cy"}
+            assert 0 < camera["cx"] < 64
+            assert camera["fx"] > 30
+
+    def test_the_layout_is_described(self, out: Path) -> None:
+        files = read_json(out / "annotations.json")["info"]["segpaste"]["files"]
+        assert set(files) == {"panoptic", "depth", "depth_valid", "normals"}
+        assert {path.name for path in out.iterdir() if path.is_dir()} == {"images", *files}
+
+    def test_the_readers_of_the_library_read_it_back(self, out: Path) -> None:
+        panoptic = CocoPanoptic(out / "images", out / "panoptic.json", out / "panoptic")
+        instances = CocoDetectionV2(out / "images", out / "annotations.json")
+        assert len(panoptic) == len(instances) == NUM_SCENES
+        for one, other in zip(panoptic, instances, strict=True):
+            assert one.instance_masks is not None
+            assert (one.instance_masks == other.instance_masks).all()
+            assert (one.boxes == other.boxes).all()
+
+    def test_pictures_show_all_modalities(self, out: Path) -> None:
+        assert (out / "modalities.png").exists()
+        assert 'data-view="normals"' in (out / "report.html").read_text()
+
+    def test_same_seed_same_bytes_other_seed_other_bytes(self, out: Path, tmp_path: Path) -> None:
+        words = ["--num", str(NUM_SCENES), "--size", "64", "--batch-size", "3"]
+        for seed in ("5", "6"):
+            assert main(["augment", "scenes", "--out", str(tmp_path / seed), "--seed", seed, *words]) == 0
+        assert tree(tmp_path / "5") == tree(out)
+        different = {name for name, digest in tree(tmp_path / "6").items() if tree(out).get(name) != digest}
+        assert {f"{kind}/000001.{end}" for kind, end in (("images", "png"), ("depth", "npy"))} <= different
+
+    def test_a_closed_gate_leaves_a_modality_out(self, tmp_path: Path) -> None:
+        words = ["--num", "2", "--size", "48", "--batch-size", "2", "emit_depth=false", "emit_panoptic=false"]
+        assert main(["augment", "scenes", "--out", str(tmp_path / "out"), *words]) == 0
+        names = {path.name for path in (tmp_path / "out").iterdir()}
+        assert {"normals", "annotations.json"} <= names
+        assert not {"depth", "depth_valid", "panoptic", "panoptic.json"} & names
+        check_instances(tmp_path / "out")

@@ -1,0 +1,164 @@
+"""`segpaste.datasets.coco_writer`: rows and files say what the sample says."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from cli_world import Mask, box_of, check_instances, check_panoptic, decode, read_pixels, tree
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from torchvision import tv_tensors
+
+from samples import SCHEMA, make_sample
+from segpaste.datasets import coco_writer
+from segpaste.types import DenseSample, Modality
+
+SIZE = (17, 11)
+NUM_CLASSES = max(SCHEMA.classes) + 1
+CATEGORIES: list[dict[str, Any]] = [
+    {"id": 10 * label + 5, "name": f"class {label}", "isthing": int(SCHEMA.classes.get(label) == "thing")}
+    for label in range(NUM_CLASSES)
+]
+
+masks = arrays.arrays(np.bool_, st.tuples(st.integers(1, 19), st.integers(1, 13)))
+
+
+def uint8(sample: DenseSample) -> DenseSample:
+    return replace(sample, image=tv_tensors.Image(torch.randint(0, 256, sample.image.shape, dtype=torch.uint8)))
+
+
+def sample_of(*modalities: Modality, seed: int = 0) -> DenseSample:
+    return uint8(make_sample(SIZE, 3, modalities=modalities, seed=seed, camera=True))
+
+
+def write(folder: Path, samples: list[DenseSample], **options: Any) -> list[coco_writer.SampleRows]:
+    rows = [
+        coco_writer.write_sample(
+            folder, i, sample, CATEGORIES, provenance=[{"n": n} for n in range(sample.num_instances)], **options
+        )
+        for i, sample in enumerate(samples, start=1)
+    ]
+    coco_writer.write_tables(folder, {"description": "test"}, CATEGORIES, lambda: iter(rows))
+    return rows
+
+
+class TestMasks:
+    @given(mask=masks)
+    def test_run_lengths_decode_to_the_mask(self, mask: Mask) -> None:
+        segmentation = coco_writer.encode_mask(mask)
+        assert segmentation["size"] == list(mask.shape)
+        np.testing.assert_array_equal(decode(segmentation), mask)
+        json.dumps(segmentation)
+
+    @given(mask=masks)
+    def test_boxes(self, mask: Mask) -> None:
+        assert coco_writer.tight_xywh(mask) == (box_of(mask) if mask.any() else [0, 0, 0, 0])
+
+
+class TestSamples:
+    def test_instances(self, tmp_path: Path) -> None:
+        sample = sample_of(Modality.INSTANCE)
+        (row,) = write(tmp_path, [sample])
+        assert row.segments is None
+        assert not (tmp_path / "panoptic.json").exists()
+        assert sample.instance_masks is not None
+        written = check_instances(tmp_path)
+        assert len(written) == sample.num_instances > 0
+        for annotation, mask, label in zip(written, sample.instance_masks, sample.labels.tolist(), strict=True):
+            np.testing.assert_array_equal(decode(annotation["segmentation"]), mask.numpy())
+            assert annotation["category_id"] == CATEGORIES[label]["id"]
+        np.testing.assert_array_equal(
+            read_pixels(tmp_path / "images" / "000001.png"), sample.image.permute(1, 2, 0).numpy()
+        )
+
+    def test_panoptic(self, tmp_path: Path) -> None:
+        sample = sample_of(Modality.INSTANCE, Modality.SEMANTIC, Modality.PANOPTIC)
+        write(tmp_path, [sample])
+        assert sample.semantic_map is not None
+        (annotation,) = check_panoptic(tmp_path)
+        rgb = read_pixels(tmp_path / "panoptic" / "000001.png").astype(np.int64)
+        ids = rgb[..., 0] + 256 * rgb[..., 1] + 65536 * rgb[..., 2]
+        class_of = {CATEGORIES[label]["id"]: label for label in range(NUM_CLASSES)}
+        semantic = np.full(SIZE, 255)
+        for segment in annotation["segments_info"]:
+            semantic[ids == segment["id"]] = class_of[segment["category_id"]]
+        np.testing.assert_array_equal(semantic, sample.semantic_map.numpy())
+
+    def test_geometry(self, tmp_path: Path) -> None:
+        sample = sample_of(Modality.INSTANCE, Modality.DEPTH, Modality.NORMALS)
+        (row,) = write(tmp_path, [sample])
+        assert sample.depth is not None
+        assert sample.depth_valid is not None
+        assert sample.normals is not None
+        np.testing.assert_array_equal(np.load(tmp_path / "depth" / "000001.npy"), sample.depth[0].numpy())
+        valid = read_pixels(tmp_path / "depth_valid" / "000001.png")
+        np.testing.assert_array_equal(valid, sample.depth_valid[0].numpy() * np.uint8(255))
+        normals = np.load(tmp_path / "normals" / "000001.npy")
+        np.testing.assert_array_equal(normals, sample.normals.permute(1, 2, 0).numpy())
+        assert sample.camera_intrinsics is not None
+        assert row.image["camera_intrinsics"]["cx"] == sample.camera_intrinsics.cx
+
+    def test_no_instance_and_no_sample(self, tmp_path: Path) -> None:
+        empty = uint8(make_sample(SIZE, 0, modalities=[Modality.INSTANCE, Modality.SEMANTIC, Modality.PANOPTIC]))
+        write(tmp_path / "a", [empty])
+        assert check_instances(tmp_path / "a") == []
+        check_panoptic(tmp_path / "a")
+        write(tmp_path / "b", [])
+        assert check_instances(tmp_path / "b") == []
+
+    def test_annotation_ids_run_through_all_samples(self, tmp_path: Path) -> None:
+        write(tmp_path, [sample_of(Modality.INSTANCE, seed=s) for s in range(3)])
+        assert len(check_instances(tmp_path)) == 9
+
+    def test_same_sample_same_bytes(self, tmp_path: Path) -> None:
+        sample = sample_of(Modality.INSTANCE, Modality.DEPTH)
+        write(tmp_path / "a", [sample])
+        write(tmp_path / "b", [sample])
+        assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+    def test_jpg(self, tmp_path: Path) -> None:
+        (row,) = write(tmp_path, [sample_of(Modality.INSTANCE)], image_format="jpg")
+        assert row.image["file_name"] == "000001.jpg"
+        check_instances(tmp_path)
+
+    @pytest.mark.parametrize("modalities", [[], [Modality.DEPTH]])
+    def test_a_sample_without_masks_is_refused(self, tmp_path: Path, modalities: list[Modality]) -> None:
+        with pytest.raises(ValueError, match="expected a uint8 RGB image and instance masks"):
+            write(tmp_path, [sample_of(*modalities)])
+
+    def test_a_float_image_is_refused(self, tmp_path: Path) -> None:
+        sample = sample_of(Modality.INSTANCE)
+        with pytest.raises(ValueError, match="expected a uint8 RGB image"):
+            write(tmp_path, [replace(sample, image=tv_tensors.Image(sample.image.float()))])
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestSegmentIds:
+    def test_many_segments_have_ids_of_their_own(self) -> None:
+        ids = [number * coco_writer._SEGMENT_ID_STEP % 256**3 for number in range(1, 200_000)]
+        assert len(set(ids)) == len(ids)
+        assert min(ids) > 0
+
+
+class TestWriteWhole:
+    def test_a_failed_write_leaves_what_was_there(self, tmp_path: Path) -> None:
+        path = tmp_path / "file"
+        path.write_text("before")
+
+        def chunks() -> Any:
+            yield b"half"
+            assert path.read_text() == "before"
+            raise OSError(28, "No space left on device")
+
+        with pytest.raises(OSError, match=r"No space left on device: '.*file'"):
+            coco_writer.write_whole(path, chunks())
+        assert os.listdir(tmp_path) == ["file"]
+        assert path.read_text() == "before"
