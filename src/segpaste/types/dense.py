@@ -34,7 +34,7 @@ class DenseSample:
     Attributes:
         image: [C, H, W], uint8 or float32.
         boxes: [N, 4], float32 xyxy, continuous pixel edges: a mask over columns 3..5 has x1 = 3, x2 = 6.
-            A box encloses its mask.
+            A box, rounded outwards to whole pixels, encloses its mask.
         labels: [N], int64.
         instance_ids: [N], int32, unique in the sample, > 0; beside ``instance_masks``.
         instance_masks: [N, H, W], bool.

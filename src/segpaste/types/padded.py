@@ -25,8 +25,8 @@ class PaddedBatchedDenseSample:
     """B images with K instance slots each.
 
     Rows whose ``instance_valid`` is False are all zero (construction does not read pixels: that of the masks is checked
-    by `segpaste.invariants`). Tagged tensors are accepted and stored as plain ones. A box
-    encloses its mask.
+    by `segpaste.invariants`). Tagged tensors are accepted and stored as plain ones. A box,
+    rounded outwards to whole pixels, encloses its mask.
 
     Attributes:
         images: [B, C, H, W], uint8, float16, bfloat16 or float32; channels_last is kept.
