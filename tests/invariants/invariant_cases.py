@@ -121,7 +121,7 @@ def _draw_config(rng: np.random.Generator, subset: Subset, num_slots: int) -> Ba
     has_taxonomy = rng.random() < (0.9 if Modality.PANOPTIC in subset else 0.2)
     return BatchCopyPasteConfig(
         max_instances=_pick(rng, [None, max(num_slots, 1) + 3]),
-        tile_size=_pick(rng, [7, 512]),
+        tile_size=_pick(rng, [512, 512, 512, 512, 512, 11]),
         antialias=bool(rng.random() < 0.15),
         min_area_px=_pick(rng, [1, 2, 8]),
         min_residual_area_frac=_pick(rng, [0.0, 0.1, 0.3, 0.6]),

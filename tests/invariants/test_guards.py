@@ -16,7 +16,7 @@ from invariant_cases import EVERYTHING, draw, run
 from torch import Tensor
 
 from segpaste import invariants
-from segpaste.augmentation import frame, inputs, panoptic, slots
+from segpaste.augmentation import BatchCopyPaste, frame, inputs, panoptic, slots
 from segpaste.invariants import Case, Violation
 from segpaste.invariants.case import what_is_missing
 from segpaste.kernels import layer_view, reference
@@ -95,6 +95,15 @@ def survivors_are_not_cut(patch: pytest.MonkeyPatch) -> None:
         out.instance_masks[:, : whole.shape[1], tile.rows, tile.cols] = whole
 
     wrap(patch, reference, "_render_target", change)
+
+
+@guards("instance_target_masks_subtract_paste_union")
+def free_slots_are_not_counted(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, self: Any, batch: Any) -> Any:
+        request = original(self, batch)
+        return replace(request, num_free=torch.full_like(request.num_free, 1000))
+
+    wrap(patch, BatchCopyPaste, "_request", change)
 
 
 @guards("instance_target_masks_subtract_paste_union", "instance_no_same_class_overlap", "panoptic_pixel_bijection")

@@ -1,0 +1,365 @@
+"""Compiled whole, `BatchCopyPaste` does what it does in eager: for every set of modalities, and the gate sees to it.
+
+The backend is inductor, in which integer arithmetic, ties and fused reductions can go wrong; ``aot_eager``, which
+traces and checks the same and compiles in seconds, stands in where only the trace matters.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from samples import OPTIONAL, SCHEMA, all_modality_subsets, make_batch, subset_id
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig
+from segpaste.augmentation import IntraBatchSource, PanopticConfig, PlacementConfig, inputs
+from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
+
+SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
+SCRIPT = Path(__file__).parents[2] / "scripts" / "compile_explain.py"
+TOLERANCE = 1e-5
+INSTANCE = frozenset({Modality.INSTANCE})
+
+Modalities = frozenset[Modality]
+
+
+@pytest.fixture(autouse=True)
+def fresh_dynamo() -> Iterator[None]:
+    """No compiled code from another test, and a count of graphs that starts at 0."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture(scope="module")
+def gate() -> ModuleType:
+    """The script, as a module."""
+    spec = importlib.util.spec_from_file_location("compile_explain", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["compile_explain"] = module  # its dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def num_graphs() -> int:
+    return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+
+
+def make_module(modalities: Modalities, **placement: Any) -> BatchCopyPaste:
+    panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 8})
+    return BatchCopyPaste(
+        BatchCopyPasteConfig(
+            placement=PlacementConfig(**{"scale_range": (0.5, 1.5), **placement}),
+            panoptic=panoptic if Modality.PANOPTIC in modalities else None,
+        )
+    )
+
+
+def make_input(modalities: Modalities = frozenset(OPTIONAL), seed: int = 0, **options: Any) -> PaddedBatchedDenseSample:
+    """A batch with padding, metric depth, and free slots."""
+    options = {"batch_size": 4, "num_instances": (3, 1, 2), "max_instances": 7, "padding": (2, 1), **options}
+    return make_batch(seed=seed, modalities=modalities, metric_depth=Modality.DEPTH in modalities, **options)
+
+
+def assert_equal(actual: Any, expected: Any, path: str = "") -> None:
+    """Bit for bit; image, depth and normals to 1e-5 where they are floating point."""
+    assert type(actual) is type(expected), path
+    if isinstance(actual, Tensor):
+        is_soft = actual.is_floating_point() and path.endswith((".images", ".depth", ".normals"))
+        tolerance = TOLERANCE if is_soft else 0.0
+        torch.testing.assert_close(
+            actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True, msg=lambda m: f"{path}: {m}"
+        )
+    elif isinstance(actual, tuple):
+        for i, (one, other) in enumerate(zip(actual, expected, strict=True)):
+            assert_equal(one, other, f"{path}[{i}]")
+    elif is_dataclass(actual):
+        for field in fields(actual):
+            assert_equal(getattr(actual, field.name), getattr(expected, field.name), f"{path}.{field.name}")
+    else:
+        assert actual == expected, path
+
+
+@pytest.mark.slow
+class TestEqualsEager:
+    @pytest.mark.parametrize("modalities", SUBSETS)
+    def test_each_subset_with_its_report_and_without_recompiling(self, modalities: Modalities) -> None:
+        module = make_module(modalities)
+        compiled = torch.compile(module, fullgraph=True)
+        num_placed = 0
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            for seed in range(3):
+                batch = make_input(modalities, seed)
+                expected = module(batch, return_report=True)
+                assert_equal(compiled(batch, return_report=True), expected)
+                num_placed += int(expected[1].num_placed.sum())
+        assert num_graphs() == 1
+        assert (num_placed > 0) == (Modality.INSTANCE in modalities)
+
+    def test_layers_attempts_float_channels_last(self) -> None:
+        """Of equally good places the first is taken, whatever the backend's argmax does."""
+        modalities = frozenset(OPTIONAL)
+        module = make_module(modalities, layers=2, max_attempts=3, scale_range=(0.5, 0.7))
+        compiled = torch.compile(module, fullgraph=True)
+        layers = set()
+        for seed in range(6):
+            batch = make_input(modalities, seed, image_dtype=torch.float32)
+            batch = replace(batch, images=batch.images.contiguous(memory_format=torch.channels_last))
+            expected = module(batch, return_report=True)
+            actual = compiled(batch, return_report=True)
+            assert_equal(actual, expected)
+            assert actual[0].images.is_contiguous(memory_format=torch.channels_last)
+            layers.update(expected[1].visible_layer.unique().tolist())
+        assert num_graphs() == 1
+        assert layers == {-1, 0, 1}
+
+    def test_inside_a_training_step(self) -> None:
+        torch.manual_seed(0)
+        module, model = make_module(INSTANCE), nn.Conv2d(3, 1, 3, padding=1)
+
+        def loss_of(batch: PaddedBatchedDenseSample) -> Tensor:
+            out = module(batch)
+            assert out.instance_masks is not None
+            wanted = out.instance_masks.any(1, keepdim=True).float()
+            return nn.functional.binary_cross_entropy_with_logits(model(out.images), wanted)
+
+        def gradients(step: Callable[[PaddedBatchedDenseSample], Tensor]) -> list[Tensor]:
+            model.zero_grad()
+            loss = step(make_input(INSTANCE, image_dtype=torch.float32))
+            loss.backward()
+            return [loss.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
+
+        actual, expected = gradients(torch.compile(loss_of, fullgraph=True)), gradients(loss_of)
+        assert num_graphs() == 1
+        assert len(actual) == 3
+        for one, other in zip(actual, expected, strict=True):
+            assert other.abs().max() > 1e-3
+            torch.testing.assert_close(one, other, rtol=TOLERANCE, atol=TOLERANCE)
+
+    def test_other_sizes_and_a_smaller_last_batch(self) -> None:
+        """Shapes become symbols on the second call; that must not break the graph either."""
+        modalities = frozenset(OPTIONAL)
+        module = make_module(modalities)
+        compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+        for options in ({}, {"batch_size": 3}, {"batch_size": 2}, {"max_instances": 5}, {"size": (13, 19)}):
+            batch = make_input(modalities, **options)
+            assert_equal(compiled(batch, return_report=True), module(batch, return_report=True))
+
+
+class TestSeeds:
+    def test_a_generator_is_for_eager_only(self) -> None:
+        module, batch = make_module(INSTANCE), make_input(INSTANCE)
+        assert module(batch, torch.Generator().manual_seed(1)).sample_seeds.shape == (4,)
+        with pytest.raises(torch._dynamo.exc.Unsupported, match="Generator"):
+            torch.compile(module, fullgraph=True)(batch, torch.Generator().manual_seed(1))
+
+    def test_drawn_in_the_graph_they_are_returned(self) -> None:
+        module = make_module(INSTANCE)
+        compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+        batch = make_input(INSTANCE, with_seeds=False)
+        one, other = compiled(batch), compiled(batch)
+        assert not torch.equal(one.sample_seeds, other.sample_seeds)
+        assert_equal(one, module(replace(batch, sample_seeds=one.sample_seeds)))
+
+    def test_inductor_draws_all_64_bits(self) -> None:
+        @torch.compile(fullgraph=True)
+        def seeds_of(batch: PaddedBatchedDenseSample) -> Tensor:
+            seeds = inputs.seeded(batch, None).sample_seeds
+            assert seeds is not None
+            return seeds
+
+        batch = make_input(frozenset(), batch_size=128, size=(2, 2), num_instances=0, padding=None, with_seeds=False)
+        torch.manual_seed(3)
+        seeds, others = seeds_of(batch), seeds_of(batch)
+        torch.manual_seed(3)
+        assert torch.equal(seeds_of(batch), seeds)
+        assert len({*seeds.tolist(), *others.tolist()}) == 256
+        for bit in range(64):
+            assert 32 < int(((seeds >> bit) & 1).sum()) < 96, f"bit {bit}"
+
+
+ONE_SIDED = [("depth", "depth_valid"), ("normals",), ("padding_mask",)]
+ONE_SIDED.append(("semantic_maps", *(name for names in ONE_SIDED for name in names)))
+
+
+class OneSided:
+    """Pastes from a fixed batch, which carries other fields than the target."""
+
+    def __init__(self, source: PaddedBatchedDenseSample) -> None:
+        self.source = source
+
+    def sample(self, target: Any, eligible: Tensor, request: Any) -> Any:
+        _, placement, counts = IntraBatchSource().sample(target, eligible, request)
+        return self.source, placement, counts
+
+
+class TestWithoutValidation:
+    """Compiled runs construct containers unchecked, so what is missing on one side must be handled, not read."""
+
+    @pytest.mark.parametrize("missing", ONE_SIDED, ids="+".join)
+    @pytest.mark.parametrize("side", ["target", "source"])
+    def test_a_field_on_one_side_only(self, missing: tuple[str, ...], side: str) -> None:
+        modalities = frozenset(OPTIONAL) - {Modality.PANOPTIC}
+        full = replace(make_input(modalities), metric_depth=False)
+        less = replace(full, **dict.fromkeys(missing))
+        target, source = (less, full) if side == "target" else (full, less)
+        module = BatchCopyPaste(make_module(modalities).config, OneSided(source))
+        expected, report = module(target, return_report=True)
+        assert report.num_placed.any()
+        actual = torch.compile(module, fullgraph=True, backend="aot_eager")(target, return_report=True)
+        assert_equal(actual, (expected, report))
+        for name in missing:
+            kept, out = getattr(target, name), getattr(actual[0], name)
+            assert (out is None) == (kept is None), name
+            if kept is not None:
+                is_target = report.visible_layer < 0
+                is_target = is_target if kept.ndim == 3 else is_target[:, None].expand_as(kept)
+                assert torch.equal(out[is_target], kept[is_target]), name
+
+
+def with_item(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with an ``.item()``, which waits for the device."""
+
+    def spoiled(self: Any, batch: PaddedBatchedDenseSample, *rest: Any) -> Any:
+        batch.instance_valid.sum().item()
+        return original(self, batch, *rest)
+
+    return spoiled
+
+
+def with_branch(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with a Python branch on a tensor's value."""
+
+    def spoiled(self: Any, batch: PaddedBatchedDenseSample, *rest: Any) -> Any:
+        if batch.instance_valid.any():
+            return original(self, batch, *rest)
+        return original(self, batch, *rest)
+
+    return spoiled
+
+
+PLACES = [
+    pytest.param(BatchCopyPaste, "_eligible", id="eligible"),
+    pytest.param(IntraBatchSource, "sample", id="source"),
+]
+
+
+class TestTheGate:
+    @pytest.mark.parametrize(("owner", "name"), PLACES)
+    def test_it_sees_an_item(self, gate: ModuleType, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+        """From torch 2.15 on fullgraph=True alone lets it pass, as a symbol; explain counts the break."""
+        monkeypatch.setattr(owner, name, with_item(getattr(owner, name)))
+        result = gate.check("instance", *gate.make_case(INSTANCE), compiles=False)
+        assert any("graph break" in failure and "item" in failure for failure in result.failures), result
+        monkeypatch.setattr(gate, "_differences", lambda *_: ())
+        assert gate.main(["--subset", "instance"]) == 1
+        assert gate.main(["--subset", "instance", "--no-compile"]) == 1
+
+    @pytest.mark.parametrize(("owner", "name"), PLACES)
+    def test_it_sees_a_branch(self, gate: ModuleType, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+        monkeypatch.setattr(owner, name, with_branch(getattr(owner, name)))
+        module, batch = gate.make_case(INSTANCE)
+        with pytest.raises(torch._dynamo.exc.Unsupported):
+            torch.compile(module, fullgraph=True)(batch)
+        by_report = gate.check("instance", module, batch, compiles=False)
+        assert any("graph break" in failure for failure in by_report.failures), by_report
+        allowed = gate.check("instance", module, batch, by_report.breaks)
+        assert allowed.compiles is False
+        assert [f for f in allowed.failures if "fullgraph=True raised" in f] == list(allowed.failures) != []
+        assert gate.main(["--subset", "instance"]) == 1
+
+    @pytest.mark.parametrize("num", [0, 2])
+    def test_an_empty_report_is_a_failure(self, gate: ModuleType, monkeypatch: pytest.MonkeyPatch, num: int) -> None:
+        report = SimpleNamespace(graph_count=num, graph_break_count=0, break_reasons=[])
+        monkeypatch.setattr(torch._dynamo, "explain", lambda _: lambda _: report)
+        result = gate.check("image", *gate.make_case(frozenset()), compiles=False)
+        assert len(result.failures) == 1
+        assert gate.main(["--subset", "image", "--no-compile"]) == 1
+
+    def test_a_compiler_that_is_switched_off_is_a_failure(
+        self, gate: ModuleType, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(torch, "compile", lambda module, **_: module)
+        result = gate.check("instance", *gate.make_case(INSTANCE))
+        assert result.compiles is False
+        assert [f for f in result.failures if "makes 1 graph, got 0" in f] == list(result.failures) != []
+
+    def test_another_output_is_a_failure(self, gate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+        module, batch = gate.make_case(frozenset(OPTIONAL))
+        batch = replace(batch, padding_mask=torch.zeros_like(batch.depth_valid))
+        out = module(batch)
+        for name in (field.batched_name for field in FIELDS):
+            value = getattr(out, name).clone()
+            value.view(-1)[-1] = ~value.view(-1)[-1] if value.dtype == torch.bool else value.view(-1)[-1] + 1
+            values = {field.name: getattr(out, field.name) for field in fields(out)} | {name: value}
+            monkeypatch.setattr(torch, "compile", lambda _, *, values=values, **__: lambda _: SimpleNamespace(**values))
+            failures = gate._differences(module, batch)
+            assert [f for f in failures if "differs" in f] == [f for f in failures if f.startswith(f"{name} ")] != []
+
+    def test_a_field_too_few_is_a_failure(self, gate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+        module, batch = gate.make_case(INSTANCE)
+        monkeypatch.setattr(
+            torch, "compile", lambda module, **_: lambda batch: replace(module(batch), sample_seeds=None)
+        )
+        assert any(f.startswith("sample_seeds is there") for f in gate._differences(module, batch))
+
+    def test_nothing_pasted_is_a_failure(self, gate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+        module, batch = gate.make_case(INSTANCE)
+        monkeypatch.setattr(torch, "compile", lambda module, **_: module)
+        with pytest.warns(UserWarning, match="pasted nothing"):
+            result = gate.check("instance", module, batch.map_tensors(lambda t: t[:1]))
+        assert any("eager pasted nothing" in failure for failure in result.failures)
+
+    def test_it_knows_every_subset(self, gate: ModuleType) -> None:
+        assert list(gate.modality_subsets().values()) == all_modality_subsets()
+        assert list(gate.modality_subsets()) == [subset_id(s) for s in all_modality_subsets()]
+        assert gate.legal_subset("depth+instance") == "instance+depth"
+
+    @pytest.mark.parametrize("argument", ["--subset=panoptic", "--allowlist=nowhere.txt"])
+    def test_bad_arguments(self, gate: ModuleType, argument: str, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit) as caught:
+            gate.main([argument])
+        assert caught.value.code == 2
+        assert "expected" in capsys.readouterr().err
+
+    def test_each_case_carries_its_modalities(self, gate: ModuleType) -> None:
+        for modalities in all_modality_subsets():
+            _, batch = gate.make_case(modalities)
+            assert batch.modalities == modalities | {Modality.IMAGE}
+            assert batch.sample_seeds is not None
+
+    def test_the_allowlist_is_empty(self, gate: ModuleType) -> None:
+        assert gate.read_allowlist(gate.ALLOWLIST) == ()
+
+    def test_an_unused_entry_of_the_allowlist_is_a_failure(self, gate: ModuleType, tmp_path: Path) -> None:
+        path = tmp_path / "allowed.txt"
+        path.write_text("# a comment\n\ncall to print\n", encoding="utf-8")
+        assert gate.read_allowlist(path) == ("call to print",)
+        broken = gate.Result("image", 2, ("a call to print at x.py:1",), None, ())
+        assert gate.unused_entries([broken], ["call to print"]) == []
+        assert gate.unused_entries([broken], ["call to print", "item"]) == ["item"]
+
+    @pytest.mark.slow
+    def test_it_passes_here(self, gate: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+        assert gate.main(["--subset", "instance"]) == 0
+        assert "1 of 1 passed" in capsys.readouterr().out
+
+    def test_reading_the_report_alone_says_that_it_proves_nothing(
+        self, gate: ModuleType, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert gate.main(["--subset", "image", "--no-compile"]) == 0
+        out = capsys.readouterr().out
+        assert out.startswith("!!")
+        assert "proves nothing" in out
+        assert "not tried" in out

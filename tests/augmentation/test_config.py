@@ -1,0 +1,227 @@
+"""The configs: what they refuse and when, what they keep, and that a file gives back what was saved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pydantic import BaseModel, ValidationError
+
+from samples import SCHEMA
+from segpaste.augmentation import (
+    BatchCopyPaste,
+    BatchCopyPasteConfig,
+    PanopticConfig,
+    PanopticTaxonomy,
+    PlacementConfig,
+    SourceConfig,
+)
+
+Made = Callable[..., BaseModel]
+
+TAXONOMY = PanopticTaxonomy(classes={9: "thing", 7: "stuff", 1: "thing"}, ignore_index=0, max_instances_per_image=9)
+OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
+    emit_instance=True,
+    emit_panoptic=False,
+    emit_depth=False,
+    max_instances=12,
+    tile_size=64,
+    antialias=False,
+    min_area_px=3,
+    min_residual_area_frac=0.3,
+    placement=PlacementConfig(
+        scale_range=(0.1, 3.3), hflip_probability=0.25, paste_prob=0.75, k_range=(2, 3), layers=2, max_attempts=5
+    ),
+    source=SourceConfig(mask_from="boxes"),
+    panoptic=PanopticConfig(taxonomy=TAXONOMY, stuff_policy="ignore", tau_stuff_frac=0.7, tau_stuff_px=5),
+)
+NESTED = {f"{group}.{key}": (group, key) for group in ("placement", "source", "panoptic") for key in ("colour", "k")}
+
+REFUSED: dict[str, tuple[Made, dict[str, Any]]] = {
+    "scale_range reversed": (PlacementConfig, {"scale_range": (2, 1)}),
+    "scale_range zero": (PlacementConfig, {"scale_range": (0, 0)}),
+    "scale_range from zero": (PlacementConfig, {"scale_range": (0, 1)}),
+    "scale_range negative": (PlacementConfig, {"scale_range": (-1, 1)}),
+    "scale_range NaN": (PlacementConfig, {"scale_range": (float("nan"), 1)}),
+    "scale_range infinite": (PlacementConfig, {"scale_range": (1, float("inf"))}),
+    "scale_range of three": (PlacementConfig, {"scale_range": (1, 2, 3)}),
+    "k_range reversed": (PlacementConfig, {"k_range": (5, 1)}),
+    "k_range from zero": (PlacementConfig, {"k_range": (0, 1)}),
+    "k_range negative": (PlacementConfig, {"k_range": (-2, -1)}),
+    "hflip_probability above 1": (PlacementConfig, {"hflip_probability": 1.1}),
+    "hflip_probability NaN": (PlacementConfig, {"hflip_probability": float("nan")}),
+    "paste_prob negative": (PlacementConfig, {"paste_prob": -0.1}),
+    "layers none": (PlacementConfig, {"layers": 0}),
+    "max_attempts none": (PlacementConfig, {"max_attempts": 0}),
+    "kind unknown": (SourceConfig, {"kind": "elsewhere"}),
+    "mask_from unknown": (SourceConfig, {"mask_from": "thin_air"}),
+    "blend_mode unknown": (BatchCopyPasteConfig, {"blend_mode": "soft"}),
+    "max_instances none": (BatchCopyPasteConfig, {"max_instances": 0}),
+    "tile_size none": (BatchCopyPasteConfig, {"tile_size": 0}),
+    "min_area_px none": (BatchCopyPasteConfig, {"min_area_px": 0}),
+    "min_residual_area_frac above 1": (BatchCopyPasteConfig, {"min_residual_area_frac": 1.5}),
+    "min_residual_area_frac NaN": (BatchCopyPasteConfig, {"min_residual_area_frac": float("nan")}),
+    "emit_depth a word": (BatchCopyPasteConfig, {"emit_depth": "sometimes"}),
+    "classes empty": (PanopticTaxonomy, {"classes": {}}),
+    "classes negative": (PanopticTaxonomy, {"classes": {-1: "thing"}}),
+    "classes neither": (PanopticTaxonomy, {"classes": {1: "gas"}}),
+    "max_instances_per_image none": (PanopticTaxonomy, {"classes": {1: "thing"}, "max_instances_per_image": 0}),
+    "stuff_policy unknown": (PanopticConfig, {"taxonomy": TAXONOMY, "stuff_policy": "keep"}),
+    "tau_stuff_px negative": (PanopticConfig, {"taxonomy": TAXONOMY, "tau_stuff_px": -1}),
+    "taxonomy missing": (PanopticConfig, {}),
+    "taxonomy a number": (PanopticConfig, {"taxonomy": 5}),
+}
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("case", REFUSED)
+    def test_at_construction_naming_the_key(self, case: str) -> None:
+        make, values = REFUSED[case]
+        with pytest.raises(ValidationError) as caught:
+            make(**values)
+        assert case.split()[0] in str(caught.value)
+
+    @pytest.mark.parametrize("make", [BatchCopyPasteConfig, PlacementConfig, SourceConfig])
+    def test_an_unknown_key(self, make: Made) -> None:
+        with pytest.raises(ValidationError, match="colour"):
+            make(colour=1)
+
+    @pytest.mark.parametrize("path", NESTED)
+    def test_an_unknown_nested_key(self, path: str) -> None:
+        group, key = NESTED[path]
+        with pytest.raises(ValidationError, match=path.replace(".", r"\.")):
+            BatchCopyPasteConfig.model_validate({group: {key: 1}})
+
+    def test_a_nested_value(self) -> None:
+        with pytest.raises(ValidationError, match=r"placement\.scale_range"):
+            BatchCopyPasteConfig.model_validate({"placement": {"scale_range": [2, 1]}})
+
+    def test_the_refusal_says_what_was_expected_and_what_came(self) -> None:
+        with pytest.raises(ValidationError, match=r"expected 1/64 <= low <= high <= 64, got \(2\.0, 1\.0\)"):
+            PlacementConfig(scale_range=(2, 1))
+        with pytest.raises(ValidationError, match=r"expected 1 <= low <= high, got \(5, 1\).*paste_prob"):
+            PlacementConfig(k_range=(5, 1))
+
+    def test_panoptic_output_without_a_taxonomy(self) -> None:
+        with pytest.raises(ValueError, match="taxonomy"):
+            BatchCopyPaste(BatchCopyPasteConfig(emit_panoptic=True))
+
+    def test_equal_ends_are_a_range(self) -> None:
+        assert PlacementConfig(scale_range=(1, 1), k_range=(1, 1)).scale_range == (1.0, 1.0)
+
+
+class TestImmutable:
+    @pytest.mark.parametrize("config", [OTHER_THAN_DEFAULT, PlacementConfig(), SourceConfig(), TAXONOMY])
+    def test_frozen(self, config: BaseModel) -> None:
+        for name in type(config).model_fields:
+            with pytest.raises(ValidationError, match="frozen"):
+                setattr(config, name, getattr(config, name))
+
+    def test_the_class_mapping(self) -> None:
+        with pytest.raises(TypeError):
+            TAXONOMY.classes[1] = "stuff"  # type: ignore[index]
+
+    def test_the_class_mapping_is_a_copy(self) -> None:
+        classes = {1: "thing", 2: "stuff"}
+        taxonomy = PanopticTaxonomy.model_validate({"classes": classes})
+        classes[1] = "stuff"
+        assert taxonomy.classes[1] == "thing"
+
+
+class TestTaxonomy:
+    def test_from_a_schema_object(self) -> None:
+        config = PanopticConfig.model_validate({"taxonomy": SCHEMA})
+        assert isinstance(config.taxonomy, PanopticTaxonomy)
+        assert dict(config.taxonomy.classes) == dict(SCHEMA.classes)
+        assert config.taxonomy.ignore_index == SCHEMA.ignore_index
+        assert config.taxonomy.max_instances_per_image == SCHEMA.max_instances_per_image
+
+    def test_a_taxonomy_is_kept(self) -> None:
+        assert PanopticConfig(taxonomy=TAXONOMY).taxonomy is TAXONOMY
+
+    def test_class_ids_ascend(self) -> None:
+        assert TAXONOMY.class_ids("thing") == (1, 9)
+        assert list(TAXONOMY.classes) == [1, 7, 9]
+
+    def test_ignore_index_of_the_config(self) -> None:
+        assert OTHER_THAN_DEFAULT.ignore_index == 0
+        assert BatchCopyPasteConfig().ignore_index == 255
+
+    def test_the_tables_of_the_module(self) -> None:
+        classes = BatchCopyPaste(OTHER_THAN_DEFAULT).classes
+        assert classes is not None
+        labels = torch.tensor([-1, 0, 1, 2, 7, 9, 10, 255])
+        assert labels[classes.things(labels)].tolist() == [1, 9]
+        assert classes.is_stuff.nonzero().flatten().tolist() == [7]
+
+
+class TestFiles:
+    def test_every_value_of_the_other_config_is_no_default(self) -> None:
+        """Else the round trips below would not notice a value that is lost."""
+        for config, only_choice in ((OTHER_THAN_DEFAULT, "blend_mode"), (OTHER_THAN_DEFAULT.source, "kind")):
+            same = {n for n, f in type(config).model_fields.items() if getattr(config, n) == f.default}
+            assert same == {only_choice}
+        assert OTHER_THAN_DEFAULT.panoptic is not None
+        for config in (OTHER_THAN_DEFAULT.placement, OTHER_THAN_DEFAULT.panoptic, TAXONOMY):
+            assert not [n for n, f in type(config).model_fields.items() if getattr(config, n) == f.default]
+
+    @pytest.mark.parametrize("suffix", [".json", ".yaml", ".yml"])
+    @pytest.mark.parametrize("config", [BatchCopyPasteConfig(), OTHER_THAN_DEFAULT], ids=["default", "other"])
+    def test_round_trip(self, tmp_path: Path, config: BatchCopyPasteConfig, suffix: str) -> None:
+        path = tmp_path / f"config{suffix}"
+        config.save(path)
+        assert BatchCopyPasteConfig.load(path) == config
+        assert BatchCopyPasteConfig.load(str(path)) == config
+        assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+    def test_json_is_json(self, tmp_path: Path) -> None:
+        OTHER_THAN_DEFAULT.save(tmp_path / "config.json")
+        values = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+        assert BatchCopyPasteConfig.model_validate(values) == OTHER_THAN_DEFAULT
+
+    def test_yaml_holds_plain_values(self, tmp_path: Path) -> None:
+        OTHER_THAN_DEFAULT.save(tmp_path / "config.yaml")
+        assert "!!" not in (tmp_path / "config.yaml").read_text(encoding="utf-8")
+
+    @pytest.mark.parametrize("suffix", [".json", ".yaml"])
+    def test_an_unknown_key_is_named(self, tmp_path: Path, suffix: str) -> None:
+        path = tmp_path / f"config{suffix}"
+        path.write_text('{"placement": {"colour": 1}}', encoding="utf-8")
+        with pytest.raises(ValidationError, match=r"placement\.colour"):
+            BatchCopyPasteConfig.load(path)
+
+    def test_an_empty_file_is_the_default(self, tmp_path: Path) -> None:
+        (tmp_path / "config.yaml").touch()
+        assert BatchCopyPasteConfig.load(tmp_path / "config.yaml") == BatchCopyPasteConfig()
+
+    def test_text_that_does_not_parse(self, tmp_path: Path) -> None:
+        path = tmp_path / "config.yaml"
+        path.write_text("placement: [1, ", encoding="utf-8")
+        with pytest.raises(ValueError, match=r"config\.yaml.*does not parse"):
+            BatchCopyPasteConfig.load(path)
+
+    def test_another_suffix(self, tmp_path: Path) -> None:
+        path = tmp_path / "config.toml"
+        with pytest.raises(ValueError, match=r"config\.toml.*\.json"):
+            BatchCopyPasteConfig().save(path)
+        path.touch()
+        with pytest.raises(ValueError, match=r"config\.toml.*\.json"):
+            BatchCopyPasteConfig.load(path)
+        assert path.stat().st_size == 0
+
+    def test_an_interrupted_save_leaves_the_old_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = tmp_path / "config.yaml"
+        OTHER_THAN_DEFAULT.save(path)
+
+        def half(self: Path, text: str, **_: Any) -> int:
+            self.write_bytes(text[: len(text) // 2].encode())
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(Path, "write_text", half)
+        with pytest.raises(OSError, match="No space left"):
+            BatchCopyPasteConfig().save(path)
+        assert BatchCopyPasteConfig.load(path) == OTHER_THAN_DEFAULT

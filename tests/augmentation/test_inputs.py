@@ -1,0 +1,378 @@
+"""What the forward accepts, refuses, leaves alone and reports: every kind of batch that a loader can come up with."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from samples import SCHEMA, Schema, all_modality_subsets, assert_same, make_batch, subset_id
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig, IntraBatchSource
+from segpaste.augmentation import DROP_REASONS, PanopticConfig, PasteReport, PlacementConfig, SourceConfig
+from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
+
+SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
+WITH_MASKS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets() if Modality.INSTANCE in s]
+PANOPTIC = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 0, "tau_stuff_frac": 0})
+SMALL = PlacementConfig(scale_range=(0.5, 1.0))
+INSTANCE = frozenset({Modality.INSTANCE})
+
+
+def paste(
+    batch: PaddedBatchedDenseSample, placement: PlacementConfig = SMALL, **options: Any
+) -> tuple[PaddedBatchedDenseSample, PasteReport]:
+    """The output and the report; that nothing was pasted is for the test to know."""
+    config = BatchCopyPasteConfig(placement=placement, panoptic=options.pop("panoptic", PANOPTIC), **options)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "BatchCopyPaste pasted nothing")
+        return BatchCopyPaste(config)(batch, return_report=True)
+
+
+def reasons(report: PasteReport) -> dict[str, int]:
+    """The totals of `PasteReport.num_dropped` that are not 0."""
+    totals = report.num_dropped.sum(0).tolist()
+    return {name: count for name, count in zip(DROP_REASONS, totals, strict=True) if count}
+
+
+def assert_nothing_pasted(out: PaddedBatchedDenseSample, report: PasteReport, batch: PaddedBatchedDenseSample) -> None:
+    assert_same(out, batch)
+    assert not report.num_placed.any()
+    assert torch.equal(report.num_tried, report.num_dropped.sum(1))
+    assert (report.visible_layer == -1).all()
+    assert (report.slot_layer == -1).all()
+    assert (report.slot_source == -1).all()
+    assert not report.placement.carried.any()
+
+
+class TestImageDtypes:
+    """The range of the values is never guessed: a paste is linear in them."""
+
+    @pytest.mark.parametrize(
+        ("dtype", "unit", "tolerance"),
+        [
+            (torch.float32, 1, 0.51),  # the output of uint8 is rounded
+            (torch.float32, 255, 0.51),
+            (torch.float16, 1, 0.64),
+            (torch.float16, 255, 0.64),
+            (torch.bfloat16, 1, 1.01),
+            (torch.bfloat16, 255, 2.01),
+        ],
+    )
+    def test_the_same_picture(self, dtype: torch.dtype, unit: int, tolerance: float) -> None:
+        batch = make_batch(modalities=INSTANCE)
+        expected, report = paste(batch)
+        out, _ = paste(replace(batch, images=(batch.images.float() / unit).to(dtype)))
+        assert (report.visible_layer >= 0).sum() > 20
+        assert out.images.dtype == dtype
+        assert (out.images.float() * unit - expected.images.float()).abs().max() <= tolerance
+        assert_same(replace(out, images=expected.images), expected)
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+    def test_scaling_by_a_power_of_two_is_exact(self, dtype: torch.dtype) -> None:
+        batch = make_batch(modalities=INSTANCE)
+        batch = replace(batch, images=(batch.images.float() / 256 + 0.5).to(dtype))
+        one, report = paste(batch)
+        other, _ = paste(replace(batch, images=batch.images * 256))
+        assert report.num_placed.any()
+        assert torch.equal(one.images * 256, other.images)
+
+    @pytest.mark.parametrize("num_channels", [1, 4, 7])
+    def test_any_number_of_channels(self, num_channels: int) -> None:
+        batch = make_batch(modalities=INSTANCE)
+        expected, _ = paste(batch)
+        images = batch.images[:, :1].repeat(1, num_channels, 1, 1)
+        out, _ = paste(replace(batch, images=images))
+        assert torch.equal(out.images, expected.images[:, :1].expand_as(images))
+
+    @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+    def test_channels_last_stays(self, dtype: torch.dtype) -> None:
+        batch = make_batch(image_dtype=dtype)
+        expected, report = paste(batch)
+        last = replace(batch, images=batch.images.contiguous(memory_format=torch.channels_last))
+        out, _ = paste(last)
+        assert report.num_placed.any()
+        assert out.images.is_contiguous(memory_format=torch.channels_last)
+        assert not out.images.is_contiguous()
+        assert_same(out, expected)
+
+
+class TestNothingToPaste:
+    @pytest.mark.parametrize("modalities", SUBSETS)
+    @pytest.mark.parametrize(
+        "options",
+        [
+            pytest.param({"batch_size": 0}, id="B=0"),
+            pytest.param({"batch_size": 1}, id="B=1"),
+            pytest.param({"num_instances": 0}, id="no instance"),
+            pytest.param({"num_instances": 0, "max_instances": 0}, id="K=0"),
+            pytest.param({"num_instances": [0, 3, 0], "max_instances": 3}, id="the only source has no other target"),
+            pytest.param({"num_instances": 3, "max_instances": 3}, id="K full"),
+        ],
+    )
+    def test_the_batch_comes_back_as_it_was(self, modalities: frozenset[Modality], options: dict[str, Any]) -> None:
+        batch = make_batch(modalities=modalities, padding=(2, 1), **options)
+        if options.get("num_instances") == [0, 3, 0]:
+            batch = batch.map_tensors(lambda t: t[1:2])
+        assert_nothing_pasted(*paste(batch), batch)
+
+    def test_all_rows_invalid_in_one_image(self) -> None:
+        """It is a target, and never a source."""
+        batch = make_batch(num_instances=[3, 0, 2], modalities=INSTANCE)
+        out, report = paste(batch)
+        assert report.num_placed[1] > 0
+        assert (report.placement.source_idx[report.placement.layer_valid] != 1).all()
+        assert out.instance_valid[1].sum() == report.num_placed[1]
+
+    def test_a_full_image_among_others(self) -> None:
+        batch = make_batch(num_instances=[5, 1, 2], modalities=INSTANCE)
+        out, report = paste(batch)
+        assert torch.equal(out.images[0], batch.images[0])
+        assert report.num_tried[0] == report.num_dropped[0, DROP_REASONS.index("no_free_slot")] > 0
+        assert report.num_placed[1:].all()
+
+    def test_paste_prob_0(self) -> None:
+        batch = make_batch()
+        out, report = paste(batch, PlacementConfig(paste_prob=0))
+        assert_nothing_pasted(out, report, batch)
+        assert not report.num_tried.any()
+
+
+class TestTheReasons:
+    @pytest.mark.parametrize(
+        ("reason", "options", "config"),
+        [
+            ("no_source", {"batch_size": 1}, {}),
+            ("no_source", {"modalities": ()}, {}),
+            ("no_free_slot", {"max_instances": 3, "num_instances": 3}, {}),
+            ("does_not_fit", {}, {"placement": PlacementConfig(scale_range=(60, 60))}),
+            ("too_small", {}, {"min_area_px": 10_000, "placement": PlacementConfig(scale_range=(1, 1))}),
+        ],
+    )
+    def test_the_only_one_in_the_report_and_in_the_warning(
+        self, reason: str, options: dict[str, Any], config: dict[str, Any]
+    ) -> None:
+        batch = make_batch(**{"modalities": INSTANCE, **options})
+        module = BatchCopyPaste(BatchCopyPasteConfig(**config))
+        with pytest.warns(UserWarning, match=rf"pasted nothing .* of \d+ tries, {reason} \d+$"):
+            _, report = module(batch, return_report=True)
+        assert list(reasons(report)) == [reason]
+        assert torch.equal(report.num_tried, report.num_dropped.sum(1))
+        assert report.num_tried.all()
+
+    def test_hidden_behind_the_target(self) -> None:
+        batch = make_batch(modalities={Modality.INSTANCE, Modality.DEPTH})
+        near = torch.where(torch.arange(3).view(3, 1, 1, 1) == 0, 0.5, 5.0).expand_as(batch.depth)
+        batch = replace(batch, depth=near.contiguous(), depth_valid=torch.ones_like(batch.depth_valid))
+        out, report = paste(batch)
+        assert torch.equal(out.images[0], batch.images[0])
+        assert report.num_tried[0] == report.num_dropped[0, DROP_REASONS.index("hidden")] > 0
+
+    def test_reverted_for_a_stuff_class(self) -> None:
+        batch = make_batch(num_instances=2, max_instances=4, size=(13, 13), seed=4)
+        guarded = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_frac": 1.0})
+        _, free = paste(batch)
+        out, report = paste(batch, panoptic=guarded)
+        assert free.num_placed.any()
+        assert reasons(report)["reverted"] > 0
+        assert torch.equal(report.num_tried, report.num_placed + report.num_dropped.sum(1))
+        stuff = (batch.panoptic_maps == 0) & (batch.semantic_maps != 255)
+        assert (report.visible_layer[stuff] == -1).all()
+        assert torch.equal(out.semantic_maps[stuff], batch.semantic_maps[stuff])
+
+
+class TestTheWarning:
+    def test_once_and_not_again(self) -> None:
+        module = BatchCopyPaste()
+        empty = make_batch(batch_size=1, modalities=INSTANCE)
+        with pytest.warns(UserWarning, match="no_source 1"):
+            module(empty)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            module(empty)
+
+    @pytest.mark.parametrize("config", [{}, {"placement": PlacementConfig(paste_prob=0)}], ids=["pasted", "none tried"])
+    def test_not_at_all(self, config: dict[str, Any]) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            BatchCopyPaste(BatchCopyPasteConfig(**config))(make_batch(modalities=INSTANCE))
+
+
+class TestBoxesWithoutMasks:
+    BOXES = frozenset({Modality.SEMANTIC, Modality.DEPTH})
+
+    def test_nothing_is_pasted(self) -> None:
+        batch = make_batch(modalities=self.BOXES)
+        out, report = paste(batch)
+        assert_nothing_pasted(out, report, batch)
+        assert reasons(report) == {"no_source": 3}
+
+    def test_mask_from_boxes(self) -> None:
+        batch = make_batch(modalities=self.BOXES)
+        out, report = paste(batch, source=SourceConfig(mask_from="boxes"))
+        pasted = report.slot_layer >= 0
+        assert out.instance_masks is None
+        assert out.instance_ids is None
+        assert pasted.any()
+        assert torch.equal(pasted.sum(1), report.num_placed)
+        cols, rows = torch.arange(11), torch.arange(17)[:, None]
+        x1, y1, x2, y2 = out.boxes[..., None, None].unbind(2)
+        boxes = (cols >= x1) & (cols < x2) & (rows >= y1) & (rows < y2) & pasted[..., None, None]
+        shown = report.visible_layer >= 0
+        assert not (shown & ~boxes.any(1)).any(), "painted outside of all pasted boxes"
+        assert (boxes & shown[:, None]).any((2, 3))[pasted].all(), "a row without a pixel"
+
+    def test_a_batch_with_masks_keeps_them(self) -> None:
+        batch = make_batch(modalities=INSTANCE)
+        assert_same(paste(batch, source=SourceConfig(mask_from="boxes"))[0], paste(batch)[0])
+
+
+class TestTheInput:
+    @pytest.mark.parametrize("modalities", SUBSETS)
+    def test_is_never_changed(self, modalities: frozenset[Modality]) -> None:
+        batch = make_batch(modalities=modalities, padding=(1, 2), metric_depth=Modality.DEPTH in modalities)
+        copy = batch.clone()
+        out, report = paste(batch)
+        assert_same(batch, copy)
+        assert report.num_placed.any() == (Modality.INSTANCE in modalities)
+        assert out.modalities == batch.modalities
+
+    def test_shares_nothing_that_was_painted(self) -> None:
+        batch = make_batch()
+        out, _ = paste(batch)
+        copy = batch.clone()
+        for name in ("images", "instance_masks", "semantic_maps", "panoptic_maps", "depth", "depth_valid", "normals"):
+            getattr(out, name).zero_()
+        assert_same(batch, copy)
+
+
+class TestSeeds:
+    def test_the_same_seeds_give_the_same(self) -> None:
+        batch = make_batch()
+        assert_same(paste(batch)[0], paste(batch)[0])
+
+    def test_other_seeds_give_another_placement(self) -> None:
+        batch = make_batch()
+        assert batch.sample_seeds is not None
+        one, other = paste(batch)[1], paste(replace(batch, sample_seeds=batch.sample_seeds + 1))[1]
+        assert not torch.equal(one.placement.scale_num, other.placement.scale_num)
+
+    @pytest.mark.parametrize("with_seeds", [True, False])
+    def test_a_generator_draws_them(self, with_seeds: bool) -> None:
+        module, batch = BatchCopyPaste(BatchCopyPasteConfig(placement=SMALL)), make_batch(with_seeds=with_seeds)
+        before = torch.get_rng_state()
+        one, same, other = (module(batch, torch.Generator().manual_seed(s)) for s in (1, 1, 2))
+        assert torch.equal(torch.get_rng_state(), before)
+        assert_same(one, same)
+        assert not torch.equal(one.sample_seeds, other.sample_seeds)
+        assert_same(one, module(replace(batch, sample_seeds=one.sample_seeds)))
+
+    def test_without_any_they_come_from_torch(self) -> None:
+        module, batch = BatchCopyPaste(BatchCopyPasteConfig(placement=SMALL)), make_batch(with_seeds=False)
+        torch.manual_seed(7)
+        one, other = module(batch), module(batch)
+        torch.manual_seed(7)
+        assert_same(module(batch), one)
+        assert not torch.equal(one.sample_seeds, other.sample_seeds)
+        assert_same(one, module(replace(batch, sample_seeds=one.sample_seeds)))
+
+
+class TestSlots:
+    def test_more_slots_than_the_batch_has(self) -> None:
+        batch = make_batch(num_instances=3, max_instances=3)
+        out, report = paste(batch, max_instances=8)
+        assert out.max_instances == report.slot_layer.shape[1] == 8
+        assert report.num_placed.any()
+        for field in FIELDS:
+            if field.layout == "instance" or field.name == "instance_valid":
+                assert getattr(out, field.batched_name).shape[1] == 8
+
+    def test_more_slots_and_nothing_to_paste(self) -> None:
+        batch = make_batch(batch_size=1)
+        out, _ = paste(batch, max_instances=8)
+        assert out.instance_valid.tolist() == [[True] * 3 + [False] * 5]
+        assert_same(replace(out, **{n: getattr(out, n)[:, :5] for n in ROWS}), batch)
+
+    def test_as_many(self) -> None:
+        batch = make_batch()
+        assert_same(paste(batch, max_instances=5)[0], paste(batch)[0])
+
+    def test_fewer_are_refused(self) -> None:
+        with pytest.raises(ValueError, match=r"max_instances >= the batch's 5 slots, got 4"):
+            paste(make_batch(), max_instances=4)
+
+    @pytest.mark.parametrize("config", [{"max_instances": None}, {"max_instances": 9}])
+    def test_more_than_the_taxonomy_allows(self, config: dict[str, Any]) -> None:
+        limit = 4 if config["max_instances"] is None else 8
+        schema = Schema(SCHEMA.classes, max_instances_per_image=limit)
+        panoptic = PanopticConfig.model_validate({"taxonomy": schema})
+        with pytest.raises(ValueError, match=rf"max_instances_per_image={limit}.*got {config['max_instances'] or 5}"):
+            paste(make_batch(), panoptic=panoptic, **config)
+
+
+ROWS = ("boxes", "labels", "instance_ids", "instance_masks", "instance_valid")
+GATED = {
+    "emit_instance": ("instance_masks", "instance_ids"),
+    "emit_panoptic": ("panoptic_maps",),
+    "emit_depth": ("depth", "depth_valid"),
+}
+
+
+class TestGates:
+    @pytest.mark.parametrize("gate", GATED)
+    def test_open_and_missing(self, gate: str) -> None:
+        batch = make_batch(modalities=[Modality.SEMANTIC, Modality.NORMALS])
+        with pytest.raises(ValueError, match=rf"{' and '.join(GATED[gate])}.*{gate}=True.*\['image', 'normals'"):
+            paste(batch, **{gate: True})
+
+    @pytest.mark.parametrize("gate", GATED)
+    def test_open_and_there(self, gate: str) -> None:
+        batch = make_batch(metric_depth=True)
+        assert_same(paste(batch, **{gate: True})[0], paste(batch)[0])
+
+    @pytest.mark.parametrize("gate", ["emit_panoptic", "emit_depth"])
+    def test_closed_it_plays_no_part(self, gate: str) -> None:
+        batch = make_batch(metric_depth=True)
+        less = replace(batch, **dict.fromkeys(GATED[gate]), metric_depth=gate != "emit_depth")
+        assert_same(paste(batch, **{gate: False})[0], paste(less)[0])
+        if gate == "emit_depth":
+            assert not torch.equal(paste(batch)[1].visible_layer, paste(less)[1].visible_layer)
+
+    def test_closed_for_instances_only_masks_and_ids_are_left_out(self) -> None:
+        batch = make_batch()
+        out, expected = paste(batch, emit_instance=False)[0], paste(batch)[0]
+        assert_same(out, replace(expected, instance_masks=None, instance_ids=None))
+
+    def test_the_modalities_that_it_declares(self) -> None:
+        config = BatchCopyPasteConfig(emit_instance=True, emit_depth=False, panoptic=PANOPTIC)
+        module = BatchCopyPaste(config)
+        assert module.read_modalities == {Modality.IMAGE, Modality.INSTANCE}
+        assert module.write_modalities == set(Modality) - {Modality.DEPTH}
+
+
+class FromAnotherBatch:
+    """Pastes from a fixed batch, placed as `IntraBatchSource` would."""
+
+    def __init__(self, source: PaddedBatchedDenseSample) -> None:
+        self.source = source
+
+    def sample(self, target: Any, eligible: Any, request: Any) -> Any:
+        return self.source, *IntraBatchSource().sample(target, eligible, request)[1:]
+
+
+class TestMetricDepth:
+    @pytest.mark.parametrize("is_metric", [True, False])
+    def test_one_side_only_is_refused(self, is_metric: bool) -> None:
+        modalities = {Modality.INSTANCE, Modality.DEPTH}
+        target, source = (make_batch(modalities=modalities, metric_depth=m) for m in (is_metric, not is_metric))
+        module = BatchCopyPaste(source=FromAnotherBatch(source))
+        with pytest.raises(ValueError, match=f"one metric_depth.*{is_metric} in the target and {not is_metric}"):
+            module(target)
+
+    def test_a_camera_without_the_flag_changes_nothing(self) -> None:
+        with_camera, without = (make_batch(camera=c) for c in (True, False))
+        out, report = paste(with_camera)
+        assert report.num_placed.any()
+        assert_same(replace(out, camera_intrinsics=None), paste(without)[0])

@@ -1,0 +1,132 @@
+"""`BatchCopyPaste.from_dataloader`: whatever a loader yields comes out padded and augmented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from samples import OPTIONAL, assert_same, make_batch, make_samples
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig
+from segpaste.augmentation import PlacementConfig
+from segpaste.augmentation.loading import AugmentedLoader
+from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
+
+K = 6
+CONFIG = BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(0.5, 1.0)))
+MODALITIES = [m for m in OPTIONAL if m is not Modality.PANOPTIC]
+
+
+class Loader:
+    """A list of batches with an epoch."""
+
+    def __init__(self, batches: Sequence[Any]) -> None:
+        self.batches = batches
+        self.epoch = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.batches)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+
+def samples(seed: int, **options: Any) -> list[DenseSample]:
+    return make_samples(3, seed=seed, modalities=MODALITIES, **options)
+
+
+def padded(seed: int) -> PaddedBatchedDenseSample:
+    return make_batch(3, seed=seed, max_instances=K, modalities=MODALITIES)
+
+
+def as_samples(batch: Sequence[DenseSample]) -> Sequence[DenseSample]:
+    """A collate function that does nothing."""
+    return batch
+
+
+class TestWhatALoaderYields:
+    def test_padded_batches(self) -> None:
+        batches = [padded(1), padded(2)]
+        augment = BatchCopyPaste(CONFIG)
+        for out, batch in zip(BatchCopyPaste.from_dataloader(Loader(batches), K, CONFIG), batches, strict=True):
+            assert_same(out, augment(batch))
+            assert (out.instance_valid.sum(1) > batch.instance_valid.sum(1)).any(), "nothing was pasted"
+
+    @pytest.mark.parametrize("is_ragged", [True, False], ids=["ragged", "samples"])
+    def test_other_batches_are_padded_first(self, is_ragged: bool) -> None:
+        rows = [samples(1), samples(2)]
+        batches = [BatchedDenseSample.from_samples(row) for row in rows]
+        torch.manual_seed(5)
+        outs = list(BatchCopyPaste.from_dataloader(Loader(batches if is_ragged else rows), K, CONFIG))
+        torch.manual_seed(5)
+        augment = BatchCopyPaste(CONFIG)
+        for out, batch in zip(outs, batches, strict=True):
+            assert_same(out, augment(batch.to_padded(K)))
+            assert out.max_instances == K
+
+    def test_a_dataloader_of_torch(self) -> None:
+        data = samples(1) + samples(2)
+        loader: DataLoader[Any] = DataLoader(data, batch_size=3, collate_fn=as_samples)  # type: ignore[arg-type]
+        augmented = BatchCopyPaste.from_dataloader(loader, K, CONFIG)
+        outs = list(augmented)
+        assert [out.batch_size for out in outs] == [3, 3]
+        assert len(augmented) == len(loader) == 2
+        assert all(type(out) is PaddedBatchedDenseSample for out in outs)
+
+    def test_too_many_instances_keep_the_largest(self) -> None:
+        row = samples(1, num_instances=4)
+        with pytest.warns(UserWarning, match="no_free_slot"):
+            (out,) = BatchCopyPaste.from_dataloader(Loader([row]), 3, CONFIG)
+        batch = BatchedDenseSample.from_samples(row).to_padded(3, overflow="largest")
+        assert_same(replace(out, sample_seeds=None), batch)
+
+    def test_mixed_kinds(self) -> None:
+        batches = [padded(1), samples(2), BatchedDenseSample.from_samples(samples(3))]
+        outs = list(BatchCopyPaste.from_dataloader(Loader(batches), K, CONFIG))
+        assert [(out.batch_size, out.max_instances) for out in outs] == [(3, K)] * 3
+
+
+class TestTheLoaderBehind:
+    def test_len_is_the_loaders(self) -> None:
+        assert len(BatchCopyPaste.from_dataloader(Loader([padded(1)] * 7), K)) == 7
+
+    def test_a_stream_has_no_len(self) -> None:
+        with pytest.raises(TypeError):
+            len(BatchCopyPaste.from_dataloader(iter([padded(1)]), K))
+
+    def test_set_epoch_reaches_the_loader(self) -> None:
+        loader = Loader([])
+        BatchCopyPaste.from_dataloader(loader, K).set_epoch(3)
+        assert loader.epoch == 3
+
+    def test_set_epoch_needs_a_loader_that_has_it(self) -> None:
+        with pytest.raises(AttributeError, match=r"set_epoch.*list"):
+            BatchCopyPaste.from_dataloader([padded(1)], K).set_epoch(3)
+
+    def test_a_second_pass_starts_again(self) -> None:
+        augmented = BatchCopyPaste.from_dataloader(Loader([padded(1), padded(2)]), K, CONFIG)
+        for one, other in zip(augmented, augmented, strict=True):
+            assert_same(one, other)
+
+    def test_a_mismatch_of_slots_names_both(self) -> None:
+        with pytest.raises(ValueError, match=f"max_instances=4.*got {K}"):
+            list(BatchCopyPaste.from_dataloader([padded(1)], 4, CONFIG))
+
+    def test_device(self) -> None:
+        (out,) = AugmentedLoader([padded(1)], lambda batch: batch, K, device="meta")
+        assert out.device == torch.device("meta")
+        (out,) = AugmentedLoader([padded(1)], lambda batch: batch, K)
+        assert out.device == torch.device("cpu")
+        assert BatchCopyPaste.from_dataloader([], K, device="meta").device == "meta"
+
+    def test_mixed_sizes_are_refused(self) -> None:
+        rows = samples(1) + samples(2, size=(11, 17))
+        with pytest.raises(ValueError, match="one shape"):
+            list(BatchCopyPaste.from_dataloader([rows], K))
