@@ -224,6 +224,15 @@ class TestBoxesWithoutMasks:
         assert not (shown & ~boxes.any(1)).any(), "painted outside of all pasted boxes"
         assert (boxes & shown[:, None]).any((2, 3))[pasted].all(), "a row without a pixel"
 
+    def test_boxes_cannot_own_panoptic_pixels(self) -> None:
+        batch = replace(make_batch(), instance_masks=None, instance_ids=None)
+        boxes = SourceConfig(mask_from="boxes")
+        with pytest.raises(ValueError, match="expected instance masks beside the panoptic maps"):
+            paste(batch, source=boxes)
+        out, report = paste(batch, source=boxes, emit_panoptic=False)
+        assert out.panoptic_maps is None
+        assert report.num_placed.any()
+
     def test_a_batch_with_masks_keeps_them(self) -> None:
         batch = make_batch(modalities=INSTANCE)
         assert_same(paste(batch, source=SourceConfig(mask_from="boxes"))[0], paste(batch)[0])

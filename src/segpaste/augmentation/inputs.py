@@ -75,6 +75,11 @@ def prepared(
     if config.max_instances is not None:
         batch = slots.with_slots(batch, config.max_instances)
     if batch.instance_masks is None and config.source.mask_from == "boxes":
+        if batch.panoptic_maps is not None:
+            raise ValueError(
+                "BatchCopyPaste: expected instance masks beside the panoptic maps, got none; boxes overlap and cannot "
+                "say which pixel is whose: give the masks, or leave the panoptic maps out with emit_panoptic=False"
+            )
         batch = slots.with_box_masks(batch)
     return batch
 
