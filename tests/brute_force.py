@@ -112,7 +112,7 @@ def seen_at(scene: Scene, carried: Carried, protected: frozenset[int], y: int, x
     has_depth = "depth" in target
     if has_depth:
         current = target["depth"][0, y, x]
-        current_valid = bool(target["depth_valid"][0, y, x] and np.isfinite(current))
+        current_valid = bool(target["depth_valid"][0, y, x] and np.isfinite(current) and current > 0)
     seen = -1
     for j, layer in enumerate(scene.layers):
         if layer is None or not covering(layer, carried[j], y, x):
@@ -228,6 +228,7 @@ def _render_slots(out: dict[str, Array], scene: Scene, outcome: Outcome) -> None
     target, seen = scene.target, outcome.visible_layer
     pasted = pasted_masks(scene, outcome.carried, seen)
     fresh = int(target["instance_ids"][target["instance_valid"]].max(initial=0))
+    fresh = max(fresh, int(target["panoptic_maps"].max(initial=0))) if "panoptic_maps" in target else fresh
     for slot in range(len(target["instance_valid"])):
         j, k = outcome.slot_layer[slot], outcome.slot_source[slot]
         mask = target["instance_masks"][slot] & (seen < 0)

@@ -141,7 +141,9 @@ def depth_at(layer: Layer, y: int, x: int) -> tuple[np.float32, bool]:
     """Depth and whether it is valid (0 where it is not)."""
     depth, valid = layer.source["depth"][0], layer.source["depth_valid"][0]
     found = four_taps(layer, y, x)
-    if not all(valid[row, column] and np.isfinite(depth[row, column]) for row, column, _ in found):
+    if not all(
+        valid[row, column] and np.isfinite(depth[row, column]) and depth[row, column] > 0 for row, column, _ in found
+    ):
         return np.float32(0), False
     values = [depth[row, column] for row, column, _ in found]
     low, high = min(values), max(values)

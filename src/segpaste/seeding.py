@@ -11,6 +11,7 @@ Not for cryptography, and not for long streams: use torch's or NumPy's generator
 from __future__ import annotations
 
 import hashlib
+import operator
 
 import torch
 from torch import Tensor
@@ -29,13 +30,14 @@ def derive_seed(base_seed: int, epoch: int, rank: int, worker_id: int, sample_id
         epoch: counts passes over the data.
         rank: the process in a distributed run.
         worker_id: the loader worker, where it matters which one made the sample; else 0.
-        sample_idx: the sample's index in its dataset.
+        sample_idx: the sample's index in its dataset, or its position in an endless sequence.
 
     Returns:
         An integer in [0, 2**64).
 
     Raises:
         ValueError: a number is negative or does not fit 64 bits.
+        TypeError: it is no integer.
     """
     numbers = {
         "base_seed": base_seed,
@@ -45,7 +47,7 @@ def derive_seed(base_seed: int, epoch: int, rank: int, worker_id: int, sample_id
         "sample_idx": sample_idx,
     }
     for name, value in numbers.items():
-        if not 0 <= int(value) < _UINT64:
+        if not 0 <= operator.index(value) < _UINT64:
             raise ValueError(f"derive_seed: expected 0 <= {name} < 2**64, got {value}")
     payload = b"".join(int(value).to_bytes(8, "little") for value in numbers.values())
     return int.from_bytes(hashlib.sha256(payload).digest()[:8], "little")

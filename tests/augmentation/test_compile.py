@@ -193,6 +193,9 @@ ONE_SIDED = [("depth", "depth_valid"), ("normals",), ("padding_mask",)]
 ONE_SIDED.append(("semantic_maps", *(name for names in ONE_SIDED for name in names)))
 
 
+UNKNOWN = {"semantic_maps": 255, "depth": 0, "depth_valid": False, "normals": 0}
+
+
 class OneSided:
     """Pastes from a fixed batch, which carries other fields than the target."""
 
@@ -226,6 +229,8 @@ class TestWithoutValidation:
                 is_target = report.visible_layer < 0
                 is_target = is_target if kept.ndim == 3 else is_target[:, None].expand_as(kept)
                 assert torch.equal(out[is_target], kept[is_target]), name
+                if side == "source" and name != "padding_mask":
+                    assert (out[~is_target] == UNKNOWN[name]).all(), name
 
 
 def with_item(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -317,7 +322,7 @@ class TestTheGate:
     def test_nothing_pasted_is_a_failure(self, gate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
         module, batch = gate.make_case(INSTANCE)
         monkeypatch.setattr(torch, "compile", lambda module, **_: module)
-        with pytest.warns(UserWarning, match="pasted nothing"):
+        with pytest.warns(UserWarning, match="paste nothing"):
             result = gate.check("instance", module, batch.map_tensors(lambda t: t[:1]))
         assert any("eager pasted nothing" in failure for failure in result.failures)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from segpaste.augmentation import (
 
 Made = Callable[..., BaseModel]
 
-TAXONOMY = PanopticTaxonomy(classes={9: "thing", 7: "stuff", 1: "thing"}, ignore_index=0, max_instances_per_image=9)
+TAXONOMY = PanopticTaxonomy(classes={9: "thing", 7: "stuff", 1: "thing"}, max_instances_per_image=9)
 OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
     emit_instance=True,
     emit_panoptic=False,
@@ -52,6 +54,7 @@ REFUSED: dict[str, tuple[Made, dict[str, Any]]] = {
     "k_range reversed": (PlacementConfig, {"k_range": (5, 1)}),
     "k_range from zero": (PlacementConfig, {"k_range": (0, 1)}),
     "k_range negative": (PlacementConfig, {"k_range": (-2, -1)}),
+    "k_range beyond the draws": (PlacementConfig, {"k_range": (1, 2**31)}),
     "hflip_probability above 1": (PlacementConfig, {"hflip_probability": 1.1}),
     "hflip_probability NaN": (PlacementConfig, {"hflip_probability": float("nan")}),
     "paste_prob negative": (PlacementConfig, {"paste_prob": -0.1}),
@@ -68,6 +71,8 @@ REFUSED: dict[str, tuple[Made, dict[str, Any]]] = {
     "emit_depth a word": (BatchCopyPasteConfig, {"emit_depth": "sometimes"}),
     "classes empty": (PanopticTaxonomy, {"classes": {}}),
     "classes negative": (PanopticTaxonomy, {"classes": {-1: "thing"}}),
+    "classes ignored": (PanopticTaxonomy, {"classes": {1: "thing", 255: "stuff"}}),
+    "ignore_index another": (PanopticTaxonomy, {"classes": {1: "thing"}, "ignore_index": 0}),
     "classes neither": (PanopticTaxonomy, {"classes": {1: "gas"}}),
     "max_instances_per_image none": (PanopticTaxonomy, {"classes": {1: "thing"}, "max_instances_per_image": 0}),
     "stuff_policy unknown": (PanopticConfig, {"taxonomy": TAXONOMY, "stuff_policy": "keep"}),
@@ -103,7 +108,7 @@ class TestRefusals:
     def test_the_refusal_says_what_was_expected_and_what_came(self) -> None:
         with pytest.raises(ValidationError, match=r"expected 1/64 <= low <= high <= 64, got \(2\.0, 1\.0\)"):
             PlacementConfig(scale_range=(2, 1))
-        with pytest.raises(ValidationError, match=r"expected 1 <= low <= high, got \(5, 1\).*paste_prob"):
+        with pytest.raises(ValidationError, match=r"expected 1 <= low <= high < 2\*\*31, got \(5, 1\).*paste_prob"):
             PlacementConfig(k_range=(5, 1))
 
     def test_panoptic_output_without_a_taxonomy(self) -> None:
@@ -144,12 +149,18 @@ class TestTaxonomy:
         assert PanopticConfig(taxonomy=TAXONOMY).taxonomy is TAXONOMY
 
     def test_class_ids_ascend(self) -> None:
-        assert TAXONOMY.class_ids("thing") == (1, 9)
         assert list(TAXONOMY.classes) == [1, 7, 9]
 
-    def test_ignore_index_of_the_config(self) -> None:
-        assert OTHER_THAN_DEFAULT.ignore_index == 0
-        assert BatchCopyPasteConfig().ignore_index == 255
+    @pytest.mark.parametrize("config", [BatchCopyPasteConfig(), OTHER_THAN_DEFAULT])
+    def test_ignore_index_of_the_config(self, config: BatchCopyPasteConfig) -> None:
+        assert config.ignore_index == 255
+
+    def test_the_class_mapping_can_be_hashed_copied_and_pickled(self) -> None:
+        for copied in (copy.deepcopy(TAXONOMY), pickle.loads(pickle.dumps(TAXONOMY))):
+            assert copied == TAXONOMY
+            assert hash(copied) == hash(TAXONOMY)
+        assert PanopticTaxonomy(classes={1: "thing"}, max_instances_per_image=9) != TAXONOMY
+        assert dict(TAXONOMY.classes) == {1: "thing", 7: "stuff", 9: "thing"}
 
     def test_the_tables_of_the_module(self) -> None:
         classes = BatchCopyPaste(OTHER_THAN_DEFAULT).classes
@@ -166,7 +177,7 @@ class TestFiles:
             same = {n for n, f in type(config).model_fields.items() if getattr(config, n) == f.default}
             assert same == {only_choice}
         assert OTHER_THAN_DEFAULT.panoptic is not None
-        for config in (OTHER_THAN_DEFAULT.placement, OTHER_THAN_DEFAULT.panoptic, TAXONOMY):
+        for config in (OTHER_THAN_DEFAULT.placement, OTHER_THAN_DEFAULT.panoptic):
             assert not [n for n, f in type(config).model_fields.items() if getattr(config, n) == f.default]
 
     @pytest.mark.parametrize("suffix", [".json", ".yaml", ".yml"])

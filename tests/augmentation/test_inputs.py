@@ -27,7 +27,7 @@ def paste(
     """The output and the report; that nothing was pasted is for the test to know."""
     config = BatchCopyPasteConfig(placement=placement, panoptic=options.pop("panoptic", PANOPTIC), **options)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "BatchCopyPaste pasted nothing")
+        warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
         return BatchCopyPaste(config)(batch, return_report=True)
 
 
@@ -156,7 +156,7 @@ class TestTheReasons:
     ) -> None:
         batch = make_batch(**{"modalities": INSTANCE, **options})
         module = BatchCopyPaste(BatchCopyPasteConfig(**config))
-        with pytest.warns(UserWarning, match=rf"pasted nothing .* of \d+ tries, {reason} \d+$"):
+        with pytest.warns(UserWarning, match=rf"paste nothing .* of \d+ tries, {reason} \d+$"):
             _, report = module(batch, return_report=True)
         assert list(reasons(report)) == [reason]
         assert torch.equal(report.num_tried, report.num_dropped.sum(1))
@@ -184,11 +184,16 @@ class TestTheReasons:
 
 
 class TestTheWarning:
-    def test_once_and_not_again(self) -> None:
+    def test_the_first_time_and_not_again(self) -> None:
         module = BatchCopyPaste()
         empty = make_batch(batch_size=1, modalities=INSTANCE)
-        with pytest.warns(UserWarning, match="no_source 1"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            module(make_batch(modalities=INSTANCE))
+            module(make_batch(batch_size=0, modalities=INSTANCE))
+        with pytest.warns(UserWarning, match="no_source 1") as caught:
             module(empty)
+        assert [w.filename for w in caught] == [__file__], "it does not name the caller's line"
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             module(empty)
@@ -232,6 +237,15 @@ class TestBoxesWithoutMasks:
         out, report = paste(batch, source=boxes, emit_panoptic=False)
         assert out.panoptic_maps is None
         assert report.num_placed.any()
+
+    def test_a_box_is_pasted_whole_and_alone(self) -> None:
+        batch = make_batch(modalities=())
+        placement = PlacementConfig(scale_range=(1, 1), k_range=(1, 1))
+        _, report = paste(batch, placement, source=SourceConfig(mask_from="boxes"))
+        sizes = (batch.boxes[..., 2:] - batch.boxes[..., :2]).prod(-1)
+        for b in range(3):
+            slot = report.slot_source[b].max()
+            assert (report.visible_layer[b] >= 0).sum() == sizes[report.placement.source_idx[b, 0], slot]
 
     def test_a_batch_with_masks_keeps_them(self) -> None:
         batch = make_batch(modalities=INSTANCE)

@@ -82,8 +82,10 @@ class TestWhatALoaderYields:
 
     def test_too_many_instances_keep_the_largest(self) -> None:
         row = samples(1, num_instances=4)
-        with pytest.warns(UserWarning, match="no_free_slot"):
-            (out,) = BatchCopyPaste.from_dataloader(Loader([row]), 3, CONFIG)
+        augmented = BatchCopyPaste.from_dataloader(Loader([row, row]), 3, CONFIG)
+        with pytest.warns(UserWarning, match="no_free_slot"), pytest.warns(UserWarning, match="3 instances"):
+            out, _ = augmented
+        assert augmented.num_dropped_instances == 6
         batch = BatchedDenseSample.from_samples(row).to_padded(3, overflow="largest")
         assert_same(replace(out, sample_seeds=None), batch)
 

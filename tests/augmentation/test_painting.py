@@ -101,7 +101,7 @@ def assert_painted_is_labelled(
 class TestPaintedIsLabelled:
     @pytest.mark.parametrize("modalities", SUBSETS)
     @pytest.mark.parametrize("size", SIZES, ids=str)
-    @pytest.mark.filterwarnings("ignore:BatchCopyPaste pasted nothing")
+    @pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
     def test_any_size(self, size: tuple[int, int], modalities: frozenset[Modality]) -> None:
         batch = make_batch(4, size=size, num_instances=[1, 0] if min(size) == 1 else [3, 0, 2], modalities=modalities)
         module = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(0.5, 1.0))))
@@ -110,7 +110,7 @@ class TestPaintedIsLabelled:
         assert report.num_placed.any() == (Modality.INSTANCE in modalities)
 
     @given(st.data(), st.sampled_from(WITH_MASKS))
-    @pytest.mark.filterwarnings("ignore:BatchCopyPaste pasted nothing")
+    @pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
     def test_anything(self, data: st.DataObject, modalities: frozenset[Modality]) -> None:
         batch, config = data.draw(batches(modalities)), data.draw(configs(modalities))
         out, report = BatchCopyPaste(config)(batch, return_report=True)
@@ -167,7 +167,7 @@ class TestPaintedIsLabelled:
 
     def test_an_empty_mask_marked_valid_loses_its_row(self) -> None:
         batch = scene(rectangle((7, 5), 0, 0, 0, 0), noise((7, 5)))
-        with pytest.warns(UserWarning, match="pasted nothing"):
+        with pytest.warns(UserWarning, match="paste nothing"):
             out, _ = paste(batch)
         assert not out.instance_valid.any()
         for name in ("boxes", "labels", "instance_ids", "instance_masks"):

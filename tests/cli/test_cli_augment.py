@@ -167,7 +167,8 @@ class TestProvenance:
         assert check_instances(tmp_path / "out") == []
         captured = capsys.readouterr()
         assert captured.err.count("\n") == 1
-        assert captured.err.startswith("segpaste: warning: BatchCopyPaste pasted nothing")
+        assert captured.err.startswith("segpaste: warning: ")
+        assert "no_source" in captured.err
         assert "no source" in captured.out
 
 

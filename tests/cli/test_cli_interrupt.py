@@ -245,6 +245,15 @@ class TestWorkspace:
         with _workspace.opened(tmp_path / "out", {}) as space:
             assert space.num_done() == 0
 
+    def test_what_a_killed_write_left_is_swept_up(self, tmp_path: Path) -> None:
+        with _workspace.opened(tmp_path / "out", {}) as space:
+            space.finish_step(0, [])
+            (space.files / "images").mkdir()
+            (space.files / "images" / ".a.png.partial").write_text("half")
+            (space.files / "images" / "a.png").write_text("whole")
+        with _workspace.opened(tmp_path / "out", {}) as space:
+            assert [path.name for path in (space.files / "images").iterdir()] == ["a.png"]
+
     def test_an_occupied_place_is_never_overwritten(self, tmp_path: Path) -> None:
         with _workspace.opened(tmp_path / "out", {}) as space:
             space.finish_step(0, [])

@@ -20,7 +20,8 @@ from cli_world import (
 )
 
 from segpaste.cli import main
-from segpaste.datasets import CocoDetectionV2, CocoPanoptic
+from segpaste.cli._inputs import NUM_SCENES as NUM_DISTINCT_SCENES
+from segpaste.datasets import CocoDetectionV2, CocoPanoptic, SceneConfig, SceneDataset
 
 NUM_SCENES = 5
 
@@ -148,6 +149,14 @@ class TestScenes:
             assert (one.instance_masks == other.instance_masks).all()
             assert (one.boxes == other.boxes).all()
 
+    def test_sources_are_objects_of_the_scenes(self, out: Path) -> None:
+        scenes = SceneDataset(NUM_DISTINCT_SCENES, SceneConfig(height=64, width=64), seed=5)
+        for row in read_json(out / "annotations.json")["annotations"]:
+            sample = scenes[row["segpaste"]["source_image_id"]]
+            assert sample.instance_ids is not None
+            labels = dict(zip(sample.instance_ids.tolist(), sample.labels.tolist(), strict=True))
+            assert labels[row["segpaste"]["source_annotation_id"]] + 1 == row["category_id"]
+
     def test_pictures_show_all_modalities(self, out: Path) -> None:
         assert (out / "modalities.png").exists()
         assert 'data-view="normals"' in (out / "report.html").read_text()
@@ -167,3 +176,5 @@ class TestScenes:
         assert {"normals", "annotations.json"} <= names
         assert not {"depth", "depth_valid", "panoptic", "panoptic.json"} & names
         check_instances(tmp_path / "out")
+        info = read_json(tmp_path / "out" / "annotations.json")["info"]
+        assert set(info["segpaste"]["files"]) == {"normals"}

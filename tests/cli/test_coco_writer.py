@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -142,10 +143,13 @@ class TestSamples:
 
 
 class TestSegmentIds:
-    def test_many_segments_have_ids_of_their_own(self) -> None:
-        ids = [number * coco_writer._SEGMENT_ID_STEP % 256**3 for number in range(1, 200_000)]
+    def test_every_segment_of_an_image_has_an_id_of_its_own(self) -> None:
+        assert math.gcd(coco_writer._SEGMENT_ID_STEP, 256**3) == 1  # so multiples repeat only after 256**3
+
+    def test_ids_of_many_segments(self) -> None:
+        ids = [number * coco_writer._SEGMENT_ID_STEP % 256**3 for number in range(1, 300)]
         assert len(set(ids)) == len(ids)
-        assert min(ids) > 0
+        assert len({i >> 16 for i in ids}) > 100  # and their colours differ
 
 
 class TestWriteWhole:

@@ -148,9 +148,13 @@ class BatchCopyPaste(nn.Module):
         )
 
     def _warn_once(self, report: PasteReport) -> None:
-        """Look at the first batch only: reading the report waits for the device."""
+        """Say so the first time that nothing could be pasted; on an accelerator look at the first batch only.
+
+        Reading a report there waits for the device.
+        """
         if torch.compiler.is_compiling() or not self._may_warn:
             return
-        self._may_warn = False
-        if (message := nothing_pasted_warning(report)) is not None:
-            warnings.warn(message, stacklevel=3)
+        message = nothing_pasted_warning(report)
+        self._may_warn = message is None and report.num_placed.device.type == "cpu"
+        if message is not None:
+            warnings.warn(message, stacklevel=5)  # the caller of the module's __call__

@@ -5,9 +5,9 @@ Build them once, outside any compiled region. A config loads from and saves to Y
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_valid
 from segpaste.types import IGNORE_INDEX, PanopticSchema
 
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
-Fraction01 = Annotated[float, Field(ge=0.0, le=1.0)]
+
+Kind = Literal["thing", "stuff"]
 
 
 class _Config(BaseModel):
@@ -54,8 +55,10 @@ class PlacementConfig(_Config):
     @classmethod
     def _check_k_range(cls, value: tuple[int, int]) -> tuple[int, int]:
         low, high = value
-        if not 1 <= low <= high:
-            raise ValueError(f"expected 1 <= low <= high, got {value}; use paste_prob to paste nothing at times")
+        if not 1 <= low <= high < 1 << 31:
+            raise ValueError(
+                f"expected 1 <= low <= high < 2**31, got {value}; use paste_prob to paste nothing at times"
+            )
         return value
 
 
@@ -65,11 +68,33 @@ class SourceConfig(_Config):
     Attributes:
         kind: ``intra_batch`` takes them from the other rows of the batch.
         mask_from: what stands for the masks of a batch that has boxes and no masks: its ``boxes``, as filled
-            rectangles. With None nothing is pasted there.
+            rectangles; all its boxes come out rounded outwards to whole pixels. With None nothing is pasted there.
     """
 
     kind: Literal["intra_batch"] = "intra_batch"
     mask_from: Literal["boxes"] | None = None
+
+
+class ClassKinds(Mapping[int, Kind]):
+    """An immutable mapping from class id to kind that can be hashed, copied and pickled; ids ascend."""
+
+    def __init__(self, kinds: Mapping[int, Kind]) -> None:
+        self._kinds = dict(sorted(kinds.items()))
+
+    def __getitem__(self, class_id: int) -> Kind:
+        return self._kinds[class_id]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._kinds.items()))
+
+    def __repr__(self) -> str:
+        return f"ClassKinds({self._kinds})"
 
 
 class PanopticTaxonomy(_Config):
@@ -77,28 +102,35 @@ class PanopticTaxonomy(_Config):
 
     Attributes:
         classes: class id to ``"thing"`` or ``"stuff"``.
-        ignore_index: the semantic class of unlabelled pixels.
+        ignore_index: the semantic class of unlabelled pixels, 255 as in all containers; readers convert others.
         max_instances_per_image: more instance slots than this are refused.
     """
 
-    classes: Mapping[int, Literal["thing", "stuff"]]
+    classes: Mapping[int, Kind]
     ignore_index: int = IGNORE_INDEX
     max_instances_per_image: int = Field(default=256, ge=1)
 
     @field_validator("classes", mode="after")
     @classmethod
-    def _freeze(cls, value: Mapping[int, Literal["thing", "stuff"]]) -> Mapping[int, Literal["thing", "stuff"]]:
+    def _freeze(cls, value: Mapping[int, Kind]) -> Mapping[int, Kind]:
         if not value or min(value) < 0:
             raise ValueError(f"expected at least one class, all ids >= 0, got {dict(value)}")
-        return MappingProxyType(dict(sorted(value.items())))
+        if IGNORE_INDEX in value:
+            raise ValueError(f"expected class ids other than {IGNORE_INDEX}, which means ignored, got it among them")
+        return ClassKinds(value)
+
+    @field_validator("ignore_index")
+    @classmethod
+    def _check_ignore_index(cls, value: int) -> int:
+        if value != IGNORE_INDEX:
+            raise ValueError(
+                f"expected {IGNORE_INDEX}, the ignored class of all containers, got {value}; convert the maps"
+            )
+        return value
 
     @field_serializer("classes")
     def _plain(self, value: Mapping[int, str]) -> dict[int, str]:
         return dict(value)
-
-    def class_ids(self, kind: Literal["thing", "stuff"]) -> tuple[int, ...]:
-        """The ids of all classes of this kind, ascending."""
-        return tuple(c for c, k in self.classes.items() if k == kind)
 
 
 class PanopticConfig(_Config):
@@ -114,7 +146,7 @@ class PanopticConfig(_Config):
 
     taxonomy: PanopticTaxonomy
     stuff_policy: Literal["revert", "ignore"] = "revert"
-    tau_stuff_frac: Fraction01 = 0.1
+    tau_stuff_frac: Probability = 0.1
     tau_stuff_px: int = Field(default=64, ge=0)
 
     @field_validator("taxonomy", mode="before")
@@ -157,7 +189,7 @@ class BatchCopyPasteConfig(_Config):
     tile_size: int = Field(default=512, ge=1)
     antialias: bool = True
     min_area_px: int = Field(default=1, ge=1)
-    min_residual_area_frac: Fraction01 = 0.1
+    min_residual_area_frac: Probability = 0.1
     placement: PlacementConfig = PlacementConfig()
     source: SourceConfig = SourceConfig()
     panoptic: PanopticConfig | None = None
@@ -179,8 +211,9 @@ class BatchCopyPasteConfig(_Config):
         path = Path(path)
         _check_suffix(path)
         try:
-            values = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is a subset of YAML
-        except yaml.YAMLError as error:
+            text = path.read_text(encoding="utf-8")
+            values = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        except (yaml.YAMLError, json.JSONDecodeError) as error:
             raise ValueError(f"{path}: expected YAML or JSON, got text that does not parse: {error}") from error
         return cls.model_validate({} if values is None else values)
 

@@ -108,7 +108,10 @@ class Frame:
         ignored_class = torch.zeros_like(measures.class_before, dtype=torch.bool)
         if self.guards_stuff and not self._reverts_stuff and self.classes is not None:
             ignored_class = self.classes.wiped_out(measures)
-        return slots.assign_slots(self.target, survives, settled.plan.carried, ignored_class)
+        labels = self.source.labels[settled.plan.source_idx]
+        known = torch.zeros_like(labels, dtype=torch.bool) if self.classes is None else self.classes.things(labels)
+        paste_class = torch.where(known, labels, config.ignore_index)
+        return slots.assign_slots(self.target, survives, settled.plan.carried, paste_class, ignored_class)
 
     def render(self, settled: Settled, slot_plan: SlotPlan) -> PaddedBatchedDenseSample:
         """Every field of the output."""

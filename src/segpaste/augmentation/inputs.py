@@ -41,7 +41,8 @@ def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteCon
         limit = config.panoptic.taxonomy.max_instances_per_image
         if num_slots > limit:
             raise ValueError(
-                f"BatchCopyPaste: expected at most max_instances_per_image={limit} instance slots, got {num_slots}"
+                f"BatchCopyPaste: expected at most max_instances_per_image={limit} instance slots, got {num_slots}; "
+                "pad to fewer slots, or raise it in the taxonomy"
             )
 
 

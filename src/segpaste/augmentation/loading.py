@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,9 @@ class AugmentedLoader:
         augment: the augmentation.
         max_instances: K; an image with more instances keeps the largest.
         device: where to augment; None: where the batch is.
+
+    Attributes:
+        num_dropped_instances: instances so far that found no slot; the first time warns.
     """
 
     def __init__(
@@ -33,6 +37,7 @@ class AugmentedLoader:
         self.augment = augment
         self.max_instances = max_instances
         self.device = device
+        self.num_dropped_instances = 0
 
     def __iter__(self) -> Iterator[PaddedBatchedDenseSample]:
         for batch in self.loader:
@@ -61,4 +66,14 @@ class AugmentedLoader:
             return batch
         if not isinstance(batch, BatchedDenseSample):
             batch = BatchedDenseSample.from_samples(batch)
+        self._count_dropped(sum(max(len(labels) - self.max_instances, 0) for labels in batch.labels))
         return batch.to_padded(self.max_instances, overflow="largest")
+
+    def _count_dropped(self, num: int) -> None:
+        if num and not self.num_dropped_instances:
+            warnings.warn(
+                f"from_dataloader: {num} instances of a batch found no slot among max_instances={self.max_instances}; "
+                "the largest are kept, num_dropped_instances counts the others",
+                stacklevel=4,
+            )
+        self.num_dropped_instances += num

@@ -114,4 +114,4 @@ def nothing_pasted_warning(report: PasteReport) -> str | None:
         return None
     totals = report.num_dropped.sum(0).tolist()
     why = ", ".join(f"{reason} {count}" for reason, count in zip(DROP_REASONS, totals, strict=True) if count)
-    return f"BatchCopyPaste pasted nothing into the first batch: of {int(report.num_tried.sum())} tries, {why}"
+    return f"BatchCopyPaste could paste nothing into a batch: of {int(report.num_tried.sum())} tries, {why}"

@@ -72,13 +72,16 @@ def survivors(instance_valid: Tensor, measures: Measures, min_area_px: int, min_
     return instance_valid & enough & (measures.area >= min_area_px)
 
 
-def assign_slots(target: PaddedBatchedDenseSample, survives: Tensor, placed: Tensor, ignored_class: Tensor) -> SlotPlan:
+def assign_slots(
+    target: PaddedBatchedDenseSample, survives: Tensor, placed: Tensor, paste_class: Tensor, ignored_class: Tensor
+) -> SlotPlan:
     """Give every placed paste a slot and an id.
 
     Args:
         target: the batch that is pasted into, K slots.
         survives: [B, K] bool.
         placed: [B, L, K_s] bool, pastes that are seen; at most as many as the target has slots without a survivor.
+        paste_class: [B, L, K_s] int64, passed on.
         ignored_class: [B, num_classes] bool, passed on.
     """
     assert target.instance_ids is not None
@@ -90,12 +93,15 @@ def assign_slots(target: PaddedBatchedDenseSample, survives: Tensor, placed: Ten
     num_slots = placed.shape[2]
     rank = flat.cumsum(1).view_as(placed)
     last_id = (target.instance_ids * target.instance_valid).to(torch.int64).amax(1)
+    if target.panoptic_maps is not None:  # also above an id that has pixels and no row
+        last_id = torch.maximum(last_id, target.panoptic_maps.flatten(1).amax(1))
     return SlotPlan(
         survives=survives,
         dropped=target.instance_valid & ~survives,
         paste_layer=torch.where(takes, torch.div(chosen, num_slots, rounding_mode="floor"), -1),
         paste_slot=torch.where(takes, chosen % num_slots, -1),
         fresh_id=torch.where(placed, last_id[:, None, None] + rank, 0),
+        paste_class=paste_class,
         ignored_class=ignored_class,
     )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from segpaste.viz import ReportItem
 
 _EXAMPLE = """\
-KEY=VALUE words go over the configuration: placement.scale_range=[0.5,1.5], source.mask_from=boxes.
+KEY=VALUE words go over the configuration: placement.scale_range=[0.5,1.5], placement.k_range=[1,5].
 
 The result is built in DIR.partial and gets its name when it is whole. An interrupted run goes on when the same
 command is given again; the same seed gives the same bytes.
@@ -106,7 +106,7 @@ def _open(args: argparse.Namespace) -> Inputs:
 
 
 def _fingerprint(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig) -> dict[str, Any]:
-    """All that the bytes of the result depend on."""
+    """All that the bytes of the result depend on, but for those of the photos, which are not read for it."""
     from segpaste import __version__
     from segpaste.cli._settings import flat
 

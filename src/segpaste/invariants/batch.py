@@ -42,8 +42,8 @@ def batch_violations(
     if batch.normals is not None:
         violations += not_unit("normals_unit_norm", batch)
     if batch.depth is not None and batch.depth_valid is not None:
-        wrong = (batch.depth_valid & ~batch.depth.isfinite())[:, 0]
-        text = "a finite depth where it is valid", "{depth}"
+        wrong = (batch.depth_valid & ~(batch.depth.isfinite() & (batch.depth > 0)))[:, 0]
+        text = "a finite depth > 0 where it is valid", "{depth}"
         violations += found("depth_finite_where_valid", wrong, *text, depth=batch.depth[:, 0])
     return violations
 

@@ -58,10 +58,10 @@ def layer_surface(layer: LayerMap, target: PaddedBatchedDenseSample, source: Pad
 
 
 def finite_depth(batch: PaddedBatchedDenseSample) -> Tensor:
-    """Valid and finite, [B, H, W] bool: NaN is never closer, and never in the way."""
+    """Valid, finite and > 0, [B, H, W] bool: NaN and 0 are never closer, and never in the way."""
     assert batch.depth is not None
     assert batch.depth_valid is not None
-    return (batch.depth_valid & batch.depth.isfinite())[:, 0]
+    return (batch.depth_valid & batch.depth.isfinite() & (batch.depth > 0))[:, 0]
 
 
 def _is_edge(low: Tensor, high: Tensor) -> Tensor:

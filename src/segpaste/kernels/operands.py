@@ -101,6 +101,7 @@ class SlotPlan(NamedTuple):
         paste_layer: [B, K] int64, layer of the paste that the slot holds, -1 if none.
         paste_slot: [B, K] int64, its slot in the source, -1 if none.
         fresh_id: [B, L, K_s] int64, the id of each placed paste, 0 if not placed.
+        paste_class: [B, L, K_s] int64, the semantic class of a paste whose source has no semantic map.
         ignored_class: [B, num_classes] bool, semantic classes whose remaining pixels become ignore.
     """
 
@@ -109,4 +110,5 @@ class SlotPlan(NamedTuple):
     paste_layer: Tensor
     paste_slot: Tensor
     fresh_id: Tensor
+    paste_class: Tensor
     ignored_class: Tensor

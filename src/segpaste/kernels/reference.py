@@ -13,6 +13,7 @@ from torch import Tensor
 
 from segpaste.kernels.layer_view import LayerView, Tile, tiles
 from segpaste.kernels.operands import LayerPlan, Measures, Planes, SlotPlan, Visible
+from segpaste.types import sampling
 
 
 def resolve(
@@ -77,7 +78,7 @@ def _target_depth(target: Planes, tile: Tile) -> tuple[Tensor | None, Tensor | N
     if target.depth is None or target.depth_valid is None:
         return None, None
     depth = target.depth[:, 0, tile.rows, tile.cols]
-    return depth, target.depth_valid[:, 0, tile.rows, tile.cols] & depth.isfinite()
+    return depth, sampling.usable_depth(depth, target.depth_valid[:, 0, tile.rows, tile.cols])
 
 
 def in_classes(semantic: Tensor, classes: Tensor) -> Tensor:
@@ -267,16 +268,21 @@ def _render_layer(
 
     put(out.images, view.image())
     source = view.source
-    if out.semantic_maps is not None and source.semantic_maps is not None:
-        put(out.semantic_maps[:, None], view.nearest(source.semantic_maps[:, None]))
+    owner = visible.owner[:, tile.rows, tile.cols].long().clamp(min=0)
+
+    def of_owner(values: Tensor) -> Tensor:
+        """What the layer's slots [B, L, K_s] hold, at each pixel's owner, [B, 1, h, w]."""
+        return values[:, layer].gather(1, owner.flatten(1)).view_as(owner)[:, None]
+
+    if out.semantic_maps is not None:
+        semantic = None if source.semantic_maps is None else view.nearest(source.semantic_maps[:, None])
+        put(out.semantic_maps[:, None], of_owner(slots.paste_class) if semantic is None else semantic)
     if out.panoptic_maps is not None:
-        owner = visible.owner[:, tile.rows, tile.cols].long().clamp(min=0)
-        ids = slots.fresh_id[:, layer].gather(1, owner.flatten(1)).view_as(owner)
-        put(out.panoptic_maps[:, None], ids[:, None])
-    if out.depth is not None and out.depth_valid is not None and source.depth is not None:
+        put(out.panoptic_maps[:, None], of_owner(slots.fresh_id))
+    if out.depth is not None and out.depth_valid is not None:
         assert target.depth_valid is not None
-        depth, ok = view.depth()
+        depth, ok = view.depth() if source.depth is not None else (torch.zeros_like(shown, dtype=torch.float32), ~shown)
         put(out.depth, depth[:, None])
         put(out.depth_valid, ok[:, None] & target.depth_valid[:, :, tile.rows, tile.cols])
-    if out.normals is not None and source.normals is not None:
-        put(out.normals, view.normals())
+    if out.normals is not None:
+        put(out.normals, view.normals() if source.normals is not None else torch.zeros_like(out.normals[:1, :, :1, :1]))

@@ -156,7 +156,8 @@ class BatchedDenseSample:
             sample_seeds: [B] int64, one seed per image, for draws that can be replayed.
 
         Raises:
-            ValueError: an image has more instances than slots (naming the image and both counts).
+            ValueError: an image has more instances than slots (naming the image and both counts), or padding to the
+                left of its picture or above it.
         """
         from segpaste.types.padded import pad_batch
 

@@ -66,7 +66,11 @@ def check_tensor(
     declared = "[" + ", ".join(str(s) for s in shape) + "]"
     if value.ndim != len(shape):
         raise ValueError(f"{label}: expected {len(shape)} dimensions {declared}, got shape {list(value.shape)}")
-    for size, symbol in zip(value.shape, shape, strict=True):
+    for dimension, (size, symbol) in enumerate(zip(value.shape, shape, strict=True)):
+        if not isinstance(symbol, str) and size != symbol:
+            raise ValueError(
+                f"{label}: expected shape {declared}, {symbol} along dimension {dimension}, got {list(value.shape)}"
+            )
         known = sizes.setdefault(symbol, size) if isinstance(symbol, str) else symbol
         if size != known:
             raise ValueError(
@@ -115,6 +119,38 @@ def check_instance_ids(label: str, ids: Tensor) -> None:
         )
     if len(set(ids.tolist())) != ids.numel():
         raise ValueError(f"{label}: expected ids that are unique in the sample, got {ids.tolist()}")
+
+
+def check_padded_ids(label: str, ids: Tensor, valid: Tensor) -> None:
+    """Ids [B, K] of the valid rows of each image are unique, > 0 and leave room for fresh ones.
+
+    Raises:
+        ValueError: naming the first image in which they are not.
+    """
+    if ids.device.type != "cpu" or ids.numel() == 0:
+        return
+    stand_ins = -torch.arange(1, ids.shape[1] + 1, dtype=ids.dtype)
+    in_order = torch.where(valid, ids, stand_ins).sort(1).values
+    wrong = (valid & ((ids <= 0) | (ids > MAX_INSTANCE_ID))).any(1) | (in_order[:, 1:] == in_order[:, :-1]).any(1)
+    if bool(wrong.any()):
+        b = int(wrong.to(torch.int8).argmax())
+        check_instance_ids(f"{label}[{b}]", ids[b][valid[b]])
+
+
+def check_padding(label: str, padding_mask: Tensor) -> None:
+    """Padding [..., H, W] lies to the right of the picture and below it, not before it.
+
+    Raises:
+        ValueError: the first row or column of a picture is all padding.
+    """
+    if padding_mask.device.type != "cpu" or padding_mask.numel() == 0:
+        return
+    picture = ~padding_mask
+    if bool((picture.flatten(-2).any(-1) & ~(picture[..., 0].any(-1) & picture[..., 0, :].any(-1))).any()):
+        raise ValueError(
+            f"{label}: expected padding to the right and below only, got a first row or column that is all padding; "
+            "pad with zero left and top, as FixedSizeCrop does"
+        )
 
 
 def check_metric(container: str, metric_depth: bool, depth: object, intrinsics: object) -> None:

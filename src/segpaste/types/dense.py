@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torchvision import tv_tensors
 
-from segpaste.types import check
+from segpaste.types import check, sampling
 from segpaste.types.fields import SAMPLE_FIELDS
 from segpaste.types.tensors import (
     CameraIntrinsics,
@@ -115,7 +115,7 @@ class DenseSample:
         out: dict[str, Any] = {f.name: v for f in SAMPLE_FIELDS if (v := getattr(self, f.name)) is not None}
         out["boxes"] = MovingBoxes(self.boxes.as_subclass(torch.Tensor), format="XYXY", canvas_size=self.canvas_size)
         if self.depth is not None and self.depth_valid is not None:
-            valid = self.depth_valid.as_subclass(torch.Tensor) & self.depth.isfinite()
+            valid = sampling.usable_depth(self.depth, self.depth_valid.as_subclass(torch.Tensor))
             out["depth"] = DepthMap(torch.where(valid, self.depth, torch.nan))
             out["depth_valid"] = DepthValidMask(self.depth_valid)
         if self.normals is not None:

@@ -179,7 +179,6 @@ FIELDS: tuple[Field, ...] = (
 SAMPLE_FIELDS = tuple(f for f in FIELDS if f.layout != "batch_only")
 DENSE_FIELDS = tuple(f for f in FIELDS if f.layout == "dense")
 INSTANCE_FIELDS = tuple(f for f in FIELDS if f.layout == "instance")
-BY_NAME = {f.name: f for f in FIELDS}
 BY_TRANSFORM_TAG: dict[type[Any], Field] = {
     f.transform_tag: f for f in FIELDS if f.transform_tag is not None and f.resample is not None
 }

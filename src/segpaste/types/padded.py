@@ -6,12 +6,13 @@ tagged tensors back into it inside a compiled region; `PaddedBatchedDenseSample.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import register_pytree_node
 from torchvision import tv_tensors
 
 from segpaste.types import check
@@ -40,7 +41,7 @@ class PaddedBatchedDenseSample:
         depth: [B, 1, H, W], float32.
         depth_valid: [B, 1, H, W], bool.
         normals: [B, 3, H, W], float32, right-down-forward; zero where invalid.
-        padding_mask: [B, 1, H, W], bool, True is padding.
+        padding_mask: [B, 1, H, W], bool, True is padding: to the right of the picture and below it.
         camera_intrinsics: [B, 4], float32 (fx, fy, cx, cy) in pixels.
         sample_seeds: [B], int64, one seed per image; None lets the augmentation draw them.
         metric_depth: depth is in metres.
@@ -84,6 +85,8 @@ class PaddedBatchedDenseSample:
             if value.device != self.images.device:
                 raise ValueError(f"{label}: expected device {self.images.device}, the images', got {value.device}")
         check.check_boxes("PaddedBatchedDenseSample.boxes", self.boxes, self.canvas_size)
+        if self.instance_ids is not None:
+            check.check_padded_ids("PaddedBatchedDenseSample.instance_ids", self.instance_ids, self.instance_valid)
         self._check_invalid_rows()
         check.check_metric("PaddedBatchedDenseSample", self.metric_depth, self.depth, self.camera_intrinsics)
 
@@ -128,8 +131,7 @@ class PaddedBatchedDenseSample:
         present: dict[str, Any] = {
             f.batched_name: v for f in FIELDS if (v := getattr(self, f.batched_name)) is not None
         }
-        changed: dict[str, Any] = {name: function(value) for name, value in present.items()}
-        return replace(self, **changed)
+        return _unchecked({**present, "metric_depth": self.metric_depth}, function)
 
     def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> PaddedBatchedDenseSample:
         """Every tensor on ``device``."""
@@ -169,7 +171,28 @@ class PaddedBatchedDenseSample:
         return tagged
 
 
-torch.export.register_dataclass(PaddedBatchedDenseSample)
+def _unchecked(values: dict[str, Any], function: Callable[[Tensor], Tensor]) -> PaddedBatchedDenseSample:
+    """A container around ``function`` of each tensor, not validated again: a copy may still be on its way."""
+    batch = object.__new__(PaddedBatchedDenseSample)
+    for item in fields(PaddedBatchedDenseSample):
+        value = values.get(item.name)
+        object.__setattr__(batch, item.name, function(value) if isinstance(value, Tensor) else value)
+    return batch
+
+
+def _flatten(batch: PaddedBatchedDenseSample) -> tuple[list[Any], bool]:
+    return [getattr(batch, f.name) for f in fields(batch) if f.name != "metric_depth"], batch.metric_depth
+
+
+def _unflatten(values: Iterable[Any], metric_depth: bool) -> PaddedBatchedDenseSample:
+    names = [f.name for f in fields(PaddedBatchedDenseSample) if f.name != "metric_depth"]
+    return PaddedBatchedDenseSample(**dict(zip(names, values, strict=True)), metric_depth=metric_depth)
+
+
+# metric_depth is no leaf: every leaf of a batch is a tensor or None, so tree_map(lambda t: t.to(device), batch) works.
+register_pytree_node(
+    PaddedBatchedDenseSample, _flatten, _unflatten, serialized_type_name="segpaste.PaddedBatchedDenseSample"
+)
 
 
 def pad_batch(
@@ -181,6 +204,8 @@ def pad_batch(
     """The function behind `BatchedDenseSample.to_padded`, which documents it."""
     if overflow not in ("raise", "largest"):
         raise ValueError(f"to_padded: expected overflow='raise' or 'largest', got {overflow!r}")
+    if batch.padding_mask is not None:
+        check.check_padding("to_padded: padding_mask", batch.padding_mask.as_subclass(Tensor))
     device = batch.images.device
     kept = [_kept(batch, b, max_instances, overflow) for b in range(batch.batch_size)]
     values: dict[str, Any] = {"metric_depth": batch.metric_depth, "sample_seeds": sample_seeds}

@@ -58,11 +58,16 @@ def filter_taps(position: Tensor, num: Tensor, den: Tensor | int, num_taps: int)
     return first, torch.diff(upto, dim=-1, prepend=torch.zeros_like(upto[..., :1]))
 
 
+def usable_depth(depth: Tensor, valid: Tensor) -> Tensor:
+    """Where depth can be trusted: marked valid, finite and in front of the camera."""
+    return valid & depth.isfinite() & (depth > 0)
+
+
 def mix_depth(taps: Tensor, valid: Tensor, weights: Tensor, nearest: Tensor) -> tuple[Tensor, Tensor]:
     """Read depth between pixels without inventing a surface.
 
     Linear between taps that lie on one surface; the nearest pixel's depth across a depth edge; invalid when a tap
-    of non-zero weight is invalid.
+    of non-zero weight is invalid, not finite or not > 0.
 
     Args:
         taps: [..., T] float32 depths.
@@ -74,7 +79,7 @@ def mix_depth(taps: Tensor, valid: Tensor, weights: Tensor, nearest: Tensor) -> 
         Depth [...] float32 (0 where invalid) and validity [...] bool.
     """
     used = weights > 0
-    ok = (valid & taps.isfinite() | ~used).all(-1)
+    ok = (usable_depth(taps, valid) | ~used).all(-1)
     inf = float("inf")
     low = torch.where(used, taps, inf).amin(-1)
     high = torch.where(used, taps, -inf).amax(-1)

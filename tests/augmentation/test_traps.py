@@ -1,0 +1,173 @@
+"""What went wrong in other systems, in cases of its own where no other test has one."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from samples import SCHEMA, THINGS, make_batch
+from segpaste.augmentation import (
+    BatchCopyPaste,
+    BatchCopyPasteConfig,
+    IntraBatchSource,
+    PanopticConfig,
+    PanopticTaxonomy,
+    PlacementConfig,
+)
+from segpaste.augmentation.panoptic import ClassTables
+from segpaste.types import Modality, PaddedBatchedDenseSample
+
+PANOPTIC = PanopticConfig(taxonomy=SCHEMA, tau_stuff_px=0, tau_stuff_frac=0.0)
+
+
+class FromBatch:
+    """Pastes from another batch."""
+
+    def __init__(self, source: PaddedBatchedDenseSample) -> None:
+        self.source = source
+
+    def sample(self, target: Any, eligible: Tensor, request: Any) -> Any:
+        _, placement, counts = IntraBatchSource().sample(target, eligible, request)
+        return self.source, placement, counts
+
+
+class TestManyClasses:
+    def test_things_are_things_however_many_classes_there_are(self) -> None:
+        kinds = {c: "thing" if c % 3 else "stuff" for c in range(250) if c % 7}
+        tables = ClassTables(PanopticConfig(taxonomy=PanopticTaxonomy(classes=kinds)))  # type: ignore[arg-type]
+        labels = torch.randint(-5, 300, (4, 97))
+        expected = torch.tensor([[kinds.get(int(c)) == "thing" for c in row] for row in labels])
+        assert torch.equal(tables.things(labels), expected)
+
+
+class TestLargeIds:
+    def test_they_survive_a_paste_and_fresh_ones_follow(self) -> None:
+        batch = make_batch(max_instances=8)
+        offset = 256**3 + 1
+        assert batch.instance_ids is not None
+        assert batch.panoptic_maps is not None
+        moved = replace(
+            batch,
+            instance_ids=(batch.instance_ids + offset).int() * batch.instance_valid,
+            panoptic_maps=torch.where(batch.panoptic_maps > 0, batch.panoptic_maps + offset, 0),
+        )
+        small, large = (BatchCopyPaste(BatchCopyPasteConfig(panoptic=PANOPTIC))(b) for b in (batch, moved))
+        assert torch.equal(large.instance_ids, (small.instance_ids + offset) * small.instance_valid)
+        assert torch.equal(large.panoptic_maps, torch.where(small.panoptic_maps > 0, small.panoptic_maps + offset, 0))
+
+    def test_an_id_with_pixels_and_no_row_is_not_given_again(self) -> None:
+        batch = make_batch(max_instances=8)
+        assert batch.instance_ids is not None
+        stray = int(batch.instance_ids.max()) + 1
+        maps = batch.panoptic_maps.clone()  # type: ignore[union-attr]
+        maps[:, :3, :3] = stray
+        out, report = BatchCopyPaste(BatchCopyPasteConfig(panoptic=PANOPTIC))(
+            replace(batch, panoptic_maps=maps), return_report=True
+        )
+        assert report.num_placed.any()
+        assert (out.instance_ids[report.slot_layer >= 0] > stray).all()
+
+    def test_ids_without_room_are_refused(self) -> None:
+        batch = make_batch()
+        ids = batch.instance_ids.clone()  # type: ignore[union-attr]
+        ids[0, 0] = 2**31 - 1
+        with pytest.raises(ValueError, match="leaves room for fresh ones"):
+            replace(batch, instance_ids=ids)
+
+
+class TestReprojection:
+    def test_a_pasted_object_keeps_its_metric_width(self) -> None:
+        """Width in pixels * depth / focal length is the object's width in metres, before and after."""
+        batch = make_batch(2, max_instances=8, num_instances=1, metric_depth=True, size=(31, 37))
+        assert batch.depth is not None
+        depth = torch.full_like(batch.depth, 9.0)
+        depth[1] = 2.0
+        camera = torch.tensor([[40.0, 40.0, 18.0, 15.0], [20.0, 20.0, 18.0, 15.0]])
+        batch = replace(
+            batch, depth=depth, depth_valid=torch.ones_like(depth, dtype=torch.bool), camera_intrinsics=camera
+        )
+        same_size = PlacementConfig(scale_range=(1, 1), hflip_probability=0)
+        out, report = BatchCopyPaste(BatchCopyPasteConfig(placement=same_size))(batch, return_report=True)
+        slot = int((report.slot_layer[0] >= 0).nonzero()[0, 0])
+        seen = out.instance_masks[0, slot]  # type: ignore[index]
+        width_px = (out.boxes[0, slot, 2] - out.boxes[0, slot, 0]).item()
+        source_px = (batch.boxes[1, 0, 2] - batch.boxes[1, 0, 0]).item()
+        z = out.depth[0, 0][seen]  # type: ignore[index]
+        assert width_px == source_px
+        torch.testing.assert_close(width_px * z / 40.0, torch.full_like(z, source_px * 2.0 / 20.0))
+
+
+class TestZeroDepth:
+    @pytest.mark.parametrize("nothing", [0.0, -1.0])
+    def test_it_never_wins_even_if_marked_valid(self, nothing: float) -> None:
+        batch = make_batch(2, max_instances=8, modalities=["instance", "depth"])
+        assert batch.depth is not None
+        depth = torch.full_like(batch.depth, 2.0)
+        depth[1] = nothing
+        batch = replace(batch, depth=depth, depth_valid=torch.ones_like(depth, dtype=torch.bool))
+        _, report = BatchCopyPaste()(batch, return_report=True)
+        assert not (report.visible_layer[0] >= 0).any()
+
+
+class TestSourceThatLacksAField:
+    """Labels under a paste never stay those of the target."""
+
+    def pasted(self, missing: tuple[str, ...], config: BatchCopyPasteConfig) -> tuple[Any, Tensor]:
+        batch = make_batch(max_instances=8)
+        source = replace(batch, **dict.fromkeys(missing))
+        out, report = BatchCopyPaste(config, FromBatch(source))(batch, return_report=True)
+        shown = report.visible_layer >= 0
+        assert shown.any()
+        return out, shown
+
+    def test_depth_becomes_invalid(self) -> None:
+        out, shown = self.pasted(("depth", "depth_valid"), BatchCopyPasteConfig())
+        assert not out.depth_valid[:, 0][shown].any()
+        assert (out.depth[:, 0][shown] == 0).all()
+
+    def test_normals_become_zero(self) -> None:
+        out, shown = self.pasted(("normals",), BatchCopyPasteConfig())
+        assert (out.normals.permute(0, 2, 3, 1)[shown] == 0).all()
+
+    def test_semantic_is_the_label_of_a_thing_else_ignore(self) -> None:
+        missing = ("semantic_maps", "panoptic_maps")
+        out, shown = self.pasted(missing, BatchCopyPasteConfig(panoptic=PANOPTIC))
+        assert torch.isin(out.semantic_maps[shown], torch.tensor(THINGS)).all()
+        of_row = (out.instance_masks * out.labels[..., None, None]).amax(1)
+        assert torch.equal(out.semantic_maps[shown], of_row[shown])
+        out, shown = self.pasted(missing, BatchCopyPasteConfig())
+        assert (out.semantic_maps[shown] == 255).all()
+
+
+class TestTaxonomyTravels:
+    def test_config_and_module_are_copied_pickled_hashed(self) -> None:
+        config = BatchCopyPasteConfig(panoptic=PANOPTIC)
+        for twin in (copy.deepcopy(config), pickle.loads(pickle.dumps(config))):
+            assert twin == config
+            assert hash(twin) == hash(config)
+        batch = make_batch()
+        module = BatchCopyPaste(config)
+        for twin_module in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+            assert torch.equal(twin_module(batch).images, module(batch).images)
+
+    @pytest.mark.parametrize("wrong", [{"ignore_index": 0}, {"classes": {1: "thing", 255: "stuff"}}])
+    def test_only_255_is_ignored(self, wrong: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match="255"):
+            PanopticTaxonomy(**({"classes": {1: "thing"}} | wrong))
+
+
+class TestPaddingBeforeThePicture:
+    @pytest.mark.parametrize("side", [0, 1])
+    def test_is_refused_when_a_batch_is_made(self, side: int) -> None:
+        batch = make_batch(padding=(2, 2), modalities=[Modality.INSTANCE])
+        assert batch.padding_mask is not None
+        mask = batch.padding_mask.clone()
+        mask.select(3 - side, 0).fill_(True)
+        with pytest.raises(ValueError, match="padding to the right and below only"):
+            replace(batch, padding_mask=mask).to_batched().to_padded(8)
