@@ -204,7 +204,7 @@ class TestSubset:
             assert_uniform(np.array([num, NUM - num]), np.array([paste_prob, 1 - paste_prob]))
 
 
-@pytest.mark.filterwarnings("ignore:BatchCopyPaste pasted nothing")
+@pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
 class TestForward:
     def test_reports_what_does_not_fit(self) -> None:
         """Objects as large as the canvas, enlarged."""

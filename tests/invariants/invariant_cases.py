@@ -58,7 +58,7 @@ def cases(subset: Subset) -> tuple[Case, ...]:
 def run(before: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> Case:
     """One forward."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="BatchCopyPaste pasted nothing")
+        warnings.filterwarnings("ignore", message="BatchCopyPaste could paste nothing")
         after, report = BatchCopyPaste(config)(before, return_report=True)
     return Case(before, after, report, config)
 
