@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from segpaste.cli._errors import CommandError
-from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, SceneConfig, SceneDataset
+from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, FederatedLabels, SceneConfig, SceneDataset
 from segpaste.datasets.records import read_tables
 from segpaste.types import DenseSample, PanopticSchema
 
@@ -34,6 +34,10 @@ class Photos(Protocol):
 
     def annotation_ids(self, index: int) -> Sequence[int]:
         """The dataset's id of each instance; instance id i + 1 is at position i."""
+        ...
+
+    def federated(self, index: int) -> FederatedLabels | None:
+        """Which classes were looked for in the photo; None where the dataset does not say."""
         ...
 
 
@@ -81,6 +85,10 @@ class Scenes(SceneDataset):
     def annotation_ids(self, index: int) -> Sequence[int]:
         """Every solid of the scene; those that are hidden are not in its sample."""
         return range(1, len(self.scene(index).solids) + 1)
+
+    def federated(self, index: int) -> FederatedLabels | None:
+        """None: every solid is marked."""
+        return None
 
 
 def open_scenes(seed: int, size_px: int) -> Inputs:

@@ -156,7 +156,8 @@ def _written(
         inputs.by_label,
         image_format=args.format,
         provenance=[_provenance(origin, pick.seed, inputs) for origin in augmented.origins],
-        image_extra={
+        image_extra=_federated(inputs, augmented)
+        | {
             "segpaste": {
                 "source_image_id": inputs.photos.image_id(pick.index),
                 "source_file_name": name,
@@ -167,6 +168,22 @@ def _written(
         },
     )
     return {"rows": asdict(rows), "shown": _show.describe(augmented, inputs, f"{rows.image['file_name']}: {name}")}
+
+
+def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:
+    """The lists of LVIS, true of the augmented image; nothing for a dataset without them."""
+    lists = inputs.photos.federated(augmented.pick.index)
+    if lists is None:
+        return {}
+    labels = augmented.after.labels.tolist()
+    lists = lists.with_pasted(
+        label for label, origin in zip(labels, augmented.origins, strict=True) if origin.paste is not None
+    )
+    ids = [row["id"] for row in inputs.by_label]
+    return {
+        "neg_category_ids": [ids[label] for label in lists.negative],
+        "not_exhaustive_category_ids": [ids[label] for label in lists.not_exhaustive],
+    }
 
 
 def _provenance(origin: Origin, seed: int, inputs: Inputs) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Files into `DenseSample`: COCO instances and panoptic, large-scale jitter, a seeded loader, synthetic scenes."""
+"""Files into `DenseSample`: COCO and LVIS, other datasets' conventions, jitter, a seeded loader, synthetic scenes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from segpaste.datasets.coco import CocoDetectionV2
     from segpaste.datasets.coco_panoptic import CocoPanoptic, CocoPanopticSchema
+    from segpaste.datasets.conventions import convert_depth, convert_normals, convert_semantic
+    from segpaste.datasets.federated import FederatedLabels
     from segpaste.datasets.jitter import (
         FixedSizeCrop,
         LargeScaleJitter,
@@ -27,6 +29,7 @@ _HOME = {
     "CocoPanopticSchema": "coco_panoptic",
     "DatasetError": "records",
     "EpochDataLoader": "loader",
+    "FederatedLabels": "federated",
     "FixedSizeCrop": "jitter",
     "LargeScaleJitter": "jitter",
     "LoaderStats": "loader",
@@ -36,6 +39,9 @@ _HOME = {
     "SanitizeInstances": "jitter",
     "SceneConfig": "scenes",
     "SceneDataset": "scenes",
+    "convert_depth": "conventions",
+    "convert_normals": "conventions",
+    "convert_semantic": "conventions",
     "create_coco_dataloader": "loader",
     "make_large_scale_jittering": "jitter",
     "scene_batch": "scenes",
@@ -47,6 +53,7 @@ __all__ = [
     "CocoPanopticSchema",
     "DatasetError",
     "EpochDataLoader",
+    "FederatedLabels",
     "FixedSizeCrop",
     "LargeScaleJitter",
     "LoaderStats",
@@ -56,6 +63,9 @@ __all__ = [
     "SanitizeInstances",
     "SceneConfig",
     "SceneDataset",
+    "convert_depth",
+    "convert_normals",
+    "convert_semantic",
     "create_coco_dataloader",
     "make_large_scale_jittering",
     "scene_batch",

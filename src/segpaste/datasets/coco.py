@@ -9,6 +9,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from os import PathLike
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,10 +18,12 @@ from torch import Tensor
 from torchvision import tv_tensors
 
 from segpaste.datasets.boxes import tight_boxes
+from segpaste.datasets.federated import FederatedLabels
 from segpaste.datasets.photo import read_rgb
 from segpaste.datasets.records import (
     IMAGE_COLUMNS,
     AnnotatedPhotos,
+    Columns,
     DatasetError,
     PackedRecords,
     Row,
@@ -33,8 +36,8 @@ from segpaste.datasets.records import (
 from segpaste.datasets.rle import decode_segmentation
 from segpaste.types import DenseSample, InstanceMask
 
-_TABLES = {
-    "images": IMAGE_COLUMNS,
+_TABLES: dict[str, Columns] = {
+    "images": {key: kind for key, kind in IMAGE_COLUMNS.items() if key != "file_name"},
     "annotations": {"id": int, "image_id": int, "category_id": int},
     "categories": {"id": int, "name": str},
 }
@@ -47,6 +50,9 @@ class CocoDetectionV2(AnnotatedPhotos):
     instance masks. A photo without annotations gives N = 0. Crowd regions (``iscrowd``) and ignored ones (``ignore``)
     are no instances; `crowd_mask` gives their union. An annotation whose mask has no pixel is left out with one
     warning, and counted in ``num_empty_masks``.
+
+    LVIS files are read too: where a photo has no ``file_name``, it is the end of its ``coco_url``, such as
+    ``train2017/000000391895.jpg``, and `federated` gives what the photo says about classes without instances.
 
     Args:
         images_dir: the folder that the file names of the photos start from.
@@ -93,6 +99,16 @@ class CocoDetectionV2(AnnotatedPhotos):
                 union |= self._mask(record, annotation)
         return torch.from_numpy(union)
 
+    def federated(self, index: int) -> FederatedLabels | None:
+        """Which classes were looked for in the photo; None where the file does not say."""
+        record = self._records[index]
+        if record["negative"] is None:
+            return None
+        positive = {annotation["label"] for annotation in record["annotations"]}
+        return FederatedLabels(
+            tuple(sorted(positive)), tuple(sorted(record["negative"])), tuple(sorted(record["not_exhaustive"]))
+        )
+
     def _read_records(self) -> PackedRecords:
         path = self.annotations_file
         tables = read_tables(path, _TABLES)
@@ -114,7 +130,13 @@ class CocoDetectionV2(AnnotatedPhotos):
                 }
             )
         return PackedRecords(
-            {**{key: row[key] for key in IMAGE_COLUMNS}, "annotations": of_image[image_id]}
+            {
+                **{key: row[key] for key in _TABLES["images"]},
+                "file_name": _file_name(path, row),
+                "annotations": of_image[image_id],
+                "negative": _class_list(path, row, "neg_category_ids", label_of),
+                "not_exhaustive": _class_list(path, row, "not_exhaustive_category_ids", label_of) or [],
+            }
             for image_id, row in images.items()
         )
 
@@ -164,3 +186,26 @@ class CocoDetectionV2(AnnotatedPhotos):
                 stacklevel=2,
             )
         self._empty_ids.add(annotation_id)
+
+
+def _file_name(path: Path, row: Row) -> str:
+    """The photo's file, relative to the folder of the images."""
+    if isinstance(name := row.get("file_name"), str):
+        return name
+    if isinstance(url := row.get("coco_url"), str):
+        return "/".join(url.split("/")[-2:])
+    raise DatasetError(
+        f"{path}: expected a 'file_name' of image {row['id']}, or a 'coco_url' that ends in it, got {name!r}; add it"
+    )
+
+
+def _class_list(path: Path, row: Row, key: str, label_of: dict[int, int]) -> list[int] | None:
+    """One of the lists of categories of a photo, as classes; None where there is none."""
+    ids = row.get(key)
+    if ids is None:
+        return None
+    if not isinstance(ids, list):
+        raise DatasetError(
+            f"{path}: expected a list of ids as '{key}' of image {row['id']}, got {ids!r:.40}; correct it"
+        )
+    return [lookup(path, f"{key} of image {row['id']}", category, label_of, "categories") for category in ids]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import Dataset
 
+from segpaste.datasets.federated import FederatedLabels
 from segpaste.types import DenseSample
 
 Row = dict[str, Any]
@@ -106,6 +107,10 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
     def file_name(self, index: int) -> str:
         """The photo's file, relative to ``images_dir``."""
         return str(self._records[index]["file_name"])
+
+    def federated(self, index: int) -> FederatedLabels | None:
+        """Which classes were looked for in the photo; None where the file does not say, as in COCO."""
+        return None
 
     @property
     def _records(self) -> PackedRecords:

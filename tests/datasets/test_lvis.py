@@ -1,0 +1,143 @@
+"""LVIS: boxes that disagree with polygons, photos named by URL, and lists of classes that a paste may contradict."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from coco_files import annotation_row, image_row, noise, rectangle, runs, write_coco
+from PIL import Image
+
+from segpaste.cli import main
+from segpaste.datasets import CocoDetectionV2, DatasetError, FederatedLabels
+
+SIZE = (24, 32)
+
+
+def lvis(folder: Path, *annotations: Any, **image: Any) -> CocoDetectionV2:
+    """One photo; the classes 0, 1, 2 have the ids 3, 7, 90."""
+    return CocoDetectionV2(*write_coco(folder, [{**image_row(5, SIZE), **image}], list(annotations)))
+
+
+class TestRule:
+    def test_all_ways_of_one_class(self) -> None:
+        """Present or not, each list or not, pasted or not: what is true of the photo afterwards."""
+        for present, negative, partly, pasted in itertools.product((False, True), repeat=4):
+            if present and negative:
+                continue  # the file would contradict itself
+            before = FederatedLabels(*[(4,) if flag else () for flag in (present, negative, partly)])
+            after = before.with_pasted([4, 4] if pasted else [])
+            assert (4 in after.positive) == (present or pasted)
+            assert (4 in after.negative) == (negative and not pasted)
+            unknown = not present and not negative
+            assert (4 in after.not_exhaustive) == (partly or (pasted and unknown))
+
+    def test_other_classes_stay(self) -> None:
+        before = FederatedLabels(positive=(1,), negative=(2, 8), not_exhaustive=(1,))
+        assert before.with_pasted([5, 2]) == FederatedLabels((1, 2, 5), (8,), (1, 5))
+
+
+class TestReader:
+    def test_lists_become_classes(self, tmp_path: Path) -> None:
+        row = annotation_row(1, 5, runs(rectangle(SIZE, 2, 2, 9, 9)), category_id=7)
+        dataset = lvis(tmp_path, row, neg_category_ids=[90, 3], not_exhaustive_category_ids=[7])
+        assert dataset.federated(0) == FederatedLabels(positive=(1,), negative=(0, 2), not_exhaustive=(1,))
+
+    def test_coco_has_no_lists(self, tmp_path: Path) -> None:
+        assert lvis(tmp_path).federated(0) is None
+
+    def test_a_crowd_region_is_present(self, tmp_path: Path) -> None:
+        row = annotation_row(1, 5, runs(rectangle(SIZE, 2, 2, 9, 9)), category_id=90, iscrowd=1)
+        assert lvis(tmp_path, row, neg_category_ids=[]).federated(0) == FederatedLabels((2,), (), ())
+
+    def test_boxes_come_from_the_polygons(self, tmp_path: Path) -> None:
+        polygon = [4, 5, 11, 5, 11, 15, 4, 15]
+        sample = lvis(tmp_path, annotation_row(1, 5, [polygon], bbox=[0.0, 0.0, 30.5, 2.25]))[0]
+        assert sample.boxes.tolist() == [[4, 5, 11, 15]]
+
+    def test_the_url_names_the_photo(self, tmp_path: Path) -> None:
+        images, file = write_coco(tmp_path, [image_row(5, SIZE)], [], photos=False)
+        tables = json.loads(file.read_text())
+        del tables["images"][0]["file_name"]
+        tables["images"][0]["coco_url"] = "http://images.example.org/val2017/000000000139.png"
+        file.write_text(json.dumps(tables))
+        (images / "val2017").mkdir()
+        Image.fromarray(noise(SIZE)).save(images / "val2017" / "000000000139.png")
+        dataset = CocoDetectionV2(images, file)
+        assert dataset.file_name(0) == "val2017/000000000139.png"
+        assert dataset[0].canvas_size == SIZE
+
+    @pytest.mark.parametrize("key", ["neg_category_ids", "not_exhaustive_category_ids"])
+    @pytest.mark.parametrize(("ids", "message"), [([4], "got 4; add it there"), (7, "expected a list of ids")])
+    def test_lists_that_are_wrong(self, tmp_path: Path, key: str, ids: Any, message: str) -> None:
+        with pytest.raises(DatasetError, match=message):
+            lvis(tmp_path, **{key: ids})
+
+
+class TestAugment:
+    def test_the_written_lists_are_true(self, tmp_path: Path) -> None:
+        """Photo 1 has cars, verified no cup, and nobody looked for zebras; photo 2 has all three."""
+        boxes = [rectangle(SIZE, 2, 2, 12, 12), rectangle(SIZE, 3, 14, 15, 26), rectangle(SIZE, 14, 2, 22, 12)]
+        images = [
+            {**image_row(1, SIZE), "neg_category_ids": [7], "not_exhaustive_category_ids": []},
+            {**image_row(2, SIZE), "neg_category_ids": [], "not_exhaustive_category_ids": [3]},
+        ]
+        rows = [annotation_row(1, 1, runs(boxes[0]), 3)]
+        rows += [
+            annotation_row(2 + i, 2, runs(box), category)
+            for i, (box, category) in enumerate(zip(boxes, (3, 7, 90), strict=True))
+        ]
+        photos, file = write_coco(tmp_path, images, rows)
+        out = tmp_path / "out"
+        words = ["--images", str(photos), "--out", str(out), "--num", "40", "--seed", "3", "--batch-size", "2"]
+        assert main(["augment", str(file), *words]) == 0
+        tables = json.loads((out / "annotations.json").read_text())
+        sources = {row["id"]: row for row in images}
+        present = {1: {3}, 2: {3, 7, 90}}
+        seen = set()
+        for image in tables["images"]:
+            source = sources[image["segpaste"]["source_image_id"]]
+            pasted = {
+                row["category_id"]
+                for row in tables["annotations"]
+                if row["image_id"] == image["id"] and row["segpaste"]["pasted"]
+            }
+            negative, partly = set(image["neg_category_ids"]), set(image["not_exhaustive_category_ids"])
+            assert negative == set(source["neg_category_ids"]) - pasted
+            new = pasted - present[source["id"]] - set(source["neg_category_ids"])
+            assert partly == set(source["not_exhaustive_category_ids"]) | new
+            seen |= {(source["id"], category) for category in pasted}
+        assert {(1, 7), (1, 90), (2, 3)} <= seen  # every rule was at work
+
+    def test_coco_output_has_no_lists(self, tmp_path: Path) -> None:
+        photos, file = write_coco(
+            tmp_path, [image_row(1, SIZE)], [annotation_row(1, 1, runs(rectangle(SIZE, 2, 2, 9, 9)))]
+        )
+        words = ["--images", str(photos), "--out", str(tmp_path / "out"), "--num", "1"]
+        assert main(["augment", str(file), *words]) == 0
+        assert "neg_category_ids" not in json.loads((tmp_path / "out" / "annotations.json").read_text())["images"][0]
+
+
+class TestRealFile:
+    def test_lvis_dev(self, test_data: Path, tmp_path: Path) -> None:
+        """Every list of the real file, with noise for the photos, which are not at hand."""
+        path = test_data / "lvis_val_100" / "split" / "lvis_val_100_dev.json"
+        tables = json.loads(path.read_text())
+        for row in tables["images"]:
+            Image.fromarray(noise((row["height"], row["width"]))).save(tmp_path / row["file_name"])
+        dataset = CocoDetectionV2(tmp_path, path)
+        ids = dataset.category_ids
+        for i, row in enumerate(tables["images"]):
+            lists = dataset.federated(i)
+            assert lists is not None
+            assert {ids[label] for label in lists.negative} == set(row["neg_category_ids"])
+            assert {ids[label] for label in lists.not_exhaustive} == set(row["not_exhaustive_category_ids"])
+            assert not set(lists.positive) & set(lists.negative)
+            masks = dataset[i].instance_masks
+            assert masks is not None
+            for mask, box in zip(masks, dataset[i].boxes.tolist(), strict=True):
+                ys, xs = mask.nonzero().unbind(1)
+                assert box == [xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]
