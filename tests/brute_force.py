@@ -91,6 +91,11 @@ def prepared(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> l
         for image, array in zip(images, (value.float() if value.is_floating_point() else value).numpy(), strict=True):
             extra = max(0, (config.max_instances or 0) - len(array)) if field.shape[:1] == ("N",) else 0
             image[name] = np.concatenate([array, np.zeros((extra, *array.shape[1:]), array.dtype)]) if extra else array
+    for image in images:
+        if "depth" in image:  # what is no number is no measurement, whatever the mask says
+            finite = np.isfinite(image["depth"])
+            image["depth_valid"] = image["depth_valid"] & finite
+            image["depth"] = np.where(finite, image["depth"], np.float32(0))
     return images
 
 

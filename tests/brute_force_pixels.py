@@ -158,12 +158,15 @@ def depth_at(layer: Layer, y: int, x: int) -> tuple[np.float32, bool]:
 
 def normal_at(layer: Layer, y: int, x: int) -> Array:
     normals = layer.source["normals"]
+    normals = np.where(np.isfinite(normals).all(0), normals, np.float32(0))
     near = normals[(slice(None), *source_pixel(layer, y, x))].copy()
+    found = four_taps(layer, y, x)
     total = np.zeros(3, np.float32)
-    for row, column, weight in four_taps(layer, y, x):
+    for row, column, weight in found:
         total += weight * normals[:, row, column]
     norm = np.sqrt((total * total).sum())
-    if near.any() and norm >= np.float32(1e-3):
+    at_centre = any(weight == 1 for _, _, weight in found)
+    if near.any() and norm >= np.float32(1e-3) and not at_centre:
         near = total / norm
     if layer.hflip:
         near[0] = -near[0]

@@ -153,6 +153,16 @@ def odd_depth(batch: PaddedBatchedDenseSample, rng: np.random.Generator) -> Padd
     return replace(batch, depth=torch.from_numpy(depth), depth_valid=torch.from_numpy(valid))
 
 
+def odd_normals(batch: PaddedBatchedDenseSample, rng: np.random.Generator) -> PaddedBatchedDenseSample:
+    """NaN and infinity where there is no normal."""
+    if batch.normals is None:
+        return batch
+    normals = batch.normals.numpy().copy()
+    holes = rng.random(normals[:, 0].shape) < 0.1
+    normals[:, rng.integers(3)][holes] = rng.choice([np.nan, np.inf, -np.inf])
+    return replace(batch, normals=torch.from_numpy(normals))
+
+
 def opposite_normals(batch: PaddedBatchedDenseSample, rng: np.random.Generator) -> PaddedBatchedDenseSample:
     """Neighbours in a row point opposite ways: at half the size their mean vanishes."""
     if batch.normals is None:
@@ -185,6 +195,7 @@ SPOILS = (
     slots_shuffled,
     odd_padding,
     odd_depth,
+    odd_normals,
     opposite_normals,
     bright_image,
     stuff_label,

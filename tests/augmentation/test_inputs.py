@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from samples import SCHEMA, Schema, all_modality_subsets, assert_same, make_batch, subset_id
+from samples import SCHEMA, Schema, all_modality_subsets, assert_same, make_batch, make_samples, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, IntraBatchSource
 from segpaste.augmentation import DROP_REASONS, PanopticConfig, PasteReport, PlacementConfig, SourceConfig
-from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
+from segpaste.types import FIELDS, BatchedDenseSample, Modality, PaddedBatchedDenseSample
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
 WITH_MASKS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets() if Modality.INSTANCE in s]
@@ -142,25 +142,32 @@ class TestNothingToPaste:
 
 class TestTheReasons:
     @pytest.mark.parametrize(
-        ("reason", "options", "config"),
+        ("reason", "advice", "options", "config"),
         [
-            ("no_source", {"batch_size": 1}, {}),
-            ("no_source", {"modalities": ()}, {}),
-            ("no_free_slot", {"max_instances": 3, "num_instances": 3}, {}),
-            ("does_not_fit", {}, {"placement": PlacementConfig(scale_range=(60, 60))}),
-            ("too_small", {}, {"min_area_px": 10_000, "placement": PlacementConfig(scale_range=(1, 1))}),
+            ("no_source", "batch at least two images", {"batch_size": 1}, {}),
+            ("no_source", "batch at least two images", {"modalities": ()}, {}),
+            ("no_free_slot", "pad to more slots", {"max_instances": 3, "num_instances": 3}, {}),
+            ("does_not_fit", "lower placement.scale_range", {}, {"placement": PlacementConfig(scale_range=(60, 60))}),
+            (
+                "too_small",
+                "raise placement.scale_range",
+                {},
+                {"min_area_px": 10_000, "placement": PlacementConfig(scale_range=(1, 1))},
+            ),
         ],
     )
     def test_the_only_one_in_the_report_and_in_the_warning(
-        self, reason: str, options: dict[str, Any], config: dict[str, Any]
+        self, reason: str, advice: str, options: dict[str, Any], config: dict[str, Any]
     ) -> None:
         batch = make_batch(**{"modalities": INSTANCE, **options})
         module = BatchCopyPaste(BatchCopyPasteConfig(**config))
-        with pytest.warns(UserWarning, match=rf"paste nothing .* of \d+ tries, {reason} \d+$"):
+        with pytest.warns(UserWarning, match=rf"paste nothing .* of \d+ tries, {reason} \d+; {advice}"):
             _, report = module(batch, return_report=True)
         assert list(reasons(report)) == [reason]
         assert torch.equal(report.num_tried, report.num_dropped.sum(1))
         assert report.num_tried.all()
+        tried = int(report.num_tried.sum())
+        assert repr(report) == f"PasteReport({batch.batch_size} images: {tried} tried, 0 placed, {reason} {tried})"
 
     def test_hidden_behind_the_target(self) -> None:
         batch = make_batch(modalities={Modality.INSTANCE, Modality.DEPTH})
@@ -399,3 +406,17 @@ class TestMetricDepth:
         out, report = paste(with_camera)
         assert report.num_placed.any()
         assert_same(replace(out, camera_intrinsics=None), paste(without)[0])
+
+
+class TestWhatIsNotABatch:
+    @pytest.mark.parametrize("form", ["list", "sample", "ragged", "tensor"])
+    def test_is_refused_with_the_way_to_one(self, form: str) -> None:
+        samples = make_samples(2)
+        wrong = {
+            "list": samples,
+            "sample": samples[0],
+            "ragged": BatchedDenseSample.from_samples(samples),
+            "tensor": samples[0].image,
+        }[form]
+        with pytest.raises(TypeError, match=r"expected a PaddedBatchedDenseSample, got .*to_padded"):
+            BatchCopyPaste()(wrong)

@@ -162,7 +162,7 @@ class TestPaintedIsLabelled:
 
     def test_a_box_without_extent_is_not_even_tried(self) -> None:
         batch = scene(rectangle((7, 5), 0, 0, 0, 0), noise((7, 5)))
-        with pytest.warns(UserWarning, match="2 tries, no_source 2$"):
+        with pytest.warns(UserWarning, match="2 tries, no_source 2; batch at least two images"):
             paste(replace(batch, boxes=torch.zeros_like(batch.boxes)))
 
     def test_an_empty_mask_marked_valid_loses_its_row(self) -> None:

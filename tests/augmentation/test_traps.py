@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,9 @@ from segpaste.augmentation import (
     PlacementConfig,
 )
 from segpaste.augmentation.panoptic import ClassTables
+from segpaste.invariants import check_batch
 from segpaste.types import Modality, PaddedBatchedDenseSample
+from segpaste.types.check import MAX_INSTANCE_ID
 
 PANOPTIC = PanopticConfig(taxonomy=SCHEMA, tau_stuff_px=0, tau_stuff_frac=0.0)
 
@@ -79,6 +82,77 @@ class TestLargeIds:
         ids[0, 0] = 2**31 - 1
         with pytest.raises(ValueError, match="leaves room for fresh ones"):
             replace(batch, instance_ids=ids)
+
+    @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+    def test_the_largest_id_that_samples_may_have_leaves_room(self, compiled: bool) -> None:
+        """The output is a batch again, and can be pasted into again."""
+        batch = make_batch(max_instances=8)
+        ids = batch.instance_ids.clone()  # type: ignore[union-attr]
+        maps = batch.panoptic_maps.clone()  # type: ignore[union-attr]
+        for b in range(batch.batch_size):
+            maps[b][maps[b] == int(ids[b, 0])] = MAX_INSTANCE_ID
+            ids[b, 0] = MAX_INSTANCE_ID
+        module = BatchCopyPaste(BatchCopyPasteConfig(panoptic=PANOPTIC))
+        paste = torch.compile(module, fullgraph=True, backend="aot_eager") if compiled else module
+        batch = replace(batch, instance_ids=ids, panoptic_maps=maps)
+        for _ in range(2):
+            batch, report = paste(batch, return_report=True)
+            check_batch(batch)
+            assert (batch.instance_ids[report.slot_layer >= 0] > MAX_INSTANCE_ID).all()  # type: ignore[index]
+
+    def test_a_stray_number_that_no_id_can_meet_does_not_overflow(self) -> None:
+        batch = make_batch(max_instances=8)
+        maps = batch.panoptic_maps.clone()  # type: ignore[union-attr]
+        maps[:, 0, 0] = 2**31 + 5
+        out, report = BatchCopyPaste(BatchCopyPasteConfig(panoptic=PANOPTIC))(
+            replace(batch, panoptic_maps=maps), return_report=True
+        )
+        assert report.num_placed.any()
+        assert (out.instance_ids[out.instance_valid] > 0).all()  # type: ignore[index]
+
+
+class TestDepthThatIsNoNumber:
+    @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+    @pytest.mark.parametrize("options", [{}, {"batch_size": 1}, {"modalities": {Modality.DEPTH}}, {"max_instances": 0}])
+    def test_is_0_and_invalid_in_every_output(self, value: float, options: dict[str, Any]) -> None:
+        """Also where the input calls it valid, where nothing is pasted, and where the source has it."""
+        if options.get("max_instances") == 0:
+            options = {**options, "num_instances": 0}
+        batch = make_batch(**{"max_instances": 8, **options})
+        depth, valid = batch.depth.clone(), batch.depth_valid.clone()  # type: ignore[union-attr]
+        depth[:, :, ::2, ::3] = value
+        valid[:, :, ::4] = True
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out = BatchCopyPaste()(replace(batch, depth=depth, depth_valid=valid))
+        assert out.depth is not None
+        assert out.depth.isfinite().all()
+        outside = (out.depth == depth) & (out.depth_valid == valid)
+        assert (outside | ~depth.isfinite() | (out.images != batch.images).any(1, keepdim=True)).all()
+        assert not (out.depth_valid & (out.depth == 0) & ~depth.isfinite()).any()  # type: ignore[operator]
+
+
+class TestNormalsThatAreNoNumbers:
+    def test_do_not_spread(self) -> None:
+        batch = make_batch(2, max_instances=8, size=(31, 37))
+        normals = batch.normals.clone()  # type: ignore[union-attr]
+        normals[1, :, ::3, ::3] = torch.nan
+        out, report = BatchCopyPaste()(replace(batch, normals=normals), return_report=True)
+        assert (report.visible_layer[0] >= 0).any()
+        assert out.normals[0].isfinite().all()  # type: ignore[index]
+
+    def test_scale_1_copies_them_bit_for_bit(self) -> None:
+        batch = make_batch(2, max_instances=8, size=(31, 37), modalities={Modality.INSTANCE, Modality.NORMALS})
+        same = PlacementConfig(scale_range=(1, 1), hflip_probability=0)
+        out, report = BatchCopyPaste(BatchCopyPasteConfig(placement=same))(batch, return_report=True)
+        num_compared = 0
+        for b in range(2):
+            x, y = report.placement.translate[b, 0].tolist()
+            for at in (report.visible_layer[b] >= 0).nonzero().tolist():
+                there = batch.normals[1 - b, :, at[0] - y, at[1] - x]  # type: ignore[index]
+                assert torch.equal(out.normals[b, :, at[0], at[1]], there)  # type: ignore[index]
+                num_compared += 1
+        assert num_compared > 20
 
 
 class TestReprojection:

@@ -186,6 +186,7 @@ class TestCocoPanoptic:
             ({"id": 7}, "'id' and 'category_id'"),
             ({"id": 9, "category_id": 3}, "got 9 twice"),
             ({"id": 7, "category_id": 4}, "segment 7 refers to in 'categories', got 4"),
+            ({"id": 7, "category_id": [1]}, r"segment 7 refers to in 'categories', got \[1\]"),
             (7, "'id' and 'category_id'"),
         ],
         ids=str,

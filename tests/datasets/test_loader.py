@@ -168,6 +168,19 @@ class TestOrder:
         assert len({tuple(o) for o, _ in [*others, (first, None)]}) == 4
         assert len({seed for _, s in others for seed in s} | set(first_seeds)) == 4 * 23
 
+    def test_the_same_epoch_again_warns_once_where_it_shuffles(self) -> None:
+        loader = EpochDataLoader(Numbered(3), batch_size=3)
+        next(iter(loader))
+        list(loader)  # the first was not finished
+        with pytest.warns(UserWarning, match=r"call set_epoch\(epoch\) before each"):
+            list(loader)
+        quiet = [EpochDataLoader(Numbered(3), batch_size=3, shuffle=False), EpochDataLoader(Numbered(3), batch_size=3)]
+        quiet[1].set_epoch(7)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for other in (loader, *quiet, *quiet):
+                list(other)
+
     def test_every_order_is_as_likely(self) -> None:
         loader = EpochDataLoader(Numbered(3), batch_size=3)
         counts: dict[tuple[int, ...], int] = {}

@@ -96,6 +96,21 @@ def _a_stuff_pixel(case: Case) -> tuple[int, int]:
 
 
 SPOILS = [
+    (
+        "image_kept_outside_pastes",
+        "colours",
+        _put("images", lambda t, _: t + 1, lambda case: (0, *_a_stuff_pixel(case))),
+    ),
+    (
+        "instance_identity_preserved",
+        "label of its source",
+        _put("labels", lambda t, _: t % 3 + 1, lambda case: (first_paste_slot(case),)),
+    ),
+    (
+        "instance_target_masks_subtract_paste_union",
+        "source's mask",
+        _put("instance_masks", lambda t, _: t.flip(-1), lambda case: (first_paste_slot(case),)),
+    ),
     ("instance_identity_preserved", "label", _put("labels", lambda t, _: t % 3 + 1, _in_slot_0)),
     ("instance_identity_preserved", "id", _put("instance_ids", lambda t, _: t + 100, _in_slot_0)),
     ("instance_identity_preserved", "slot", _put("instance_valid", lambda t, _: False, _in_slot_0)),
@@ -202,6 +217,7 @@ class TestWhatIsMissing:
         with pytest.raises(ValueError, match=r"depth_monotonicity: expected \['depth'\] in the batch before and after"):
             invariants.depth_monotonicity(case)
         assert {c.__name__ for c in applicable(case)} == {
+            "image_kept_outside_pastes",
             "semantic_single_class_per_pixel",
             "semantic_ignore_preserved",
         }

@@ -112,6 +112,48 @@ def pasted_masks_are_not_cut(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reference, "pasted_masks", lambda view, visible, layer, tile, exclusive: view.masks())
 
 
+@guards("instance_identity_preserved")
+def pastes_take_the_labels_of_their_slots(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, target: Any, source_labels: Tensor, *args: Any) -> Any:
+        return original(target, source_labels.flip(-1), *args)
+
+    wrap(patch, slots, "merge_rows", change)
+
+
+@guards("instance_target_masks_subtract_paste_union")
+def pastes_swap_their_masks(patch: pytest.MonkeyPatch) -> None:
+    """The union stays; only whose mask is whose changes."""
+
+    def change(original: Any, *args: Any) -> Any:
+        planes, plan = original(*args), args[4]
+        for masks, layers in zip(planes.instance_masks, plan.paste_layer, strict=True):
+            rows = (layers >= 0).nonzero()[:, 0]
+            masks[rows] = masks[rows.flip(0)]
+        return planes
+
+    wrap(patch, reference, "render", change)
+
+
+@guards("image_kept_outside_pastes")
+def the_image_is_touched_everywhere(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, *args: Any) -> Any:
+        planes = original(*args)
+        return planes._replace(images=planes.images + 1)
+
+    wrap(patch, reference, "render", change)
+
+
+@guards("depth_monotonicity", "depth_validity_join")
+def depth_that_is_no_number_is_kept(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, target: Any, *args: Any) -> Any:
+        planes, broken = original(target, *args), ~target.depth.isfinite()
+        return planes._replace(
+            depth=torch.where(broken, target.depth, planes.depth), depth_valid=planes.depth_valid | broken
+        )
+
+    wrap(patch, reference, "render", change)
+
+
 @guards("instance_bbox_recomputed_from_mask")
 def boxes_are_copied(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, target: Any, source_labels: Tensor, plan: Any, measures: Any) -> Any:

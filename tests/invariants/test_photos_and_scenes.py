@@ -11,7 +11,7 @@ from invariant_cases import run
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, SceneConfig, SceneDataset, make_large_scale_jittering
-from segpaste.invariants import Case, applicable, check_all, check_batch
+from segpaste.invariants import INVARIANTS, Case, applicable, check_all, check_batch
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, PanopticSchema
 
 PLACEMENT = PlacementConfig(layers=2, max_attempts=4)
@@ -62,4 +62,4 @@ def test_invariants_hold_on_scenes(number: int, stuff_policy: str) -> None:
     batch = batch_of((scenes[i] for i in range(6)), 16, number)
     case = run(batch, BatchCopyPasteConfig(max_instances=24, panoptic=panoptic, placement=PLACEMENT))
     check_both(case, scenes.schema)
-    assert len(applicable(case)) == 16
+    assert len(applicable(case)) == len(INVARIANTS) == 17

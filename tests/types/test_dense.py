@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
@@ -115,6 +116,8 @@ TAGS = ["image", "boxes", "instance_masks", "semantic_map", "panoptic_map", "pad
 BOXES: list[tuple[Any, str]] = [
     (boxes([[2, 3, 4, 5]] * 3, "XYWH"), "expected format XYXY, got XYWH.*ConvertBoundingBoxFormat"),
     (boxes([[2, 3, 4, 5]] * 3, "CXCYWH"), "expected format XYXY, got CXCYWH"),
+    (boxes([[2, 2, float("nan"), 3]] * 3), "expected finite coordinates"),
+    (boxes([[2, 2, float("inf"), 3]] * 3), "expected finite coordinates"),
     (boxes([[8, 9, 3, 2]] * 3), "expected x1 <= x2.*inside out.*width, height"),
     (boxes([[2, 9, 3, 2]] * 3), "expected x1 <= x2.*inside out"),
     (boxes([[2, 3, 4, 5]] * 3, canvas=(11, 17)), r"expected canvas_size \(17, 11\).*got \(11, 17\)"),
@@ -258,3 +261,45 @@ class TestDictionary:
     def test_pickle(self, modalities: Any) -> None:
         sample = make_sample(modalities=modalities, metric_depth=True, padding=(0, 2))
         assert_same(sample, pickle.loads(pickle.dumps(sample)))
+
+
+class TestFromMasks:
+    def test_boxes_and_ids_come_from_the_masks(self) -> None:
+        masks = torch.zeros(3, 9, 11, dtype=torch.bool)
+        masks[0, 2:5, 3:6] = masks[2, 8, 10] = True
+        sample = DenseSample.from_masks(torch.zeros(3, 9, 11), masks, torch.tensor([4, 0, 4]))
+        assert sample.boxes.tolist() == [[3, 2, 6, 5], [0, 0, 0, 0], [10, 8, 11, 9]]
+        assert sample.instance_ids is not None
+        assert sample.instance_ids.tolist() == [1, 2, 3]
+        assert isinstance(sample.instance_masks, InstanceMask)
+
+    def test_other_fields_may_be_plain(self) -> None:
+        full = make_sample((9, 11), 2, metric_depth=True)
+        names = ("semantic_map", "panoptic_map", "depth", "depth_valid", "normals", "camera_intrinsics")
+        others = {name: v.as_subclass(Tensor) if isinstance(v := getattr(full, name), Tensor) else v for name in names}
+        sample = DenseSample.from_masks(full.image, full.instance_masks, full.labels, metric_depth=True, **others)
+        assert_same(sample, dataclasses.replace(full, instance_ids=sample.instance_ids, boxes=sample.boxes))
+        assert isinstance(sample.semantic_map, SemanticMap)
+
+    def test_what_is_no_mask_is_refused(self) -> None:
+        with pytest.raises(TypeError, match=r"masks: expected dtype bool"):
+            DenseSample.from_masks(torch.zeros(3, 9, 11), torch.zeros(1, 9, 11), torch.tensor([0]))
+        with pytest.raises(ValueError, match="expected 3 dimensions"):
+            DenseSample.from_masks(torch.zeros(3, 9, 11), torch.zeros(9, 11, dtype=torch.bool), torch.tensor([0]))
+
+
+class TestPytree:
+    @pytest.mark.parametrize("transform", [v2.RandomHorizontalFlip(1.0), v2.Resize((13, 7)), v2.CenterCrop((5, 6))])
+    def test_a_transform_moves_the_sample_itself(self, transform: Any) -> None:
+        sample = make_sample((9, 11), 2)
+        assert_same(transform(sample), DenseSample.from_dict(transform(sample.to_dict())))
+        assert not torch.equal(transform(sample).image, sample.image) or transform(sample).canvas_size != (9, 11)
+
+    def test_goes_through_whole(self) -> None:
+        sample = make_sample((9, 11), 2)
+        leaves, spec = tree_flatten(sample)
+        assert all(isinstance(leaf, Tensor) for leaf in leaves)
+        assert_same(tree_unflatten(leaves, spec), sample)
+        names = tree_map(lambda leaf: leaf.dtype, sample)
+        assert isinstance(names, DenseSample)
+        assert names.labels == torch.int64

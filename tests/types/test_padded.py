@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 from torch.utils.data import DataLoader, Dataset
 from torchvision import tv_tensors
 
@@ -264,13 +264,13 @@ class TestPytree:
 
     def test_map_over_tensors(self) -> None:
         batch = full_batch(modalities=["depth"])
-        mapped = tree_map_only(Tensor, lambda t: t.clone(), batch)
+        mapped = tree_map(lambda t: t.clone(), batch)
         assert type(mapped) is PaddedBatchedDenseSample
         assert mapped.normals is None
         assert_same(mapped, batch)
 
     def test_map_to_placeholders(self) -> None:
-        shapes = tree_map_only(Tensor, lambda t: tuple(t.shape), full_batch())
+        shapes = tree_map(lambda t: tuple(t.shape), full_batch())
         assert shapes.images == (3, 3, 17, 11)
 
 

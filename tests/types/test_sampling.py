@@ -188,12 +188,23 @@ class TestMixNormals:
         weights = (np.array(shares) / sum(shares)).astype(np.float32)
         mean = (vectors.astype(np.float64) * weights).sum(1)
         taps = torch.from_numpy(vectors)
-        got = sampling.mix_normals(taps[:, None], torch.from_numpy(weights)[None], taps[:, :1])
+        nearest = taps[:, [int(weights.argmax())]]
+        got = sampling.mix_normals(taps[:, None], torch.from_numpy(weights)[None], nearest)
         np.testing.assert_allclose(got[:, 0], mean / np.linalg.norm(mean), atol=1e-6)
 
     def test_opposite_vectors_leave_the_nearest(self) -> None:
         up = unit(0.0, -1.0, 0.0)
         assert torch.equal(mix([up, -up], [0.5, 0.5], nearest=1), -up)
+
+    def test_a_pixel_read_at_its_centre_is_copied(self) -> None:
+        long = torch.tensor([0.6, 0.8, 1e-3])  # its length is not 1 to the last bit
+        assert torch.equal(mix([long, unit(1.0, 2.0, -2.0)], [1.0, 0.0]), long)
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf")])
+    def test_what_is_no_number_is_no_normal(self, value: float) -> None:
+        normal, hole = unit(1.0, 2.0, -2.0), torch.tensor([0.0, value, 1.0])
+        torch.testing.assert_close(mix([normal, hole], [0.6, 0.4]), normal)
+        assert torch.equal(mix([hole, normal], [0.6, 0.4]), torch.zeros(3))
 
     def test_invalid_nearest_is_invalid(self) -> None:
         assert torch.equal(mix([torch.zeros(3), unit(1.0, 2.0, -2.0)], [0.6, 0.4]), torch.zeros(3))

@@ -100,7 +100,7 @@ class BatchCopyPaste(nn.Module):
         """
         batch = inputs.prepared(target, self.config, generator)
         if batch.instance_masks is None or batch.max_instances == 0:
-            out, report = batch, unchanged_report(batch, self.config.placement.layers)
+            out, report = inputs.with_finite_depth(batch), unchanged_report(batch, self.config.placement.layers)
         else:
             source, placement, counts = self.source.sample(batch, self._eligible(batch), self._request(batch))
             frame = Frame(self.config, self.classes, batch, source)
@@ -125,7 +125,8 @@ class BatchCopyPaste(nn.Module):
 
         Args:
             loader: yields padded batches, ragged batches, or lists of samples of one size.
-            max_instances: K, the slots of the output; an image with more instances keeps the largest.
+            max_instances: K, the slots of the output; of samples and ragged batches with more instances the largest are
+                kept; padded batches must have this many slots.
             config: what a paste may do.
             device: where to paste; by default where the batch is.
         """

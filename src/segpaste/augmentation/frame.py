@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -127,8 +127,7 @@ class Frame:
         )
         source_labels = self.source.labels[settled.plan.source_idx]
         rows = slots.merge_rows(self.target, source_labels, slot_plan, settled.measures)
-        return replace(
-            self.target,
+        return self.target.derived(
             images=planes.images,
             boxes=rows.boxes,
             labels=rows.labels,

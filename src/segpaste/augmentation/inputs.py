@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from segpaste import kernels
 from segpaste.augmentation import slots
 from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.types import Modality, PaddedBatchedDenseSample
@@ -54,7 +54,7 @@ def without_closed_gates(batch: PaddedBatchedDenseSample, config: BatchCopyPaste
             closed.update(dict.fromkeys(_FIELDS[modality]))
             if modality is Modality.DEPTH:
                 closed["metric_depth"] = False
-    return replace(batch, **closed) if closed else batch
+    return batch.derived(**closed) if closed else batch
 
 
 def seeded(batch: PaddedBatchedDenseSample, generator: torch.Generator | None) -> PaddedBatchedDenseSample:
@@ -64,13 +64,18 @@ def seeded(batch: PaddedBatchedDenseSample, generator: torch.Generator | None) -
     device = batch.device if generator is None else generator.device
     low, high = -(1 << 63), (1 << 63) - 1
     seeds = torch.randint(low, high, (batch.batch_size,), generator=generator, device=device)
-    return replace(batch, sample_seeds=seeds.to(batch.device))
+    return batch.derived(sample_seeds=seeds.to(batch.device))
 
 
 def prepared(
     target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig, generator: torch.Generator | None
 ) -> PaddedBatchedDenseSample:
     """The batch as the stages want it: checked, gated, with output slots, seeds and, if possible, instance masks."""
+    if not isinstance(target, PaddedBatchedDenseSample):
+        raise TypeError(
+            f"BatchCopyPaste: expected a PaddedBatchedDenseSample, got {type(target).__name__}; "
+            "make one with BatchedDenseSample.from_samples(samples).to_padded(max_instances=...)"
+        )
     check_modalities(target, config)
     batch = seeded(without_closed_gates(target, config), generator)
     if config.max_instances is not None:
@@ -85,12 +90,20 @@ def prepared(
     return batch
 
 
+def with_finite_depth(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
+    """The batch with depth 0, and marked invalid, where it is NaN or infinite: what rendering does on its way."""
+    if batch.depth is None or batch.depth_valid is None:
+        return batch
+    finite = batch.depth.isfinite()
+    return batch.derived(depth=torch.where(finite, batch.depth, 0.0), depth_valid=batch.depth_valid & finite)
+
+
 def emitted(
     out: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
 ) -> PaddedBatchedDenseSample:
     """The output without masks that the input did not have or the config closes."""
     if target.instance_masks is None or config.emit_instance is False:
-        return replace(out, instance_masks=None, instance_ids=None)
+        return out.derived(instance_masks=None, instance_ids=None)
     return out
 
 
@@ -109,11 +122,6 @@ def depth_scale(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSamp
         )
     if not target.metric_depth:
         return torch.ones(source_idx.shape, device=source_idx.device)
-    return _focal_length(target)[:, None] / _focal_length(source)[source_idx]
-
-
-def _focal_length(batch: PaddedBatchedDenseSample) -> Tensor:
-    """Geometric mean of fx and fy, [B] float32, pixels."""
-    if batch.camera_intrinsics is None:
+    if target.camera_intrinsics is None or source.camera_intrinsics is None:
         raise ValueError("BatchCopyPaste: expected camera_intrinsics because metric_depth=True, got None")
-    return torch.sqrt(batch.camera_intrinsics[:, 0]) * torch.sqrt(batch.camera_intrinsics[:, 1])
+    return kernels.focal_ratio(target.camera_intrinsics, source.camera_intrinsics, source_idx)

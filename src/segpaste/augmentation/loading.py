@@ -19,7 +19,8 @@ class AugmentedLoader:
     Args:
         loader: yields padded batches, ragged batches, or lists of samples of one size.
         augment: the augmentation.
-        max_instances: K; an image with more instances keeps the largest.
+        max_instances: K; of samples and ragged batches with more instances the largest are kept; padded batches must
+            have this many slots.
         device: where to augment; None: where the batch is.
 
     Attributes:

@@ -21,7 +21,18 @@ it gave its pixels back to a stuff class. ``too_small``: fewer than ``min_area_p
 """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+_ADVICE = {
+    "no_source": "batch at least two images, with instance masks (or source.mask_from='boxes') and, if a taxonomy is "
+    "given, with things",
+    "no_free_slot": "pad to more slots, or set max_instances",
+    "does_not_fit": "lower placement.scale_range or k_range, or raise placement.max_attempts or layers",
+    "hidden": "the targets are nearer everywhere; are depth and masks aligned?",
+    "reverted": "lower panoptic.tau_stuff_frac or tau_stuff_px",
+    "too_small": "raise placement.scale_range, or lower min_area_px",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PasteReport:
     """What happened to each image; ``num_tried == num_placed + num_dropped.sum(1)``.
 
@@ -42,6 +53,12 @@ class PasteReport:
     placement: Placement
     slot_layer: Tensor
     slot_source: Tensor
+
+    def __repr__(self) -> str:
+        dropped = self.num_dropped.sum(0).tolist()
+        why = "".join(f", {reason} {count}" for reason, count in zip(DROP_REASONS, dropped, strict=True) if count)
+        tried, placed = int(self.num_tried.sum()), int(self.num_placed.sum())
+        return f"PasteReport({len(self.num_tried)} images: {tried} tried, {placed} placed{why})"
 
 
 torch.export.register_dataclass(PasteReport)
@@ -114,4 +131,5 @@ def nothing_pasted_warning(report: PasteReport) -> str | None:
         return None
     totals = report.num_dropped.sum(0).tolist()
     why = ", ".join(f"{reason} {count}" for reason, count in zip(DROP_REASONS, totals, strict=True) if count)
-    return f"BatchCopyPaste could paste nothing into a batch: of {int(report.num_tried.sum())} tries, {why}"
+    advice = _ADVICE[DROP_REASONS[totals.index(max(totals))]]
+    return f"BatchCopyPaste could paste nothing into a batch: of {int(report.num_tried.sum())} tries, {why}; {advice}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from segpaste.augmentation import geometry
 from segpaste.kernels import Measures, SlotPlan
 from segpaste.types import FIELDS, PaddedBatchedDenseSample
+from segpaste.types.check import MAX_FED_BACK_ID
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +46,7 @@ def with_slots(batch: PaddedBatchedDenseSample, num_slots: int) -> PaddedBatched
         if value is not None and (field.layout == "instance" or field.name == "instance_valid"):
             trailing = [0, 0] * (value.ndim - 2)
             grown[field.batched_name] = F.pad(value, [*trailing, 0, extra])
-    return replace(batch, **grown)
+    return batch.derived(**grown)
 
 
 def with_box_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
@@ -55,8 +56,7 @@ def with_box_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
     cols, rows = torch.arange(width, device=batch.device), torch.arange(height, device=batch.device)
     masks = ((rows >= y1) & (rows < y2))[..., None] & ((cols >= x1) & (cols < x2))[..., None, :]
     slots = torch.arange(1, batch.max_instances + 1, device=batch.device, dtype=torch.int32)
-    return replace(
-        batch,
+    return batch.derived(
         instance_masks=masks & batch.instance_valid[..., None, None],
         instance_ids=slots * batch.instance_valid,
     )
@@ -95,6 +95,7 @@ def assign_slots(
     last_id = (target.instance_ids * target.instance_valid).to(torch.int64).amax(1)
     if target.panoptic_maps is not None:  # also above an id that has pixels and no row
         last_id = torch.maximum(last_id, target.panoptic_maps.flatten(1).amax(1))
+    last_id = last_id.clamp(max=MAX_FED_BACK_ID)  # ids are int32; a map may hold larger numbers, which no id can meet
     return SlotPlan(
         survives=survives,
         dropped=target.instance_valid & ~survives,

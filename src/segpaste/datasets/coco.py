@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torchvision import tv_tensors
 
-from segpaste.datasets.boxes import tight_boxes
 from segpaste.datasets.federated import FederatedLabels
 from segpaste.datasets.photo import read_rgb
 from segpaste.datasets.records import (
@@ -34,7 +33,7 @@ from segpaste.datasets.records import (
     read_tables,
 )
 from segpaste.datasets.rle import decode_segmentation
-from segpaste.types import DenseSample, InstanceMask
+from segpaste.types import DenseSample, InstanceMask, tight_boxes
 
 _TABLES: dict[str, Columns] = {
     "images": {key: kind for key, kind in IMAGE_COLUMNS.items() if key != "file_name"},

@@ -17,7 +17,6 @@ import torch
 from numpy.typing import NDArray
 from torchvision import tv_tensors
 
-from segpaste.datasets.boxes import tight_boxes
 from segpaste.datasets.photo import read_rgb
 from segpaste.datasets.records import (
     IMAGE_COLUMNS,
@@ -33,7 +32,7 @@ from segpaste.datasets.records import (
     lookup,
     read_tables,
 )
-from segpaste.types import IGNORE_INDEX, DenseSample, InstanceMask, PanopticMap, SemanticMap
+from segpaste.types import IGNORE_INDEX, DenseSample, InstanceMask, PanopticMap, SemanticMap, tight_boxes
 
 _TABLES: dict[str, Columns] = {
     "images": IMAGE_COLUMNS,

@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.types import IGNORE_INDEX, DenseSample
+from segpaste.types import IGNORE_INDEX, DenseSample, tight_boxes
 
 Row = dict[str, Any]
 ImageFormat = Literal["png", "jpg"]
@@ -158,11 +159,8 @@ def encode_mask(mask: NDArray[np.bool_]) -> Row:
 
 def tight_xywh(mask: NDArray[np.bool_]) -> list[int]:
     """The box of a mask [H, W] as [x, y, width, height] in pixels, zeros where it is empty."""
-    cols, rows = np.flatnonzero(mask.any(0)), np.flatnonzero(mask.any(1))
-    if not cols.size:
-        return [0, 0, 0, 0]
-    x, y = int(cols[0]), int(rows[0])
-    return [x, y, int(cols[-1]) + 1 - x, int(rows[-1]) + 1 - y]
+    x1, y1, x2, y2 = (int(edge) for edge in tight_boxes(torch.from_numpy(mask)[None])[0])
+    return [x1, y1, x2 - x1, y2 - y1]
 
 
 def write_tables(

@@ -23,9 +23,8 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as F
 
-from segpaste.datasets.boxes import tight_boxes
 from segpaste.seeding import random_u32, to_int64
-from segpaste.types import DenseSample, PaddingMask, select_instances
+from segpaste.types import DenseSample, PaddingMask, select_instances, tight_boxes
 
 Size = tuple[int, int]
 

@@ -144,18 +144,29 @@ class EpochDataLoader(DataLoader[Any]):
         self.max_instances = max_instances
         self.on_error = on_error
         self.stats = LoaderStats()
+        self._epoch_finished = False
+        self._may_warn_of_epoch = shuffle
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iteration reads, >= 0. Persistent workers follow."""
         self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+        self._epoch_finished = False
+        self._may_warn_of_epoch = False
 
     def __iter__(self) -> Iterator[PaddedBatchedDenseSample]:  # type: ignore[override]
+        if self._epoch_finished and self._may_warn_of_epoch:
+            self._may_warn_of_epoch = False
+            warnings.warn(
+                "the same epoch is read again, sample by sample and draw by draw; call set_epoch(epoch) before each",
+                stacklevel=2,
+            )
         for fetched in super().__iter__():
             if fetched.broken and self.on_error == "raise":
                 raise DatasetError(fetched.broken[0])
             self._count(fetched)
             if fetched.batch is not None:
                 yield fetched.batch
+        self._epoch_finished = True
 
     def _count(self, fetched: _Fetched) -> None:
         before = self.stats

@@ -204,7 +204,7 @@ def lookup(path: Path, what: str, key: object, table: Mapping[Any, Any], name: s
     Raises:
         DatasetError: the table called ``name`` has no such key; ``what`` referred to it.
     """
-    if key not in table:
+    if not isinstance(key, int | str) or key not in table:
         raise DatasetError(
             f"{path}: expected every id that {what} refers to in '{name}', got {key!r}; add it there, or remove {what}"
         )

@@ -69,16 +69,17 @@ def run_lengths(text: str) -> NDArray[np.int64]:
 def _decode_runs(segmentation: Mapping[str, Any], size: tuple[int, int]) -> NDArray[np.bool_]:
     if segmentation.get("size") != list(size):
         raise ValueError(f"expected the image's 'size' {list(size)}, got {segmentation.get('size')!r:.40}")
+    height, width = size
     counts = segmentation.get("counts")
     if isinstance(counts, str):
         runs = run_lengths(counts)
     elif isinstance(counts, list) and all(type(count) is int for count in counts):
-        runs = np.array(counts, np.int64)
+        runs = np.array([max(-1, min(count, height * width + 1)) for count in counts], np.int64)
     else:
         raise ValueError(f"expected 'counts' as text or as a list of integers, got {counts!r:.40}")
-    height, width = size
-    if (runs < 0).any() or runs.sum() != height * width:
-        raise ValueError(f"expected run lengths that fill {height} x {width} pixels, got a sum of {runs.sum()}")
+    if (runs < 0).any() or (runs > height * width).any() or runs.sum() != height * width:
+        total = sum(runs.tolist())
+        raise ValueError(f"expected run lengths that fill {height} x {width} pixels, got a sum of {total}")
     inside = np.arange(runs.size) % 2 == 1
     return np.repeat(inside, runs).reshape(width, height).T
 

@@ -37,6 +37,7 @@ from segpaste.types import (
     PaddedBatchedDenseSample,
     PanopticMap,
     SemanticMap,
+    tight_boxes,
 )
 
 __all__ = [
@@ -208,7 +209,7 @@ def _instance_fields(scene: Scene, hits: Hits) -> dict[str, Any]:
     panoptic = np.maximum(hits.surface - (first_solid - 1), 0)
     ids = np.flatnonzero(np.bincount(panoptic.reshape(-1))[1:]) + 1
     masks = panoptic == ids[:, None, None]
-    boxes = torch.from_numpy(_tight_boxes(masks))
+    boxes = tight_boxes(torch.from_numpy(masks))
     labels = np.array([scene.solids[i - 1].class_id for i in ids], np.int64)
     return {
         "panoptic_map": PanopticMap(torch.from_numpy(panoptic)),
@@ -217,15 +218,6 @@ def _instance_fields(scene: Scene, hits: Hits) -> dict[str, Any]:
         "boxes": tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(scene.height, scene.width)),
         "labels": torch.from_numpy(labels),
     }
-
-
-def _tight_boxes(masks: Array) -> Array:
-    """The xyxy box of each mask of [N, H, W], none of which is empty; [N, 4] float32, edges of pixels."""
-    spans = []
-    for axis in (1, 2):
-        lines = np.asarray(masks.any(axis))
-        spans += [lines.argmax(1), lines.shape[1] - lines[:, ::-1].argmax(1)]
-    return np.stack([spans[0], spans[2], spans[1], spans[3]], axis=1).astype(np.float32)
 
 
 def _geometry_fields(

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from segpaste.invariants.batch import batch_violations, check_batch
 from segpaste.invariants.case import Case, Check, what_is_missing
 from segpaste.invariants.depth import depth_metric_intrinsics_rescale, depth_monotonicity, depth_validity_join
+from segpaste.invariants.image import image_kept_outside_pastes
 from segpaste.invariants.instance import (
     instance_bbox_recomputed_from_mask,
     instance_identity_preserved,
@@ -35,6 +36,7 @@ from segpaste.invariants.semantic import semantic_ignore_preserved, semantic_sin
 from segpaste.invariants.violation import InvariantError, Violation
 
 INVARIANTS: tuple[Check, ...] = (
+    image_kept_outside_pastes,
     instance_identity_preserved,
     instance_target_masks_subtract_paste_union,
     instance_bbox_recomputed_from_mask,
@@ -67,6 +69,7 @@ __all__ = [
     "depth_metric_intrinsics_rescale",
     "depth_monotonicity",
     "depth_validity_join",
+    "image_kept_outside_pastes",
     "instance_bbox_recomputed_from_mask",
     "instance_identity_preserved",
     "instance_no_same_class_overlap",

@@ -17,8 +17,8 @@ def depth_monotonicity(case: Case) -> list[Violation]:
     """The nearest surface is seen: pastes lie in front of a valid target, and no paste that is nearer is left out.
 
     ``d_out(p) = min(d_src(p), d_tgt(p))`` over everything that covers p; outside of pastes depth is the target's, bit
-    for bit. An invalid target depth hides nothing; depth inside a paste is finite. Pixels of a stuff class that no
-    paste touches may have been given back to it and are not asked for nearer surfaces.
+    for bit, and 0 where that is not finite. An invalid target depth hides nothing; depth inside a paste is finite.
+    Pixels of a stuff class that no paste touches may have been given back to it and are not asked for nearer surfaces.
 
     Args:
         case: one forward, with depth.
@@ -29,7 +29,7 @@ def depth_monotonicity(case: Case) -> list[Violation]:
     name, after, valid_target = "depth_monotonicity", _depth(case.after), finite_depth(case.before)
     target = _depth(case.before)
     values = {"target": target, "depth": after, "layer": case.report.visible_layer}
-    same = (after == target) | (after.isnan() & target.isnan())
+    same = after == torch.where(target.isfinite(), target, 0.0)
     farther = case.pasted & valid_target & ~(after < target)
     violations = [
         *found(name, ~case.pasted & ~same, "the target's depth {target}", "{depth}", **values),
@@ -52,7 +52,7 @@ def depth_monotonicity(case: Case) -> list[Violation]:
 
 @invariant(Modality.DEPTH)
 def depth_validity_join(case: Case) -> list[Violation]:
-    """Validity is V_src and V_tgt inside a paste, and the target's own outside.
+    """Validity is V_src and V_tgt inside a paste, and the target's own outside; depth that is not finite is not valid.
 
     A source depth read between pixels is valid if all those pixels are.
 
@@ -63,7 +63,7 @@ def depth_validity_join(case: Case) -> list[Violation]:
         At most one violation for each image and each of the three.
     """
     name = "depth_validity_join"
-    before, after = _valid(case.before), _valid(case.after)
+    before, after = _valid(case.before) & _depth(case.before).isfinite(), _valid(case.after)
     values = {"before": before, "after": after, "layer": case.report.visible_layer}
     outside = found(name, ~case.pasted & (before != after), "the target's validity {before}", "{after}", **values)
     if case.source_batch.depth is None:

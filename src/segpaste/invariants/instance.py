@@ -15,15 +15,24 @@ from segpaste.types import Modality, PaddedBatchedDenseSample
 
 @invariant(Modality.INSTANCE)
 def instance_identity_preserved(case: Case) -> list[Violation]:
-    """An instance of the target of which enough is left keeps its slot, its label and its id.
+    """An instance of the target of which enough is left keeps its slot, label and id; a paste has its source's label.
 
     Args:
         case: one forward, with instance masks.
 
     Returns:
-        At most one violation for each image and each of the three.
+        At most one violation for each image and each of the four.
     """
     name, before, after = "instance_identity_preserved", case.before, case.after
+    wanted = _source_labels(case)
+    pasted = found(
+        name,
+        case.is_paste & (after.labels != wanted),
+        "the label of its source, {want},",
+        "label {label}",
+        want=wanted,
+        label=after.labels,
+    )
     slots = slice(before.max_instances)
     survives, stays = case.survives, case.kept
     values = {"label": before.labels, "id": _ids(before), "new_label": after.labels[:, slots]}
@@ -33,6 +42,7 @@ def instance_identity_preserved(case: Case) -> list[Violation]:
         *found(name, survives & ~stays, "instance {id} to keep its slot", "another or none", **values),
         *found(name, survives & stays & label, "label {label}", "label {new_label}", **values),
         *found(name, survives & stays & number, "id {id}", "id {new_id}", **values),
+        *pasted,
     ]
 
 
@@ -40,11 +50,14 @@ def instance_identity_preserved(case: Case) -> list[Violation]:
 def instance_target_masks_subtract_paste_union(case: Case) -> list[Violation]:
     """A survivor's mask is its old one without the union of all pastes, and the pastes' masks are that union.
 
+    Each pasted mask is the nearest read of its source's where its layer is seen; beside a panoptic map a pixel belongs
+    to the lowest slot that covers it.
+
     Args:
         case: one forward, with instance masks.
 
     Returns:
-        At most one violation for each image and each of the two.
+        At most one violation for each image and each of the three.
     """
     name = "instance_target_masks_subtract_paste_union"
     masks = _masks(case.after)
@@ -64,6 +77,7 @@ def instance_target_masks_subtract_paste_union(case: Case) -> list[Violation]:
         *wrong,
         *found(name, bare, "a pasted mask, for layer {layer} is seen", "none", layer=layer),
         *found(name, hidden, "no pasted mask, for the target is seen", "one", layer=layer),
+        *found(name, _strays(case), "the source's mask where its layer is seen", "another mask"),
     ]
 
 
@@ -126,6 +140,33 @@ def instance_no_same_class_overlap(case: Case) -> list[Violation]:
     return found(
         "instance_no_same_class_overlap", clean[:, None] & first, expected, "pixels shared with slot {other}", **values
     )
+
+
+def _source_labels(case: Case) -> Tensor:
+    """The label in its source of the paste in each output slot, [B, K] int64, of no meaning where there is none."""
+    if case.source_batch.max_instances == 0:
+        return torch.zeros_like(case.after.labels)
+    rows = case.report.placement.source_idx.gather(1, case.report.slot_layer.clamp(min=0))
+    return case.source_batch.labels[rows, case.report.slot_source.clamp(min=0)]
+
+
+def _strays(case: Case) -> Tensor:
+    """Pastes whose mask is not what their layer shows of the source's, [B, K] bool."""
+    source, report = case.source_batch, case.report
+    strays = torch.zeros_like(case.is_paste)
+    if source.instance_masks is None or source.max_instances == 0:
+        return strays
+    for idx, layer in enumerate(case.layers):
+        carried = report.placement.carried[:, idx, None, None, : source.max_instances]
+        masks = source.instance_masks[layer.row[:, 0, 0]].permute(0, 2, 3, 1)
+        here = layer._replace(row=torch.arange(len(masks), device=masks.device)[:, None, None])
+        shown = here.nearest(masks) & carried & (report.visible_layer == idx)[..., None]
+        if Modality.PANOPTIC in case.modalities:
+            shown &= shown.cumsum(-1) == 1
+        slot = report.slot_source.clamp(min=0)[:, None, None].expand(*shown.shape[:3], -1)
+        wanted = shown.gather(-1, slot).permute(0, 3, 1, 2)
+        strays |= (report.slot_layer == idx) & (wanted != _masks(case.after)).flatten(2).any(2)
+    return strays
 
 
 def mask_boxes(masks: Tensor) -> Tensor:

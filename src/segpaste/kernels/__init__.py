@@ -4,6 +4,17 @@ Nothing outside this package reads or writes a pixel of a paste, and nothing ins
 """
 
 from segpaste.kernels.operands import AxisTable, LayerPlan, Measures, Planes, SlotPlan, Visible
-from segpaste.kernels.ops import measure, render, resolve
+from segpaste.kernels.ops import focal_ratio, measure, render, resolve
 
-__all__ = ["AxisTable", "LayerPlan", "Measures", "Planes", "SlotPlan", "Visible", "measure", "render", "resolve"]
+__all__ = [
+    "AxisTable",
+    "LayerPlan",
+    "Measures",
+    "Planes",
+    "SlotPlan",
+    "Visible",
+    "focal_ratio",
+    "measure",
+    "render",
+    "resolve",
+]

@@ -17,6 +17,24 @@ from segpaste.kernels.operands import AxisTable, LayerPlan, Measures, Planes, Sl
 _NUM_AXIS = len(AxisTable._fields)
 
 
+def focal_ratio(target_camera: Tensor, source_camera: Tensor, source_idx: Tensor) -> Tensor:
+    """The factor that metric depth takes from one camera to another, the ratio of their focal lengths.
+
+    An operator of its own, because a compiler that fuses the roots and the division rounds them otherwise, and the
+    last bit of a depth decides who is seen.
+
+    Args:
+        target_camera: [B, 4] float32 (fx, fy, cx, cy), pixels.
+        source_camera: [S, 4] float32, likewise.
+        source_idx: [B, L] int64, the row of the source.
+
+    Returns:
+        [B, L] float32; the focal length of a camera is the geometric mean of fx and fy.
+    """
+    ratio: Tensor = _focal_ratio(target_camera, source_camera, source_idx)
+    return ratio
+
+
 def resolve(
     target: Planes, source: Planes, plan: LayerPlan, protected: Tensor, ignore_index: int, tile_size: int
 ) -> Visible:
@@ -70,6 +88,17 @@ def _unflat(tensors: list[Tensor]) -> LayerPlan:
     x, y = tensors[num_own : num_own + _NUM_AXIS], tensors[num_own + _NUM_AXIS :]
     source_idx, carried, hflip, depth_scale = tensors[:num_own]
     return LayerPlan(source_idx, carried, hflip, depth_scale, AxisTable(*x), AxisTable(*y))
+
+
+@torch.library.custom_op("segpaste::focal_ratio", mutates_args=())
+def _focal_ratio(target_camera: Tensor, source_camera: Tensor, source_idx: Tensor) -> Tensor:
+    target, source = (c[:, 0].sqrt() * c[:, 1].sqrt() for c in (target_camera, source_camera))
+    return target[:, None] / source[source_idx]
+
+
+@_focal_ratio.register_fake
+def _(target_camera: Tensor, source_camera: Tensor, source_idx: Tensor) -> Tensor:
+    return target_camera.new_empty(source_idx.shape)
 
 
 @torch.library.custom_op("segpaste::resolve", mutates_args=())

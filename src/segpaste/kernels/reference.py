@@ -206,13 +206,17 @@ def render(
         tile_size: pixels on a side worked on at once.
 
     Returns:
-        New planes, nothing shared with the input; ``instance_masks`` has K slots; ``padding_mask`` is None.
+        New planes, nothing shared with the input; ``instance_masks`` has K slots; ``padding_mask`` is None. Depth that
+        is not finite is 0 and invalid, wherever it came from.
     """
     batch_size, _, height, width = target.images.shape
     num_out = slots.paste_layer.shape[1]
     masks = torch.zeros(batch_size, num_out, height, width, dtype=torch.bool, device=target.images.device)
     planes: dict[str, Any] = {name: None if plane is None else plane.clone() for name, plane in _written(target)}
     out = Planes(**planes, instance_masks=masks, padding_mask=None)
+    if out.depth is not None and out.depth_valid is not None:
+        out.depth_valid.logical_and_(out.depth.isfinite())
+        out.depth.masked_fill_(~out.depth.isfinite(), 0.0)
     for tile in tiles(height, width, tile_size):
         _render_target(out, target, visible, slots, ignore_index, tile)
         for layer in range(plan.source_idx.shape[1]):
@@ -280,9 +284,12 @@ def _render_layer(
     if out.panoptic_maps is not None:
         put(out.panoptic_maps[:, None], of_owner(slots.fresh_id))
     if out.depth is not None and out.depth_valid is not None:
+        assert target.depth is not None
         assert target.depth_valid is not None
+        here = (slice(None), slice(None), tile.rows, tile.cols)
+        target_ok = target.depth_valid[here] & target.depth[here].isfinite()
         depth, ok = view.depth() if source.depth is not None else (torch.zeros_like(shown, dtype=torch.float32), ~shown)
         put(out.depth, depth[:, None])
-        put(out.depth_valid, ok[:, None] & target.depth_valid[:, :, tile.rows, tile.cols])
+        put(out.depth_valid, ok[:, None] & target_ok)
     if out.normals is not None:
         put(out.normals, view.normals() if source.normals is not None else torch.zeros_like(out.normals[:1, :, :1, :1]))

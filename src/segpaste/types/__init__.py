@@ -2,6 +2,7 @@
 
 from segpaste.types import transforms_v2 as _register_transforms_v2  # noqa: F401
 from segpaste.types.batched import BatchedDenseSample, keep_largest, select_instances
+from segpaste.types.boxes import tight_boxes
 from segpaste.types.dense import DenseSample
 from segpaste.types.fields import FIELDS, Field
 from segpaste.types.padded import PaddedBatchedDenseSample
@@ -32,4 +33,5 @@ __all__ = [
     "SemanticMap",
     "keep_largest",
     "select_instances",
+    "tight_boxes",
 ]

@@ -221,7 +221,8 @@ def _check_uniform(samples: Sequence[DenseSample]) -> None:
             raise ValueError(
                 f"BatchedDenseSample.from_samples: expected images of one shape and dtype, got "
                 f"{list(first.image.shape)} {first.image.dtype} in sample 0 and "
-                f"{list(sample.image.shape)} {sample.image.dtype} in sample {i}"
+                f"{list(sample.image.shape)} {sample.image.dtype} in sample {i}; bring all to one size and dtype, "
+                "for example with segpaste.datasets.make_large_scale_jittering"
             )
         for field in SAMPLE_FIELDS:
             if (getattr(sample, field.name) is None) != (getattr(first, field.name) is None):

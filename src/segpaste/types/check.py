@@ -15,7 +15,10 @@ from torchvision import tv_tensors
 from segpaste.types.fields import Field
 
 MAX_INSTANCE_ID = (1 << 31) - (1 << 16)
-"""Ids above this leave no room in int32 for those of pasted instances."""
+"""What samples may hold: above it there is no room in int32 for the ids of pasted instances."""
+
+MAX_FED_BACK_ID = (1 << 31) - (1 << 15)
+"""What a padded batch may hold: outputs, whose pastes have ids above those of the samples, are inputs again."""
 
 
 def check_presence(container: str, fields: Iterable[Field], values: Mapping[str, object]) -> None:
@@ -84,7 +87,7 @@ def check_boxes(label: str, boxes: Tensor, canvas_size: tuple[int, int]) -> None
     """Boxes are xyxy (tagged so, or plain), on this canvas, and not inside out.
 
     Raises:
-        ValueError: another format, another canvas, or x2 < x1 or y2 < y1.
+        ValueError: another format, another canvas, not finite, or x2 < x1 or y2 < y1.
     """
     if isinstance(boxes, tv_tensors.BoundingBoxes):
         if boxes.format != tv_tensors.BoundingBoxFormat.XYXY:
@@ -96,15 +99,19 @@ def check_boxes(label: str, boxes: Tensor, canvas_size: tuple[int, int]) -> None
             raise ValueError(
                 f"{label}: expected canvas_size {canvas_size}, the image's, got {tuple(boxes.canvas_size)}"
             )
-    if boxes.device.type == "cpu" and bool((boxes[..., 2:] < boxes[..., :2]).any()):
+    if boxes.device.type != "cpu":
+        return
+    if not bool(boxes.isfinite().all()):
+        raise ValueError(f"{label}: expected finite coordinates, got NaN or infinity; remove those instances")
+    if bool((boxes[..., 2:] < boxes[..., :2]).any()):
         raise ValueError(
             f"{label}: expected x1 <= x2 and y1 <= y2, got a box that is inside out; "
             "are these (x, y, width, height)? Convert them to (x1, y1, x2, y2)"
         )
 
 
-def check_instance_ids(label: str, ids: Tensor) -> None:
-    """Ids of one sample are unique and > 0.
+def check_instance_ids(label: str, ids: Tensor, most: int = MAX_INSTANCE_ID) -> None:
+    """Ids of one sample are unique, > 0 and at most ``most``.
 
     Raises:
         ValueError: otherwise.
@@ -113,10 +120,8 @@ def check_instance_ids(label: str, ids: Tensor) -> None:
         return
     if int(ids.min()) <= 0:
         raise ValueError(f"{label}: expected ids > 0, got {int(ids.min())}; 0 means stuff in panoptic maps")
-    if int(ids.max()) > MAX_INSTANCE_ID:
-        raise ValueError(
-            f"{label}: expected ids <= {MAX_INSTANCE_ID}, which leaves room for fresh ones, got {int(ids.max())}"
-        )
+    if int(ids.max()) > most:
+        raise ValueError(f"{label}: expected ids <= {most}, which leaves room for fresh ones, got {int(ids.max())}")
     if len(set(ids.tolist())) != ids.numel():
         raise ValueError(f"{label}: expected ids that are unique in the sample, got {ids.tolist()}")
 
@@ -131,10 +136,10 @@ def check_padded_ids(label: str, ids: Tensor, valid: Tensor) -> None:
         return
     stand_ins = -torch.arange(1, ids.shape[1] + 1, dtype=ids.dtype)
     in_order = torch.where(valid, ids, stand_ins).sort(1).values
-    wrong = (valid & ((ids <= 0) | (ids > MAX_INSTANCE_ID))).any(1) | (in_order[:, 1:] == in_order[:, :-1]).any(1)
+    wrong = (valid & ((ids <= 0) | (ids > MAX_FED_BACK_ID))).any(1) | (in_order[:, 1:] == in_order[:, :-1]).any(1)
     if bool(wrong.any()):
         b = int(wrong.to(torch.int8).argmax())
-        check_instance_ids(f"{label}[{b}]", ids[b][valid[b]])
+        check_instance_ids(f"{label}[{b}]", ids[b][valid[b]], MAX_FED_BACK_ID)
 
 
 def check_padding(label: str, padding_mask: Tensor) -> None:

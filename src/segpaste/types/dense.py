@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import register_pytree_node
 from torchvision import tv_tensors
 
 from segpaste.types import check, sampling
+from segpaste.types.boxes import tight_boxes
 from segpaste.types.fields import SAMPLE_FIELDS
 from segpaste.types.tensors import (
     CameraIntrinsics,
@@ -91,6 +94,32 @@ class DenseSample:
             check.check_instance_ids("DenseSample.instance_ids", self.instance_ids)
         check.check_metric("DenseSample", self.metric_depth, self.depth, self.camera_intrinsics)
 
+    @classmethod
+    def from_masks(cls, image: Tensor, masks: Tensor, labels: Tensor, **fields: Any) -> DenseSample:
+        """A sample of plain tensors, with boxes that fit the masks and instance ids 1..N.
+
+        Args:
+            image: [C, H, W], uint8 or float32.
+            masks: [N, H, W] bool.
+            labels: [N] int64, classes from 0 without gaps, not category ids.
+            fields: the others, such as semantic_map, by name; maps may be plain tensors.
+
+        Raises:
+            TypeError, ValueError: as the class does.
+        """
+        check.check_tensor("DenseSample.from_masks: masks", masks, ("N", "H", "W"), (torch.bool,), {})
+        for field in SAMPLE_FIELDS:
+            if field.tag is not None and isinstance(fields.get(field.name), Tensor):
+                fields[field.name] = field.tag(fields[field.name])
+        return cls(
+            image=tv_tensors.Image(image),
+            boxes=tv_tensors.BoundingBoxes(tight_boxes(masks), format="XYXY", canvas_size=tuple(masks.shape[1:])),
+            labels=labels,
+            instance_ids=torch.arange(1, len(masks) + 1, dtype=torch.int32, device=masks.device),
+            instance_masks=InstanceMask(masks),
+            **fields,
+        )
+
     @property
     def canvas_size(self) -> tuple[int, int]:
         """(H, W) of the image."""
@@ -109,8 +138,9 @@ class DenseSample:
     def to_dict(self) -> dict[str, Any]:
         """The present fields, tagged so that torchvision.transforms.v2 moves every one of them.
 
-        Resize, crop, pad and flip keep all fields aligned; depth travels as NaN where invalid. Other geometry raises
-        for the fields that it cannot move truly. The inverse is `from_dict`.
+        A transform that is called with the sample itself does the same. Resize, crop, pad and flip keep all fields
+        aligned; depth travels as NaN where invalid. Other geometry raises for the fields that it cannot move truly. The
+        inverse is `from_dict`.
         """
         out: dict[str, Any] = {f.name: v for f in SAMPLE_FIELDS if (v := getattr(self, f.name)) is not None}
         out["boxes"] = MovingBoxes(self.boxes.as_subclass(torch.Tensor), format="XYXY", canvas_size=self.canvas_size)
@@ -148,3 +178,24 @@ class DenseSample:
         if isinstance(values.get("camera_intrinsics"), Tensor):
             values["camera_intrinsics"] = CameraIntrinsics.from_tensor(values["camera_intrinsics"])
         return cls(**values)
+
+
+def _flatten(sample: DenseSample) -> tuple[list[Any], tuple[tuple[str, ...], bool]]:
+    values = sample.to_dict()
+    metric_depth = values.pop("metric_depth")
+    return list(values.values()), (tuple(values), metric_depth)
+
+
+def _unflatten(values: Iterable[Any], context: tuple[tuple[str, ...], bool]) -> DenseSample:
+    names, metric_depth = context
+    moved = dict(zip(names, values, strict=True))
+    if all(isinstance(value, Tensor) for value in moved.values()):
+        return DenseSample.from_dict({**moved, "metric_depth": metric_depth})
+    sample = object.__new__(DenseSample)  # pytree functions rebuild containers around placeholders
+    for item in dataclasses.fields(DenseSample):
+        object.__setattr__(sample, item.name, moved.get(item.name))
+    return sample
+
+
+# Its leaves are those of to_dict, so that a transform of torchvision moves every field of a sample that it is given.
+register_pytree_node(DenseSample, _flatten, _unflatten, serialized_type_name="segpaste.DenseSample")

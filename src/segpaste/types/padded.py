@@ -7,7 +7,7 @@ tagged tensors back into it inside a compiled region; `PaddedBatchedDenseSample.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import torch
@@ -161,6 +161,13 @@ class PaddedBatchedDenseSample:
                 values[field.batched_name] = [self._tagged(field.tag, row) for row in rows]
         return BatchedDenseSample(**values)
 
+    def derived(self, **changes: Any) -> PaddedBatchedDenseSample:
+        """This batch with other values for some fields, computed from a valid batch and so not validated again."""
+        if torch.compiler.is_compiling():
+            return replace(self, **changes)
+        values: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
+        return _unchecked({**values, **changes}, lambda tensor: tensor)
+
     def _tagged(self, tag: type[Any] | None, row: Tensor) -> Tensor:
         if tag is None:
             return row
@@ -180,16 +187,20 @@ def _unchecked(values: dict[str, Any], function: Callable[[Tensor], Tensor]) -> 
     return batch
 
 
-def _flatten(batch: PaddedBatchedDenseSample) -> tuple[list[Any], bool]:
-    return [getattr(batch, f.name) for f in fields(batch) if f.name != "metric_depth"], batch.metric_depth
+def _flatten(batch: PaddedBatchedDenseSample) -> tuple[list[Any], tuple[tuple[str, ...], bool]]:
+    present = {
+        f.name: v for f in fields(batch) if f.name != "metric_depth" and (v := getattr(batch, f.name)) is not None
+    }
+    return list(present.values()), (tuple(present), batch.metric_depth)
 
 
-def _unflatten(values: Iterable[Any], metric_depth: bool) -> PaddedBatchedDenseSample:
-    names = [f.name for f in fields(PaddedBatchedDenseSample) if f.name != "metric_depth"]
+def _unflatten(values: Iterable[Any], context: tuple[tuple[str, ...], bool]) -> PaddedBatchedDenseSample:
+    names, metric_depth = context
     return PaddedBatchedDenseSample(**dict(zip(names, values, strict=True)), metric_depth=metric_depth)
 
 
-# metric_depth is no leaf: every leaf of a batch is a tensor or None, so tree_map(lambda t: t.to(device), batch) works.
+# Every leaf of a batch is a tensor, so tree_map(lambda t: t.to(device), batch) works: an absent field and metric_depth
+# are part of the structure.
 register_pytree_node(
     PaddedBatchedDenseSample, _flatten, _unflatten, serialized_type_name="segpaste.PaddedBatchedDenseSample"
 )

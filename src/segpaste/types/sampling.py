@@ -90,20 +90,23 @@ def mix_depth(taps: Tensor, valid: Tensor, weights: Tensor, nearest: Tensor) -> 
 
 
 def mix_normals(taps: Tensor, weights: Tensor, nearest: Tensor) -> Tensor:
-    """Read unit normals between pixels: linear, then renormalised; the nearest where the sum vanishes.
+    """Read unit normals between pixels: linear, then renormalised.
+
+    The nearest pixel's is taken as it is where the sum vanishes, and where the pixel is read at its centre.
 
     Args:
-        taps: [3, ..., T] float32, zero vectors where invalid.
+        taps: [3, ..., T] float32, zero vectors (or NaN) where invalid.
         weights: [..., T] float32.
         nearest: [3, ...] float32, the nearest source pixel's; where it is invalid the result is too.
 
     Returns:
         [3, ...] float32, of unit norm or zero.
     """
+    taps, nearest = (torch.where(v.isfinite().all(0), v, 0.0) for v in (taps, nearest))
     mixed = weighted_sum(taps, weights)
     norm = norm3(mixed)
-    vanishes = norm < 1e-3
-    unit = torch.where(vanishes, nearest, mixed / torch.where(vanishes, 1.0, norm))
+    as_is = (norm < 1e-3) | (weights == 1).any(-1)
+    unit = torch.where(as_is, nearest, mixed / torch.where(as_is, 1.0, norm))
     return torch.where((nearest == 0).all(0), 0.0, unit)
 
 

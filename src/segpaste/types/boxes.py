@@ -19,8 +19,9 @@ def tight_boxes(masks: Tensor) -> Tensor:
         [N, 4] float32 xyxy, zeros where a mask is empty.
     """
     edges = []
-    for covered in (masks.any(1), masks.any(2)):
-        first = covered.byte().argmax(1)
-        last = covered.shape[1] - covered.flip(1).byte().argmax(1)
-        edges.append(torch.stack([first, last], 1) * covered.any(1, keepdim=True))
+    pixels = masks.as_subclass(Tensor).view(torch.uint8)  # torch reduces bool many times slower
+    for covered in (pixels.amax(1), pixels.amax(2)):
+        first = covered.argmax(1)
+        last = covered.shape[1] - covered.flip(1).argmax(1)
+        edges.append(torch.stack([first, last], 1) * covered.amax(1, keepdim=True))
     return torch.stack(edges, 2).flatten(1).to(torch.float32)

@@ -1,0 +1,22 @@
+"""What holds for the image: a paste changes no pixel beside it."""
+
+from __future__ import annotations
+
+from segpaste.invariants.case import Case, invariant
+from segpaste.invariants.violation import Violation, found
+from segpaste.types import Modality
+
+
+@invariant(Modality.IMAGE)
+def image_kept_outside_pastes(case: Case) -> list[Violation]:
+    """Outside of pastes the image is the target's, bit for bit (NaN stays NaN).
+
+    Args:
+        case: one forward.
+
+    Returns:
+        At most one violation for each image.
+    """
+    before, after = case.before.images, case.after.images
+    same = ((before == after) | ((before != before) & (after != after))).all(1)
+    return found("image_kept_outside_pastes", ~case.pasted & ~same, "the target's colours", "others")
