@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import colorsys
+import dataclasses
 import os
 import re
 import subprocess
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision import tv_tensors
 
+import samples
 from segpaste import viz
 from segpaste.types import (
     IGNORE_INDEX,
@@ -30,7 +32,11 @@ from segpaste.types import (
     PanopticMap,
     SemanticMap,
 )
-from segpaste.viz import gallery, marks, palette, shapes, text
+from segpaste.viz import compare, draw_depth, gallery, marks, palette, shapes, text
+from segpaste.viz.marks import thing_plates, things_of
+from segpaste.viz.palette import class_color, instance_color
+from segpaste.viz.shapes import blend, segment_borders
+from segpaste.viz.text import plain
 
 SIZES = [(17, 11), (8, 8), (1, 1), (64, 131)]
 NAMES = {0: "wall", 1: "floor", 5: "cat", 7: "dog"}
@@ -779,3 +785,62 @@ class TestRealPhotos:
         picture = viz.draw_instances(sample, class_names=NAMES, pasted=torch.arange(30) % 2 == 0)
         untouched = ~masks.any(0)
         assert (picture == pixels.permute(1, 2, 0).numpy()).all(-1)[untouched].mean() > 0.5
+
+
+def test_a_text_of_just_the_longest_length_is_kept() -> None:
+    assert plain("x" * 24) == "x" * 24
+    assert plain("x" * 25) == "x" * 21 + "..."
+
+
+def test_borders_reach_as_far_as_asked() -> None:
+    segments = np.array([[1, 1, 1, 1, 2, 2]])
+    assert segment_borders(segments).tolist() == [[False] * 4 + [True] + [False]]
+    assert segment_borders(segments, 2).tolist() == [[False] * 4 + [True] * 2]
+
+
+def test_blending_rounds_to_the_nearest() -> None:
+    picture = np.full((1, 1, 3), 10, np.uint8)
+    blend(picture, np.ones((1, 1), bool), (11, 12, 13), 0.75)
+    assert picture.ravel().tolist() == [11, 12, 12]
+
+
+def test_what_was_pasted_is_drawn_last_and_named_first_and_always() -> None:
+    sample = samples.make_sample(num_instances=3)
+    areas = [(b[2] - b[0]) * (b[3] - b[1]) for b in sample.boxes.tolist()]
+    largest, smallest = int(np.argmax(areas)), int(np.argmin(areas))
+    for n in (largest, smallest):
+        pasted = torch.arange(3) == n
+        things = things_of(sample, pasted)
+        assert [t.pasted for t in things] == [False, False, True]
+        for min_side_px in (0, 1000):
+            first, *_ = thing_plates(things, None, min_side_px)
+            assert first.box == things[-1].box
+
+
+def test_class_colours_are_softer_than_those_of_instances() -> None:
+    def spread(color: tuple[int, int, int]) -> int:
+        return max(color) - min(color)
+
+    assert all(class_color(c) != instance_color(c) for c in range(50))
+    assert sum(spread(class_color(c)) for c in range(50)) < 0.9 * sum(spread(instance_color(c)) for c in range(50))
+
+
+def test_depth_beyond_its_range_has_the_colour_of_the_end() -> None:
+    sample = samples.make_sample((8, 8), modalities=["depth"])
+    ones = torch.ones_like(sample.depth)
+    pictures = []
+    for depth in (9.0, 2.0):
+        there = dataclasses.replace(sample, depth=ones * depth, depth_valid=ones.bool())
+        pictures.append(draw_depth(there, depth_range=(1.0, 2.0)))
+    assert np.array_equal(*pictures)
+
+
+def test_both_depths_share_the_scale_of_both() -> None:
+    sample = samples.make_sample((8, 8), modalities=["depth"])
+    ones = torch.ones_like(sample.depth)
+    near, far = (dataclasses.replace(sample, depth=ones * d, depth_valid=ones.bool()) for d in (1.0, 3.0))
+    near.depth[..., 4:] = 2.0
+    (view,) = [v for v in compare(near, far, tile_px=8) if v.title == "depth"]
+    assert np.array_equal(view.before, draw_depth(near, depth_range=(1.0, 3.0)))
+    assert np.array_equal(view.after, draw_depth(far, depth_range=(1.0, 3.0)))
+    assert not np.array_equal(view.before, view.after)

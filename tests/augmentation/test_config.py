@@ -7,6 +7,7 @@ import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -236,3 +237,29 @@ class TestFiles:
         with pytest.raises(OSError, match="No space left"):
             BatchCopyPasteConfig().save(path)
         assert BatchCopyPasteConfig.load(path) == OTHER_THAN_DEFAULT
+
+
+def test_the_ends_of_the_widest_ranges() -> None:
+    assert PlacementConfig(scale_range=(1 / 64, 64)).scale_range == (1 / 64, 64.0)
+    assert PlacementConfig(k_range=(1, 2**31 - 1), layers=64, max_attempts=64).layers == 64
+
+
+@pytest.mark.parametrize(
+    "values", [{"layers": 65}, {"max_attempts": 65}, {"scale_range": (0.015, 1)}, {"scale_range": (1, 64.1)}]
+)
+def test_beyond_the_widest_ranges(values: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(values))):
+        PlacementConfig(**values)
+
+
+def test_from_a_schema_object_with_a_limit_of_its_own() -> None:
+    schema = SimpleNamespace(classes=SCHEMA.classes, ignore_index=255, max_instances_per_image=17)
+    config = PanopticConfig.model_validate({"taxonomy": schema})
+    assert config.taxonomy.max_instances_per_image == 17
+
+
+@pytest.mark.parametrize(("name", "text"), [("broken.json", "{"), ("broken.yaml", "a: [1")])
+def test_a_file_that_does_not_parse_is_named(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=rf"{name}: expected YAML or JSON, got text that does not parse"):
+        BatchCopyPasteConfig.load(tmp_path / name)

@@ -420,3 +420,30 @@ class TestWhatIsNotABatch:
         }[form]
         with pytest.raises(TypeError, match=r"expected a PaddedBatchedDenseSample, got .*to_padded"):
             BatchCopyPaste()(wrong)
+
+
+def with_limit(limit: int) -> PanopticConfig:
+    taxonomy = {"classes": dict(SCHEMA.classes), "max_instances_per_image": limit}
+    return PanopticConfig.model_validate({"taxonomy": taxonomy})
+
+
+@pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
+@pytest.mark.parametrize(("num_slots", "modalities"), [(5, None), (6, [Modality.INSTANCE, Modality.SEMANTIC])])
+def test_as_many_slots_as_the_taxonomy_has_or_more_where_it_plays_no_part(num_slots: int, modalities: Any) -> None:
+    options = {} if modalities is None else {"modalities": modalities}
+    batch = make_batch(max_instances=num_slots, **options)
+    out = BatchCopyPaste(BatchCopyPasteConfig(panoptic=with_limit(5)))(batch)
+    assert out.max_instances == num_slots
+
+
+def test_drawn_seeds_use_all_64_bits() -> None:
+    batch = make_batch(16, max_instances=4, with_seeds=False, modalities=INSTANCE)
+    seeds = BatchCopyPaste()(batch, torch.Generator().manual_seed(0)).sample_seeds
+    assert bool((seeds < 0).any())
+    assert bool((seeds > 0).any())
+
+
+@pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
+def test_the_maps_of_a_batch_without_masks_have_scale_one() -> None:
+    _, report = BatchCopyPaste()(make_batch(modalities=[]), return_report=True)
+    assert (report.placement.scale_num == report.placement.scale_den).all()

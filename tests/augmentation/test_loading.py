@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,3 +134,28 @@ class TestTheLoaderBehind:
         rows = samples(1) + samples(2, size=(11, 17))
         with pytest.raises(ValueError, match="one shape"):
             list(BatchCopyPaste.from_dataloader([rows], K))
+
+
+def row_of(*counts: int) -> list[DenseSample]:
+    return make_samples(len(counts), num_instances=counts, modalities=[Modality.INSTANCE])
+
+
+def test_a_free_slot_of_one_image_does_not_hide_what_another_lost() -> None:
+    augmented = AugmentedLoader([row_of(5, 1)], lambda batch: batch, 3)
+    with pytest.warns(UserWarning, match="2 instances of a batch found no slot"):
+        list(augmented)
+    assert augmented.num_dropped_instances == 2
+
+
+def test_warns_of_dropped_instances_once_and_where_the_loader_is_read() -> None:
+    augmented = AugmentedLoader([row_of(4), row_of(5)], lambda batch: batch, 3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        list(augmented)
+    assert [Path(w.filename).name for w in caught] == [Path(__file__).name]
+
+
+@pytest.mark.parametrize("max_instances", [4, 8])
+def test_a_mismatch_of_slots_either_way(max_instances: int) -> None:
+    with pytest.raises(ValueError, match=f"max_instances={max_instances}.*got 6"):
+        list(BatchCopyPaste.from_dataloader([make_batch(max_instances=6)], max_instances))

@@ -177,3 +177,14 @@ class TestDistribution:
             for name, *indices in (one, other)
         )
         assert_uniform(np.bincount(8 * x + y, minlength=64))
+
+
+def test_to_int64_at_the_sign_bit() -> None:
+    assert [seeding.to_int64(2**63 + n) for n in (-1, 0)] == [2**63 - 1, -(2**63)]
+
+
+@pytest.mark.parametrize(("probability", "want"), [(0.0, [0, 0, 0, 0]), (0.5, [1, 1, 0, 0]), (1.0, [1, 1, 1, 1])])
+def test_bernoulli_at_its_threshold(probability: float, want: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    bits = torch.tensor([0, 2**31 - 1, 2**31, 2**32 - 1])
+    monkeypatch.setattr(seeding, "random_u32", lambda *_: bits)
+    assert seeding.random_bernoulli(torch.zeros(4, dtype=torch.int64), "paste", probability).tolist() == want

@@ -18,7 +18,9 @@ from cli_world import tree, write_instances, write_panoptic
 from PIL import Image
 
 import segpaste
+from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.cli import _arguments, _errors, _inputs, _pasting, _settings, main
+from segpaste.datasets import SceneDataset
 
 SOURCE = Path(segpaste.__file__).parents[1]
 
@@ -322,3 +324,22 @@ class TestDemo:
     def test_other_seed_other_pictures(self, out: Path, tmp_path: Path) -> None:
         assert main(["demo", "--out", str(tmp_path), "--num", "3", "--size", "48", "--seed", "7"]) == 0
         assert tree(tmp_path)["gallery.png"] != tree(out)["gallery.png"]
+
+
+class TestTaxonomyOfTheConfig:
+    def test_goes_before_the_datasets(self, tmp_path: Path) -> None:
+        path = tmp_path / "paste.yaml"
+        path.write_text("panoptic: {taxonomy: {classes: {0: stuff, 1: thing, 2: thing}}}\n")
+        schema = SceneDataset(1).schema
+        config = _settings.load_config(str(path), {}, schema)
+        assert config.panoptic is not None
+        assert dict(config.panoptic.taxonomy.classes) == {0: "stuff", 1: "thing", 2: "thing"}
+        config = _settings.load_config(None, {"panoptic.tau_stuff_px": "7"}, schema)
+        assert config.panoptic is not None
+        assert config.panoptic.tau_stuff_px == 7
+        assert dict(config.panoptic.taxonomy.classes) == dict(schema.classes)
+
+    def test_an_empty_file_is_the_defaults(self, tmp_path: Path) -> None:
+        path = tmp_path / "paste.yaml"
+        path.write_text("# nothing yet\n")
+        assert _settings.load_config(str(path), {}) == BatchCopyPasteConfig()

@@ -374,3 +374,33 @@ def test_real_photos_equal_the_coco_api(test_data: Path, split: str) -> None:
         with Image.open(test_data / "tiny_coco" / split / dataset.file_name(index)) as photo:
             np.testing.assert_array_equal(plain(sample.image), np.array(photo.convert("RGB")).transpose(2, 0, 1))
     assert num_crowds > 0
+
+
+def test_a_triangle_encloses_something() -> None:
+    mask = decode_segmentation([[0, 0, 8, 0, 0, 8]], (10, 10))
+    assert mask[1, 1]
+    assert not mask[8, 8]
+    assert 20 < mask.sum() < 45
+
+
+@pytest.mark.parametrize("text", ["p", "0p", "/0", "0 0"])
+def test_foreign_characters_in_run_lengths(text: str) -> None:
+    with pytest.raises(ValueError, match="foreign characters"):
+        run_lengths(text)
+
+
+@pytest.mark.parametrize("size", [(0, 3), (3, 0)])
+def test_a_photo_without_pixels(size: tuple[int, int], tmp_path: Path) -> None:
+    row = {"id": 5, "file_name": "a.png", "height": size[0], "width": size[1]}
+    (tmp_path / "a.json").write_text(json.dumps({"images": [row], "annotations": [], "categories": []}))
+    with pytest.raises(DatasetError, match="size of image 5 > 0"):
+        CocoDetectionV2(tmp_path, tmp_path / "a.json")
+
+
+def test_a_file_is_no_folder_and_no_folder_holds_the_annotations(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text("{}")
+    with pytest.raises(DatasetError, match="expected a folder"):
+        CocoDetectionV2(file, file)
+    with pytest.raises(DatasetError, match="readable annotation file"):
+        CocoDetectionV2(tmp_path, file / "b.json")

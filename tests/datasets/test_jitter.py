@@ -313,3 +313,11 @@ class TestRandomHorizontalFlip:
         x1, y1, x2, y2 = before.boxes.as_subclass(torch.Tensor).unbind(1)
         assert torch.equal(after.boxes.as_subclass(torch.Tensor), torch.stack([11 - x2, y1, 11 - x1, y2], 1))
         np.testing.assert_array_equal(plain(after.image), plain(before.image)[..., ::-1])
+
+
+def test_one_pixel_is_the_rounded_mean() -> None:
+    image = torch.zeros(3, 2, 2, dtype=torch.uint8)
+    image[:, 0] = torch.tensor([3, 4], dtype=torch.uint8)  # mean 1.75
+    sample = make_sample((2, 2), 0, modalities=[])
+    resized = RandomResize((1, 1)).transform(type(sample)(tv_tensors.Image(image), sample.boxes, sample.labels), (1, 1))
+    assert resized.image.flatten().tolist() == [2, 2, 2]

@@ -14,7 +14,7 @@ from torch import distributed as dist
 from torch.utils.data import Dataset, DistributedSampler
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from samples import assert_same, make_sample
+from samples import assert_same, make_sample, make_samples
 from segpaste.datasets import (
     CocoDetectionV2,
     CocoPanoptic,
@@ -370,3 +370,9 @@ def test_real_photos(test_data: Path) -> None:
         masks = batch.instance_masks
         assert torch.equal(masks.flatten(2).any(2), batch.instance_valid)
         assert not (masks & batch.padding_mask).any()
+
+
+def test_a_sample_that_just_fits_is_no_overflow() -> None:
+    loader = EpochDataLoader(make_samples(2, num_instances=3), batch_size=2, max_instances=3)  # type: ignore[arg-type]
+    list(loader)
+    assert (loader.stats.num_overflowed, loader.stats.num_dropped_instances) == (0, 0)

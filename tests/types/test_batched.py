@@ -218,3 +218,24 @@ class TestSelectInstances:
         assert chosen.num_instances == 0
         assert not chosen.panoptic_map.any()
         assert bool((chosen.semantic_map[sample.panoptic_map != 0] == IGNORE_INDEX).all())
+
+
+def test_of_boxes_the_area_counts_and_not_the_sides() -> None:
+    boxes = torch.tensor([[0.0, 0, 11, 1], [2, 2, 6, 6]])
+    sample = dataclasses.replace(
+        make_sample(num_instances=2, modalities=[]),
+        boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(17, 11)),
+        labels=torch.tensor([4, 5]),
+    )
+    assert keep_largest(sample, 1).labels.tolist() == [5]
+
+
+def test_of_equal_areas_the_earlier_stays() -> None:
+    masks = torch.zeros(3, 17, 11, dtype=torch.bool)
+    masks[0, :2, :3] = masks[1, 4:7, 4:6] = masks[2, 9:11, 2:5] = True
+    sample = dataclasses.replace(
+        make_sample(num_instances=3, modalities=["instance"]),
+        instance_masks=InstanceMask(masks),
+        labels=torch.tensor([4, 5, 6]),
+    )
+    assert keep_largest(sample, 2).labels.tolist() == [4, 5]

@@ -303,3 +303,15 @@ class TestPytree:
         names = tree_map(lambda leaf: leaf.dtype, sample)
         assert isinstance(names, DenseSample)
         assert names.labels == torch.int64
+
+
+def test_boxes_converted_to_another_format_are_refused() -> None:
+    fields = make_sample().to_dict()
+    fields["boxes"] = v2.functional.convert_bounding_box_format(fields["boxes"], new_format="XYWH")
+    with pytest.raises(ValueError, match="expected format XYXY, got XYWH"):
+        DenseSample.from_dict(fields)
+
+
+def test_goes_through_whole_with_metric_depth() -> None:
+    sample = make_sample((9, 11), 2, metric_depth=True)
+    assert_same(tree_unflatten(*tree_flatten(sample)), sample)

@@ -291,3 +291,15 @@ class TestCompile:
         compiled = torch.compile(_Negative(), fullgraph=True, backend="aot_eager")(batch)
         assert_same(compiled, _Negative()(batch))
         assert not torch.equal(compiled.images, batch.images)
+
+
+def test_to_passes_non_blocking_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, asked = make_batch(), set()
+
+    def to(tensor: Tensor, _: object, *, non_blocking: bool = False) -> Tensor:
+        asked.add(non_blocking)
+        return tensor
+
+    monkeypatch.setattr(Tensor, "to", to)
+    batch.to("cpu", non_blocking=True)
+    assert asked == {True}

@@ -227,3 +227,16 @@ class TestWeightedSum:
 
     def test_norm3(self) -> None:
         assert sampling.norm3(torch.tensor([[2.0, 0.0], [3.0, 0.0], [6.0, 0.0]])).tolist() == [7.0, 0.0]
+
+
+@pytest.mark.parametrize(("near", "far", "want"), [(1.0, 1.051, 1.0255), (38.0, 40.0, 39.0)])
+def test_an_edge_is_more_than_the_fraction_of_the_larger(near: float, far: float, want: float) -> None:
+    taps = torch.tensor([[near, far]])
+    depth, _ = sampling.mix_depth(taps, taps > 0, torch.tensor([[0.5, 0.5]]), torch.tensor([near]))
+    assert float(depth) == pytest.approx(want)
+
+
+def test_a_sum_that_all_but_vanishes_leaves_the_nearest() -> None:
+    up, nearly_down = torch.tensor([0.0, -1.0, 0.0]), torch.tensor([1e-3, 1.0, 0.0])
+    taps, weights = torch.stack([up, nearly_down], -1)[:, None], torch.tensor([[0.5, 0.5]])
+    assert torch.equal(sampling.mix_normals(taps, weights, up[:, None])[:, 0], up)

@@ -280,3 +280,11 @@ class TestOtherTransforms:
         mask = tv_tensors.Mask(torch.ones(1, 4, 4, dtype=torch.uint8))
         assert F.pad(mask, [1, 1, 1, 1]).sum() == 16
         assert type(F.rotate(mask, 30.0)) is tv_tensors.Mask
+
+
+@pytest.mark.parametrize("name", ["crop", "pad", "center_crop"])
+def test_the_cameras_canvas_is_the_images(name: str) -> None:
+    arguments = {"crop": (3, 2, 9, 7), "pad": ([1, 2, 3, 4],), "center_crop": ([6, 20],)}[name]
+    fields = make_sample((17, 11), metric_depth=True).to_dict()
+    camera, image = (getattr(F, name)(fields[key], *arguments) for key in ("camera_intrinsics", "image"))
+    assert camera.canvas_size == tuple(image.shape[-2:])

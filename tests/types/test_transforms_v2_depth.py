@@ -237,3 +237,12 @@ class TestNormals:
     def test_padding_is_zero(self) -> None:
         normals = NormalMap(tilted().normals)
         assert int((F.pad(normals, [2, 1, 0, 3]) != 0).any(0).sum()) == H * W
+
+
+def test_normals_are_resized_linearly() -> None:
+    """Between two normals at right angles lie turned ones, not copies of the two."""
+    normals = torch.zeros(3, 1, 2)
+    normals[0, 0, 0] = normals[2, 0, 1] = 1.0
+    got = F.resize(NormalMap(normals), [1, 4]).as_subclass(Tensor)
+    want = torch.nn.functional.normalize(torch.tensor([[1.0, 0.75, 0.25, 0.0], [0.0, 0.25, 0.75, 1.0]]), dim=0)
+    torch.testing.assert_close(got[[0, 2], 0], want)
