@@ -12,6 +12,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from segpaste.kernels import use_kernels
+
 # Several pytest workers run side by side; more threads would only make them wait for each other.
 torch.set_num_threads(1)
 
@@ -36,6 +38,13 @@ def restore_random_states() -> Iterator[None]:
     torch.set_rng_state(torch_state)
     if cuda_states is not None:
         torch.cuda.set_rng_state_all(cuda_states)
+
+
+@pytest.fixture
+def reference_kernels() -> Iterator[None]:
+    """Run the reference writing of the kernels, for tests that reach into it."""
+    with use_kernels("reference"):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ instance, unrelated to the normals.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
@@ -174,6 +175,17 @@ def assert_same(one: Any, other: Any) -> None:
     names = {n for f in FIELDS for n in (f.name, f.batched_name)} | {"metric_depth"}
     for name in sorted(n for n in names if hasattr(one, n) and not callable(getattr(one, n))):
         _assert_same_value(name, getattr(one, name), getattr(other, name))
+
+
+def assert_kernels_agree(one: Any, other: Any) -> None:
+    """Two pairs of an output and its report are equal bit for bit; normals, whose roots differ, to a few ulps."""
+    (out, report), (expected, expected_report) = one, other
+    if out.normals is not None:
+        torch.testing.assert_close(out.normals, expected.normals, rtol=0, atol=5e-7, equal_nan=True)
+    assert_same(dataclasses.replace(out, normals=None), dataclasses.replace(expected, normals=None))
+    for field in dataclasses.fields(report):
+        if isinstance(value := getattr(report, field.name), torch.Tensor):
+            _assert_same_value(field.name, value, getattr(expected_report, field.name))
 
 
 def _assert_same_value(name: str, one: Any, other: Any) -> None:

@@ -16,7 +16,15 @@ from torch import Tensor
 
 import brute_force
 import brute_force_draws
-from samples import OPTIONAL, SCHEMA, all_modality_subsets, assert_same, make_batch, subset_id
+from samples import (
+    OPTIONAL,
+    SCHEMA,
+    all_modality_subsets,
+    assert_kernels_agree,
+    assert_same,
+    make_batch,
+    subset_id,
+)
 from segpaste.augmentation import (
     DROP_REASONS,
     BatchCopyPaste,
@@ -29,6 +37,8 @@ from segpaste.augmentation import (
     PlacementCounts,
     SourceConfig,
 )
+from segpaste.kernels import use_kernels
+from segpaste.kernels.select import NAMES
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
@@ -63,11 +73,18 @@ class Recording(IntraBatchSource):
 def run(
     batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
 ) -> tuple[PaddedBatchedDenseSample, PasteReport, Recording]:
-    recording = Recording()
+    """The forward by every kernel that runs here, which must agree; the reference's is returned."""
     before = batch.clone()
-    out, report = BatchCopyPaste(config, recording)(batch, return_report=True)
-    assert_same(batch, before)
-    return out, report, recording
+    outcomes = []
+    for name in NAMES:
+        recording = Recording()
+        with use_kernels(name):
+            out, report = BatchCopyPaste(config, recording)(batch, return_report=True)
+        assert_same(batch, before)
+        outcomes.append((out, report, recording))
+    for out, report, _ in outcomes[1:]:
+        assert_kernels_agree((out, report), outcomes[0][:2])
+    return outcomes[0]
 
 
 def assert_image_equal(actual: Tensor, expected: np.ndarray[Any, Any], seen: np.ndarray[Any, Any]) -> None:

@@ -23,7 +23,7 @@ from segpaste.kernels import layer_view, reference
 from segpaste.types import check as types_check
 from segpaste.types import sampling
 
-pytestmark = pytest.mark.xdist_group("invariants-guards")
+pytestmark = [pytest.mark.xdist_group("invariants-guards"), pytest.mark.usefixtures("reference_kernels")]
 
 NUM_CASES = 12
 
@@ -90,9 +90,10 @@ def _changed(rows: slots.Rows, name: str, change: Callable[[Tensor], Tensor]) ->
 
 @guards("instance_target_masks_subtract_paste_union")
 def survivors_are_not_cut(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, out: Any, target: Any, visible: Any, plan: Any, ignore_index: int, tile: Any) -> None:
-        original(out, target, visible, plan, ignore_index, tile)
-        whole = target.instance_masks[:, :, tile.rows, tile.cols] & plan.survives[:, :, None, None]
+    def change(original: Any, out: Any, target: Any, plan: Any, visible: Any, slot_plan: Any, *args: Any) -> None:
+        original(out, target, plan, visible, slot_plan, *args)
+        tile = args[-1]
+        whole = target.instance_masks[:, :, tile.rows, tile.cols] & slot_plan.survives[:, :, None, None]
         out.instance_masks[:, : whole.shape[1], tile.rows, tile.cols] = whole
 
     wrap(patch, reference, "_render_target", change)
@@ -237,7 +238,7 @@ def classes_are_averaged(patch: pytest.MonkeyPatch) -> None:
         value = original(view, plane)
         if plane.dtype != torch.int64:
             return value
-        neighbours = view.at(plane, view.y.linear_idx[..., 1], view.x.linear_idx[..., 1])
+        neighbours = view.at(plane, view.y.linear_idx[:, 1], view.x.linear_idx[:, 1])
         return torch.div(value + neighbours, 2, rounding_mode="floor")
 
     wrap(patch, layer_view.LayerView, "nearest", change)

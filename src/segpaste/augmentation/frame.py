@@ -57,6 +57,12 @@ class Frame:
         return self.target.panoptic_maps is not None
 
     @property
+    def needs_owner(self) -> bool:
+        """Some field depends on whose a pasted pixel is."""
+        names_classes = self.target.semantic_maps is not None and self.source.semantic_maps is None
+        return self.is_panoptic or names_classes
+
+    @property
     def guards_stuff(self) -> bool:
         """Stuff classes are watched."""
         return self.is_panoptic and self.classes is not None
@@ -73,11 +79,17 @@ class Frame:
         extent = extent[placement.source_idx]
         num_taps = geometry.num_filter_taps(self.config.placement.scale_range[0], self.config.antialias)
         height, width = target.canvas_size
+        boxes = geometry.pixel_boxes(source.boxes)[placement.source_idx]
+        boxes = geometry.mirrored(boxes, extent[:, :, None, 0], placement.hflip[:, :, None])
+        boxes = geometry.scaled_boxes(boxes, placement.scale_num[:, :, None], placement.scale_den)
+        boxes = boxes + placement.translate.repeat(1, 1, 2)[:, :, None]
         return LayerPlan(
             source_idx=placement.source_idx,
             carried=placement.carried,
             hflip=placement.hflip,
             depth_scale=inputs.depth_scale(target, source, placement.source_idx),
+            paste_box=geometry.clipped(boxes, target.canvas_size),
+            target_box=geometry.clipped(geometry.pixel_boxes(target.boxes), target.canvas_size),
             x=geometry.axis_table(placement, 0, width, extent[..., 0], num_taps),
             y=geometry.axis_table(placement, 1, height, extent[..., 1], num_taps),
         )
@@ -87,17 +99,20 @@ class Frame:
 
         Stuff gets its pixels back first; then pastes of too few pixels go, which only enlarges what is left.
         """
-        batch_size = self.target.batch_size
-        protected = torch.zeros(batch_size, self.num_classes, dtype=torch.bool, device=self.target.device)
-        measures = self._measure(plan, self._resolve(plan, protected))
+        device = self.target.device
+        protected = torch.zeros(self.target.batch_size, self.num_classes, dtype=torch.bool, device=device)
+        visible, measures = self._look(plan, protected)
         area_free = measures.paste_area
         if self._reverts_stuff and self.classes is not None:
             protected = self.classes.wiped_out(measures)
-            measures = self._measure(plan, self._resolve(plan, protected))
+            if _may_hold(protected):
+                visible, measures = self._look(plan, protected)
         area_protected = measures.paste_area
-        plan = plan._replace(carried=plan.carried & (area_protected >= self.config.min_area_px))
-        visible = self._resolve(plan, protected)
-        return Settled(plan, visible, self._measure(plan, visible), area_free, area_protected)
+        carried = plan.carried & (area_protected >= self.config.min_area_px)
+        if _may_hold(carried != plan.carried):
+            plan = plan._replace(carried=carried)
+            visible, measures = self._look(plan, protected)
+        return Settled(plan, visible, measures, area_free, area_protected)
 
     def assign(self, settled: Settled) -> SlotPlan:
         """Which instance sits in which output slot."""
@@ -146,26 +161,22 @@ class Frame:
         panoptic = self.config.panoptic
         return self.guards_stuff and panoptic is not None and panoptic.stuff_policy == "revert"
 
-    def _resolve(self, plan: LayerPlan, protected: Tensor) -> Visible:
-        return kernels.resolve(
-            pixel_planes(self.target),
-            pixel_planes(self.source),
-            plan,
-            protected,
-            self.config.ignore_index,
-            self.config.tile_size,
-        )
+    def _look(self, plan: LayerPlan, protected: Tensor) -> tuple[Visible, Measures]:
+        """What is seen of a plan, and how much of everything."""
+        planes, config = (pixel_planes(self.target), pixel_planes(self.source)), self.config
+        visible = kernels.resolve(*planes, plan, protected, self.needs_owner, config.ignore_index, config.tile_size)
+        measures = kernels.measure(*planes, plan, visible, self.is_panoptic, self.num_classes, config.tile_size)
+        return visible, measures
 
-    def _measure(self, plan: LayerPlan, visible: Visible) -> Measures:
-        return kernels.measure(
-            pixel_planes(self.target),
-            pixel_planes(self.source),
-            plan,
-            visible,
-            self.is_panoptic,
-            self.num_classes,
-            self.config.tile_size,
-        )
+
+def _may_hold(conditions: Tensor) -> bool:
+    """Whether a condition may be true somewhere: asked where the answer is at hand, else yes.
+
+    Looking again at what has not changed finds the same, so this saves time and changes nothing.
+    """
+    if torch.compiler.is_compiling() or conditions.device.type != "cpu":
+        return True
+    return bool(conditions.any())
 
 
 def pixel_planes(batch: PaddedBatchedDenseSample) -> Planes:

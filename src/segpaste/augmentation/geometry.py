@@ -58,6 +58,12 @@ def scaled_boxes(boxes: Tensor, scale_num: Tensor, scale_den: int) -> Tensor:
     return -torch.div(scale_den - 2 * num * boxes, 2 * scale_den, rounding_mode="floor")
 
 
+def clipped(boxes: Tensor, canvas_size: tuple[int, int]) -> Tensor:
+    """Boxes [..., 4] as far as they lie on a canvas (H, W)."""
+    height, width = canvas_size
+    return torch.minimum(boxes.clamp(min=0), torch.tensor([width, height, width, height], device=boxes.device))
+
+
 def inside_extent(boxes: Tensor, extent: Tensor) -> Tensor:
     """Whether boxes [..., 4] lie within (0, 0, width, height), with ``extent`` [..., 2] = (width, height)."""
     return (boxes[..., :2] >= 0).all(-1) & (boxes[..., 2:] <= extent).all(-1)
@@ -109,7 +115,7 @@ def _taps(
     extent = extent.unsqueeze(-1)
     index = torch.minimum(index.clamp(min=0), (extent - 1).clamp(min=0))
     index = _mirrored_index(index, extent, None if flip is None else flip.unsqueeze(-1)).clamp(min=0)
-    return index.int(), weights.int()
+    return index.mT.int().contiguous(), weights.mT.int().contiguous()
 
 
 def _mirrored_index(index: Tensor, extent: Tensor, flip: Tensor | None) -> Tensor:

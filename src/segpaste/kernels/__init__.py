@@ -5,6 +5,7 @@ Nothing outside this package reads or writes a pixel of a paste, and nothing ins
 
 from segpaste.kernels.operands import AxisTable, LayerPlan, Measures, Planes, SlotPlan, Visible
 from segpaste.kernels.ops import focal_ratio, measure, render, resolve
+from segpaste.kernels.select import use_kernels
 
 __all__ = [
     "AxisTable",
@@ -17,4 +18,5 @@ __all__ = [
     "measure",
     "render",
     "resolve",
+    "use_kernels",
 ]

@@ -26,6 +26,14 @@ def tiles(height: int, width: int, size: int) -> Iterator[Tile]:
             yield Tile(slice(y, min(y + size, height)), slice(x, min(x + size, width)))
 
 
+def in_boxes(boxes: Tensor, tile: Tile) -> Tensor:
+    """Which pixels of a tile lie in each of the boxes [B, K, 4], [B, K, h, w] bool."""
+    ys = torch.arange(tile.rows.start, tile.rows.stop, device=boxes.device)
+    xs = torch.arange(tile.cols.start, tile.cols.stop, device=boxes.device)
+    x1, y1, x2, y2 = boxes.unsqueeze(-1).unbind(-2)
+    return ((ys >= y1) & (ys < y2))[..., None] & ((xs >= x1) & (xs < x2))[..., None, :]
+
+
 class LayerView:
     """One layer seen through one tile: reads of the source at the tile's pixels."""
 
@@ -35,8 +43,9 @@ class LayerView:
         self.carried = plan.carried[:, layer]
         self.hflip = plan.hflip[:, layer]
         self.depth_scale = plan.depth_scale[:, layer]
-        self.x = AxisTable(*(t[:, layer, tile.cols].long() for t in plan.x))
-        self.y = AxisTable(*(t[:, layer, tile.rows].long() for t in plan.y))
+        self.reach = in_boxes(plan.paste_box[:, layer], tile)
+        self.x = AxisTable(*(t[:, layer, ..., tile.cols].long() for t in plan.x))
+        self.y = AxisTable(*(t[:, layer, ..., tile.rows].long() for t in plan.y))
 
     def at(self, plane: Tensor, y: Tensor, x: Tensor) -> Tensor:
         """[S, C, H_s, W_s] read at rows y [B, h] and columns x [B, w]: [B, C, h, w]."""
@@ -55,20 +64,19 @@ class LayerView:
         return (self.y.nearest >= 0)[:, :, None] & (self.x.nearest >= 0)[:, None, :]
 
     def masks(self) -> Tensor:
-        """The carried masks, [B, K_s, h, w] bool."""
+        """The carried masks as far as their boxes reach, [B, K_s, h, w] bool."""
         masks = self.source.instance_masks
         read = masks.new_zeros(*self.carried.shape, self.y.nearest.shape[1], self.x.nearest.shape[1])
         slots = self.carried.any(0).nonzero()[:, 0]
         read[:, slots] = self.nearest(masks[:, slots]) & self.reaches()[:, None]
-        return read & self.carried[:, :, None, None]
+        return read & self.reach & self.carried[:, :, None, None]
 
     def linear(self, plane: Tensor) -> tuple[Tensor, Tensor]:
         """The four taps of linear interpolation, [B, C, h, w, 4], and their weights [B, 1, h, w, 4] float32."""
         pairs = [(i, j) for i in range(2) for j in range(2)]
-        taps = [self.at(plane, self.y.linear_idx[..., i], self.x.linear_idx[..., j]) for i, j in pairs]
+        taps = [self.at(plane, self.y.linear_idx[:, i], self.x.linear_idx[:, j]) for i, j in pairs]
         weights = [
-            self.y.linear_weight[..., i][:, None, :, None] * self.x.linear_weight[..., j][:, None, None, :]
-            for i, j in pairs
+            self.y.linear_weight[:, i, None, :, None] * self.x.linear_weight[:, j, None, None, :] for i, j in pairs
         ]
         return torch.stack(taps, -1), torch.stack(weights, -1) / sampling.WEIGHT_ONE**2
 
@@ -92,20 +100,29 @@ class LayerView:
         return torch.stack([torch.where(self.hflip[:, None, None], -x, x), y, z], dim=1)
 
     def image(self) -> Tensor:
-        """The filtered image, [B, C, h, w], in its own dtype; uint8 in exact integers, rounded half up."""
+        """The filtered image, [B, C, h, w], in its own dtype; uint8 in exact integers, rounded half up.
+
+        Sums go down the columns first, then along the row: a kernel can keep what several pixels share.
+        """
         images = self.source.images
         is_integer = images.dtype == torch.uint8
+        wide = torch.int32 if is_integer else torch.float32
         total: Tensor | None = None
-        for i in range(self.y.filter_idx.shape[-1]):
-            for j in range(self.x.filter_idx.shape[-1]):
-                tap = self.at(images, self.y.filter_idx[..., i], self.x.filter_idx[..., j])
-                wy, wx = self.y.filter_weight[..., i], self.x.filter_weight[..., j]
-                weight = wy[:, None, :, None] * wx[:, None, None, :]
-                part = tap.to(torch.int32) * weight.int() if is_integer else tap.float() * weight.float()
-                part = part if is_integer else torch.where(weight == 0, 0.0, part)
-                total = part if total is None else total + part
+        for j in range(self.x.filter_idx.shape[1]):
+            column: Tensor | None = None
+            for i in range(self.y.filter_idx.shape[1]):
+                tap = self.at(images, self.y.filter_idx[:, i], self.x.filter_idx[:, j]).to(wide)
+                column = _plus(column, tap, self.y.filter_weight[:, i, None, :, None].to(wide))
+            assert column is not None
+            total = _plus(total, column, self.x.filter_weight[:, j, None, None, :].to(wide))
         assert total is not None
         bits = 2 * sampling.WEIGHT_BITS
         if is_integer:
             return ((total + (1 << (bits - 1))) >> bits).to(torch.uint8)
         return (total * 2.0**-bits).to(images.dtype)
+
+
+def _plus(total: Tensor | None, value: Tensor, weight: Tensor) -> Tensor:
+    """``total + value * weight``; a weight of 0 adds nothing, not even a NaN."""
+    part = torch.where(weight == 0, torch.zeros((), dtype=value.dtype, device=value.device), value * weight)
+    return part if total is None else total + part

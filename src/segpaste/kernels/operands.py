@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 
@@ -12,10 +13,10 @@ class AxisTable(NamedTuple):
 
     Attributes:
         nearest: [B, L, out] int32, source index of the nearest pixel, -1 where the layer does not reach.
-        linear_idx: [B, L, out, 2] int32, taps of linear interpolation, clamped to the valid extent.
-        linear_weight: [B, L, out, 2] int32, sum to `segpaste.types.sampling.WEIGHT_ONE`.
-        filter_idx: [B, L, out, T] int32, taps of the image filter.
-        filter_weight: [B, L, out, T] int32.
+        linear_idx: [B, L, 2, out] int32, taps of linear interpolation, clamped to the valid extent.
+        linear_weight: [B, L, 2, out] int32, sum to `segpaste.types.sampling.WEIGHT_ONE`.
+        filter_idx: [B, L, T, out] int32, taps of the image filter.
+        filter_weight: [B, L, T, out] int32.
     """
 
     nearest: Tensor
@@ -33,6 +34,9 @@ class LayerPlan(NamedTuple):
         carried: [B, L, K_s] bool, the source's instance slots that the layer carries.
         hflip: [B, L] bool.
         depth_scale: [B, L] float32, factor on source depth.
+        paste_box: [B, L, K_s, 4] int64 xyxy, inside the canvas: where each source slot lies on the target.
+        target_box: [B, K_t, 4] int64 xyxy, inside the canvas: where each slot of the target lies. A mask has no pixel
+            outside of its box, whatever its plane says.
         x: table of the columns.
         y: table of the rows.
     """
@@ -41,6 +45,8 @@ class LayerPlan(NamedTuple):
     carried: Tensor
     hflip: Tensor
     depth_scale: Tensor
+    paste_box: Tensor
+    target_box: Tensor
     x: AxisTable
     y: AxisTable
 
@@ -63,7 +69,8 @@ class Visible(NamedTuple):
 
     Attributes:
         layer: [B, H, W] int16, the layer seen at the pixel, -1 for the target.
-        owner: [B, H, W] int16, the lowest source slot of that layer that covers the pixel, -1 for the target.
+        owner: [B, H, W] int16, the lowest source slot of that layer that covers the pixel, -1 for the target; [0, H, W]
+            where nobody asks for it.
     """
 
     layer: Tensor
@@ -112,3 +119,26 @@ class SlotPlan(NamedTuple):
     fresh_id: Tensor
     paste_class: Tensor
     ignored_class: Tensor
+
+
+def empty_visible(target: Planes, with_owner: bool) -> Visible:
+    """Room for what `resolve` writes."""
+    b, _, height, width = target.images.shape
+    layer = torch.empty(b, height, width, dtype=torch.int16, device=target.images.device)
+    return Visible(layer, layer.new_empty(b if with_owner else 0, height, width))
+
+
+def empty_measures(target: Planes, plan: LayerPlan, num_classes: int) -> Measures:
+    """Room for what `measure` writes."""
+    b, k_t = target.instance_masks.shape[:2]
+    layers, k_s = plan.carried.shape[1:]
+    shapes = [
+        (b, k_t),
+        (b, k_t),
+        (b, k_t, 4),
+        (b, layers, k_s),
+        (b, layers, k_s, 4),
+        (b, num_classes),
+        (b, num_classes),
+    ]
+    return Measures(*(torch.empty(shape, dtype=torch.int64, device=target.images.device) for shape in shapes))

@@ -11,8 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from segpaste.kernels import reference
-from segpaste.kernels.operands import AxisTable, LayerPlan, Measures, Planes, SlotPlan, Visible
+from segpaste.kernels.operands import (
+    AxisTable,
+    LayerPlan,
+    Measures,
+    Planes,
+    SlotPlan,
+    Visible,
+    empty_measures,
+    empty_visible,
+)
+from segpaste.kernels.select import kernels_for
 
 _NUM_AXIS = len(AxisTable._fields)
 
@@ -36,10 +45,16 @@ def focal_ratio(target_camera: Tensor, source_camera: Tensor, source_idx: Tensor
 
 
 def resolve(
-    target: Planes, source: Planes, plan: LayerPlan, protected: Tensor, ignore_index: int, tile_size: int
+    target: Planes,
+    source: Planes,
+    plan: LayerPlan,
+    protected: Tensor,
+    with_owner: bool,
+    ignore_index: int,
+    tile_size: int,
 ) -> Visible:
     """See `segpaste.kernels.reference.resolve`."""
-    return Visible(*_resolve(list(target), list(source), _flat(plan), protected, ignore_index, tile_size))
+    return Visible(*_resolve(list(target), list(source), _flat(plan), protected, with_owner, ignore_index, tile_size))
 
 
 def measure(
@@ -86,8 +101,7 @@ def _flat(plan: LayerPlan) -> list[Tensor]:
 def _unflat(tensors: list[Tensor]) -> LayerPlan:
     num_own = len(LayerPlan._fields) - 2
     x, y = tensors[num_own : num_own + _NUM_AXIS], tensors[num_own + _NUM_AXIS :]
-    source_idx, carried, hflip, depth_scale = tensors[:num_own]
-    return LayerPlan(source_idx, carried, hflip, depth_scale, AxisTable(*x), AxisTable(*y))
+    return LayerPlan(*tensors[:num_own], AxisTable(*x), AxisTable(*y))  # type: ignore[arg-type,call-arg]
 
 
 @torch.library.custom_op("segpaste::focal_ratio", mutates_args=())
@@ -107,12 +121,13 @@ def _resolve(
     source: list[Tensor | None],
     plan: list[Tensor],
     protected: Tensor,
+    with_owner: bool,
     ignore_index: int,
     tile_size: int,
 ) -> list[Tensor]:
-    return list(
-        reference.resolve(Planes(*target), Planes(*source), _unflat(plan), protected, ignore_index, tile_size)  # type: ignore[arg-type]
-    )
+    planes = Planes(*target), Planes(*source)  # type: ignore[arg-type]
+    kernels = kernels_for(protected.device)
+    return list(kernels.resolve(*planes, _unflat(plan), protected, with_owner, ignore_index, tile_size))
 
 
 @_resolve.register_fake
@@ -121,13 +136,11 @@ def _(
     source: list[Tensor | None],
     plan: list[Tensor],
     protected: Tensor,
+    with_owner: bool,
     ignore_index: int,
     tile_size: int,
 ) -> list[Tensor]:
-    images = target[0]
-    assert images is not None
-    batch_size, _, height, width = images.shape
-    return [images.new_empty(batch_size, height, width, dtype=torch.int16) for _ in Visible._fields]
+    return list(empty_visible(Planes(*target), with_owner))  # type: ignore[arg-type]
 
 
 @torch.library.custom_op("segpaste::measure", mutates_args=())
@@ -141,7 +154,7 @@ def _measure(
     tile_size: int,
 ) -> list[Tensor]:
     return list(
-        reference.measure(
+        kernels_for(visible[0].device).measure(
             Planes(*target),  # type: ignore[arg-type]
             Planes(*source),  # type: ignore[arg-type]
             _unflat(plan),
@@ -163,20 +176,7 @@ def _(
     num_classes: int,
     tile_size: int,
 ) -> list[Tensor]:
-    masks, carried = target[1], plan[1]
-    assert masks is not None
-    b, k_t = masks.shape[:2]
-    layers, k_s = carried.shape[1:]
-    shapes = [
-        (b, k_t),
-        (b, k_t),
-        (b, k_t, 4),
-        (b, layers, k_s),
-        (b, layers, k_s, 4),
-        (b, num_classes),
-        (b, num_classes),
-    ]
-    return [masks.new_empty(shape, dtype=torch.int64) for shape in shapes]
+    return list(empty_measures(Planes(*target), _unflat(plan), num_classes))  # type: ignore[arg-type]
 
 
 @torch.library.custom_op("segpaste::render", mutates_args=())
@@ -190,7 +190,7 @@ def _render(
     ignore_index: int,
     tile_size: int,
 ) -> list[Tensor]:
-    planes = reference.render(
+    planes = kernels_for(visible[0].device).render(
         Planes(*target),  # type: ignore[arg-type]
         Planes(*source),  # type: ignore[arg-type]
         _unflat(plan),

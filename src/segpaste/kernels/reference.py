@@ -11,13 +11,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from segpaste.kernels.layer_view import LayerView, Tile, tiles
-from segpaste.kernels.operands import LayerPlan, Measures, Planes, SlotPlan, Visible
+from segpaste.kernels.layer_view import LayerView, Tile, in_boxes, tiles
+from segpaste.kernels.operands import LayerPlan, Measures, Planes, SlotPlan, Visible, empty_visible
 from segpaste.types import sampling
 
 
 def resolve(
-    target: Planes, source: Planes, plan: LayerPlan, protected: Tensor, ignore_index: int, tile_size: int
+    target: Planes,
+    source: Planes,
+    plan: LayerPlan,
+    protected: Tensor,
+    with_owner: bool,
+    ignore_index: int,
+    tile_size: int,
 ) -> Visible:
     """Which layer, and which of its instances, is seen at each pixel: the effective mask M_eff.
 
@@ -26,16 +32,16 @@ def resolve(
         source: planes of the source batch.
         plan: the layers.
         protected: [B, num_classes] bool, semantic classes of the target that nothing may hide.
+        with_owner: find the owner of each pixel too.
         ignore_index: the semantic class that is neither pasted nor pasted over.
         tile_size: pixels on a side worked on at once.
     """
-    batch_size, _, height, width = target.images.shape
-    visible = Visible(
-        torch.full((batch_size, height, width), -1, dtype=torch.int16, device=target.images.device),
-        torch.full((batch_size, height, width), -1, dtype=torch.int16, device=target.images.device),
-    )
+    height, width = target.images.shape[2:]
+    visible = empty_visible(target, with_owner)
+    for plane in visible:
+        plane.fill_(-1)
     for tile in tiles(height, width, tile_size):
-        seen, owner = visible.layer[:, tile.rows, tile.cols], visible.owner[:, tile.rows, tile.cols]
+        seen, owner = (plane[:, tile.rows, tile.cols] for plane in visible)
         is_open = _open_pixels(target, protected, ignore_index, tile)
         depth, depth_ok = _target_depth(target, tile)
         for layer in range(plan.source_idx.shape[1]):
@@ -52,7 +58,8 @@ def resolve(
                 depth = torch.where(shown, layer_depth, depth)
                 depth_ok = torch.where(shown, layer_ok, depth_ok)
             seen[shown] = layer
-            owner[shown] = _lowest_slot(masks)[shown]
+            if with_owner:
+                owner[shown] = _lowest_slot(masks)[shown]
     return visible
 
 
@@ -89,6 +96,11 @@ def in_classes(semantic: Tensor, classes: Tensor) -> Tensor:
     known = (semantic >= 0) & (semantic < num_classes)
     index = semantic.clamp(0, num_classes - 1)
     return known & classes.gather(1, index.flatten(1)).view_as(index)
+
+
+def target_masks(target: Planes, plan: LayerPlan, tile: Tile) -> Tensor:
+    """The target's masks, as far as their boxes reach, [B, K_t, h, w] bool."""
+    return target.instance_masks[:, :, tile.rows, tile.cols] & in_boxes(plan.target_box, tile)
 
 
 def pasted_masks(view: LayerView, visible: Visible, layer: int, tile: Tile, exclusive: bool) -> Tensor:
@@ -129,7 +141,7 @@ def measure(
     class_before = torch.zeros(batch_size, num_classes, dtype=torch.int64, device=device)
     class_after = torch.zeros_like(class_before)
     for tile in tiles(height, width, tile_size):
-        masks = target.instance_masks[:, :, tile.rows, tile.cols]
+        masks = target_masks(target, plan, tile)
         uncovered = visible.layer[:, tile.rows, tile.cols] < 0
         before.add(masks, tile)
         after.add(masks & uncovered[:, None], tile)
@@ -218,7 +230,7 @@ def render(
         out.depth_valid.logical_and_(out.depth.isfinite())
         out.depth.masked_fill_(~out.depth.isfinite(), 0.0)
     for tile in tiles(height, width, tile_size):
-        _render_target(out, target, visible, slots, ignore_index, tile)
+        _render_target(out, target, plan, visible, slots, ignore_index, tile)
         for layer in range(plan.source_idx.shape[1]):
             view = LayerView(source, plan, layer, tile)
             _render_layer(out, target, view, visible, slots, layer, tile, exclusive)
@@ -231,11 +243,17 @@ def _written(planes: Planes) -> list[tuple[str, Tensor | None]]:
 
 
 def _render_target(
-    out: Planes, target: Planes, visible: Visible, slots: SlotPlan, ignore_index: int, tile: Tile
+    out: Planes,
+    target: Planes,
+    plan: LayerPlan,
+    visible: Visible,
+    slots: SlotPlan,
+    ignore_index: int,
+    tile: Tile,
 ) -> None:
     """What the target keeps: survivors outside of all layers; and where it loses its label."""
     uncovered = visible.layer[:, tile.rows, tile.cols] < 0
-    masks = target.instance_masks[:, :, tile.rows, tile.cols]
+    masks = target_masks(target, plan, tile)
     kept = masks & slots.survives[:, :, None, None] & uncovered[:, None]
     out.instance_masks[:, : masks.shape[1], tile.rows, tile.cols] = kept
     if out.semantic_maps is None:
@@ -272,7 +290,7 @@ def _render_layer(
 
     put(out.images, view.image())
     source = view.source
-    owner = visible.owner[:, tile.rows, tile.cols].long().clamp(min=0)
+    owner = visible.owner[:, tile.rows, tile.cols].long().clamp(min=0)  # of length 0 where no field asks for it
 
     def of_owner(values: Tensor) -> Tensor:
         """What the layer's slots [B, L, K_s] hold, at each pixel's owner, [B, 1, h, w]."""

@@ -21,6 +21,9 @@ WEIGHT_ONE = 1 << WEIGHT_BITS
 DEPTH_EDGE_FRAC = 0.05
 """Neighbouring depths that differ by more than this fraction of the larger lie on two surfaces: never mixed."""
 
+VANISHING_NORM = 1e-3
+"""A mean of normals that is shorter than this has no direction."""
+
 
 def source_position(x: Tensor, offset: Tensor | int, num: Tensor | int, den: int) -> Tensor:
     """``x_src * 2 num`` as int64, for output pixels ``x`` (shapes broadcast)."""
@@ -105,7 +108,7 @@ def mix_normals(taps: Tensor, weights: Tensor, nearest: Tensor) -> Tensor:
     taps, nearest = (torch.where(v.isfinite().all(0), v, 0.0) for v in (taps, nearest))
     mixed = weighted_sum(taps, weights)
     norm = norm3(mixed)
-    as_is = (norm < 1e-3) | (weights == 1).any(-1)
+    as_is = (norm < VANISHING_NORM) | (weights == 1).any(-1)
     unit = torch.where(as_is, nearest, mixed / torch.where(as_is, 1.0, norm))
     return torch.where((nearest == 0).all(0), 0.0, unit)
 

@@ -1,0 +1,113 @@
+"""Depth and normals of a layer, read between pixels over a box, compiled by Numba.
+
+The arithmetic, and its order, is that of `segpaste.types.sampling`: a depth decides who is seen. Each loop holds all
+that it does at a pixel: a call that hands over an array costs more than the pixel, inlined or not.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from segpaste.types import sampling
+
+_EDGE_FRAC = np.float32(sampling.DEPTH_EDGE_FRAC)
+_VANISHING = np.float32(sampling.VANISHING_NORM)
+_ONE = np.float32(1)
+_WEIGHT_STEP = np.float32(1 / sampling.WEIGHT_ONE**2)
+_NONE = np.float32(0)
+_FAR = np.float32(np.inf)
+
+compiled = numba.njit(nogil=True, cache=True)
+"""How every loop of the CPU kernels is compiled: no lock held, kept on disk, no reordering of sums."""
+
+
+@compiled
+def read_depth(b, j, plan, source, wanted, box, out, out_ok):
+    """Depth of layer ``j`` on the target's scale, 0 where it is invalid, and whether it is valid.
+
+    Args:
+        b: the target's row.
+        j: the layer.
+        plan: `segpaste.kernels.cpu.PlanArrays`.
+        source: `segpaste.kernels.cpu.PlaneArrays` of the source batch.
+        wanted: [H, W] uint8, pixels of the output that the layer covers.
+        box: the rectangle to look at.
+        out: [H, W] float32, written where wanted.
+        out_ok: [H, W] uint8, likewise.
+    """
+    s, scale = plan.source_idx[b, j], plan.depth_scale[b, j]
+    depth, valid = source.depth[s], source.depth_valid[s]
+    x_near, y_near = plan.x_nearest[b, j], plan.y_nearest[b, j]
+    y_idx, y_weight = plan.y_linear_idx[b, j], plan.y_linear_weight[b, j]
+    x_idx, x_weight = plan.x_linear_idx[b, j], plan.x_linear_weight[b, j]
+    for y in range(np.uint64(box[1]), np.uint64(box[3])):
+        for x in range(np.uint64(box[0]), np.uint64(box[2])):
+            if not wanted[y, x]:
+                continue
+            low, high, total, ok = _FAR, -_FAR, _NONE, True
+            for i in range(2):
+                row = y_idx[i, y]
+                for k in range(2):
+                    weight = np.float32(y_weight[i, y] * x_weight[k, x]) * _WEIGHT_STEP
+                    if weight > 0:
+                        column = x_idx[k, x]
+                        value = depth[row, column]
+                        ok = ok and valid[row, column] and np.isfinite(value) and value > 0
+                        low, high = min(low, value), max(high, value)
+                        total += value * weight
+            if high - low > _EDGE_FRAC * max(abs(low), abs(high)):
+                value = depth[np.uint64(y_near[y]), np.uint64(x_near[x])]
+            else:
+                value = min(max(total, low), high)
+            out[y, x] = value * scale if ok else _NONE
+            out_ok[y, x] = ok
+
+
+@compiled
+def read_normals(b, j, plan, source, wanted, box, out):
+    """Unit normals of layer ``j``, mirrored with it, zero where there is none.
+
+    Args:
+        b: the target's row.
+        j: the layer.
+        plan: `segpaste.kernels.cpu.PlanArrays`.
+        source: `segpaste.kernels.cpu.PlaneArrays` of the source batch.
+        wanted: [H, W] uint8, pixels of the output that the layer covers.
+        box: the rectangle to look at.
+        out: [3, H, W] float32, written where wanted.
+    """
+    normals, sign = source.normals[plan.source_idx[b, j]], -_ONE if plan.hflip[b, j] else _ONE
+    x_near, y_near = plan.x_nearest[b, j], plan.y_nearest[b, j]
+    y_idx, y_weight = plan.y_linear_idx[b, j], plan.y_linear_weight[b, j]
+    x_idx, x_weight = plan.x_linear_idx[b, j], plan.x_linear_weight[b, j]
+    for y in range(np.uint64(box[1]), np.uint64(box[3])):
+        for x in range(np.uint64(box[0]), np.uint64(box[2])):
+            if not wanted[y, x]:
+                continue
+            row, column = np.uint64(y_near[y]), np.uint64(x_near[x])
+            n_x, n_y, n_z = _number(normals[0, row, column], normals[1, row, column], normals[2, row, column])
+            if n_x != 0 or n_y != 0 or n_z != 0:
+                sum_x, sum_y, sum_z, at_centre = _NONE, _NONE, _NONE, False
+                for i in range(2):
+                    row = np.uint64(y_idx[i, y])
+                    for k in range(2):
+                        weight = np.float32(y_weight[i, y] * x_weight[k, x]) * _WEIGHT_STEP
+                        at_centre = at_centre or weight == _ONE
+                        column = np.uint64(x_idx[k, x])
+                        tap_x, tap_y, tap_z = _number(
+                            normals[0, row, column], normals[1, row, column], normals[2, row, column]
+                        )
+                        sum_x, sum_y, sum_z = sum_x + tap_x * weight, sum_y + tap_y * weight, sum_z + tap_z * weight
+                norm = np.sqrt(sum_x * sum_x + sum_y * sum_y + sum_z * sum_z)
+                if not at_centre and norm >= _VANISHING:
+                    n_x, n_y, n_z = sum_x / norm, sum_y / norm, sum_z / norm
+            out[0, y, x], out[1, y, x], out[2, y, x] = sign * n_x, n_y, n_z
+
+
+@compiled
+def _number(x, y, z):
+    """A normal, zero if one of its numbers is none."""
+    if np.isfinite(x) and np.isfinite(y) and np.isfinite(z):
+        return x, y, z
+    return _NONE, _NONE, _NONE

@@ -1,0 +1,68 @@
+"""Which writing of the pixel functions runs: that of the device, or one that was asked for.
+
+``SEGPASTE_KERNELS`` in the environment, or `use_kernels`, names one: ``reference`` runs anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+
+import torch
+
+NAMES = ("reference", "cpu")
+"""The writings that there are."""
+
+_asked_for: str | None = os.environ.get("SEGPASTE_KERNELS") or None
+
+
+def kernels_for(device: torch.device) -> ModuleType:
+    """The module whose `resolve`, `measure` and `render` work on tensors of this device.
+
+    Raises:
+        ValueError: the environment names a writing that there is not.
+    """
+    if _asked_for is not None:
+        return _named(_asked_for)
+    return _for_cpu() if device.type == "cpu" else _named("reference")
+
+
+@contextmanager
+def use_kernels(name: str | None) -> Iterator[None]:
+    """Run one writing, whatever the device, or with None that of the device, inside the ``with`` block.
+
+    Raises:
+        ValueError: there is none of this name.
+    """
+    global _asked_for
+    if name is not None:
+        _named(name)
+    before, _asked_for = _asked_for, name
+    try:
+        yield
+    finally:
+        _asked_for = before
+
+
+def _named(name: str) -> ModuleType:
+    if name not in NAMES:
+        raise ValueError(f"SEGPASTE_KERNELS: expected one of {', '.join(NAMES)}, got {name!r}")
+    return import_module(f"segpaste.kernels.{name}")
+
+
+@cache
+def _for_cpu() -> ModuleType:
+    try:
+        return _named("cpu")
+    except ImportError as error:
+        warnings.warn(
+            f"segpaste runs its slow reference kernels, for Numba cannot be imported ({error}); install numba to be "
+            "many times faster",
+            stacklevel=2,
+        )
+        return _named("reference")

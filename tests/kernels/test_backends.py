@@ -1,0 +1,199 @@
+"""Every writing of the kernels computes the same, wherever it runs: dtypes, layouts, threads, processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from samples import OPTIONAL, SCHEMA, all_modality_subsets, assert_kernels_agree, assert_same, make_batch, subset_id
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
+from segpaste.kernels import cpu, select, use_kernels
+from segpaste.types import Modality, PaddedBatchedDenseSample
+
+SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets() if Modality.INSTANCE in s]
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def module(**placement: Any) -> BatchCopyPaste:
+    panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 8})
+    placement = {"layers": 2, "scale_range": (0.4, 2.0), "max_attempts": 4, **placement}
+    return BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(**placement), panoptic=panoptic))
+
+
+def outcomes(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste) -> list[Any]:
+    """The output and the report by every writing that runs on this device, the reference first."""
+    found = []
+    for name in select.NAMES:
+        with use_kernels(name), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
+            found.append(paste(batch, return_report=True))
+    return found
+
+
+def batch_of(dtype: torch.dtype = torch.uint8, **options: Any) -> PaddedBatchedDenseSample:
+    batch = make_batch(4, **{"size": (31, 37), "max_instances": 8, "image_dtype": torch.uint8, **options})
+    return batch if dtype == torch.uint8 else replace(batch, images=(batch.images.float() / 3).to(dtype))
+
+
+class TestAgree:
+    @pytest.mark.parametrize("modalities", SUBSETS)
+    @pytest.mark.parametrize("dtype", [torch.uint8, *FLOATS], ids=str)
+    def test_every_subset_and_dtype(self, modalities: frozenset[Modality], dtype: torch.dtype) -> None:
+        num_pasted = 0
+        for seed in range(3):
+            batch = batch_of(dtype, modalities=modalities, seed=seed, metric_depth=Modality.DEPTH in modalities)
+            reference, *others = outcomes(batch, module())
+            for other in others:
+                assert_kernels_agree(other, reference)
+            num_pasted += int(reference[1].num_placed.sum())
+        assert num_pasted > 3
+
+    @pytest.mark.parametrize("options", [{"batch_size": 0}, {"max_instances": 0, "num_instances": 0}, {"size": (1, 1)}])
+    def test_degenerate_batches(self, options: dict[str, Any]) -> None:
+        options = {"size": (9, 5), "max_instances": 4, "num_instances": 1, **options}
+        reference, *others = outcomes(make_batch(**options), module())
+        for other in others:
+            assert_kernels_agree(other, reference)
+
+    @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16], ids=str)
+    def test_channels_last_stays_so(self, dtype: torch.dtype) -> None:
+        batch = batch_of(dtype)
+        last = replace(batch, images=batch.images.contiguous(memory_format=torch.channels_last))
+        for (plain, _), (out, _) in zip(outcomes(batch, module()), outcomes(last, module()), strict=True):
+            assert out.images.is_contiguous(memory_format=torch.channels_last)
+            assert_same(replace(out, images=out.images.contiguous()), plain)
+
+    def test_a_mask_reaches_as_far_as_its_box(self) -> None:
+        """A box that lies says so to every kernel alike."""
+        batch = batch_of(num_instances=4, modalities=set(OPTIONAL) - {Modality.PANOPTIC})
+        x1, y1, x2, y2 = batch.boxes.unbind(-1)
+        lying = replace(batch, boxes=torch.stack([x1, y1, (x1 + x2) / 2, (y1 + y2) / 2], -1))
+        reference, *others = outcomes(lying, module(layers=1))
+        for other in others:
+            assert_kernels_agree(other, reference)
+        assert not torch.equal(reference[0].instance_masks, outcomes(batch, module(layers=1))[0][0].instance_masks)
+
+    def test_views_of_larger_tensors(self) -> None:
+        """A batch cut out of another has gaps between its rows."""
+        whole = make_batch(8, size=(31, 37), max_instances=8)
+        part = whole.map_tensors(lambda t: t[::2])
+        alone = part.map_tensors(lambda t: t.clone())
+        for (out, _), (expected, _) in zip(outcomes(part, module()), outcomes(alone, module()), strict=True):
+            assert_same(out, expected)
+
+
+@pytest.fixture
+def three_threads() -> Any:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+class TestThreads:
+    def test_change_no_bit_and_no_setting(self, three_threads: None) -> None:
+        batch = batch_of(torch.float32)
+        with use_kernels("cpu"):
+            many = module()(batch)
+            assert torch.get_num_threads() == 3
+            torch.set_num_threads(1)
+            assert_same(module()(batch), many)
+
+    def test_an_error_in_a_thread_is_raised(self, three_threads: None) -> None:
+        def work(first: int, end: int) -> None:
+            if end == 7:
+                raise RuntimeError("of the last rows")
+
+        with pytest.raises(RuntimeError, match="of the last rows"):
+            cpu._share_out(7, work)
+
+    @pytest.mark.parametrize("num_rows", [0, 1, 2, 3, 7, 8])
+    def test_every_row_is_done_once(self, three_threads: None, num_rows: int) -> None:
+        done: list[int] = []
+        cpu._share_out(num_rows, lambda first, end: done.extend(range(first, end)))
+        assert sorted(done) == list(range(num_rows))
+
+
+class Pasting(Dataset[Any]):
+    """Pastes inside the process that reads it."""
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> Any:
+        with use_kernels("cpu"):
+            out = module()(make_batch(4, size=(31, 37), max_instances=8, seed=index))
+        return out.images.sum(dtype=torch.int64), out.instance_masks.sum()  # type: ignore[union-attr]
+
+
+class TestProcesses:
+    @pytest.mark.parametrize("context", ["fork", "spawn"])
+    def test_workers_paste_after_their_parent_has(self, context: str) -> None:
+        expected = [tuple(map(int, Pasting()[i])) for i in range(6)]
+        loader = DataLoader(Pasting(), batch_size=None, num_workers=2, multiprocessing_context=context, timeout=60)
+        assert [tuple(map(int, item)) for item in loader] == expected
+
+    def test_a_forked_child_makes_its_own_pool(self) -> None:
+        assert _rows_done(0) == list(range(7))
+        with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
+            futures = [pool.submit(_rows_done, i) for i in range(4)]
+            assert [future.result(timeout=60) for future in futures] == [list(range(7))] * 4
+
+
+def _rows_done(_: int) -> list[int]:
+    done: list[int] = []
+    cpu._share_out(7, lambda first, end: done.extend(range(first, end)), 3)
+    return sorted(done)
+
+
+class TestSelection:
+    def test_the_cpu_runs_its_own(self) -> None:
+        assert select.kernels_for(torch.device("cpu")) is cpu
+
+    def test_use_kernels_ends(self) -> None:
+        with use_kernels("reference"):
+            assert select.kernels_for(torch.device("cpu")).__name__.endswith("reference")
+            with use_kernels("cpu"):
+                assert select.kernels_for(torch.device("cpu")) is cpu
+        assert select.kernels_for(torch.device("cpu")) is cpu
+
+    def test_an_unknown_name_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="expected one of reference, cpu, got 'fast'"), use_kernels("fast"):
+            pass
+
+    @pytest.mark.parametrize(
+        ("environment", "block_numba", "expected"),
+        [({}, False, "cpu 0"), ({"SEGPASTE_KERNELS": "reference"}, False, "reference 0"), ({}, True, "reference 1")],
+    )
+    def test_in_a_fresh_process(self, environment: dict[str, str], block_numba: bool, expected: str) -> None:
+        """Without Numba there is one warning, and the reference."""
+        code = f"""
+import sys, warnings
+if {block_numba}:
+    sys.modules["numba"] = None
+import torch
+from segpaste.kernels.select import kernels_for
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    names = {{kernels_for(torch.device("cpu")).__name__.rpartition(".")[2] for _ in range(3)}}
+print(*names, sum("install numba" in str(w.message) for w in caught))
+"""
+        run = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=True
+        )
+        assert run.stdout.strip() == expected
+
+    def test_importing_segpaste_imports_no_numba(self) -> None:
+        code = "import sys, segpaste; segpaste.BatchCopyPaste(); print('numba' in sys.modules)"
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert run.stdout.strip() == "False"
