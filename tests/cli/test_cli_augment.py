@@ -267,3 +267,22 @@ class TestRealPhotos:
         crowds = {row["id"] for row in source["annotations"] if row["iscrowd"]}
         assert crowds
         assert not crowds & {row["segpaste"]["source_annotation_id"] for row in rows}
+
+
+def test_a_photo_missing_midway_loses_nothing(
+    out: Path, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = {row["segpaste"]["source_image_id"] for row in read_json(out / "annotations.json")["images"][:BATCH_SIZE]}
+    (index,) = set(range(len(SIZES))) - {image_id - 500 for image_id in first}
+    write_instances(tmp_path / "world")
+    lost = tmp_path / "world" / "photos" / f"p{index}.png"
+    pixels = lost.read_bytes()
+    lost.unlink()
+    assert augment(tmp_path / "world", tmp_path / "out") == 2
+    message = capsys.readouterr().err
+    assert f"{lost}: expected an image, found no such file" in message
+    assert f"{tmp_path / 'out.partial'} keeps what is finished" in message
+    assert not (tmp_path / "out").exists()
+    lost.write_bytes(pixels)
+    assert augment(tmp_path / "world", tmp_path / "out") == 0
+    assert tree(tmp_path / "out") == tree(out)

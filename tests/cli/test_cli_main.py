@@ -339,6 +339,13 @@ class TestTaxonomyOfTheConfig:
         assert config.panoptic.tau_stuff_px == 7
         assert dict(config.panoptic.taxonomy.classes) == dict(schema.classes)
 
+    def test_one_key_of_it_goes_over_the_datasets(self) -> None:
+        schema = SceneDataset(1).schema
+        config = _settings.load_config(None, {"panoptic.taxonomy.max_instances_per_image": "300"}, schema)
+        assert config.panoptic is not None
+        assert config.panoptic.taxonomy.max_instances_per_image == 300
+        assert dict(config.panoptic.taxonomy.classes) == dict(schema.classes)
+
     def test_an_empty_file_is_the_defaults(self, tmp_path: Path) -> None:
         path = tmp_path / "paste.yaml"
         path.write_text("# nothing yet\n")

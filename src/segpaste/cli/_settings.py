@@ -36,7 +36,9 @@ def load_config(
     if schema is not None:
         panoptic = values.setdefault("panoptic", {})
         if isinstance(panoptic, dict):
-            panoptic.setdefault("taxonomy", _taxonomy(schema))
+            given = panoptic.setdefault("taxonomy", {})
+            if isinstance(given, dict):
+                panoptic["taxonomy"] = {**_taxonomy(schema), **given}
     try:
         config = BatchCopyPasteConfig.model_validate(values)
     except ValidationError as error:

@@ -69,18 +69,21 @@ def run(args: argparse.Namespace) -> None:
     out = Path(os.path.abspath(args.out))
     _workspace.expect_free(out)
     from segpaste.cli import _pasting, _settings, _show
+    from segpaste.datasets import DatasetError
 
     inputs = _open(args)
     config = _settings.load_config(args.config, args.overrides, inputs.schema)
     paster = _pasting.Paster(inputs, config, args.seed, args.batch_size)
     tally = _show.Tally()
     with _workspace.opened(out, _fingerprint(args, inputs, config)) as space, naming(space.folder):
+        kept = f"{space.folder} keeps what is finished; the same command goes on from there"
         try:
             _make_batches(args, space, paster)
             _assemble(args, space, paster, tally)
         except KeyboardInterrupt:
-            state = f"{space.folder} keeps what is finished; the same command goes on from there"
-            raise KeyboardInterrupt(state if space.num_done() else "nothing was finished") from None
+            raise KeyboardInterrupt(kept if space.num_done() else "nothing was finished") from None
+        except DatasetError as error:
+            raise DatasetError(f"{error} ({kept})" if space.num_done() else str(error)) from error
         space.publish()
     print("\n".join(tally.lines()))
     if paster.seconds:
