@@ -79,6 +79,7 @@ class Frame:
         extent = extent[placement.source_idx]
         num_taps = geometry.num_filter_taps(self.config.placement.scale_range[0], self.config.antialias)
         height, width = target.canvas_size
+        with_linear = target.depth is not None or target.normals is not None
         boxes = geometry.pixel_boxes(source.boxes)[placement.source_idx]
         boxes = geometry.mirrored(boxes, extent[:, :, None, 0], placement.hflip[:, :, None])
         boxes = geometry.scaled_boxes(boxes, placement.scale_num[:, :, None], placement.scale_den)
@@ -90,8 +91,8 @@ class Frame:
             depth_scale=inputs.depth_scale(target, source, placement.source_idx),
             paste_box=geometry.clipped(boxes, target.canvas_size),
             target_box=geometry.clipped(geometry.pixel_boxes(target.boxes), target.canvas_size),
-            x=geometry.axis_table(placement, 0, width, extent[..., 0], num_taps),
-            y=geometry.axis_table(placement, 1, height, extent[..., 1], num_taps),
+            x=geometry.axis_table(placement, 0, width, extent[..., 0], num_taps, with_linear),
+            y=geometry.axis_table(placement, 1, height, extent[..., 1], num_taps, with_linear),
         )
 
     def settle(self, plan: LayerPlan) -> Settled:

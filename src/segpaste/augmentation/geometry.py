@@ -81,7 +81,9 @@ def num_filter_taps(min_scale: float, antialias: bool) -> int:
     return max(2, math.ceil(2 / min_scale)) if antialias else 2
 
 
-def axis_table(placement: Placement, axis: int, out_size: int, extent: Tensor, num_taps: int) -> AxisTable:
+def axis_table(
+    placement: Placement, axis: int, out_size: int, extent: Tensor, num_taps: int, with_linear: bool
+) -> AxisTable:
     """The look-up table of one axis.
 
     Args:
@@ -90,6 +92,7 @@ def axis_table(placement: Placement, axis: int, out_size: int, extent: Tensor, n
         out_size: W or H of the target canvas.
         extent: [B, L] int64, the source's valid width or height.
         num_taps: T of the image filter, from `num_filter_taps`.
+        with_linear: whether anything is read linearly; if not, those taps are left out, [B, L, 2, 0].
     """
     num, den = placement.scale_num.unsqueeze(-1), placement.scale_den
     extent = extent.unsqueeze(-1)
@@ -98,11 +101,11 @@ def axis_table(placement: Placement, axis: int, out_size: int, extent: Tensor, n
     nearest = sampling.nearest_index(position, num)
     outside = (nearest < 0) | (nearest >= extent)
     flip = placement.hflip.unsqueeze(-1) if axis == 0 else None
-    linear_idx, linear_weight = _taps(position, num, num, 2, extent, flip)
-    if num_taps == 2:
-        filter_idx, filter_weight = linear_idx, linear_weight
-    else:
-        filter_idx, filter_weight = _taps(position, num, torch.full_like(num, den), num_taps, extent, flip)
+    radius = num if num_taps == 2 else torch.full_like(num, den)
+    filter_idx, filter_weight = _taps(position, num, radius, num_taps, extent, flip)
+    linear_idx, linear_weight = filter_idx[:, :, :2, :0], filter_weight[:, :, :2, :0]
+    if with_linear:
+        linear_idx, linear_weight = _taps(position, num, num, 2, extent, flip)
     nearest = _mirrored_index(nearest, extent, flip).masked_fill(outside, -1)
     return AxisTable(nearest.int(), linear_idx, linear_weight, filter_idx, filter_weight)
 

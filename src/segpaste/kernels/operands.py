@@ -14,7 +14,8 @@ class AxisTable(NamedTuple):
     Attributes:
         nearest: [B, L, out] int32, source index of the nearest pixel, -1 where the layer does not reach.
         linear_idx: [B, L, 2, out] int32, taps of linear interpolation, clamped to the valid extent.
-        linear_weight: [B, L, 2, out] int32, sum to `segpaste.types.sampling.WEIGHT_ONE`.
+        linear_weight: [B, L, 2, out] int32, sum to `segpaste.types.sampling.WEIGHT_ONE`. Both are empty, [B, L, 2, 0],
+            where the target has neither depth nor normals.
         filter_idx: [B, L, T, out] int32, taps of the image filter.
         filter_weight: [B, L, T, out] int32.
     """
