@@ -37,64 +37,31 @@ def _resolve(b, layer, owner, plan, target, source, protected, ignore_index):
     if with_owner:
         owner[b] = -1
     seen, whose = layer[b], owner[b] if with_owner else owner[0:0].reshape((0, 0))
-    is_open = _open_pixels(b, target, protected, ignore_index)
     has_depth = target.depth.shape[0] > 0 and source.depth.shape[0] > 0
-    canvas = (
-        seen.shape
-        if has_depth or is_open.shape[0] > 0 or source.padding.shape[0] + source.semantic.shape[0] > 0
-        else (0, 0)
-    )
-    offered = np.empty(canvas, np.uint8)
+    has_closed = target.semantic.shape[0] > 0 or target.padding.shape[0] > 0
+    has_hidden = source.semantic.shape[0] > 0 or source.padding.shape[0] > 0
+    offered = np.empty(seen.shape if has_depth or has_closed or has_hidden else (0, 0), np.uint8)
     behind, behind_ok = _target_depth(b, target) if has_depth else (np.empty((0, 0), np.float32), offered[0:0])
     depth, depth_ok = np.empty_like(behind), np.empty_like(behind_ok)
     for j in range(plan.carried.shape[1]):
         s = plan.source_idx[b, j]
-        hidden = _hidden_pixels(s, source, ignore_index)
         x_near, y_near = plan.x_nearest[b, j], plan.y_nearest[b, j]
         for k in range(plan.carried.shape[2] - 1, -1, -1):
             if not plan.carried[b, j, k]:
                 continue
             box, mask = plan.paste_box[b, j, k], source.masks[s, k]
-            if canvas[0] == 0:
+            if offered.shape[0] == 0:
                 _cover(j, k, seen, whose, mask, box, x_near, y_near)
                 continue
-            _offer(offered, mask, is_open, hidden, box, x_near, y_near)
+            _offer(offered, mask, box, x_near, y_near)
+            if has_closed:
+                _withdraw_closed(b, offered, box, target, protected[b], ignore_index)
+            if has_hidden:
+                _withdraw_hidden(s, offered, box, source, x_near, y_near, ignore_index)
             if has_depth:
                 read_depth(b, j, plan, source, offered, box, depth, depth_ok)
                 _withdraw_farther(j, offered, seen, behind, behind_ok, depth, depth_ok, box)
             _take(j, k, seen, whose, offered, box)
-
-
-@compiled
-def _open_pixels(b, target, protected, ignore_index):
-    """Where row ``b`` may be pasted over, [H, W] bool; [0, 0] where everywhere."""
-    if target.padding.shape[0] == 0 and target.semantic.shape[0] == 0:
-        return np.empty((0, 0), np.bool_)
-    is_open = np.ones(target.images.shape[2:], np.bool_)
-    if target.padding.shape[0] > 0:
-        is_open = ~target.padding[b]
-    if target.semantic.shape[0] > 0:
-        semantic, shut, any_shut = target.semantic[b], protected[b], protected[b].any()
-        for y in range(is_open.shape[0]):
-            for x in range(is_open.shape[1]):
-                label = semantic[y, x]
-                is_open[y, x] &= label != ignore_index
-                if any_shut and 0 <= label < shut.shape[0] and shut[label]:
-                    is_open[y, x] = False
-    return is_open
-
-
-@compiled
-def _hidden_pixels(s, source, ignore_index):
-    """Where source row ``s`` has nothing to show, padding or ignored, [H_s, W_s] bool; [0, 0] where nowhere."""
-    if source.padding.shape[0] == 0 and source.semantic.shape[0] == 0:
-        return np.empty((0, 0), np.bool_)
-    hidden = np.zeros(source.images.shape[2:], np.bool_)
-    if source.padding.shape[0] > 0:
-        hidden |= source.padding[s]
-    if source.semantic.shape[0] > 0:
-        hidden |= source.semantic[s] == ignore_index
-    return hidden
 
 
 @compiled
@@ -123,17 +90,41 @@ def _cover(j, k, layer, owner, mask, box, x_near, y_near):
 
 
 @compiled
-def _offer(offered, mask, is_open, hidden, box, x_near, y_near):
-    """Where a slot covers an open pixel with one that is not hidden."""
+def _offer(offered, mask, box, x_near, y_near):
+    """Where a slot covers."""
     for y in range(np.uint64(box[1]), np.uint64(box[3])):
         row = y_near[y]
         for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            covers = row >= 0 and x_near[x] >= 0 and mask[np.uint64(row), np.uint64(x_near[x])] != 0
-            if covers and is_open.shape[0] > 0:
-                covers = is_open[y, x]
-            if covers and hidden.shape[0] > 0:
-                covers = not hidden[np.uint64(row), np.uint64(x_near[x])]
-            offered[y, x] = covers
+            offered[y, x] = row >= 0 and x_near[x] >= 0 and mask[np.uint64(row), np.uint64(x_near[x])] != 0
+
+
+@compiled
+def _withdraw_closed(b, offered, box, target, protected, ignore_index):
+    """Keep the offer where the target may be pasted over: no padding, not ignored, of no protected class."""
+    any_protected = protected.any()
+    for y in range(np.uint64(box[1]), np.uint64(box[3])):
+        for x in range(np.uint64(box[0]), np.uint64(box[2])):
+            if not offered[y, x]:
+                continue
+            if target.padding.shape[0] > 0 and target.padding[b, y, x]:
+                offered[y, x] = 0
+            if target.semantic.shape[0] > 0:
+                label = target.semantic[b, y, x]
+                if label == ignore_index or (any_protected and 0 <= label < protected.shape[0] and protected[label]):
+                    offered[y, x] = 0
+
+
+@compiled
+def _withdraw_hidden(s, offered, box, source, x_near, y_near, ignore_index):
+    """Keep the offer where source row ``s`` has something to show: neither padding nor ignored."""
+    for y in range(np.uint64(box[1]), np.uint64(box[3])):
+        for x in range(np.uint64(box[0]), np.uint64(box[2])):
+            if offered[y, x]:
+                row, column = np.uint64(y_near[y]), np.uint64(x_near[x])
+                if source.padding.shape[0] > 0 and source.padding[s, row, column]:
+                    offered[y, x] = 0
+                if source.semantic.shape[0] > 0 and source.semantic[s, row, column] == ignore_index:
+                    offered[y, x] = 0
 
 
 @compiled
