@@ -37,6 +37,9 @@ class TestSemantic:
         ours = convert_semantic(np.array([[0, 1], [150, 2]], np.uint8), void=[0], first_class=1)
         assert ours.tolist() == [[255, 0], [149, 1]]
 
+    def test_one_void_needs_no_list(self) -> None:
+        assert convert_semantic(np.array([[11, 3]]), void=11).tolist() == [[255, 3]]
+
     def test_255_that_is_no_class_is_named(self) -> None:
         stored = np.array([[255, 254, 0]], np.uint8)
         assert convert_semantic(stored, void=[255]).tolist() == [[255, 254, 0]]
@@ -70,6 +73,10 @@ class TestDepth:
         depth, valid = convert_depth(stored, metres_per_unit=1, invalid=[7])
         assert valid.flatten().tolist() == [False] * 7 + [True]
         assert depth.flatten().tolist() == [0.0] * 7 + [1.5]
+
+    def test_a_mark_is_found_in_the_type_of_the_file(self) -> None:
+        _, valid = convert_depth(np.array([[99999.9, 1.0]], np.float32), metres_per_unit=1, invalid=[99999.9])
+        assert valid.tolist() == [[[False, True]]]
 
     def test_what_float32_cannot_hold_is_invalid(self) -> None:
         depth, valid = convert_depth(np.array([[1e300, 1e-300]]), metres_per_unit=1)
@@ -131,6 +138,12 @@ class TestNormals:
     def test_what_is_no_frame_is_refused(self, axes: Any) -> None:
         with pytest.raises(ValueError, match="expected axes with one each"):
             convert_normals(one(0, 0, 1), axes=axes)
+
+    def test_masked_arrays_are_refused(self) -> None:
+        masked = np.ma.masked_equal(np.array([[1, 0]]), 0)
+        for convert in (convert_semantic, lambda v: convert_depth(v, metres_per_unit=1)):
+            with pytest.raises(ValueError, match="got a masked one"):
+                convert(masked)
 
     def test_the_table_of_directions_is_ours(self) -> None:
         assert {name for name, (_, sign) in _TOWARDS.items() if sign == 1} == {"right", "down", "forward"}

@@ -35,6 +35,10 @@ class TestRule:
             unknown = not present and not negative
             assert (4 in after.not_exhaustive) == (partly or (pasted and unknown))
 
+    def test_what_comes_along_is_neither_absent_nor_all_marked(self) -> None:
+        before = FederatedLabels(positive=(1,), negative=(2, 3), not_exhaustive=())
+        assert before.with_pasted([2], [1, 3, 6]) == FederatedLabels((1, 2), (), (1, 3, 6))
+
     def test_other_classes_stay(self) -> None:
         before = FederatedLabels(positive=(1,), negative=(2, 8), not_exhaustive=(1,))
         assert before.with_pasted([5, 2]) == FederatedLabels((1, 2, 5), (8,), (1, 5))
@@ -108,9 +112,32 @@ class TestAugment:
             negative, partly = set(image["neg_category_ids"]), set(image["not_exhaustive_category_ids"])
             assert negative == set(source["neg_category_ids"]) - pasted
             new = pasted - present[source["id"]] - set(source["neg_category_ids"])
-            assert partly == set(source["not_exhaustive_category_ids"]) | new
+            along = {3} if source["id"] == 1 and pasted & {7, 90} else set()  # unmarked cars of photo 2 may lie on them
+            assert partly == set(source["not_exhaustive_category_ids"]) | new | along
             seen |= {(source["id"], category) for category in pasted}
         assert {(1, 7), (1, 90), (2, 3)} <= seen  # every rule was at work
+
+    def test_a_hat_comes_along_with_its_head(self, tmp_path: Path) -> None:
+        """The hat lies inside the person; only one object is pasted at a time."""
+        person, hat = rectangle(SIZE, 4, 4, 20, 16), rectangle(SIZE, 5, 6, 9, 12)
+        images = [
+            {**image_row(1, SIZE), "neg_category_ids": [], "not_exhaustive_category_ids": []},
+            {**image_row(2, SIZE), "neg_category_ids": [7, 90], "not_exhaustive_category_ids": []},
+        ]
+        rows = [annotation_row(1, 1, runs(person), 3), annotation_row(2, 1, runs(hat), 7)]
+        photos, file = write_coco(tmp_path, images, rows)
+        words = ["--images", str(photos), "--out", str(tmp_path / "out"), "--num", "24", "--batch-size", "2"]
+        assert main(["augment", str(file), *words, "placement.k_range=[1,1]", "placement.scale_range=[0.5,1]"]) == 0
+        tables = json.loads((tmp_path / "out" / "annotations.json").read_text())
+        alone = 0
+        for image in tables["images"]:
+            of_image = [row for row in tables["annotations"] if row["image_id"] == image["id"]]
+            pasted = {row["category_id"] for row in of_image if row["segpaste"]["pasted"]}
+            if image["segpaste"]["source_image_id"] == 2 and pasted == {3}:
+                alone += 1
+                assert image["neg_category_ids"] == [90]
+                assert image["not_exhaustive_category_ids"] == [3, 7]
+        assert alone > 2
 
     def test_coco_output_has_no_lists(self, tmp_path: Path) -> None:
         photos, file = write_coco(

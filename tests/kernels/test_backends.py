@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
@@ -16,11 +17,27 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from samples import OPTIONAL, SCHEMA, all_modality_subsets, assert_kernels_agree, assert_same, make_batch, subset_id
-from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
+from segpaste.augmentation import (
+    BatchCopyPaste,
+    BatchCopyPasteConfig,
+    IntraBatchSource,
+    PanopticConfig,
+    PlacementConfig,
+)
 from segpaste.kernels import cpu, select, use_kernels
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets() if Modality.INSTANCE in s]
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "every second of more": lambda t: t.repeat_interleave(2, 0)[::2],
+    "cut out of larger": lambda t: torch.nn.functional.pad(t, [2, 3])[..., 2:-3] if t.ndim > 2 else t,
+    "last two dimensions swapped": lambda t: t.mT.contiguous().mT if t.ndim > 2 else t,
+    "first two dimensions swapped": lambda t: t.transpose(0, 1).contiguous().transpose(0, 1) if t.ndim > 1 else t,
+    "channels last": lambda t: t.contiguous(memory_format=torch.channels_last) if t.ndim == 4 else t,
+    "reversed order": lambda t: t.permute(*reversed(range(t.ndim))).contiguous().permute(*reversed(range(t.ndim))),
+}
+"""The same values in other places."""
+
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -83,13 +100,78 @@ class TestAgree:
             assert_kernels_agree(other, reference)
         assert not torch.equal(reference[0].instance_masks, outcomes(batch, module(layers=1))[0][0].instance_masks)
 
-    def test_views_of_larger_tensors(self) -> None:
-        """A batch cut out of another has gaps between its rows."""
-        whole = make_batch(8, size=(31, 37), max_instances=8)
-        part = whole.map_tensors(lambda t: t[::2])
-        alone = part.map_tensors(lambda t: t.clone())
-        for (out, _), (expected, _) in zip(outcomes(part, module()), outcomes(alone, module()), strict=True):
+    @pytest.mark.parametrize("layout", sorted(LAYOUTS))
+    @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32], ids=str)
+    def test_any_layout_in_memory(self, layout: str, dtype: torch.dtype) -> None:
+        """Views, crops, permutations and expansions of other tensors hold the same values."""
+        batch = batch_of(dtype, metric_depth=True)
+        strange = batch.map_tensors(LAYOUTS[layout])
+        assert_same(strange, batch)
+        reference, *others = outcomes(batch, module())
+        for outcome in outcomes(strange, module()):
+            assert_kernels_agree(outcome, reference)
+        for other in others:
+            assert_kernels_agree(other, reference)
+
+    def test_images_expanded_from_one_channel(self) -> None:
+        batch = batch_of()
+        grey = replace(batch, images=batch.images[:, :1].expand(-1, 3, -1, -1))
+        plain = replace(batch, images=grey.images.contiguous())
+        for (out, _), (expected, _) in zip(outcomes(grey, module()), outcomes(plain, module()), strict=True):
             assert_same(out, expected)
+
+    def test_inputs_that_require_grad(self) -> None:
+        batch = batch_of(torch.float32)
+        asking = replace(batch, images=batch.images.clone().requires_grad_())
+        for (out, _), (expected, _) in zip(outcomes(asking, module()), outcomes(batch, module()), strict=True):
+            assert torch.equal(out.images.detach(), expected.images)
+
+    def test_another_default_dtype(self) -> None:
+        batch = batch_of(torch.float32, metric_depth=True)
+        expected = outcomes(batch, module())[0]
+        torch.set_default_dtype(torch.float64)
+        try:
+            for outcome in outcomes(batch, module()):
+                assert_kernels_agree(outcome, expected)
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
+class FromElsewhere(IntraBatchSource):
+    """Pastes from another batch."""
+
+    def __init__(self, other: PaddedBatchedDenseSample) -> None:
+        self.other = other
+
+    def sample(self, *args: Any) -> Any:
+        _, placement, counts = super().sample(*args)
+        return self.other, placement, counts
+
+
+class TestForeignSource:
+    @pytest.mark.parametrize("name", select.NAMES)
+    def test_of_another_kind_is_refused(self, name: str) -> None:
+        batch = batch_of(torch.float32)
+        wrong = {
+            "1 channels": replace(batch, images=batch.images[:, :1]),
+            "4 channels": replace(batch, images=batch.images[:, [0, 1, 2, 2]]),
+            "torch.uint8": batch_of(torch.uint8),
+            "masks": replace(batch, instance_masks=None, instance_ids=None, panoptic_maps=None),
+        }
+        for words, other in wrong.items():
+            with use_kernels(name), pytest.raises(ValueError, match=words):
+                BatchCopyPaste(source=FromElsewhere(other))(batch)
+
+    def test_without_some_fields(self) -> None:
+        """What the source does not have is none: depth and normals invalid, classes by label."""
+        batch = batch_of()
+        for missing in ("semantic_maps", "depth", "normals"):
+            also = {"semantic_maps": "panoptic_maps", "depth": "depth_valid"}.get(missing, missing)
+            paste = BatchCopyPaste(module().config, FromElsewhere(replace(batch, **{missing: None, also: None})))
+            reference, *others = outcomes(batch, paste)
+            assert reference[1].num_placed.any()
+            for other in others:
+                assert_kernels_agree(other, reference)
 
 
 @pytest.fixture

@@ -281,6 +281,12 @@ class TestFromMasks:
         assert_same(sample, dataclasses.replace(full, instance_ids=sample.instance_ids, boxes=sample.boxes))
         assert isinstance(sample.semantic_map, SemanticMap)
 
+    def test_given_ids_are_kept(self) -> None:
+        ids = torch.tensor([9, 4], dtype=torch.int32)
+        masks = torch.ones(2, 3, 3, dtype=torch.bool)
+        sample = DenseSample.from_masks(torch.zeros(3, 3, 3), masks, torch.tensor([0, 1]), instance_ids=ids)
+        assert sample.instance_ids is ids
+
     def test_what_is_no_mask_is_refused(self) -> None:
         with pytest.raises(TypeError, match=r"masks: expected dtype bool"):
             DenseSample.from_masks(torch.zeros(3, 9, 11), torch.zeros(1, 9, 11), torch.tensor([0]))

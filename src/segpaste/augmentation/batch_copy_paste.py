@@ -103,6 +103,7 @@ class BatchCopyPaste(nn.Module):
             out, report = inputs.with_finite_depth(batch), unchanged_report(batch, self.config.placement.layers)
         else:
             source, placement, counts = self.source.sample(batch, self._eligible(batch), self._request(batch))
+            inputs.check_source(batch, source)
             frame = Frame(self.config, self.classes, batch, source)
             settled = frame.settle(frame.plan(placement))
             slot_plan = frame.assign(settled)

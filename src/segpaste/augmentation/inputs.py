@@ -90,6 +90,23 @@ def prepared(
     return batch
 
 
+def check_source(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> None:
+    """What a source strategy gave can be pasted into this batch: it has masks, and images of the same kind.
+
+    Raises:
+        ValueError: otherwise, naming what differs.
+    """
+    if source.instance_masks is None:
+        raise ValueError("BatchCopyPaste: expected instance masks in the source batch, got none; give it masks")
+    kinds = [(images.shape[1], images.dtype) for images in (target.images, source.images)]
+    if kinds[0] != kinds[1]:
+        (channels, dtype), (source_channels, source_dtype) = kinds
+        raise ValueError(
+            f"BatchCopyPaste: expected source images of {channels} channels, {dtype}, as the target's, got "
+            f"{source_channels} channels, {source_dtype}; convert them (mind the range of their values)"
+        )
+
+
 def with_finite_depth(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
     """The batch with depth 0, and marked invalid, where it is NaN or infinite: what rendering does on its way."""
     if batch.depth is None or batch.depth_valid is None:
@@ -114,14 +131,14 @@ def depth_scale(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSamp
         ValueError: one side is metric and the other is not, or a camera is missing.
     """
     if target.depth is None or source.depth is None:
-        return torch.ones(source_idx.shape, device=source_idx.device)
+        return torch.ones(source_idx.shape, dtype=torch.float32, device=source_idx.device)
     if target.metric_depth != source.metric_depth:
         raise ValueError(
             f"BatchCopyPaste: expected one metric_depth on both sides of a paste, got {target.metric_depth} in the "
             f"target and {source.metric_depth} in the source; convert one of them"
         )
     if not target.metric_depth:
-        return torch.ones(source_idx.shape, device=source_idx.device)
+        return torch.ones(source_idx.shape, dtype=torch.float32, device=source_idx.device)
     if target.camera_intrinsics is None or source.camera_intrinsics is None:
         raise ValueError("BatchCopyPaste: expected camera_intrinsics because metric_depth=True, got None")
     return kernels.focal_ratio(target.camera_intrinsics, source.camera_intrinsics, source_idx)

@@ -95,7 +95,7 @@ def assign_slots(
     last_id = (target.instance_ids * target.instance_valid).to(torch.int64).amax(1)
     if target.panoptic_maps is not None:  # also above an id that has pixels and no row
         last_id = torch.maximum(last_id, target.panoptic_maps.flatten(1).amax(1))
-    last_id = last_id.clamp(max=MAX_FED_BACK_ID)  # ids are int32; a map may hold larger numbers, which no id can meet
+    last_id = last_id.clamp(max=MAX_FED_BACK_ID)  # larger numbers in a map are no ids
     return SlotPlan(
         survives=survives,
         dropped=target.instance_valid & ~survives,

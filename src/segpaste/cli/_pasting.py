@@ -70,11 +70,13 @@ class Origin:
         pick: its photo.
         annotation_id: its id in the photo's dataset.
         paste: how it was pasted; None for a survivor.
+        over: classes of the other instances of its photo that share pixels with it.
     """
 
     pick: Pick
     annotation_id: int
     paste: PasteMap | None
+    over: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,7 +157,7 @@ class Paster:
                 pick,
                 before,
                 cut_to(after, before.canvas_size),
-                tuple(_origins(b, picks, [named[pick.index] for pick in picks], out, report)),
+                tuple(_origins(b, picks, [named[pick.index] for pick in picks], samples, out, report)),
                 int(report.num_tried[b]),
                 {r: n for r, n in zip(DROP_REASONS, report.num_dropped[b].tolist(), strict=True) if n},
             )
@@ -191,7 +193,12 @@ def cut_to(sample: DenseSample, size: tuple[int, int]) -> DenseSample:
 
 
 def _origins(
-    b: int, picks: Sequence[Pick], ids: Sequence[Sequence[int]], out: PaddedBatchedDenseSample, report: PasteReport
+    b: int,
+    picks: Sequence[Pick],
+    ids: Sequence[Sequence[int]],
+    samples: Sequence[DenseSample],
+    out: PaddedBatchedDenseSample,
+    report: PasteReport,
 ) -> Iterator[Origin]:
     """Where each instance of row ``b`` comes from, in the order of its slots; ``ids`` are those of all rows."""
     placement = report.placement
@@ -205,4 +212,14 @@ def _origins(
         paste = PasteMap(
             layer, int(placement.scale_num[b, layer]), placement.scale_den, (x, y), bool(placement.hflip[b, layer])
         )
-        yield Origin(picks[source], ids[source][int(report.slot_source[b, k])], paste)
+        slot = int(report.slot_source[b, k])
+        yield Origin(picks[source], ids[source][slot], paste, _over(samples[source], slot))
+
+
+def _over(sample: DenseSample, slot: int) -> frozenset[int]:
+    """Classes of the other instances that share pixels with one."""
+    assert sample.instance_masks is not None
+    masks = sample.instance_masks.as_subclass(torch.Tensor).view(torch.uint8)
+    shares = (masks & masks[slot]).flatten(1).amax(1) > 0
+    shares[slot] = False
+    return frozenset(sample.labels[shares].tolist())

@@ -178,10 +178,16 @@ def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:
     lists = inputs.photos.federated(augmented.pick.index)
     if lists is None:
         return {}
-    labels = augmented.after.labels.tolist()
-    lists = lists.with_pasted(
-        label for label, origin in zip(labels, augmented.origins, strict=True) if origin.paste is not None
-    )
+    pasted: set[int] = set()
+    along: set[int] = set()
+    for label, origin in zip(augmented.after.labels.tolist(), augmented.origins, strict=True):
+        if origin.paste is None:
+            continue
+        pasted.add(label)
+        along |= origin.over
+        if (theirs := inputs.photos.federated(origin.pick.index)) is not None:
+            along |= set(theirs.not_exhaustive) - {label}  # unmarked ones may lie on it too
+    lists = lists.with_pasted(pasted, along)
     ids = [row["id"] for row in inputs.by_label]
     return {
         "neg_category_ids": [ids[label] for label in lists.negative],
@@ -222,7 +228,11 @@ def _assemble(args: argparse.Namespace, space: _workspace.Workspace, paster: Pas
     for number in numbers:
         for item in space.found(number):
             tally.add(item["shown"])
-    write_tables(space.files, _info(args, paster, space.files), paster.inputs.categories, rows)
+    categories = [
+        {key: value for key, value in row.items() if key not in ("instance_count", "image_count")}  # the source's
+        for row in paster.inputs.categories
+    ]
+    write_tables(space.files, _info(args, paster, space.files), categories, rows)
     _show.write_pages(space.files, items(), tally, f"segpaste augment {paster.inputs.name}")
 
 

@@ -23,12 +23,12 @@ _TOWARDS = {"right": (0, 1), "left": (0, -1), "down": (1, 1), "up": (1, -1), "fo
 _LENGTH_TOLERANCE = 0.1  # 8 bits per component leave a length within 0.014 of 1; (-1, -1, -1) has 1.73
 
 
-def convert_semantic(values: ArrayLike, *, void: Collection[int] = (), first_class: int = 0) -> SemanticMap:
+def convert_semantic(values: ArrayLike, *, void: int | Collection[int] = (), first_class: int = 0) -> SemanticMap:
     """A label picture as a semantic map, whose ignored pixels are 255.
 
     Args:
         values: [H, W] integers, as stored.
-        void: every value that stands for no class, such as 11 (CamVid), 0 (ADE20K) or -1.
+        void: every value that stands for no class (or the one that does), such as 11 (CamVid), 0 (ADE20K) or -1.
         first_class: the stored value of class 0; 1 where 0 is void.
 
     Returns:
@@ -37,20 +37,21 @@ def convert_semantic(values: ArrayLike, *, void: Collection[int] = (), first_cla
     Raises:
         ValueError: not [H, W] integers, or a pixel that is neither void nor a class in 0..254.
     """
-    stored = np.asarray(values)
+    stored = _plain(values)
+    voids = [void] if isinstance(void, int) else sorted(void)
     if stored.ndim != 2 or stored.dtype.kind not in "iu":
         raise ValueError(
             f"convert_semantic: expected integers [H, W], got {stored.dtype} {list(stored.shape)}; "
             "open palette pictures without converting them to RGB"
         )
     wide = stored.astype(np.int64)
-    ignored = np.isin(wide, list(void))
+    ignored = np.isin(wide, voids)
     classes = wide - first_class
     wrong = ~ignored & ((classes < 0) | (classes >= IGNORE_INDEX))
     if wrong.any():
         found = np.unique(wide[wrong])[:5].tolist()
         raise ValueError(
-            f"convert_semantic: expected void {sorted(void)} or a class from {first_class} on, below "
+            f"convert_semantic: expected void {voids} or a class from {first_class} on, below "
             f"{first_class + IGNORE_INDEX}, got {found}; name it in void if it is no class"
         )
     return SemanticMap(torch.from_numpy(np.where(ignored, IGNORE_INDEX, classes)))
@@ -75,7 +76,7 @@ def convert_depth(
     Raises:
         ValueError: not [H, W] numbers, or a unit that is not a positive number.
     """
-    stored = np.asarray(values)
+    stored = _plain(values)
     if stored.ndim != 2 or stored.dtype.kind not in "iuf":
         raise ValueError(f"convert_depth: expected numbers [H, W], got {stored.dtype} {list(stored.shape)}")
     if not (math.isfinite(metres_per_unit) and metres_per_unit > 0):
@@ -83,7 +84,7 @@ def convert_depth(
     wide = stored.astype(np.float64)
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and so invalid
         metres = (wide * metres_per_unit).astype(np.float32)
-    valid = np.isfinite(metres) & (metres > 0) & ~np.isin(wide, [float(value) for value in invalid])
+    valid = np.isfinite(metres) & (metres > 0) & ~np.isin(stored, np.array(list(invalid), stored.dtype))
     return torch.from_numpy(np.where(valid, metres, np.float32(0)))[None], torch.from_numpy(valid)[None]
 
 
@@ -105,7 +106,7 @@ def convert_normals(values: ArrayLike, *, axes: tuple[str, str, str]) -> Tensor:
     Raises:
         ValueError: another shape or dtype, or axes that are no frame.
     """
-    stored = np.asarray(values)
+    stored = _plain(values)
     if stored.ndim != 3 or stored.shape[2] != 3 or stored.dtype.kind not in "fu":
         raise ValueError(
             f"convert_normals: expected floats, uint8 or uint16 [H, W, 3], got {stored.dtype} {list(stored.shape)}"
@@ -125,3 +126,14 @@ def convert_normals(values: ArrayLike, *, axes: tuple[str, str, str]) -> Tensor:
         axis, sign = _TOWARDS[name]
         ours[axis][valid] = sign * (vectors[..., component][valid] / length[valid])
     return torch.from_numpy(ours)
+
+
+def _plain(values: ArrayLike) -> NDArray[Any]:
+    """An array whose every value counts.
+
+    Raises:
+        ValueError: a masked array, whose mask would be lost.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError("expected a plain array, got a masked one; fill it with a value that is void or invalid")
+    return np.asarray(values)

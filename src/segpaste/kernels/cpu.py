@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.kernels import _cpu_paint, _cpu_visibility
-from segpaste.kernels.operands import LayerPlan, Measures, Planes, SlotPlan, Visible, empty_measures, empty_visible
+from segpaste.kernels.operands import (
+    LayerPlan,
+    Measures,
+    Planes,
+    SlotPlan,
+    Visible,
+    empty_measures,
+    empty_plane,
+    empty_visible,
+)
 
 Array = NDArray[Any]
 
@@ -74,7 +83,7 @@ def resolve(
 ) -> Visible:
     """As `segpaste.kernels.reference.resolve`; ``tile_size`` has no meaning here."""
     visible = empty_visible(target, with_owner)
-    arguments = _plan_arrays(plan), _plane_arrays(target), _plane_arrays(source), protected.numpy(), ignore_index
+    arguments = _plan_arrays(plan), _plane_arrays(target), _plane_arrays(source), _array(protected), ignore_index
     layer, owner = visible.layer.numpy(), visible.owner.numpy()
     _share_out(len(layer), lambda first, end: _cpu_visibility.resolve_rows(first, end, layer, owner, *arguments))
     return visible
@@ -116,7 +125,8 @@ def render(
     b, _, height, width = target.images.shape
     masks = torch.empty(b, slots.paste_layer.shape[1], height, width, dtype=torch.bool)
     kept = target._replace(instance_masks=masks, padding_mask=None)
-    out = Planes(*(None if plane is None else torch.empty_like(plane) for plane in kept))  # type: ignore[arg-type]
+    planes = kept._asdict().items()
+    out = Planes(*(None if plane is None else empty_plane(name, plane) for name, plane in planes))  # type: ignore[arg-type]
     is_integer = target.images.dtype == torch.uint8
     to, of, origin = _plane_arrays(out), _plane_arrays(target), _plane_arrays(source)
     layer, owner = visible.layer.numpy(), visible.owner.numpy()
@@ -134,7 +144,8 @@ def render(
 
 
 def _array(tensor: Tensor) -> Array:
-    array: Array = tensor.contiguous().numpy()
+    """The values, in row-major order; a copy where they are not, so never for what is written."""
+    array: Array = tensor.detach().contiguous().numpy()
     return array
 
 
@@ -152,14 +163,17 @@ def _plane_arrays(planes: Planes) -> PlaneArrays:
             return np.empty((0,) * ndim, torch.empty(0, dtype=dtype).numpy().dtype)
         return _array(plane[:, 0] if plane.ndim > ndim else plane)
 
-    images = planes.images
+    images = planes.images.detach()
     if images.dtype in (torch.float16, torch.bfloat16):
-        images = images.float()
+        images = images.view(torch.int16)  # only their shape is read; `render` has float32 here
+    in_memory = images
+    if not images.is_contiguous() and images.is_contiguous(memory_format=torch.channels_last):
+        in_memory = images.permute(0, 2, 3, 1)
+    elif not images.is_contiguous():
+        images = in_memory = images.contiguous()
     return PlaneArrays(
         images=images.numpy(),
-        colours=images.as_strided(
-            (len(images), images[0].numel() if len(images) else 0), (images.stride(0), 1)
-        ).numpy(),
+        colours=in_memory.reshape(len(images), in_memory.shape[1:].numel()).numpy(),
         masks=_array(planes.instance_masks.view(torch.uint8)),
         semantic=flat(planes.semantic_maps, torch.int64),
         panoptic=flat(planes.panoptic_maps, torch.int64),

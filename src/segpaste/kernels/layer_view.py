@@ -78,7 +78,7 @@ class LayerView:
         weights = [
             self.y.linear_weight[:, i, None, :, None] * self.x.linear_weight[:, j, None, None, :] for i, j in pairs
         ]
-        return torch.stack(taps, -1), torch.stack(weights, -1) / sampling.WEIGHT_ONE**2
+        return torch.stack(taps, -1), torch.stack(weights, -1).to(torch.float32) * (1 / sampling.WEIGHT_ONE**2)
 
     def depth(self) -> tuple[Tensor, Tensor]:
         """Depth on the target's scale and its validity, [B, h, w]; 0 where invalid."""

@@ -122,6 +122,13 @@ class SlotPlan(NamedTuple):
     ignored_class: Tensor
 
 
+def empty_plane(name: str, like: Tensor) -> Tensor:
+    """Room for an output plane in row-major order; images stay channels last if ``like`` is (and only so)."""
+    last = name == "images" and not like.is_contiguous() and like.is_contiguous(memory_format=torch.channels_last)
+    order = torch.channels_last if last else torch.contiguous_format
+    return torch.empty(like.shape, dtype=like.dtype, device=like.device, memory_format=order)
+
+
 def empty_visible(target: Planes, with_owner: bool) -> Visible:
     """Room for what `resolve` writes."""
     b, _, height, width = target.images.shape

@@ -19,6 +19,7 @@ from segpaste.kernels.operands import (
     SlotPlan,
     Visible,
     empty_measures,
+    empty_plane,
     empty_visible,
 )
 from segpaste.kernels.select import kernels_for
@@ -220,5 +221,5 @@ def _(
             b, _, height, width = plane.shape
             out.append(plane.new_empty(b, slots[2].shape[1], height, width))
         elif plane is not None and name != "padding_mask":
-            out.append(torch.empty_like(plane))
+            out.append(empty_plane(name, plane))
     return out

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from segpaste.kernels.layer_view import LayerView, Tile, in_boxes, tiles
-from segpaste.kernels.operands import LayerPlan, Measures, Planes, SlotPlan, Visible, empty_visible
+from segpaste.kernels.operands import LayerPlan, Measures, Planes, SlotPlan, Visible, empty_plane, empty_visible
 from segpaste.types import sampling
 
 
@@ -224,7 +224,9 @@ def render(
     batch_size, _, height, width = target.images.shape
     num_out = slots.paste_layer.shape[1]
     masks = torch.zeros(batch_size, num_out, height, width, dtype=torch.bool, device=target.images.device)
-    planes: dict[str, Any] = {name: None if plane is None else plane.clone() for name, plane in _written(target)}
+    planes: dict[str, Any] = {
+        name: None if plane is None else empty_plane(name, plane).copy_(plane) for name, plane in _written(target)
+    }
     out = Planes(**planes, instance_masks=masks, padding_mask=None)
     if out.depth is not None and out.depth_valid is not None:
         out.depth_valid.logical_and_(out.depth.isfinite())

@@ -96,7 +96,7 @@ class DenseSample:
 
     @classmethod
     def from_masks(cls, image: Tensor, masks: Tensor, labels: Tensor, **fields: Any) -> DenseSample:
-        """A sample of plain tensors, with boxes that fit the masks and instance ids 1..N.
+        """A sample of plain tensors, with boxes that fit the masks and, if none are given, instance ids 1..N.
 
         Args:
             image: [C, H, W], uint8 or float32.
@@ -115,9 +115,8 @@ class DenseSample:
             image=tv_tensors.Image(image),
             boxes=tv_tensors.BoundingBoxes(tight_boxes(masks), format="XYXY", canvas_size=tuple(masks.shape[1:])),
             labels=labels,
-            instance_ids=torch.arange(1, len(masks) + 1, dtype=torch.int32, device=masks.device),
             instance_masks=InstanceMask(masks),
-            **fields,
+            **{"instance_ids": torch.arange(1, len(masks) + 1, dtype=torch.int32, device=masks.device), **fields},
         )
 
     @property
