@@ -100,6 +100,21 @@ class TestAgree:
             assert_kernels_agree(other, reference)
         assert not torch.equal(reference[0].instance_masks, outcomes(batch, module(layers=1))[0][0].instance_masks)
 
+    @pytest.mark.parametrize("modalities", SUBSETS)
+    def test_masks_that_overlap(self, modalities: frozenset[Modality]) -> None:
+        """Also beside a panoptic map, where they should not: the lowest slot owns the pixel."""
+        batch = batch_of(num_instances=4, modalities=modalities)
+        grown = torch.nn.functional.max_pool2d(batch.instance_masks.float(), 7, stride=1, padding=3).bool()
+        grown &= batch.instance_valid[..., None, None]
+        room = torch.tensor([3.0, 3, -3, -3])
+        limit = torch.tensor([37.0, 31, 37, 31])
+        boxes = (batch.boxes - room).clamp(min=0).minimum(limit) * batch.instance_valid[..., None]
+        batch = replace(batch, instance_masks=grown, boxes=boxes)
+        reference, *others = outcomes(batch, module(scale_range=(0.5, 1.0)))
+        assert reference[1].num_placed.any()
+        for other in others:
+            assert_kernels_agree(other, reference)
+
     @pytest.mark.parametrize("layout", sorted(LAYOUTS))
     @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32], ids=str)
     def test_any_layout_in_memory(self, layout: str, dtype: torch.dtype) -> None:
@@ -226,16 +241,18 @@ class TestProcesses:
         assert [tuple(map(int, item)) for item in loader] == expected
 
     def test_a_forked_child_makes_its_own_pool(self) -> None:
-        assert _rows_done(0) == list(range(7))
+        assert _rows_done(0) == (list(range(7)), True)
         with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
             futures = [pool.submit(_rows_done, i) for i in range(4)]
-            assert [future.result(timeout=60) for future in futures] == [list(range(7))] * 4
+            assert [future.result(timeout=60) for future in futures] == [(list(range(7)), True)] * 4
 
 
-def _rows_done(_: int) -> list[int]:
+def _rows_done(_: int) -> tuple[list[int], bool]:
+    """The rows of seven that were done, and whether by this process's own pool."""
     done: list[int] = []
     cpu._share_out(7, lambda first, end: done.extend(range(first, end)), 3)
-    return sorted(done)
+    assert cpu._pool is not None
+    return sorted(done), cpu._pool[0] == os.getpid()
 
 
 class TestSelection:
