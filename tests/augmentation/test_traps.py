@@ -6,10 +6,13 @@ import copy
 import pickle
 import warnings
 from dataclasses import replace
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from samples import SCHEMA, THINGS, make_batch
@@ -20,8 +23,10 @@ from segpaste.augmentation import (
     PanopticConfig,
     PanopticTaxonomy,
     PlacementConfig,
+    geometry,
 )
 from segpaste.augmentation.panoptic import ClassTables
+from segpaste.augmentation.placement import SCALE_DEN
 from segpaste.invariants import check_batch
 from segpaste.types import Modality, PaddedBatchedDenseSample
 from segpaste.types.check import MAX_INSTANCE_ID
@@ -245,3 +250,20 @@ class TestPaddingBeforeThePicture:
         mask.select(3 - side, 0).fill_(True)
         with pytest.raises(ValueError, match="padding to the right and below only"):
             replace(batch, padding_mask=mask).to_batched().to_padded(8)
+
+
+class TestScales:
+    @pytest.mark.parametrize("edge", [16383, 9999, 641])
+    def test_edges_are_exact_where_float32_is_not(self, edge: int) -> None:
+        """The edge e goes to ceil(e * scale - 1/2): at scales about those where that turns to the next pixel."""
+        turns = [(2 * k + 1) * SCALE_DEN // (2 * edge) for k in range(1, 60 * edge, edge // 50)]
+        nums = [turn + step for turn in turns for step in (0, 1)]
+        boxes = geometry.scaled_boxes(torch.full((len(nums), 4), edge), torch.tensor(nums), SCALE_DEN)
+        wanted = [ceil(edge * Fraction(num, SCALE_DEN) - Fraction(1, 2)) for num in nums]
+        assert boxes.tolist() == [[want] * 4 for want in wanted]
+
+    @pytest.mark.parametrize("key", ["align", "patch_size", "grid"])
+    def test_alignment_to_a_grid_is_not_claimed(self, key: str) -> None:
+        """An option that were accepted and did nothing would promise what does not hold."""
+        with pytest.raises(ValidationError, match=key):
+            PlacementConfig(**{key: 14})
