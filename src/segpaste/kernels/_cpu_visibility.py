@@ -1,4 +1,4 @@
-"""Resolve and measure for one batch row, compiled by Numba: boxes are visited, not canvases.
+"""Resolve and measure, compiled by Numba: boxes are visited, not canvases.
 
 Absent planes come as arrays of length 0; all others are whole batches, indexed by the row. Views are made once for a
 slot, never for a row or a pixel.
