@@ -16,9 +16,9 @@ import operator
 import torch
 from torch import Tensor
 
-_GOLDEN = 0x9E3779B97F4A7C15
-_INDEX_SALT = 0xD1B54A32D192ED03
-_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+GOLDEN = 0x9E3779B97F4A7C15
+INDEX_SALT = 0xD1B54A32D192ED03
+MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _UINT64 = 1 << 64
 
 
@@ -80,7 +80,7 @@ def random_bits(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
     state = _mix64(seeds ^ name_key(name))
     for index in indices:
         # xor first: a plain (arange + 1) * constant is folded into loop index arithmetic, whose overflow is undefined
-        state = _mix64(state + (index ^ to_int64(_INDEX_SALT)) * to_int64(_GOLDEN))
+        state = _mix64(state + (index ^ to_int64(INDEX_SALT)) * to_int64(GOLDEN))
     return state
 
 
@@ -106,8 +106,8 @@ def random_bernoulli(seeds: Tensor, name: str, probability: float, *indices: Ten
 
 
 def _mix64(z: Tensor) -> Tensor:
-    z = (z ^ _shift_right(z, 30)) * to_int64(_MULTIPLIERS[0])
-    z = (z ^ _shift_right(z, 27)) * to_int64(_MULTIPLIERS[1])
+    z = (z ^ _shift_right(z, 30)) * to_int64(MULTIPLIERS[0])
+    z = (z ^ _shift_right(z, 27)) * to_int64(MULTIPLIERS[1])
     return z ^ _shift_right(z, 31)
 
 

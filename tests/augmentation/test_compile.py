@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from samples import OPTIONAL, SCHEMA, all_modality_subsets, make_batch, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import IntraBatchSource, PanopticConfig, PlacementConfig, inputs
+from segpaste.kernels import use_kernels
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
@@ -38,6 +39,13 @@ def fresh_dynamo() -> Iterator[None]:
     torch._dynamo.utils.counters.clear()
     yield
     torch._dynamo.reset()
+
+
+@pytest.fixture(params=["cpu", "reference"])
+def writing(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The writing of the kernels. The reference is called stage by stage: what it traces is what a GPU runs."""
+    with use_kernels(request.param):
+        yield request.param
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +98,7 @@ def assert_equal(actual: Any, expected: Any, path: str = "") -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("writing")
 class TestEqualsEager:
     def test_the_factor_on_metric_depth(self) -> None:
         """Fused roots and divisions round otherwise; the last bit of a depth decides who is seen."""
@@ -155,6 +164,31 @@ class TestEqualsEager:
             assert other.abs().max() > 1e-3
             torch.testing.assert_close(one, other, rtol=TOLERANCE, atol=TOLERANCE)
 
+    def test_a_hundred_batches_of_one_shape(self, writing: str) -> None:
+        """One graph, whatever the values are."""
+        modalities = frozenset(OPTIONAL)
+        module = make_module(modalities)
+        compiled = torch.compile(module, fullgraph=True, mode="reduce-overhead")
+        num_batches = 100 if writing == "cpu" else 3
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            for seed in range(num_batches):
+                batch = make_input(modalities, seed)
+                assert_equal(compiled(batch), module(batch))
+        assert num_graphs() == 1
+
+    def test_in_place(self) -> None:
+        modalities = frozenset(OPTIONAL)
+        out_of_place = make_module(modalities)
+        compiled = torch.compile(BatchCopyPaste(out_of_place.config, inplace=True), fullgraph=True)
+        for seed in range(3):
+            batch = make_input(modalities, seed, image_dtype=torch.float32)
+            own = batch.clone()
+            out = compiled(own)
+            assert_equal(out, out_of_place(batch))
+            assert_equal(own, out)
+            assert out.images.data_ptr() == own.images.data_ptr()
+        assert num_graphs() == 1
+
     def test_other_sizes_and_a_smaller_last_batch(self) -> None:
         """Shapes become symbols on the second call; that must not break the graph either."""
         modalities = frozenset(OPTIONAL)
@@ -215,6 +249,7 @@ class OneSided:
         return self.source, placement, counts
 
 
+@pytest.mark.usefixtures("writing")
 class TestWithoutValidation:
     """Compiled runs construct containers unchecked, so what is missing on one side must be handled, not read."""
 

@@ -85,7 +85,7 @@ def survivors_are_renumbered(patch: pytest.MonkeyPatch) -> None:
 
 def _changed(rows: slots.Rows, name: str, change: Callable[[Tensor], Tensor]) -> slots.Rows:
     value = getattr(rows, name)
-    return replace(rows, **{name: torch.where(rows.instance_valid, change(value), value)})
+    return rows._replace(**{name: torch.where(rows.instance_valid, change(value), value)})
 
 
 @guards("instance_target_masks_subtract_paste_union")

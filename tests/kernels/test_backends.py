@@ -24,7 +24,7 @@ from segpaste.augmentation import (
     PanopticConfig,
     PlacementConfig,
 )
-from segpaste.kernels import cpu, select, use_kernels
+from segpaste.kernels import _cpu_threads, cpu, select, use_kernels
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets() if Modality.INSTANCE in s]
@@ -212,12 +212,12 @@ class TestThreads:
                 raise RuntimeError("of the last rows")
 
         with pytest.raises(RuntimeError, match="of the last rows"):
-            cpu._share_out(7, work)
+            _cpu_threads.share_out(7, work)
 
     @pytest.mark.parametrize("num_rows", [0, 1, 2, 3, 7, 8])
     def test_every_row_is_done_once(self, three_threads: None, num_rows: int) -> None:
         done: list[int] = []
-        cpu._share_out(num_rows, lambda first, end: done.extend(range(first, end)))
+        _cpu_threads.share_out(num_rows, lambda first, end: done.extend(range(first, end)))
         assert sorted(done) == list(range(num_rows))
 
 
@@ -250,9 +250,9 @@ class TestProcesses:
 def _rows_done(_: int) -> tuple[list[int], bool]:
     """The rows of seven that were done, and whether by this process's own pool."""
     done: list[int] = []
-    cpu._share_out(7, lambda first, end: done.extend(range(first, end)), 3)
-    assert cpu._pool is not None
-    return sorted(done), cpu._pool[0] == os.getpid()
+    _cpu_threads.share_out(7, lambda first, end: done.extend(range(first, end)), 3)
+    assert _cpu_threads._pool is not None
+    return sorted(done), _cpu_threads._pool[0] == os.getpid()
 
 
 class TestSelection:

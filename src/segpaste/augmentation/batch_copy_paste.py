@@ -9,12 +9,14 @@ from typing import Literal, overload
 import torch
 from torch import Tensor, nn
 
+from segpaste import kernels
 from segpaste.augmentation import geometry, inputs
+from segpaste.augmentation.at_once import paste_at_once
 from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.frame import Frame
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.panoptic import ClassTables
-from segpaste.augmentation.placement import PlacementRequest
+from segpaste.augmentation.placement import Placement, PlacementCounts, PlacementRequest
 from segpaste.augmentation.report import PasteReport, nothing_pasted_warning, tally, unchanged_report
 from segpaste.augmentation.source import IntraBatchSource, SourceStrategy
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
@@ -29,6 +31,7 @@ class BatchCopyPaste(nn.Module):
     Args:
         config: what a paste may do.
         source: where objects come from; by default the other rows of the batch.
+        inplace: paste into the batch's own tensors and touch only what changes, instead of making new ones.
 
     Raises:
         ValueError: the config asks for panoptic output and has no taxonomy.
@@ -37,8 +40,15 @@ class BatchCopyPaste(nn.Module):
     CVPR 2021, extended to panoptic, semantic, depth and normals.
     """
 
-    def __init__(self, config: BatchCopyPasteConfig | None = None, source: SourceStrategy | None = None) -> None:
+    def __init__(
+        self,
+        config: BatchCopyPasteConfig | None = None,
+        source: SourceStrategy | None = None,
+        *,
+        inplace: bool = False,
+    ) -> None:
         super().__init__()
+        self.inplace = inplace
         self.config = config or BatchCopyPasteConfig()
         self.source = source or IntraBatchSource()
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
@@ -85,7 +95,7 @@ class BatchCopyPaste(nn.Module):
         *,
         return_report: bool = False,
     ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
-        """Paste into every image of the batch; the input is not changed.
+        """Paste into every image of the batch; the input is not changed, unless the module works in place.
 
         Args:
             target: B images with K instance slots.
@@ -93,23 +103,29 @@ class BatchCopyPaste(nn.Module):
             return_report: return a `PasteReport` too.
 
         Returns:
-            The augmented batch, with the seeds that were used; and the report if asked for.
+            The augmented batch, with the seeds that were used; and the report if asked for. In place its tensors are
+            those of ``target``, all of them rewritten, and ``target`` is the same augmented batch (but for fields that
+            the config leaves out, which then no longer fit the others).
 
         Raises:
-            ValueError: a modality that the config requires is missing, or a count or flag does not fit the config.
+            ValueError: a modality that the config requires is missing, or a count or flag does not fit the config; in
+                place, the config asks for more instance slots than the batch has.
         """
-        batch = inputs.prepared(target, self.config, generator)
+        batch = inputs.prepared(target, self.config, generator, self.inplace)
         if batch.instance_masks is None or batch.max_instances == 0:
             out, report = inputs.with_finite_depth(batch), unchanged_report(batch, self.config.placement.layers)
         else:
             source, placement, counts = self.source.sample(batch, self._eligible(batch), self._request(batch))
             inputs.check_source(batch, source)
             frame = Frame(self.config, self.classes, batch, source)
-            settled = frame.settle(frame.plan(placement))
-            slot_plan = frame.assign(settled)
-            out = frame.render(settled, slot_plan)
-            report = tally(placement, counts, settled, slot_plan, self.config.min_area_px)
+            if kernels.pastes_whole(batch.device):
+                in_place = self.inplace and inputs.can_be_written(batch)
+                out, report = paste_at_once(frame, placement, counts, with_layer=return_report, in_place=in_place)
+            else:
+                out, report = _paste_in_stages(frame, placement, counts)
         self._warn_once(report)
+        if self.inplace:
+            out = inputs.written_back(batch, out)
         out = inputs.emitted(out, target, self.config)
         return (out, report) if return_report else out
 
@@ -121,6 +137,7 @@ class BatchCopyPaste(nn.Module):
         config: BatchCopyPasteConfig | None = None,
         *,
         device: torch.device | str | None = None,
+        inplace: bool = False,
     ) -> AugmentedLoader:
         """The short way in: an iterable of augmented batches.
 
@@ -130,8 +147,9 @@ class BatchCopyPaste(nn.Module):
                 kept; padded batches must have this many slots.
             config: what a paste may do.
             device: where to paste; by default where the batch is.
+            inplace: paste into the batches that the loader yields, where they are padded and on ``device`` already.
         """
-        return AugmentedLoader(loader, cls(config), max_instances, device)
+        return AugmentedLoader(loader, cls(config, inplace=inplace), max_instances, device)
 
     def _eligible(self, batch: PaddedBatchedDenseSample) -> Tensor:
         """Instances that may be pasted: those with an extent, things only where a taxonomy is given. [B, K] bool."""
@@ -160,3 +178,12 @@ class BatchCopyPaste(nn.Module):
         self._may_warn = message is None and report.num_placed.device.type == "cpu"
         if message is not None:
             warnings.warn(message, stacklevel=5)  # the caller of the module's __call__
+
+
+def _paste_in_stages(
+    frame: Frame, placement: Placement, counts: PlacementCounts
+) -> tuple[PaddedBatchedDenseSample, PasteReport]:
+    settled = frame.settle(frame.plan(placement))
+    slot_plan = frame.assign(settled)
+    report = tally(placement, counts, settled, slot_plan, frame.config.min_area_px)
+    return frame.render(settled, slot_plan), report

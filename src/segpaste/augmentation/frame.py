@@ -1,4 +1,7 @@
-"""The stages of one paste after placement: plan, settle (resolve, keep stuff, measure), assign, render."""
+"""The stages of one paste after placement: plan, settle (resolve, keep stuff, measure), assign, render.
+
+`segpaste.augmentation.at_once` does the same where the kernels do a whole paste.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from segpaste.augmentation import geometry, inputs, slots
 from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.panoptic import ClassTables
 from segpaste.augmentation.placement import Placement
-from segpaste.kernels import LayerPlan, Measures, Planes, SlotPlan, Visible
+from segpaste.kernels import LayerPlan, Measures, Planes, Rows, SlotPlan, Visible
 from segpaste.types import PaddedBatchedDenseSample
 
 
@@ -72,12 +75,21 @@ class Frame:
         """Size of the class tables, 0 where no class is watched."""
         return self.classes.num_classes if self.guards_stuff and self.classes is not None else 0
 
+    @property
+    def num_taps(self) -> int:
+        """Taps per axis of the image filter."""
+        return geometry.num_filter_taps(self.config.placement.scale_range[0], self.config.antialias)
+
+    @property
+    def source_extent(self) -> Tensor:
+        """(width, height) of the sources' pictures, [S, 2] int64."""
+        source = self.source
+        return geometry.valid_extent(source.padding_mask, source.batch_size, source.canvas_size, source.device)
+
     def plan(self, placement: Placement) -> LayerPlan:
         """The look-up tables and depth factors of all layers."""
         target, source = self.target, self.source
-        extent = geometry.valid_extent(source.padding_mask, source.batch_size, source.canvas_size, source.device)
-        extent = extent[placement.source_idx]
-        num_taps = geometry.num_filter_taps(self.config.placement.scale_range[0], self.config.antialias)
+        extent = self.source_extent[placement.source_idx]
         height, width = target.canvas_size
         with_linear = target.depth is not None or target.normals is not None
         boxes = geometry.pixel_boxes(source.boxes)[placement.source_idx]
@@ -91,8 +103,8 @@ class Frame:
             depth_scale=inputs.depth_scale(target, source, placement.source_idx),
             paste_box=geometry.clipped(boxes, target.canvas_size),
             target_box=geometry.clipped(geometry.pixel_boxes(target.boxes), target.canvas_size),
-            x=geometry.axis_table(placement, 0, width, extent[..., 0], num_taps, with_linear),
-            y=geometry.axis_table(placement, 1, height, extent[..., 1], num_taps, with_linear),
+            x=geometry.axis_table(placement, 0, width, extent[..., 0], self.num_taps, with_linear),
+            y=geometry.axis_table(placement, 1, height, extent[..., 1], self.num_taps, with_linear),
         )
 
     def settle(self, plan: LayerPlan) -> Settled:
@@ -104,7 +116,7 @@ class Frame:
         protected = torch.zeros(self.target.batch_size, self.num_classes, dtype=torch.bool, device=device)
         visible, measures = self._look(plan, protected)
         area_free = measures.paste_area
-        if self._reverts_stuff and self.classes is not None:
+        if self.reverts_stuff and self.classes is not None:
             protected = self.classes.wiped_out(measures)
             if _may_hold(protected):
                 visible, measures = self._look(plan, protected)
@@ -122,7 +134,7 @@ class Frame:
             self.target.instance_valid, measures, config.min_area_px, config.min_residual_area_frac
         )
         ignored_class = torch.zeros_like(measures.class_before, dtype=torch.bool)
-        if self.guards_stuff and not self._reverts_stuff and self.classes is not None:
+        if self.guards_stuff and not self.reverts_stuff and self.classes is not None:
             ignored_class = self.classes.wiped_out(measures)
         labels = self.source.labels[settled.plan.source_idx]
         known = torch.zeros_like(labels, dtype=torch.bool) if self.classes is None else self.classes.things(labels)
@@ -143,22 +155,15 @@ class Frame:
         )
         source_labels = self.source.labels[settled.plan.source_idx]
         rows = slots.merge_rows(self.target, source_labels, slot_plan, settled.measures)
-        return self.target.derived(
-            images=planes.images,
-            boxes=rows.boxes,
-            labels=rows.labels,
-            instance_valid=rows.instance_valid,
-            instance_ids=rows.instance_ids,
-            instance_masks=planes.instance_masks,
-            semantic_maps=planes.semantic_maps,
-            panoptic_maps=planes.panoptic_maps,
-            depth=planes.depth,
-            depth_valid=planes.depth_valid,
-            normals=planes.normals,
-        )
+        return self.output(planes, rows)
+
+    def output(self, planes: Planes, rows: Rows) -> PaddedBatchedDenseSample:
+        """The target with other pixels and other instances."""
+        return self.target.derived(**planes._replace(padding_mask=self.target.padding_mask)._asdict(), **rows._asdict())
 
     @property
-    def _reverts_stuff(self) -> bool:
+    def reverts_stuff(self) -> bool:
+        """A stuff class that is wiped out gets its pixels back."""
         panoptic = self.config.panoptic
         return self.guards_stuff and panoptic is not None and panoptic.stuff_policy == "revert"
 

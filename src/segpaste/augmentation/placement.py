@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from segpaste import seeding
+from segpaste import kernels, seeding
 from segpaste.augmentation import geometry
 from segpaste.augmentation.config import PlacementConfig
 
@@ -109,8 +109,7 @@ def draw_placement(request: PlacementRequest, sources: LayerSources) -> tuple[Pl
     """
     config, seeds = request.config, request.seeds[:, None]
     layers = torch.arange(config.layers, device=seeds.device)
-    low, high = (f(s * SCALE_DEN) for f, s in zip((math.ceil, math.floor), config.scale_range, strict=True))
-    scale_num = seeding.random_integers(seeds, "scale", low, max(low, high), layers)
+    scale_num = seeding.random_integers(seeds, "scale", *scale_limits(config), layers)
     hflip = seeding.random_bernoulli(seeds, "hflip", config.hflip_probability, layers)
 
     tries = seeding.random_bernoulli(request.seeds, "paste", config.paste_prob)
@@ -130,6 +129,43 @@ def draw_placement(request: PlacementRequest, sources: LayerSources) -> tuple[Pl
     no_source = (tries & ~has_source).to(torch.int64)
     counts = PlacementCounts(tried + no_source, no_source, tried - num_chosen, num_chosen - carried.sum((1, 2)))
     return placement, counts
+
+
+def scale_limits(config: PlacementConfig) -> tuple[int, int]:
+    """The smallest and the largest numerator of a scale over `SCALE_DEN`."""
+    low, high = config.scale_range
+    first = math.ceil(low * SCALE_DEN)
+    return first, max(first, math.floor(high * SCALE_DEN))
+
+
+def draw_at_once(
+    request: PlacementRequest, chosen: tuple[Tensor, Tensor] | None, extent: Tensor, boxes: Tensor, eligible: Tensor
+) -> tuple[Placement, PlacementCounts]:
+    """`draw_placement`, and the choice of rows before it, where the kernels do it at once (`kernels.pastes_whole`).
+
+    Args:
+        request: the targets.
+        chosen: source_idx and layer_valid, both [B, L], or None to choose among the other rows of the batch as
+            `segpaste.augmentation.source.IntraBatchSource` does.
+        extent: [S, 2] int64, (width, height) of the sources' pictures.
+        boxes: [S, K_s, 4] int64, pixel boxes.
+        eligible: [S, K_s] bool.
+    """
+    config, one = request.config, 1 << 32
+    ranges = kernels.DrawRanges(
+        *scale_limits(config),
+        SCALE_DEN,
+        *config.k_range,
+        round(config.paste_prob * one),
+        round(config.hflip_probability * one),
+        config.max_attempts,
+    )
+    targets = request.extent, request.occupied, request.num_free
+    source_idx, layer_valid, draws = kernels.draw(
+        request.seeds, chosen, extent, boxes, eligible, *targets, config.layers, ranges
+    )
+    placement = Placement(source_idx, layer_valid, draws.scale_num, draws.translate, draws.hflip, draws.carried)
+    return placement, PlacementCounts(draws.tried, draws.no_source, draws.no_free_slot, draws.does_not_fit)
 
 
 def _slot_priority(seeds: Tensor, available: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -11,19 +10,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from segpaste.augmentation import geometry
-from segpaste.kernels import Measures, SlotPlan
+from segpaste.kernels import Measures, Rows, SlotPlan
 from segpaste.types import FIELDS, PaddedBatchedDenseSample
 from segpaste.types.check import MAX_FED_BACK_ID
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """The instance rows of the output, as in `PaddedBatchedDenseSample`: rows without an instance are zero."""
-
-    boxes: Tensor
-    labels: Tensor
-    instance_ids: Tensor
-    instance_valid: Tensor
 
 
 def with_slots(batch: PaddedBatchedDenseSample, num_slots: int) -> PaddedBatchedDenseSample:
@@ -62,12 +51,17 @@ def with_box_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
     )
 
 
+def as_decimal(number: float) -> Fraction:
+    """The decimal that was given, to six digits, for comparisons in integers."""
+    return Fraction(str(number)).limit_denominator(1_000_000)
+
+
 def survivors(instance_valid: Tensor, measures: Measures, min_area_px: int, min_residual_area_frac: float) -> Tensor:
     """Which instances of the target keep their row, [B, K_t] bool.
 
     The fraction is compared in integers, as the decimal that was given (to six digits).
     """
-    frac = Fraction(str(min_residual_area_frac)).limit_denominator(1_000_000)
+    frac = as_decimal(min_residual_area_frac)
     enough = measures.area * frac.denominator >= measures.area_before * frac.numerator
     return instance_valid & enough & (measures.area >= min_area_px)
 

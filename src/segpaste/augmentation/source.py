@@ -7,13 +7,13 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from segpaste import seeding
-from segpaste.augmentation import geometry
+from segpaste import kernels, seeding
 from segpaste.augmentation.placement import (
     LayerSources,
     Placement,
     PlacementCounts,
     PlacementRequest,
+    draw_at_once,
     draw_placement,
 )
 from segpaste.types import PaddedBatchedDenseSample
@@ -51,6 +51,8 @@ class IntraBatchSource:
         self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
     ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
         """See `SourceStrategy.sample`; the source batch is the target itself."""
+        if kernels.pastes_whole(target.device):
+            return target, *draw_at_once(request, None, request.extent, request.occupied, eligible)
         batch_size, device = target.batch_size, target.device
         layers = torch.arange(request.config.layers, device=device)[:, None]
         rows = torch.arange(batch_size, device=device)
@@ -66,7 +68,7 @@ class IntraBatchSource:
             source_idx = torch.zeros(0, request.config.layers, dtype=torch.int64, device=device)
         else:
             source_idx = torch.where(has_source, priority.argmax(2), 0)
-        boxes = geometry.pixel_boxes(target.boxes)
+        boxes = request.occupied
         sources = LayerSources(
             source_idx, has_source, request.extent[source_idx], boxes[source_idx], eligible[source_idx]
         )

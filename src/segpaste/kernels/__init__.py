@@ -1,21 +1,43 @@
 """The pixels: resolve, measure, render. One meaning, written once per kind of device.
 
-Nothing outside this package reads or writes a pixel of a paste, and nothing inside it computes a coordinate.
+Nothing outside this package reads or writes a pixel of a paste. Nothing inside it computes a coordinate, but for the
+layout of the CPU's whole paste.
 """
 
-from segpaste.kernels.operands import AxisTable, LayerPlan, Measures, Planes, SlotPlan, Visible
+from segpaste.kernels.operands import (
+    AxisTable,
+    ClassKinds,
+    DrawRanges,
+    LayerMaps,
+    LayerPlan,
+    Measures,
+    Planes,
+    Rows,
+    Rules,
+    SlotPlan,
+    Visible,
+)
 from segpaste.kernels.ops import focal_ratio, measure, render, resolve
-from segpaste.kernels.select import use_kernels
+from segpaste.kernels.select import pastes_whole, use_kernels
+from segpaste.kernels.whole_ops import draw, paste
 
 __all__ = [
     "AxisTable",
+    "ClassKinds",
+    "DrawRanges",
+    "LayerMaps",
     "LayerPlan",
     "Measures",
     "Planes",
+    "Rows",
+    "Rules",
     "SlotPlan",
     "Visible",
+    "draw",
     "focal_ratio",
     "measure",
+    "paste",
+    "pastes_whole",
     "render",
     "resolve",
     "use_kernels",

@@ -1,252 +1,212 @@
-"""Render, compiled by Numba: each row of the batch is copied and, while it is in the cache, painted over.
+"""Render, compiled by Numba: what is pasted is read from the source strip after strip, then written over the target.
 
-Absent planes come as arrays of length 0. Views are made once for a slot, never for a row or a pixel.
+Reading and writing are apart, so that a batch can be pasted into itself in place: everything is read before anything is
+written. Absent planes come as arrays of length 0. Views are made once for a slot, never for a row or a pixel.
 """
 
 from __future__ import annotations
 
-import numba
 import numpy as np
-from numba.extending import overload
 
+from segpaste.kernels._cpu_arrays import Stage
+from segpaste.kernels._cpu_colours import read_colours
 from segpaste.kernels._cpu_surfaces import compiled, read_depth, read_normals
-from segpaste.types import sampling
 
-_BITS = 2 * sampling.WEIGHT_BITS
-_HALF = np.int32(1 << (_BITS - 1))
-_STEP = np.float32(2.0**-_BITS)
+_ONE = np.uint64(1)
 
 
 @compiled
-def render_rows(first, end, out, layer, owner, plan, target, source, slots, exclusive, ignore_index, lines):
-    """Write rows ``first`` to ``end - 1``.
+def read_row(b, stage, layer, owner, plan, target, source, slots, exclusive, cut, starts, lines):
+    """Add to the stage what row ``b`` shows of its source.
 
     Args:
-        first: the first row.
-        end: one past the last.
-        out: `segpaste.kernels.cpu.PlaneArrays`, written.
-        layer: [B, H, W] int16.
-        owner: [B, H, W] int16, or of length 0.
-        plan: `segpaste.kernels.cpu.PlanArrays`.
-        target: `segpaste.kernels.cpu.PlaneArrays` of the batch that is pasted into.
+        b: the row.
+        stage: `segpaste.kernels._cpu_arrays.Stage`.
+        layer: [H, W] int16, known where a carried slot lies.
+        owner: [H, W] int16, likewise, or empty.
+        plan: `segpaste.kernels._cpu_arrays.PlanArrays`.
+        target: `segpaste.kernels._cpu_arrays.PlaneArrays` of the batch that is pasted into.
         source: those of the source batch.
         slots: `segpaste.kernels.operands.SlotPlan` of arrays.
         exclusive: each pixel belongs to its owner alone.
-        ignore_index: the semantic class of pixels that lose their label.
-        lines: [2, W], int32 for integer images, else float32: room for a row of sums down the columns, and for one of
-            sums along it; W is the larger of both widths.
+        cut: from `segpaste.kernels._cpu_visibility.cut_out`; holds what is shown of each slot afterwards.
+        starts: likewise.
+        lines: [2, C, W], int32 for integer images, else float32: room for a row of sums down the columns, and for one
+            of sums along it; W is the larger of both widths.
+
+    Returns:
+        ``stage``, or a larger one.
     """
-    for b in range(first, end):
-        _copy(b, out, target)
-        _render(b, out, layer, owner, plan, target, source, slots, exclusive, ignore_index, lines)
-
-
-@compiled
-def _copy(b, out, target):
-    """Row ``b`` as the target has it, without masks."""
-    _copy_flat(out.colours[b], target.colours[b])
-    masks = out.masks[b].reshape(out.masks[b].size)
-    for i in range(np.uint64(masks.size)):
-        masks[i] = 0
-    if out.semantic.shape[0] > 0:
-        _copy_flat(out.semantic[b].reshape(out.semantic[b].size), target.semantic[b].reshape(out.semantic[b].size))
-    if out.panoptic.shape[0] > 0:
-        _copy_flat(out.panoptic[b].reshape(out.panoptic[b].size), target.panoptic[b].reshape(out.panoptic[b].size))
-    if out.depth.shape[0] > 0:
-        _copy_depth(out.depth[b], out.depth_valid[b], target.depth[b], target.depth_valid[b])
-    if out.normals.shape[0] > 0:
-        _copy_flat(out.normals[b].reshape(out.normals[b].size), target.normals[b].reshape(out.normals[b].size))
-
-
-@compiled
-def _copy_flat(out, values):
-    for i in range(np.uint64(out.size)):
-        out[i] = values[i]
-
-
-@compiled
-def _copy_depth(out, out_valid, depth, valid):
-    """Depth that is no number becomes 0 and invalid."""
-    for y in range(np.uint64(depth.shape[0])):
-        for x in range(np.uint64(depth.shape[1])):
-            finite = np.isfinite(depth[y, x])
-            out[y, x] = depth[y, x] if finite else np.float32(0)
-            out_valid[y, x] = valid[y, x] & finite
-
-
-@compiled
-def _render(b, out, layer, owner, plan, target, source, slots, exclusive, ignore_index, lines):
-    seen = layer[b]
-    whose = owner[b] if owner.shape[0] > 0 else owner[0:0].reshape((0, 0))
-    depth = np.zeros(seen.shape if out.depth.shape[0] > 0 else (0, 0), np.float32)
-    depth_ok = np.zeros(depth.shape, np.uint8)
-    if out.semantic.shape[0] > 0 and slots.ignored_class[b].any():
-        _ignore_classes(out.semantic[b], seen, slots.ignored_class[b], ignore_index)
-    for k in range(target.masks.shape[1]):
-        box = plan.target_box[b, k]
-        if slots.survives[b, k]:
-            _keep(out.masks[b, k], target.masks[b, k], seen, box)
-        elif slots.dropped[b, k] and out.panoptic.shape[0] > 0:
-            _clear(out.panoptic[b], out.semantic[b], target.masks[b, k], seen, box, ignore_index)
-    for k_out in range(out.masks.shape[1]):
+    for k_out in range(slots.paste_layer.shape[1]):
         j, k = slots.paste_layer[b, k_out], slots.paste_slot[b, k_out]
         if j < 0:
             continue
-        s, box, shown = plan.source_idx[b, j], plan.paste_box[b, j, k], out.masks[b, k_out]
-        x_near, y_near = plan.x_nearest[b, j], plan.y_nearest[b, j]
-        _show(j, k, shown, seen, whose, exclusive, source.masks[s, k], x_near, y_near, box)
-        _paste_colours(b, j, out.images[b], source.images[s], shown, box, plan, lines)
-        if out.semantic.shape[0] > 0:
+        s, box, start = plan.source_idx[b, j], plan.paste_box[b, j, k], starts[j, k]
+        _show(j, k, cut, start, box, layer, owner, exclusive)
+        height, size = max(box[3] - box[1], 0), (box[2] - box[0]) * max(box[3] - box[1], 0)
+        stage = _with_strips(stage, height)
+        at = stage.used[2]
+        first_strip = stage.used[1]
+        num_pixels = _add_strips(stage, cut, start, box)
+        stage = _with_pixels(stage, num_pixels, target)
+        strips = stage.strips[first_strip : stage.used[1]]
+        paste = stage.pastes[stage.used[0]]
+        paste[0], paste[1], paste[2], paste[3], paste[4] = b, k_out, first_strip, stage.used[1], at
+        stage.used[0] += 1
+        stage.used[2] += num_pixels
+        _keep_shown(stage.shown, at, strips, cut, start, box)
+        read_colours(b, j, source.images[s], plan, box, strips, stage.colours, at, lines)
+        if target.semantic.shape[0] > 0:
             if source.semantic.shape[0] > 0:
-                _paste_nearest(out.semantic[b], source.semantic[s], shown, x_near, y_near, box)
+                _read_nearest(b, j, stage.semantic, at, strips, source.semantic[s], plan)
             else:
-                _paste_of_owner(out.semantic[b], slots.paste_class[b, j], shown, whose, box)
-        if out.panoptic.shape[0] > 0:
-            _paste_of_owner(out.panoptic[b], slots.fresh_id[b, j], shown, whose, box)
-        if out.depth.shape[0] > 0:
+                _read_of_owner(stage.semantic, at, strips, slots.paste_class[b, j], owner)
+        if target.depth.shape[0] > 0:
+            depth, ok = np.zeros(size, np.float32), np.zeros(size, np.uint8)
             if source.depth.shape[0] > 0:
-                read_depth(b, j, plan, source, shown, box, depth, depth_ok)
-            _paste_depth(out.depth[b], out.depth_valid[b], depth, depth_ok, shown, box)
-        if out.normals.shape[0] > 0:
+                read_depth(b, j, plan, source, cut, start, box, depth, ok)
+            _keep(stage.depth, at, strips, depth, box)
+            _keep(stage.depth_ok, at, strips, ok, box)
+        if target.normals.shape[0] > 0:
+            normals = np.zeros((3, size), np.float32)
             if source.normals.shape[0] > 0:
-                read_normals(b, j, plan, source, shown, box, out.normals[b])
-            else:
-                _clear_normals(out.normals[b], shown, box)
+                read_normals(b, j, plan, source, cut, start, box, normals)
+            _keep_normals(stage.normals, at, strips, normals, box)
+    return stage
 
 
 @compiled
-def _ignore_classes(semantic, layer, ignored, ignore_index):
-    """Uncovered pixels of the marked classes lose their label."""
-    for y in range(semantic.shape[0]):
-        for x in range(semantic.shape[1]):
-            label = semantic[y, x]
-            if layer[y, x] < 0 and 0 <= label < ignored.shape[0] and ignored[label]:
-                semantic[y, x] = ignore_index
-
-
-@compiled
-def _keep(out, mask, layer, box):
-    """A survivor: its mask where no layer is seen."""
+def _show(j, k, cut, start, box, layer, owner, exclusive):
+    """What is seen of a slot, in place of what it covers."""
+    at, x1, width = np.uint64(start), np.uint64(box[0]), np.uint64(box[2] - box[0])
     for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            out[y, x] = mask[y, x] & (layer[y, x] < 0)
+        if exclusive:
+            for x in range(width):
+                cut[at + x] = (layer[y, x1 + x] == j) & (owner[y, x1 + x] == k)
+        else:
+            for x in range(width):
+                cut[at + x] &= layer[y, x1 + x] == j
+        at += width
 
 
 @compiled
-def _clear(panoptic, semantic, mask, layer, box, ignore_index):
-    """An instance that lost its row: what is left of it belongs to nobody."""
+def _add_strips(stage, cut, start, box):
+    """One strip for each row of a box that shows something; their pixels."""
+    at, x1, width, num_pixels = np.uint64(start), np.uint64(box[0]), np.uint64(box[2] - box[0]), 0
     for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            if mask[y, x] and layer[y, x] < 0:
-                panoptic[y, x] = 0
-                semantic[y, x] = ignore_index
+        first, end = np.uint64(0), width
+        while first < end and not cut[at + first]:
+            first += _ONE
+        while first < end and not cut[at + end - _ONE]:
+            end -= _ONE
+        if first < end:
+            strip = stage.used[1]
+            stage.strips[strip, 0], stage.strips[strip, 1], stage.strips[strip, 2] = y, x1 + first, x1 + end
+            stage.used[1] += 1
+            num_pixels += np.int64(end - first)
+        at += width
+    return num_pixels
 
 
 @compiled
-def _show(j, k, shown, layer, owner, exclusive, mask, x_near, y_near, box):
-    """The mask of slot ``k`` of layer ``j``: where its layer is seen, and it covers or owns the pixel."""
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        row = y_near[y]
-        if row < 0:
-            continue
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            if layer[y, x] != j:
-                continue
-            if exclusive:
-                shown[y, x] = owner[y, x] == k
-            else:
-                shown[y, x] = x_near[x] >= 0 and mask[np.uint64(row), np.uint64(x_near[x])] != 0
+def _with_strips(stage, num_strips):
+    """The stage with room for a paste and its strips."""
+    pastes, strips = stage.pastes, stage.strips
+    if len(pastes) <= stage.used[0]:
+        pastes = np.empty((16 + 2 * len(pastes), 5), np.int64)
+        pastes[: stage.used[0]] = stage.pastes[: stage.used[0]]
+    if len(strips) < stage.used[1] + num_strips:
+        strips = np.empty((stage.used[1] + num_strips + len(strips), 3), np.int32)
+        strips[: stage.used[1]] = stage.strips[: stage.used[1]]
+    return Stage(
+        pastes,
+        strips,
+        stage.shown,
+        stage.colours,
+        stage.semantic,
+        stage.depth,
+        stage.depth_ok,
+        stage.normals,
+        stage.used,
+    )
 
 
 @compiled
-def _paste_colours(b, j, out, picture, shown, box, plan, lines):
-    """Colours, a row at a time: down the columns into ``lines`` first, then along the row."""
-    x_idx, x_weight = plan.x_filter_idx[b, j], plan.x_filter_weight[b, j]
-    y_idx, y_weight = plan.y_filter_idx[b, j], plan.y_filter_weight[b, j]
-    x1, x2, one = np.uint64(box[0]), np.uint64(box[2]), np.uint64(1)
-    num_taps = _num_used(x_weight, x1, x2)
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        first, end = x1, x2
-        while first < end and not shown[y, first]:
-            first += one
-        while first < end and not shown[y, end - one]:
-            end -= one
-        if first == end:
-            continue
-        low, high = np.uint64(lines.shape[1]), np.uint64(0)
-        for t in range(num_taps):  # indices rise, or fall, along the row
-            at_first, at_last = np.uint64(x_idx[t, first]), np.uint64(x_idx[t, end - one])
-            low, high = min(low, at_first, at_last), max(high, at_first + one, at_last + one)
-        for c in range(np.uint64(picture.shape[0])):
-            is_first = True
-            for t in range(np.uint64(y_idx.shape[0])):
-                row, weight = np.uint64(y_idx[t, y]), lines.dtype.type(y_weight[t, y])
-                if weight == 0:
-                    continue  # its row is not read, it may hold NaN
-                for x in range(low, high):
-                    part = picture[c, row, x] * weight
-                    lines[0, x] = part if is_first else lines[0, x] + part
-                is_first = False
-            for t in range(num_taps):
-                for x in range(first, end):
-                    weight = lines.dtype.type(x_weight[t, x])
-                    part = lines[0, np.uint64(x_idx[t, x])] * weight if weight != 0 else lines.dtype.type(0)
-                    lines[1, x] = part if t == 0 else lines[1, x] + part
-            for x in range(first, end):
-                out[c, y, x] = _finished(lines[1, x]) if shown[y, x] else out[c, y, x]
+def _with_pixels(stage, num_pixels, target):
+    """The stage with room for more pixels of every plane that the target has."""
+    used, needed = stage.used[2], stage.used[2] + num_pixels
+    if needed <= len(stage.shown):
+        return stage
+    room, num_channels = needed + needed // 2, target.images.shape[1]
+    return Stage(
+        stage.pastes,
+        stage.strips,
+        _larger(stage.shown, used, room),
+        _larger(stage.colours, used * num_channels, room * num_channels),
+        _larger(stage.semantic, used, room) if target.semantic.shape[0] > 0 else stage.semantic,
+        _larger(stage.depth, used, room) if target.depth.shape[0] > 0 else stage.depth,
+        _larger(stage.depth_ok, used, room) if target.depth.shape[0] > 0 else stage.depth_ok,
+        _larger(stage.normals, used * 3, room * 3) if target.normals.shape[0] > 0 else stage.normals,
+        stage.used,
+    )
 
 
 @compiled
-def _num_used(weights, first, end):
-    """How many taps [T, W] are needed in columns first to end - 1, at least 1."""
-    for t in range(weights.shape[0] - 1, 0, -1):
-        for x in range(first, end):
-            if weights[t, x] != 0:
-                return np.uint64(t + 1)
-    return np.uint64(1)
+def _larger(values, used, room):
+    larger = np.empty(room, values.dtype)
+    for i in range(used):
+        larger[i] = values[i]
+    return larger
 
 
 @compiled
-def _paste_nearest(out, plane, shown, x_near, y_near, box):
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            if shown[y, x]:
-                out[y, x] = plane[np.uint64(y_near[y]), np.uint64(x_near[x])]
+def _keep_shown(out, at, strips, cut, start, box):
+    """Pixels of a box, row after row from ``start`` on, strip after strip."""
+    to, width = np.uint64(at), np.uint64(box[2] - box[0])
+    for n in range(len(strips)):
+        of = np.uint64(start) + np.uint64(strips[n, 0] - box[1]) * width + np.uint64(strips[n, 1] - box[0])
+        size = np.uint64(strips[n, 2] - strips[n, 1])
+        for i in range(size):
+            out[to + i] = cut[of + i]
+        to += size
 
 
 @compiled
-def _paste_of_owner(out, values, shown, owner, box):
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            if shown[y, x]:
-                out[y, x] = values[np.uint64(owner[y, x])]
+def _keep(out, at, strips, values, box):
+    _keep_shown(out, at, strips, values, 0, box)
 
 
 @compiled
-def _clear_normals(out, shown, box):
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            if shown[y, x]:
-                out[0, y, x], out[1, y, x], out[2, y, x] = np.float32(0), np.float32(0), np.float32(0)
+def _keep_normals(out, at, strips, normals, box):
+    to, width = np.uint64(3 * at), np.uint64(box[2] - box[0])
+    for n in range(len(strips)):
+        of = np.uint64(strips[n, 0] - box[1]) * width + np.uint64(strips[n, 1] - box[0])
+        size = np.uint64(strips[n, 2] - strips[n, 1])
+        for c in range(3):
+            for i in range(size):
+                out[to + i] = normals[c, of + i]
+            to += size
 
 
 @compiled
-def _paste_depth(out, out_valid, depth, valid, shown, box):
-    """Depth, valid where the target's was too."""
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            if shown[y, x]:
-                out[y, x] = depth[y, x]
-                out_valid[y, x] = out_valid[y, x] and valid[y, x] != 0
+def _read_nearest(b, j, out, at, strips, plane, plan):
+    x_near, y_near = plan.x_nearest[b, j], plan.y_nearest[b, j]
+    to, num_rows, num_columns = np.uint64(at), np.uint64(plane.shape[0]), np.uint64(plane.shape[1])
+    for n in range(len(strips)):
+        row, first = np.uint64(y_near[strips[n, 0]]), np.uint64(strips[n, 1])
+        size = np.uint64(strips[n, 2]) - first
+        for i in range(size):
+            column = np.uint64(np.uint32(x_near[first + i]))  # between what is shown there may be -1
+            out[to + i] = plane[row, column] if row < num_rows and column < num_columns else 0
+        to += size
 
 
-def _finished(total):
-    """The colour of a sum whose weights add up to 2 ** 22: rounded half up if it is an integer."""
-    raise NotImplementedError  # Numba takes one of those below
-
-
-@overload(_finished)
-def _finished_of(total):
-    if isinstance(total, numba.types.Integer):
-        return lambda total: (total + _HALF) >> _BITS
-    return lambda total: total * _STEP
+@compiled
+def _read_of_owner(out, at, strips, values, owner):
+    to = np.uint64(at)
+    for n in range(len(strips)):
+        y, first = np.uint64(strips[n, 0]), np.uint64(strips[n, 1])
+        size = np.uint64(strips[n, 2]) - first
+        for i in range(size):
+            out[to + i] = values[max(owner[y, first + i], 0)]
+        to += size

@@ -44,78 +44,85 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 @compiled
-def read_depth(b, j, plan, source, wanted, box, out, out_ok):
+def read_depth(b, j, plan, source, wanted, start, box, out, out_ok):
     """Depth of layer ``j`` on the target's scale, 0 where it is invalid, and whether it is valid.
 
     Args:
         b: the target's row.
         j: the layer.
-        plan: `segpaste.kernels.cpu.PlanArrays`.
-        source: `segpaste.kernels.cpu.PlaneArrays` of the source batch.
-        wanted: [H, W] uint8, pixels of the output that the layer covers.
+        plan: `segpaste.kernels._cpu_arrays.PlanArrays`.
+        source: `segpaste.kernels._cpu_arrays.PlaneArrays` of the source batch.
+        wanted: uint8, pixels of the box that the layer covers, row after row from ``start`` on.
+        start: where they start.
         box: the rectangle to look at.
-        out: [H, W] float32, written where wanted.
-        out_ok: [H, W] uint8, likewise.
+        out: float32, row after row of the box from 0 on, written where wanted.
+        out_ok: uint8, likewise.
     """
     s, scale = plan.source_idx[b, j], plan.depth_scale[b, j]
     depth, valid = source.depth[s], source.depth_valid[s]
     x_near, y_near = plan.x_nearest[b, j], plan.y_nearest[b, j]
     y_idx, y_weight = plan.y_linear_idx[b, j], plan.y_linear_weight[b, j]
     x_idx, x_weight = plan.x_linear_idx[b, j], plan.x_linear_weight[b, j]
+    x1, width, at, start = np.uint64(box[0]), np.uint64(box[2] - box[0]), np.uint64(0), np.uint64(start)
     for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            if not wanted[y, x]:
+        for i in range(width):
+            if not wanted[start + at + i]:
                 continue
+            x = x1 + i
             low, high, total, ok = _FAR, -_FAR, _NONE, True
-            for i in range(2):
-                row = y_idx[i, y]
-                for k in range(2):
-                    weight = np.float32(y_weight[i, y] * x_weight[k, x]) * _WEIGHT_STEP
+            for v in range(2):
+                row = np.uint64(y_idx[v, y])
+                for h in range(2):
+                    weight = np.float32(y_weight[v, y] * x_weight[h, x]) * _WEIGHT_STEP
                     if weight > 0:
-                        column = x_idx[k, x]
+                        column = np.uint64(x_idx[h, x])
                         value = depth[row, column]
-                        ok = ok and valid[row, column] and np.isfinite(value) and value > 0
+                        ok = ok & valid[row, column] & (value > 0) & (value < _FAR)
                         low, high = min(low, value), max(high, value)
                         total += value * weight
             if high - low > _EDGE_FRAC * max(abs(low), abs(high)):
                 value = depth[np.uint64(y_near[y]), np.uint64(x_near[x])]
             else:
                 value = min(max(total, low), high)
-            out[y, x] = value * scale if ok else _NONE
-            out_ok[y, x] = ok
+            out[at + i] = value * scale if ok else _NONE
+            out_ok[at + i] = ok
+        at += width
 
 
 @compiled
-def read_normals(b, j, plan, source, wanted, box, out):
+def read_normals(b, j, plan, source, wanted, start, box, out):
     """Unit normals of layer ``j``, mirrored with it, zero where there is none.
 
     Args:
         b: the target's row.
         j: the layer.
-        plan: `segpaste.kernels.cpu.PlanArrays`.
-        source: `segpaste.kernels.cpu.PlaneArrays` of the source batch.
-        wanted: [H, W] uint8, pixels of the output that the layer covers.
+        plan: `segpaste.kernels._cpu_arrays.PlanArrays`.
+        source: `segpaste.kernels._cpu_arrays.PlaneArrays` of the source batch.
+        wanted: uint8, pixels of the box that the layer covers, row after row from ``start`` on.
+        start: where they start.
         box: the rectangle to look at.
-        out: [3, H, W] float32, written where wanted.
+        out: [3, N] float32, row after row of the box from 0 on, written where wanted.
     """
     normals, sign = source.normals[plan.source_idx[b, j]], -_ONE if plan.hflip[b, j] else _ONE
     x_near, y_near = plan.x_nearest[b, j], plan.y_nearest[b, j]
     y_idx, y_weight = plan.y_linear_idx[b, j], plan.y_linear_weight[b, j]
     x_idx, x_weight = plan.x_linear_idx[b, j], plan.x_linear_weight[b, j]
+    x1, width, at, start = np.uint64(box[0]), np.uint64(box[2] - box[0]), np.uint64(0), np.uint64(start)
     for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            if not wanted[y, x]:
+        for i in range(width):
+            if not wanted[start + at + i]:
                 continue
+            x = x1 + i
             row, column = np.uint64(y_near[y]), np.uint64(x_near[x])
             n_x, n_y, n_z = _number(normals[0, row, column], normals[1, row, column], normals[2, row, column])
             if n_x != 0 or n_y != 0 or n_z != 0:
                 sum_x, sum_y, sum_z, at_centre = _NONE, _NONE, _NONE, False
-                for i in range(2):
-                    row = np.uint64(y_idx[i, y])
-                    for k in range(2):
-                        weight = np.float32(y_weight[i, y] * x_weight[k, x]) * _WEIGHT_STEP
+                for v in range(2):
+                    row = np.uint64(y_idx[v, y])
+                    for h in range(2):
+                        weight = np.float32(y_weight[v, y] * x_weight[h, x]) * _WEIGHT_STEP
                         at_centre = at_centre or weight == _ONE
-                        column = np.uint64(x_idx[k, x])
+                        column = np.uint64(x_idx[h, x])
                         tap_x, tap_y, tap_z = _number(
                             normals[0, row, column], normals[1, row, column], normals[2, row, column]
                         )
@@ -123,7 +130,8 @@ def read_normals(b, j, plan, source, wanted, box, out):
                 norm = np.sqrt(sum_x * sum_x + sum_y * sum_y + sum_z * sum_z)
                 if not at_centre and norm >= _VANISHING:
                     n_x, n_y, n_z = sum_x / norm, sum_y / norm, sum_z / norm
-            out[0, y, x], out[1, y, x], out[2, y, x] = sign * n_x, n_y, n_z
+            out[0, at + i], out[1, at + i], out[2, at + i] = sign * n_x, n_y, n_z
+        at += width
 
 
 @compiled

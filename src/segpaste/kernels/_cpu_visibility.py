@@ -1,7 +1,8 @@
 """Resolve and measure, compiled by Numba: boxes are visited, not canvases.
 
-Absent planes come as arrays of length 0; all others are whole batches, indexed by the row. Views are made once for a
-slot, never for a row or a pixel.
+The carried masks of a row are first cut out as the target sees them, into bytes that lie one after the other; from then
+on loops run along rows of bytes. Absent planes come as arrays of length 0; all others are whole batches, indexed by the
+row. Views are made once for a slot, never for a row or a pixel.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from segpaste.kernels._cpu_surfaces import compiled, read_depth
+
+_ONE = np.uint64(1)
 
 
 @compiled
@@ -20,133 +23,18 @@ def resolve_rows(first, end, layer, owner, plan, target, source, protected, igno
         end: one past the last.
         layer: [B, H, W] int16, written.
         owner: [B, H, W] int16, written, or of length 0.
-        plan: `segpaste.kernels.cpu.PlanArrays`.
-        target: `segpaste.kernels.cpu.PlaneArrays` of the batch that is pasted into.
+        plan: `segpaste.kernels._cpu_arrays.PlanArrays`.
+        target: `segpaste.kernels._cpu_arrays.PlaneArrays` of the batch that is pasted into.
         source: those of the source batch.
         protected: [B, num_classes] bool.
         ignore_index: the semantic class that is neither pasted nor pasted over.
     """
+    cut, starts = np.empty(0, np.uint8), np.empty(plan.carried.shape[1:], np.int64)
+    everywhere = np.array([0, 0, layer.shape[2], layer.shape[1]])
     for b in range(first, end):
-        _resolve(b, layer, owner, plan, target, source, protected, ignore_index)
-
-
-@compiled
-def _resolve(b, layer, owner, plan, target, source, protected, ignore_index):
-    with_owner = owner.shape[0] > 0
-    layer[b] = -1
-    if with_owner:
-        owner[b] = -1
-    seen, whose = layer[b], owner[b] if with_owner else owner[0:0].reshape((0, 0))
-    has_depth = target.depth.shape[0] > 0 and source.depth.shape[0] > 0
-    has_closed = target.semantic.shape[0] > 0 or target.padding.shape[0] > 0
-    has_hidden = source.semantic.shape[0] > 0 or source.padding.shape[0] > 0
-    offered = np.empty(seen.shape if has_depth or has_closed or has_hidden else (0, 0), np.uint8)
-    behind, behind_ok = _target_depth(b, target) if has_depth else (np.empty((0, 0), np.float32), offered[0:0])
-    depth, depth_ok = np.empty_like(behind), np.empty_like(behind_ok)
-    for j in range(plan.carried.shape[1]):
-        s = plan.source_idx[b, j]
-        x_near, y_near = plan.x_nearest[b, j], plan.y_nearest[b, j]
-        for k in range(plan.carried.shape[2] - 1, -1, -1):
-            if not plan.carried[b, j, k]:
-                continue
-            box, mask = plan.paste_box[b, j, k], source.masks[s, k]
-            if offered.shape[0] == 0:
-                _cover(j, k, seen, whose, mask, box, x_near, y_near)
-                continue
-            _offer(offered, mask, box, x_near, y_near)
-            if has_closed:
-                _withdraw_closed(b, offered, box, target, protected[b], ignore_index)
-            if has_hidden:
-                _withdraw_hidden(s, offered, box, source, x_near, y_near, ignore_index)
-            if has_depth:
-                read_depth(b, j, plan, source, offered, box, depth, depth_ok)
-                _withdraw_farther(j, offered, seen, behind, behind_ok, depth, depth_ok, box)
-            _take(j, k, seen, whose, offered, box)
-
-
-@compiled
-def _target_depth(b, target):
-    """Depth of row ``b``, and where it can be trusted, both [H, W] and to be written over by layers."""
-    depth, valid = target.depth[b].copy(), target.depth_valid[b]
-    ok = np.empty(depth.shape, np.uint8)
-    for y in range(depth.shape[0]):
-        for x in range(depth.shape[1]):
-            ok[y, x] = valid[y, x] and np.isfinite(depth[y, x]) and depth[y, x] > 0
-    return depth, ok
-
-
-@compiled
-def _cover(j, k, layer, owner, mask, box, x_near, y_near):
-    """Layer ``j`` is seen wherever its slot ``k`` covers."""
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        row = y_near[y]
-        if row < 0:
-            continue
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            if x_near[x] >= 0 and mask[np.uint64(row), np.uint64(x_near[x])]:
-                layer[y, x] = j
-                if owner.shape[0] > 0:
-                    owner[y, x] = k
-
-
-@compiled
-def _offer(offered, mask, box, x_near, y_near):
-    """Where a slot covers."""
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        row = y_near[y]
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            offered[y, x] = row >= 0 and x_near[x] >= 0 and mask[np.uint64(row), np.uint64(x_near[x])] != 0
-
-
-@compiled
-def _withdraw_closed(b, offered, box, target, protected, ignore_index):
-    """Keep the offer where the target may be pasted over: no padding, not ignored, of no protected class."""
-    any_protected = protected.any()
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            if not offered[y, x]:
-                continue
-            if target.padding.shape[0] > 0 and target.padding[b, y, x]:
-                offered[y, x] = 0
-            if target.semantic.shape[0] > 0:
-                label = target.semantic[b, y, x]
-                if label == ignore_index or (any_protected and 0 <= label < protected.shape[0] and protected[label]):
-                    offered[y, x] = 0
-
-
-@compiled
-def _withdraw_hidden(s, offered, box, source, x_near, y_near, ignore_index):
-    """Keep the offer where source row ``s`` has something to show: neither padding nor ignored."""
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            if offered[y, x]:
-                row, column = np.uint64(y_near[y]), np.uint64(x_near[x])
-                if source.padding.shape[0] > 0 and source.padding[s, row, column]:
-                    offered[y, x] = 0
-                if source.semantic.shape[0] > 0 and source.semantic[s, row, column] == ignore_index:
-                    offered[y, x] = 0
-
-
-@compiled
-def _withdraw_farther(j, offered, layer, behind, behind_ok, depth, depth_ok, box):
-    """Keep the offer where it is nearer than what is seen so far, or that has no depth; remember the new depth."""
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            if offered[y, x] and layer[y, x] != j:
-                if behind_ok[y, x] and not (depth_ok[y, x] and depth[y, x] < behind[y, x]):
-                    offered[y, x] = 0
-                else:
-                    behind[y, x], behind_ok[y, x] = depth[y, x], depth_ok[y, x]
-
-
-@compiled
-def _take(j, k, layer, owner, offered, box):
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
-            if offered[y, x]:
-                layer[y, x] = j
-                if owner.shape[0] > 0:
-                    owner[y, x] = k
+        cut = cut_out(b, plan, source, cut, starts)
+        whose = owner[b] if owner.shape[0] > 0 else owner[0:0].reshape((0, 0))
+        resolve(b, layer[b], whose, plan, target, source, cut, starts, everywhere, protected[b], ignore_index)
 
 
 @compiled
@@ -155,93 +43,292 @@ def measure_rows(first, end, layer, owner, plan, target, source, out):
 
     With an ``owner`` each pixel belongs to it alone.
     """
+    cut, starts = np.empty(0, np.uint8), np.empty(plan.carried.shape[1:], np.int64)
+    everywhere = np.array([0, 0, layer.shape[2], layer.shape[1]])
     for b in range(first, end):
-        _measure(b, layer, owner, plan, target, source, out)
+        cut = cut_out(b, plan, source, cut, starts)
+        whose = owner[b] if owner.shape[0] > 0 else owner[0:0].reshape((0, 0))
+        measure(b, layer[b], whose, plan, target, cut, starts, everywhere, out)
 
 
 @compiled
-def _measure(b, layer, owner, plan, target, source, out):
-    seen = layer[b]
-    whose = owner[b] if owner.shape[0] > 0 else owner[0:0].reshape((0, 0))
-    for k in range(target.masks.shape[1]):
-        before, after = _rest(target.masks[b, k], seen, plan.target_box[b, k], out.box[b, k])
-        out.area_before[b, k], out.area[b, k] = before, after
+def cut_out(b, plan, source, cut, starts):
+    """Where each carried mask of row ``b`` covers its box on the target, row after row of box after box.
+
+    Args:
+        b: the row.
+        plan: the layers.
+        source: planes of the source batch.
+        cut: uint8, written; room, if it is large enough.
+        starts: [L, K_s] int64, written: where the box of each slot starts in it.
+
+    Returns:
+        ``cut``, or a larger one.
+    """
+    size = 0
+    for j in range(plan.carried.shape[1]):
+        for k in range(plan.carried.shape[2]):
+            starts[j, k] = size
+            if plan.carried[b, j, k]:
+                box = plan.paste_box[b, j, k]
+                size += (box[2] - box[0]) * max(box[3] - box[1], 0)
+    if len(cut) < size:
+        cut = np.empty(size, np.uint8)
+    for j in range(plan.carried.shape[1]):
+        x_near, y_near, s = plan.x_nearest[b, j], plan.y_nearest[b, j], plan.source_idx[b, j]
+        for k in range(plan.carried.shape[2]):
+            if plan.carried[b, j, k]:
+                _cut_out(cut, starts[j, k], source.masks[s, k], plan.paste_box[b, j, k], x_near, y_near)
+    return cut
+
+
+@compiled
+def _cut_out(cut, start, mask, box, x_near, y_near):
+    x1, width, num_columns = np.uint64(box[0]), np.uint64(box[2] - box[0]), np.uint64(mask.shape[1])
+    at = np.uint64(start)
+    for y in range(np.uint64(box[1]), np.uint64(box[3])):
+        row = np.int64(y_near[y])
+        if row < 0:
+            for x in range(width):
+                cut[at + x] = 0
+        elif y > np.uint64(box[1]) and y_near[y - _ONE] == row:  # an enlarged source repeats its rows
+            for x in range(width):
+                cut[at + x] = cut[at - width + x]
+        else:
+            line = np.uint64(row)
+            for x in range(width):
+                column = np.uint64(np.uint32(x_near[x1 + x]))  # -1 lies behind the last
+                cut[at + x] = mask[line, column] if column < num_columns else np.uint8(0)
+        at += width
+
+
+@compiled
+def resolve(b, layer, owner, plan, target, source, cut, starts, reach, protected, ignore_index):
+    """What is seen within ``reach`` of row ``b``: ``layer`` and, unless empty, ``owner`` [H, W], -1 for the target."""
+    _fill(layer, reach)
+    if owner.shape[0] > 0:
+        _fill(owner, reach)
+    has_depth = target.depth.shape[0] > 0 and source.depth.shape[0] > 0
+    has_closed = target.semantic.shape[0] > 0 or target.padding.shape[0] > 0
+    has_hidden = source.semantic.shape[0] > 0 or source.padding.shape[0] > 0
+    is_plain = not (has_depth or has_closed or has_hidden)
+    behind, behind_ok = np.empty((0, 0), np.float32), np.empty((0, 0), np.uint8)
+    if has_depth:
+        behind, behind_ok = _target_depth(b, target, reach)
+    size = 0 if is_plain else _largest_box(b, plan)
+    offered = np.empty(size, np.uint8)
+    depth, depth_ok = np.empty(size if has_depth else 0, np.float32), np.empty(size if has_depth else 0, np.uint8)
     for j in range(plan.carried.shape[1]):
         s = plan.source_idx[b, j]
         x_near, y_near = plan.x_nearest[b, j], plan.y_nearest[b, j]
+        for k in range(plan.carried.shape[2] - 1, -1, -1):  # the lowest slot last: it owns the pixel
+            if not plan.carried[b, j, k]:
+                continue
+            box = plan.paste_box[b, j, k]
+            if is_plain:
+                _take(j, k, layer, owner, cut, starts[j, k], box)
+                continue
+            _offer(offered, cut, starts[j, k], box)
+            if has_closed:
+                _withdraw_closed(b, offered, box, target, protected, ignore_index)
+            if has_hidden:
+                _withdraw_hidden(s, offered, box, source, x_near, y_near, ignore_index)
+            if has_depth:
+                read_depth(b, j, plan, source, offered, 0, box, depth, depth_ok)
+                _withdraw_farther(j, offered, layer, behind, behind_ok, depth, depth_ok, box)
+            _take(j, k, layer, owner, offered, 0, box)
+
+
+@compiled
+def _fill(plane, reach):
+    for y in range(np.uint64(reach[1]), np.uint64(reach[3])):
+        for x in range(np.uint64(reach[0]), np.uint64(reach[2])):
+            plane[y, x] = -1
+
+
+@compiled
+def _largest_box(b, plan):
+    size = 0
+    for j in range(plan.carried.shape[1]):
+        for k in range(plan.carried.shape[2]):
+            if plan.carried[b, j, k]:
+                box = plan.paste_box[b, j, k]
+                size = max(size, (box[2] - box[0]) * (box[3] - box[1]))
+    return size
+
+
+@compiled
+def _target_depth(b, target, reach):
+    """Depth of row ``b``, and where it can be trusted, both [H, W] and to be written over by layers."""
+    depth, valid = target.depth[b], target.depth_valid[b]
+    behind, ok = np.empty(depth.shape, np.float32), np.empty(depth.shape, np.uint8)
+    for y in range(np.uint64(reach[1]), np.uint64(reach[3])):
+        for x in range(np.uint64(reach[0]), np.uint64(reach[2])):
+            value = depth[y, x]
+            behind[y, x] = value
+            ok[y, x] = valid[y, x] & np.isfinite(value) & (value > 0)
+    return behind, ok
+
+
+@compiled
+def _offer(offered, cut, start, box):
+    at = np.uint64(start)
+    for i in range(np.uint64((box[2] - box[0]) * max(box[3] - box[1], 0))):
+        offered[i] = cut[at + i]
+
+
+@compiled
+def _take(j, k, layer, owner, offered, start, box):
+    """Layer ``j`` is seen wherever its slot ``k`` is offered."""
+    at, x1, width = np.uint64(start), np.uint64(box[0]), np.uint64(box[2] - box[0])
+    for y in range(np.uint64(box[1]), np.uint64(box[3])):
+        for x in range(width):
+            layer[y, x1 + x] = j if offered[at + x] else layer[y, x1 + x]
+        if owner.shape[0] > 0:
+            for x in range(width):
+                owner[y, x1 + x] = k if offered[at + x] else owner[y, x1 + x]
+        at += width
+
+
+@compiled
+def _withdraw_closed(b, offered, box, target, protected, ignore_index):
+    """Keep the offer where the target may be pasted over: no padding, not ignored, of no protected class."""
+    any_protected = protected.any()
+    at, x1, width = np.uint64(0), np.uint64(box[0]), np.uint64(box[2] - box[0])
+    for y in range(np.uint64(box[1]), np.uint64(box[3])):
+        if target.padding.shape[0] > 0:
+            for x in range(width):
+                offered[at + x] &= not target.padding[b, y, x1 + x]
+        if target.semantic.shape[0] > 0:
+            for x in range(width):
+                offered[at + x] &= target.semantic[b, y, x1 + x] != ignore_index
+            if any_protected:
+                for x in range(width):
+                    label = target.semantic[b, y, x1 + x]
+                    if 0 <= label < protected.shape[0] and protected[label]:
+                        offered[at + x] = 0
+        at += width
+
+
+@compiled
+def _withdraw_hidden(s, offered, box, source, x_near, y_near, ignore_index):
+    """Keep the offer where source row ``s`` has something to show: neither padding nor ignored."""
+    at, x1, width = np.uint64(0), np.uint64(box[0]), np.uint64(box[2] - box[0])
+    for y in range(np.uint64(box[1]), np.uint64(box[3])):
+        row = np.uint64(max(y_near[y], 0))
+        for x in range(width):
+            if offered[at + x]:
+                column = np.uint64(x_near[x1 + x])
+                if source.padding.shape[0] > 0 and source.padding[s, row, column]:
+                    offered[at + x] = 0
+                if source.semantic.shape[0] > 0 and source.semantic[s, row, column] == ignore_index:
+                    offered[at + x] = 0
+        at += width
+
+
+@compiled
+def _withdraw_farther(j, offered, layer, behind, behind_ok, depth, depth_ok, box):
+    """Keep the offer where it is nearer than what is seen so far, or that has no depth; remember the new depth."""
+    at, x1, width = np.uint64(0), np.uint64(box[0]), np.uint64(box[2] - box[0])
+    for y in range(np.uint64(box[1]), np.uint64(box[3])):
+        for x in range(width):
+            if offered[at + x] and layer[y, x1 + x] != j:
+                if behind_ok[y, x1 + x] and not (depth_ok[at + x] and depth[at + x] < behind[y, x1 + x]):
+                    offered[at + x] = 0
+                else:
+                    behind[y, x1 + x], behind_ok[y, x1 + x] = depth[at + x], depth_ok[at + x]
+        at += width
+
+
+@compiled
+def measure(b, layer, owner, plan, target, cut, starts, reach, out):
+    """Areas and boxes of row ``b``, whose ``layer`` is known within ``reach``; -1 elsewhere."""
+    for k in range(target.masks.shape[1]):
+        before, after = _rest(target.masks[b, k], layer, plan.target_box[b, k], reach, out.box[b, k])
+        out.area_before[b, k], out.area[b, k] = before, after
+    for j in range(plan.carried.shape[1]):
         for k in range(plan.carried.shape[2]):
             out.paste_area[b, j, k] = 0
             out.paste_box[b, j, k] = 0
             if plan.carried[b, j, k]:
-                out.paste_area[b, j, k] = _shown(
-                    j,
-                    k,
-                    seen,
-                    whose,
-                    source.masks[s, k],
-                    x_near,
-                    y_near,
-                    plan.paste_box[b, j, k],
-                    out.paste_box[b, j, k],
-                )
+                box, seen = plan.paste_box[b, j, k], out.paste_box[b, j, k]
+                out.paste_area[b, j, k] = _shown(j, k, layer, owner, cut, starts[j, k], box, seen)
     if out.class_before.shape[1] > 0:
         out.class_before[b] = 0
         out.class_after[b] = 0
         if target.semantic.shape[0] > 0:
-            _count_classes(target.semantic[b], seen, out.class_before[b], out.class_after[b])
+            _count_classes(target.semantic[b], layer, reach, out.class_before[b], out.class_after[b])
 
 
 @compiled
-def _rest(mask, layer, box, rest):
+def _rest(mask, layer, box, reach, rest):
     """The area of a mask, and of what no layer hides of it, whose box goes into ``rest``."""
     before, after = 0, 0
     x1, x2 = np.uint64(box[0]), np.uint64(box[2])
+    near1, near2 = np.uint64(max(box[0], reach[0])), np.uint64(max(min(box[2], reach[2]), 0))
     left, top, right, bottom = x2, np.uint64(box[3]), x1, np.uint64(0)
     for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        num_before, num_after = np.uint32(0), np.uint32(0)
+        num_before, num_hidden = np.uint32(0), np.uint32(0)
         for x in range(x1, x2):
             num_before += np.uint32(mask[y, x])
-            num_after += np.uint32(mask[y, x] & (layer[y, x] < 0))
+        is_near = reach[1] <= y < reach[3]
+        if is_near:
+            for x in range(near1, near2):
+                num_hidden += np.uint32(mask[y, x] & (layer[y, x] >= 0))
         before += np.int64(num_before)
-        if num_after == 0:
+        if num_before == num_hidden:
             continue
-        after += np.int64(num_after)
-        top, bottom = min(top, y), y + np.uint64(1)
+        after += np.int64(num_before - num_hidden)
+        top, bottom = min(top, y), y + _ONE
+        is_near = num_hidden > 0
         x = x1
-        while x < left and not (mask[y, x] and layer[y, x] < 0):
-            x += np.uint64(1)
+        while x < left and (mask[y, x] == 0 or (is_near and near1 <= x < near2 and layer[y, x] >= 0)):
+            x += _ONE
         left = min(left, x)
-        x = x2
-        while x > right and not (mask[y, x - np.uint64(1)] and layer[y, x - np.uint64(1)] < 0):
-            x -= np.uint64(1)
-        right = max(right, x)
+        x = x2 - _ONE
+        while x + _ONE > right and (mask[y, x] == 0 or (is_near and near1 <= x < near2 and layer[y, x] >= 0)):
+            x -= _ONE
+        right = max(right, x + _ONE)
     _put_box(rest, after, left, top, right, bottom)
     return before, after
 
 
 @compiled
-def _shown(j, k, layer, owner, mask, x_near, y_near, box, shown):
+def _shown(j, k, layer, owner, cut, start, box, shown):
     """The area of what is seen of slot ``k`` of layer ``j``, whose box goes into ``shown``."""
-    area = 0
+    area, at, width = 0, np.uint64(start), np.uint64(box[2] - box[0])
     x1, x2 = np.uint64(box[0]), np.uint64(box[2])
     left, top, right, bottom = x2, np.uint64(box[3]), x1, np.uint64(0)
     for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        row = y_near[y]
-        if row < 0:
-            continue
-        for x in range(x1, x2):
-            if layer[y, x] != j:
-                continue
-            if owner.shape[0] > 0:
-                is_shown = owner[y, x] == k
-            else:
-                is_shown = x_near[x] >= 0 and mask[np.uint64(row), np.uint64(x_near[x])] != 0
-            if is_shown:
-                area += 1
-                left, right = min(left, x), max(right, x + np.uint64(1))
-                top, bottom = min(top, y), y + np.uint64(1)
+        num_shown = np.uint32(0)
+        if owner.shape[0] > 0:
+            for x in range(width):
+                num_shown += np.uint32((layer[y, x1 + x] == j) & (owner[y, x1 + x] == k))
+        else:
+            for x in range(width):
+                num_shown += np.uint32((layer[y, x1 + x] == j) & cut[at + x])
+        if num_shown > 0:
+            area += np.int64(num_shown)
+            top, bottom = min(top, y), y + _ONE
+            x = x1
+            while x < left and not is_shown(j, k, layer[y, x], owner, y, x, cut[at + x - x1]):
+                x += _ONE
+            left = min(left, x)
+            x = x2 - _ONE
+            while x + _ONE > right and not is_shown(j, k, layer[y, x], owner, y, x, cut[at + x - x1]):
+                x -= _ONE
+            right = max(right, x + _ONE)
+        at += width
     _put_box(shown, area, left, top, right, bottom)
     return area
+
+
+@compiled
+def is_shown(j, k, layer, owner, y, x, covers):
+    """Whether slot ``k`` of layer ``j`` is what is seen at a pixel."""
+    if layer != j:
+        return False
+    return owner[y, x] == k if owner.shape[0] > 0 else covers != 0
 
 
 @compiled
@@ -253,12 +340,17 @@ def _put_box(box, area, left, top, right, bottom):
 
 
 @compiled
-def _count_classes(semantic, layer, before, after):
-    num_classes = before.shape[0]
+def _count_classes(semantic, layer, reach, before, after):
+    num_classes = len(before)
     for y in range(semantic.shape[0]):
         for x in range(semantic.shape[1]):
             label = semantic[y, x]
             if 0 <= label < num_classes:
                 before[label] += 1
-                if layer[y, x] < 0:
-                    after[label] += 1
+    for label in range(num_classes):
+        after[label] = before[label]
+    for y in range(reach[1], reach[3]):
+        for x in range(reach[0], reach[2]):
+            label = semantic[y, x]
+            if 0 <= label < num_classes and layer[y, x] >= 0:
+                after[label] -= 1

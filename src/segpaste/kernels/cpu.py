@@ -1,26 +1,42 @@
-"""The three pixel functions for the CPU, compiled by Numba: several batch rows at once.
+"""The pixels on the CPU, in loops that Numba compiles: several batch rows at once, no lock held.
 
-Rows are shared out among as many threads as torch would use; the loops hold no lock. Images in half precision are read
-and written through float32.
+Beside the three pixel functions there is `paste`, which does a whole paste: on the CPU arithmetic on [B, L, K] costs
+more in small torch operations than the pixels do, so it is compiled along. Images in half precision are read through
+float32.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.kernels import _cpu_paint, _cpu_visibility
+from segpaste.kernels import _cpu_step, _cpu_visibility
+from segpaste.kernels._cpu_arrays import (
+    Array,
+    PlanArrays,
+    PlaneArrays,
+    Stage,
+    array,
+    empty_plan_arrays,
+    plan_arrays,
+    plane_arrays,
+)
+from segpaste.kernels._cpu_draws import choose_rows, draw_rows
+from segpaste.kernels._cpu_threads import share_out
 from segpaste.kernels.operands import (
+    ClassKinds,
+    DrawRanges,
+    Draws,
+    LayerMaps,
     LayerPlan,
     Measures,
+    Outcome,
     Planes,
+    Rows,
+    Rules,
     SlotPlan,
     Visible,
     empty_measures,
@@ -28,48 +44,26 @@ from segpaste.kernels.operands import (
     empty_visible,
 )
 
-Array = NDArray[Any]
+
+class Given(NamedTuple):
+    """What a whole paste is given beside planes: arrays of `LayerMaps`, `ClassKinds` and rows."""
+
+    scale_num: Array
+    translate: Array
+    extent: Array
+    source_boxes: Array
+    source_labels: Array
+    target_rows: Rows
+    is_thing: Array
+    is_stuff: Array
 
 
-class PlaneArrays(NamedTuple):
-    """`Planes` for the loops: without single channels, masks as bytes, what is absent of length 0.
+class Found(NamedTuple):
+    """What a whole paste finds beside planes: arrays of `Outcome`."""
 
-    ``colours`` is ``images`` once more, [B, C * H * W] in the order of the memory, whatever that is.
-    """
-
-    images: Array
-    colours: Array
-    masks: Array
-    semantic: Array
-    panoptic: Array
-    depth: Array
-    depth_valid: Array
-    normals: Array
-    padding: Array
-
-
-class PlanArrays(NamedTuple):
-    """`LayerPlan` for the loops, its tables side by side.
-
-    Indices of taps have no sign, so that the loops need not look for negative ones.
-    """
-
-    source_idx: Array
-    carried: Array
-    hflip: Array
-    depth_scale: Array
-    paste_box: Array
-    target_box: Array
-    x_nearest: Array
-    x_linear_idx: Array
-    x_linear_weight: Array
-    x_filter_idx: Array
-    x_filter_weight: Array
-    y_nearest: Array
-    y_linear_idx: Array
-    y_linear_weight: Array
-    y_filter_idx: Array
-    y_filter_weight: Array
+    layer: Array
+    dropped: Array
+    rows: Rows
 
 
 def resolve(
@@ -83,9 +77,9 @@ def resolve(
 ) -> Visible:
     """As `segpaste.kernels.reference.resolve`; ``tile_size`` has no meaning here."""
     visible = empty_visible(target, with_owner)
-    arguments = _plan_arrays(plan), _plane_arrays(target), _plane_arrays(source), _array(protected), ignore_index
+    arguments = plan_arrays(plan), plane_arrays(target), plane_arrays(source), array(protected), ignore_index
     layer, owner = visible.layer.numpy(), visible.owner.numpy()
-    _share_out(len(layer), lambda first, end: _cpu_visibility.resolve_rows(first, end, layer, owner, *arguments))
+    share_out(len(layer), lambda first, end: _cpu_visibility.resolve_rows(first, end, layer, owner, *arguments))
     return visible
 
 
@@ -100,10 +94,10 @@ def measure(
 ) -> Measures:
     """As `segpaste.kernels.reference.measure`; ``tile_size`` has no meaning here."""
     measures = empty_measures(target, plan, num_classes)
-    layer, owner = _visible_arrays(visible, exclusive)
-    arguments = _plan_arrays(plan), _plane_arrays(target), _plane_arrays(source)
+    layer, owner = visible.layer.numpy(), (visible.owner if exclusive else visible.owner[:0]).numpy()
+    arguments = plan_arrays(plan), plane_arrays(target), plane_arrays(source)
     out = Measures(*(m.numpy() for m in measures))  # type: ignore[arg-type]
-    _share_out(len(layer), lambda first, end: _cpu_visibility.measure_rows(first, end, layer, owner, *arguments, out))
+    share_out(len(layer), lambda first, end: _cpu_visibility.measure_rows(first, end, layer, owner, *arguments, out))
     return measures
 
 
@@ -118,96 +112,188 @@ def render(
     tile_size: int,
 ) -> Planes:
     """As `segpaste.kernels.reference.render`; ``tile_size`` has no meaning here."""
-    if target.images.dtype in (torch.float16, torch.bfloat16):
+    if (half := target.images.dtype) in (torch.float16, torch.bfloat16):
         wide, wide_source = (p._replace(images=p.images.float()) for p in (target, source))
         out = render(wide, wide_source, plan, visible, slots, exclusive, ignore_index, tile_size)
-        return out._replace(images=out.images.to(target.images.dtype))
-    b, _, height, width = target.images.shape
-    masks = torch.empty(b, slots.paste_layer.shape[1], height, width, dtype=torch.bool)
-    kept = target._replace(instance_masks=masks, padding_mask=None)
-    planes = kept._asdict().items()
-    out = Planes(*(None if plane is None else empty_plane(name, plane) for name, plane in planes))  # type: ignore[arg-type]
-    is_integer = target.images.dtype == torch.uint8
-    to, of, origin = _plane_arrays(out), _plane_arrays(target), _plane_arrays(source)
+        return out._replace(images=out.images.to(half))
+    out = _room_for(target, slots.paste_layer.shape[1])
+    to, of, origin, plan_of = plane_arrays(out), plane_arrays(target), plane_arrays(source), plan_arrays(plan)
     layer, owner = visible.layer.numpy(), visible.owner.numpy()
-    plan_arrays = _plan_arrays(plan)
-    slot_arrays = SlotPlan(*(_array(t) for t in slots))  # type: ignore[arg-type]
-
-    arguments = layer, owner, plan_arrays, of, origin, slot_arrays, exclusive, ignore_index
+    slot_arrays = SlotPlan(*(array(t) for t in slots))  # type: ignore[arg-type]
 
     def render_rows(first: int, end: int) -> None:
-        lines = np.empty((2, max(origin.images.shape[3], width)), np.int32 if is_integer else np.float32)
-        _cpu_paint.render_rows(first, end, to, *arguments, lines)
+        stage, lines = _empty_stage(origin), _lines(of, origin)
+        arguments = plan_of, of, origin, slot_arrays, exclusive, ignore_index
+        _cpu_step.render_rows(first, end, to, layer, owner, *arguments, stage, lines)
 
-    _share_out(len(layer), render_rows)
+    share_out(len(layer), render_rows)
     return out
 
 
-def _array(tensor: Tensor) -> Array:
-    """The values, in row-major order; a copy where they are not, so never for what is written."""
-    array: Array = tensor.detach().contiguous().numpy()
-    return array
+def paste(
+    target: Planes,
+    source: Planes,
+    target_rows: Rows,
+    source_rows: Rows,
+    maps: LayerMaps,
+    kinds: ClassKinds,
+    rules: Rules,
+    with_layer: bool,
+    in_place: bool,
+) -> Outcome:
+    """A whole paste: what `segpaste.augmentation.frame.Frame` does stage by stage.
+
+    Args:
+        target: planes of the batch that is pasted into.
+        source: planes of the source batch, maybe the same.
+        target_rows: its instances.
+        source_rows: those of the source; boxes and labels are read.
+        maps: what was drawn.
+        kinds: things and stuff.
+        rules: see there.
+        with_layer: give ``Outcome.layer``.
+        in_place: write into the target's planes.
+    """
+    if (half := target.images.dtype) in (torch.float16, torch.bfloat16):
+        wide, wide_source = (p._replace(images=p.images.float()) for p in (target, source))
+        outcome = paste(wide, wide_source, target_rows, source_rows, maps, kinds, rules, with_layer, in_place)
+        images = outcome.planes.images.to(half)
+        if in_place:
+            images = target.images.copy_(images)
+        return outcome._replace(planes=outcome.planes._replace(images=images))
+    b, _, height, width = target.images.shape
+    k_t, (_, layers, k_s), num_classes = target.instance_masks.shape[1], maps.carried.shape, len(kinds.is_stuff)
+    out = target if in_place else _room_for(target, k_t)
+    of, origin = plane_arrays(target), plane_arrays(source)
+    to = of if in_place else plane_arrays(out)
+    carried = maps.carried.clone()
+    reads_between = target.depth is not None or target.normals is not None
+    plan = PlanArrays(
+        source_idx=array(maps.source_idx),
+        carried=carried.numpy(),
+        hflip=array(maps.hflip),
+        depth_scale=array(maps.depth_scale),
+        **empty_plan_arrays((b, layers, k_s, k_t), (height, width), rules.num_taps, reads_between),
+    )
+    given = Given(
+        scale_num=array(maps.scale_num),
+        translate=array(maps.translate),
+        extent=array(maps.extent),
+        source_boxes=array(source_rows.boxes),
+        source_labels=array(source_rows.labels),
+        target_rows=Rows(*(array(t) for t in target_rows)),  # type: ignore[arg-type]
+        is_thing=array(kinds.is_thing),
+        is_stuff=array(kinds.is_stuff),
+    )
+    rows = Rows(*(torch.empty(t.shape, dtype=t.dtype) for t in target_rows))
+    layer = torch.full((b if with_layer else 0, height, width), -1, dtype=torch.int16)
+    num_gone = torch.empty(b, 3, dtype=torch.int64)
+    found = Found(layer.numpy(), num_gone.numpy(), Rows(*(t.numpy() for t in rows)))  # type: ignore[arg-type]
+    measures, slots = (
+        _room_for_measures(b, layers, k_s, k_t, num_classes),
+        _room_for_slots(b, layers, k_s, k_t, num_classes),
+    )
+
+    def paste_rows(first: int, end: int) -> tuple[int, Stage]:
+        stage, lines = _empty_stage(origin), _lines(of, origin)
+        arguments = to, of, origin, given, plan, measures, slots, found, rules, in_place, stage, lines
+        return first, _cpu_step.paste_rows(first, end, *arguments)
+
+    staged = dict(share_out(b, paste_rows))
+    if in_place:  # not before all rows have been read
+        share_out(
+            b, lambda first, end: _cpu_step.write_rows(first, end, staged[first], of, plan, slots, rules.ignore_index)
+        )
+    paste_layer, paste_slot = torch.from_numpy(slots.paste_layer), torch.from_numpy(slots.paste_slot)
+    return Outcome(out, rows, carried, num_gone, paste_layer, paste_slot, layer)
 
 
-def _plan_arrays(plan: LayerPlan) -> PlanArrays:
-    tables = []
-    for table in (plan.x, plan.y):
-        nearest, linear_idx, linear_weight, filter_idx, filter_weight = (_array(t) for t in table)
-        tables += [nearest, linear_idx.view(np.uint32), linear_weight, filter_idx.view(np.uint32), filter_weight]
-    return PlanArrays(*(_array(t) for t in plan[:-2]), *tables)
+def draw(
+    seeds: Tensor,
+    chosen: tuple[Tensor, Tensor] | None,
+    source_extent: Tensor,
+    boxes: Tensor,
+    eligible: Tensor,
+    target_extent: Tensor,
+    occupied: Tensor,
+    num_free: Tensor,
+    num_layers: int,
+    ranges: DrawRanges,
+) -> tuple[Tensor, Tensor, Draws]:
+    """What `segpaste.augmentation.placement.draw_placement` draws; if need be, after the choice of rows of the batch.
+
+    Args:
+        seeds: [B] int64.
+        chosen: the layers' sources, [B, L] int64 and bool, or None to choose among the other rows of the batch.
+        source_extent: [S, 2] int64.
+        boxes: [S, K_s, 4] int64, pixel boxes.
+        eligible: [S, K_s] bool.
+        target_extent: [B, 2] int64.
+        occupied: [B, K_t, 4] int64, pixel boxes.
+        num_free: [B] int64.
+        num_layers: L.
+        ranges: see there.
+
+    Returns:
+        source_idx, layer_valid and the draws.
+    """
+    b, k_s = len(seeds), boxes.shape[1]
+    seed_array, eligible_array = array(seeds), array(eligible)
+    if chosen is not None:
+        source_idx, layer_valid = chosen
+    else:
+        source_idx = torch.empty(b, num_layers, dtype=torch.int64)
+        layer_valid = torch.empty(b, num_layers, dtype=torch.bool)
+        choose_rows(seed_array, eligible_array, source_idx.numpy(), layer_valid.numpy())
+    out = Draws(
+        scale_num=torch.empty(b, num_layers, dtype=torch.int64),
+        translate=torch.empty(b, num_layers, 2, dtype=torch.int64),
+        hflip=torch.empty(b, num_layers, dtype=torch.bool),
+        carried=torch.empty(b, num_layers, k_s, dtype=torch.bool),
+        **{name: torch.empty(b, dtype=torch.int64) for name in ("tried", "no_source", "no_free_slot", "does_not_fit")},
+    )
+    sources = array(source_idx), array(layer_valid), array(source_extent), array(boxes), eligible_array
+    targets = array(target_extent), array(occupied), array(num_free)
+    draw_rows(seed_array, sources, targets, ranges, Draws(*(t.numpy() for t in out)))  # type: ignore[arg-type]
+    return source_idx, layer_valid, out
 
 
-def _plane_arrays(planes: Planes) -> PlaneArrays:
-    def flat(plane: Tensor | None, dtype: torch.dtype, ndim: int = 3) -> Array:
-        if plane is None:
-            return np.empty((0,) * ndim, torch.empty(0, dtype=dtype).numpy().dtype)
-        return _array(plane[:, 0] if plane.ndim > ndim else plane)
+def _room_for(target: Planes, num_slots: int) -> Planes:
+    """Planes of the output, not filled."""
+    b, _, height, width = target.images.shape
+    masks = torch.empty(b, num_slots, height, width, dtype=torch.bool)
+    planes = target._replace(instance_masks=masks, padding_mask=None)._asdict().items()
+    return Planes(*(None if plane is None else empty_plane(name, plane) for name, plane in planes))  # type: ignore[arg-type]
 
-    images = planes.images.detach()
-    if images.dtype in (torch.float16, torch.bfloat16):
-        images = images.view(torch.int16)  # only their shape is read; `render` has float32 here
-    in_memory = images
-    if not images.is_contiguous() and images.is_contiguous(memory_format=torch.channels_last):
-        in_memory = images.permute(0, 2, 3, 1)
-    elif not images.is_contiguous():
-        images = in_memory = images.contiguous()
-    return PlaneArrays(
-        images=images.numpy(),
-        colours=in_memory.reshape(len(images), in_memory.shape[1:].numel()).numpy(),
-        masks=_array(planes.instance_masks.view(torch.uint8)),
-        semantic=flat(planes.semantic_maps, torch.int64),
-        panoptic=flat(planes.panoptic_maps, torch.int64),
-        depth=flat(planes.depth, torch.float32),
-        depth_valid=flat(planes.depth_valid, torch.bool),
-        normals=flat(planes.normals, torch.float32, ndim=4),
-        padding=flat(planes.padding_mask, torch.bool),
+
+def _room_for_measures(b: int, layers: int, k_s: int, k_t: int, num_classes: int) -> Measures:
+    pasted, classes = (b, layers, k_s), (b, num_classes)
+    shapes = (b, k_t), (b, k_t), (b, k_t, 4), pasted, (*pasted, 4), classes, classes
+    return Measures(*(np.empty(shape, np.int64) for shape in shapes))  # type: ignore[arg-type]
+
+
+def _room_for_slots(b: int, layers: int, k_s: int, k_t: int, num_classes: int) -> Any:
+    numbers = [np.empty(shape, np.int64) for shape in ((b, k_t), (b, k_t), (b, layers, k_s), (b, layers, k_s))]
+    flags = [np.empty(shape, np.bool_) for shape in ((b, k_t), (b, k_t), (b, num_classes))]
+    return SlotPlan(*flags[:2], *numbers, flags[2])  # type: ignore[call-arg,arg-type]
+
+
+def _empty_stage(source: PlaneArrays) -> Stage:
+    nothing = np.empty(0, np.float32)
+    return Stage(
+        pastes=np.empty((0, 5), np.int64),
+        strips=np.empty((0, 3), np.int32),
+        shown=np.empty(0, np.uint8),
+        colours=np.empty(0, source.images.dtype),
+        semantic=np.empty(0, np.int64),
+        depth=nothing,
+        depth_ok=np.empty(0, np.uint8),
+        normals=nothing,
+        used=np.zeros(3, np.int64),
     )
 
 
-def _visible_arrays(visible: Visible, exclusive: bool) -> tuple[Array, Array]:
-    owner = visible.owner if exclusive else visible.owner[:0]
-    return visible.layer.numpy(), owner.numpy()
-
-
-# One pool for each process: a forked child has no threads of its parent's.
-_pool: tuple[int, int, ThreadPoolExecutor] | None = None
-
-
-def _share_out(num_rows: int, work: Callable[[int, int], None], num_threads: int | None = None) -> None:
-    """Do ``work(first, end)`` for all rows, in equal parts on as many threads as torch uses, the caller's too."""
-    num_parts = max(1, min(num_threads or torch.get_num_threads(), num_rows))
-    parts = [(num_rows * i // num_parts, num_rows * (i + 1) // num_parts) for i in range(num_parts)]
-    helpers: list[Future[None]] = []
-    if num_parts > 1:
-        pool = _thread_pool(num_parts - 1)
-        helpers = [pool.submit(work, *part) for part in parts[1:]]
-    work(*parts[0])
-    for helper in helpers:
-        helper.result()
-
-
-def _thread_pool(num_threads: int) -> ThreadPoolExecutor:
-    global _pool
-    if _pool is None or _pool[0] != os.getpid() or _pool[1] < num_threads:
-        _pool = os.getpid(), num_threads, ThreadPoolExecutor(num_threads, thread_name_prefix="segpaste")
-    return _pool[2]
+def _lines(target: PlaneArrays, source: PlaneArrays) -> Array:
+    """Room for two rows of sums."""
+    kind = np.int32 if source.images.dtype == np.uint8 else np.float32
+    return np.empty((2, source.images.shape[1], max(target.images.shape[3], source.images.shape[3])), kind)

@@ -32,6 +32,13 @@ def kernels_for(device: torch.device) -> ModuleType:
     return _for_cpu() if device.type == "cpu" else _named("reference")
 
 
+def pastes_whole(device: torch.device) -> bool:
+    """Whether the writing for this device does a whole paste at once (``paste`` and ``draw`` of `segpaste.kernels`)."""
+    if _asked_for is not None:
+        return _asked_for == "cpu"
+    return device.type == "cpu" and _cpu_is_there()
+
+
 @contextmanager
 def use_kernels(name: str | None) -> Iterator[None]:
     """Run one writing, whatever the device, or with None that of the device, inside the ``with`` block.
@@ -66,3 +73,8 @@ def _for_cpu() -> ModuleType:
             stacklevel=2,
         )
         return _named("reference")
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _cpu_is_there() -> bool:
+    return _for_cpu().__name__.endswith(".cpu")

@@ -1,0 +1,100 @@
+"""A paste after placement, where the kernels do all of it at once: `segpaste.augmentation.frame` compiled, on the CPU.
+
+There small torch operations would cost more than the pixels. The result is the same, bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from segpaste import kernels
+from segpaste.augmentation import inputs, slots
+from segpaste.augmentation.frame import Frame, pixel_planes
+from segpaste.augmentation.placement import Placement, PlacementCounts
+from segpaste.augmentation.report import PasteReport
+from segpaste.kernels import ClassKinds, LayerMaps, Rows, Rules
+from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.check import MAX_FED_BACK_ID
+
+
+def paste_at_once(
+    frame: Frame, placement: Placement, counts: PlacementCounts, *, with_layer: bool, in_place: bool
+) -> tuple[PaddedBatchedDenseSample, PasteReport]:
+    """Everything that a frame does, and its report.
+
+    Args:
+        frame: target, source and rules.
+        placement: as drawn.
+        counts: what became of the pastes that were not carried.
+        with_layer: the report holds ``visible_layer``; else it is of length 0.
+        in_place: write into the planes of the target.
+    """
+    target, source = frame.target, frame.source
+    maps = LayerMaps(
+        source_idx=placement.source_idx,
+        scale_num=placement.scale_num,
+        translate=placement.translate,
+        hflip=placement.hflip,
+        carried=placement.carried,
+        depth_scale=inputs.depth_scale(target, source, placement.source_idx),
+        extent=frame.source_extent,
+    )
+    found = kernels.paste(
+        pixel_planes(target),
+        pixel_planes(source),
+        _rows(target),
+        _rows(source),
+        maps,
+        _class_kinds(frame),
+        rules(frame, placement.scale_den),
+        with_layer=with_layer,
+        in_place=in_place,
+    )
+    drawn = torch.stack([counts.no_source, counts.no_free_slot, counts.does_not_fit], 1)
+    report = PasteReport(
+        num_tried=counts.tried,
+        num_placed=found.carried.sum((1, 2)),
+        num_dropped=torch.cat([drawn, found.num_gone], 1),
+        visible_layer=found.layer,
+        placement=replace(placement, carried=found.carried),
+        slot_layer=found.paste_layer,
+        slot_source=found.paste_slot,
+    )
+    return frame.output(found.planes, found.rows), report
+
+
+def rules(frame: Frame, scale_den: int) -> Rules:
+    """What a whole paste goes by."""
+    config, classes = frame.config, frame.classes
+    residual = slots.as_decimal(config.min_residual_area_frac)
+    stuff = classes if frame.guards_stuff and classes is not None else None
+    return Rules(
+        scale_den=scale_den,
+        num_taps=frame.num_taps,
+        min_area_px=config.min_area_px,
+        residual_num=residual.numerator,
+        residual_den=residual.denominator,
+        stuff_num=0 if stuff is None else stuff.frac[0],
+        stuff_den=1 if stuff is None else stuff.frac[1],
+        stuff_px=0 if stuff is None else stuff.min_px,
+        reverts_stuff=frame.reverts_stuff,
+        ignore_index=config.ignore_index,
+        largest_id=MAX_FED_BACK_ID,
+        exclusive=frame.is_panoptic,
+        with_owner=frame.needs_owner,
+    )
+
+
+def _class_kinds(frame: Frame) -> ClassKinds:
+    if frame.classes is None:
+        nothing = torch.zeros(0, dtype=torch.bool)
+        return ClassKinds(nothing, nothing)
+    is_stuff = frame.classes.is_stuff if frame.guards_stuff else frame.classes.is_stuff[:0]
+    return ClassKinds(frame.classes.is_thing, is_stuff)
+
+
+def _rows(batch: PaddedBatchedDenseSample) -> Rows:
+    assert batch.instance_ids is not None
+    return Rows(batch.boxes, batch.labels, batch.instance_ids, batch.instance_valid)

@@ -1,0 +1,130 @@
+"""A row's layers laid out: where each object lies and where each pixel reads, compiled by Numba.
+
+The integers of `segpaste.augmentation.geometry`, filled in only where a carried object lies; divisions by the scale are
+carried on from pixel to pixel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from segpaste.kernels._cpu_surfaces import compiled
+from segpaste.types import sampling
+
+_ONE = sampling.WEIGHT_ONE
+
+
+@compiled
+def lay_out(b, plan, scale_num, translate, extent, source_boxes, target_boxes, scale_den, height, width):
+    """Fill boxes and tables of row ``b``; tables hold nothing where no carried object lies.
+
+    Args:
+        b: the row.
+        plan: `segpaste.kernels._cpu_arrays.PlanArrays`, with ``source_idx``, ``carried`` and ``hflip`` given.
+        scale_num: [B, L] int64.
+        translate: [B, L, 2] int64.
+        extent: [S, 2] int64, (width, height) of the sources' pictures.
+        source_boxes: [S, K_s, 4] float32.
+        target_boxes: [B, K_t, 4] float32.
+        scale_den: the denominator of all scales.
+        height: H of the target.
+        width: W.
+    """
+    for k in range(target_boxes.shape[1]):
+        plan.target_box[b, k, 0] = min(max(_floor(target_boxes[b, k, 0]), 0), width)
+        plan.target_box[b, k, 1] = min(max(_floor(target_boxes[b, k, 1]), 0), height)
+        plan.target_box[b, k, 2] = min(max(_ceil(target_boxes[b, k, 2]), 0), width)
+        plan.target_box[b, k, 3] = min(max(_ceil(target_boxes[b, k, 3]), 0), height)
+    for j in range(plan.carried.shape[1]):
+        s, num, flip = plan.source_idx[b, j], scale_num[b, j], plan.hflip[b, j]
+        x1, y1, x2, y2 = width, height, 0, 0
+        for k in range(plan.carried.shape[2]):
+            plan.paste_box[b, j, k] = 0
+            if not plan.carried[b, j, k]:
+                continue
+            left, right = _floor(source_boxes[s, k, 0]), _ceil(source_boxes[s, k, 2])
+            top, bottom = _floor(source_boxes[s, k, 1]), _ceil(source_boxes[s, k, 3])
+            if flip:
+                left, right = extent[s, 0] - right, extent[s, 0] - left
+            left = min(max(scaled_edge(left, num, scale_den) + translate[b, j, 0], 0), width)
+            right = min(max(scaled_edge(right, num, scale_den) + translate[b, j, 0], 0), width)
+            top = min(max(scaled_edge(top, num, scale_den) + translate[b, j, 1], 0), height)
+            bottom = min(max(scaled_edge(bottom, num, scale_den) + translate[b, j, 1], 0), height)
+            box = plan.paste_box[b, j, k]
+            box[0], box[1], box[2], box[3] = left, top, right, bottom
+            x1, y1, x2, y2 = min(x1, left), min(y1, top), max(x2, right), max(y2, bottom)
+        if x1 >= x2 or y1 >= y2:
+            continue
+        offset, size = translate[b, j, 0], extent[s, 0]
+        _fill_nearest(plan.x_nearest[b, j], x1, x2, offset, num, scale_den, size, flip)
+        filters = plan.x_filter_idx[b, j], plan.x_filter_weight[b, j]
+        radius = num if filters[0].shape[0] == 2 else max(num, scale_den)
+        _fill_taps(*filters, x1, x2, offset, num, scale_den, radius, size, flip)
+        if plan.x_linear_idx.shape[3] > 0:
+            linear = plan.x_linear_idx[b, j], plan.x_linear_weight[b, j]
+            _fill_taps(*linear, x1, x2, offset, num, scale_den, num, size, flip)
+        offset, size = translate[b, j, 1], extent[s, 1]
+        _fill_nearest(plan.y_nearest[b, j], y1, y2, offset, num, scale_den, size, False)
+        filters = plan.y_filter_idx[b, j], plan.y_filter_weight[b, j]
+        _fill_taps(*filters, y1, y2, offset, num, scale_den, radius, size, False)
+        if plan.y_linear_idx.shape[3] > 0:
+            linear = plan.y_linear_idx[b, j], plan.y_linear_weight[b, j]
+            _fill_taps(*linear, y1, y2, offset, num, scale_den, num, size, False)
+
+
+@compiled
+def _floor(edge):
+    return np.int64(np.floor(edge))
+
+
+@compiled
+def _ceil(edge):
+    return np.int64(np.ceil(edge))
+
+
+@compiled
+def scaled_edge(edge, num, den):
+    """The first output pixel whose centre lies behind a source edge: ceil(edge * num / den - 1 / 2)."""
+    return -((den - 2 * num * edge) // (2 * den))
+
+
+@compiled
+def _fill_nearest(nearest, first, end, offset, num, den, extent, flip):
+    shifted = (2 * (first - offset) + 1) * den  # position + num
+    index = shifted // (2 * num)
+    rest = shifted - index * 2 * num
+    for x in range(first, end):
+        if index < 0 or index >= extent:
+            nearest[x] = -1
+        else:
+            nearest[x] = extent - 1 - index if flip else index
+        rest += 2 * den
+        while rest >= 2 * num:
+            rest -= 2 * num
+            index += 1
+
+
+@compiled
+def _fill_taps(tap_idx, tap_weight, first, end, offset, num, den, radius, extent, flip):
+    """The taps of a triangle filter; the last index in the picture stands for those behind it."""
+    position = (2 * (first - offset) + 1) * den - num
+    lowest = (position - 2 * radius) // (2 * num)
+    rest = position - 2 * radius - lowest * 2 * num
+    last = max(extent - 1, 0)
+    for x in range(first, end):
+        distance = 2 * num - rest - 2 * radius  # of the first tap, at lowest + 1
+        total = 0
+        for t in range(tap_idx.shape[0]):
+            total += max(2 * radius - abs(distance + 2 * num * t), 0)
+        upto, before = 0, 0
+        for t in range(tap_idx.shape[0]):
+            upto += max(2 * radius - abs(distance + 2 * num * t), 0)
+            share = (upto * _ONE) // total
+            tap_weight[t, x] = share - before
+            before = share
+            index = min(max(lowest + 1 + t, 0), last)
+            tap_idx[t, x] = last - index if flip else index
+        rest += 2 * den
+        while rest >= 2 * num:
+            rest -= 2 * num
+            lowest += 1

@@ -1,0 +1,141 @@
+"""A whole paste for some rows of a batch, from the plan to the pixels, compiled by Numba.
+
+The stages are those of `segpaste.augmentation.frame`. Nothing in them looks at two rows of the target at once, so a
+thread takes a row from end to end, while it is in the cache.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from segpaste.kernels._cpu_layout import lay_out
+from segpaste.kernels._cpu_paint import read_row
+from segpaste.kernels._cpu_slots import assign, count_dropped, largest_id, too_small, wiped_out
+from segpaste.kernels._cpu_surfaces import compiled
+from segpaste.kernels._cpu_visibility import cut_out, measure, resolve
+from segpaste.kernels._cpu_write import copy_row, write_row
+
+
+@compiled
+def paste_rows(first, end, out, target, source, given, plan, measures, slots, found, rules, in_place, stage, lines):
+    """Paste into rows ``first`` to ``end - 1``.
+
+    Args:
+        first: the first row.
+        end: one past the last.
+        out: `segpaste.kernels._cpu_arrays.PlaneArrays`, written; of the target itself in place.
+        target: those of the batch that is pasted into.
+        source: those of the source batch.
+        given: `segpaste.kernels.cpu.Given` of arrays.
+        plan: `segpaste.kernels._cpu_arrays.PlanArrays`, of which boxes and tables are written, and ``carried`` keeps
+            the pastes that stay.
+        measures: `segpaste.kernels.operands.Measures` of arrays, room.
+        slots: `segpaste.kernels.operands.SlotPlan` of arrays, written.
+        found: `segpaste.kernels.cpu.Found` of arrays, written.
+        rules: `segpaste.kernels.operands.Rules`.
+        in_place: leave what was read in the stage and write nothing, for other rows may yet be read.
+        stage: `segpaste.kernels._cpu_arrays.Stage`, empty.
+        lines: as `segpaste.kernels._cpu_paint.read_row` has them.
+
+    Returns:
+        The stage, with all rows in place, else with whatever it holds.
+    """
+    height, width = target.images.shape[2], target.images.shape[3]
+    scratch = np.empty((height, width) if found.layer.shape[0] == 0 else (0, 0), np.int16)
+    owner = np.empty((height, width) if rules.with_owner else (0, 0), np.int16)
+    cut, starts = np.empty(0, np.uint8), np.empty(plan.carried.shape[1:], np.int64)
+    for b in range(first, end):
+        if not in_place:
+            copy_row(b, out, target)
+        layer = found.layer[b] if found.layer.shape[0] > 0 else scratch
+        lay_out(
+            b,
+            plan,
+            given.scale_num,
+            given.translate,
+            given.extent,
+            given.source_boxes,
+            given.target_rows.boxes,
+            rules.scale_den,
+            height,
+            width,
+        )
+        cut = _settle(b, layer, owner, plan, target, source, given, cut, starts, measures, slots, found, rules)
+        last_id = largest_id(b, given.target_rows, target.panoptic, rules.largest_id)
+        assign(
+            b,
+            plan,
+            measures,
+            given.target_rows,
+            given.source_labels,
+            given.is_thing,
+            rules,
+            last_id,
+            slots,
+            found.rows,
+        )
+        stage = read_row(b, stage, layer, owner, plan, target, source, slots, rules.exclusive, cut, starts, lines)
+        if not in_place:
+            write_row(b, stage, 0, out, target, plan, slots, rules.ignore_index, False)
+            stage.used[:] = 0
+    return stage
+
+
+@compiled
+def render_rows(first, end, out, layer, owner, plan, target, source, slots, exclusive, ignore_index, stage, lines):
+    """Write rows ``first`` to ``end - 1`` of what is seen; the arguments are those of `paste_rows`."""
+    cut, starts = np.empty(0, np.uint8), np.empty(plan.carried.shape[1:], np.int64)
+    for b in range(first, end):
+        copy_row(b, out, target)
+        cut = cut_out(b, plan, source, cut, starts)
+        whose = owner[b] if owner.shape[0] > 0 else owner[0:0].reshape((0, 0))
+        stage = read_row(b, stage, layer[b], whose, plan, target, source, slots, exclusive, cut, starts, lines)
+        write_row(b, stage, 0, out, target, plan, slots, ignore_index, False)
+        stage.used[:] = 0
+
+
+@compiled
+def write_rows(first, end, stage, target, plan, slots, ignore_index):
+    """Write what was staged for rows ``first`` to ``end - 1`` over the target itself."""
+    paste = 0
+    for b in range(first, end):
+        paste = write_row(b, stage, paste, target, target, plan, slots, ignore_index, True)
+
+
+@compiled
+def _settle(b, layer, owner, plan, target, source, given, cut, starts, measures, slots, found, rules):
+    """Look until every paste that is left is seen and no stuff class is wiped out."""
+    cut = cut_out(b, plan, source, cut, starts)
+    reach = _reach(b, plan)
+    protected = np.zeros(slots.ignored_class.shape[1], np.bool_)
+    was_carried = plan.carried[b].copy()
+    whose = owner if rules.exclusive else owner[0:0]
+    resolve(b, layer, owner, plan, target, source, cut, starts, reach, protected, rules.ignore_index)
+    measure(b, layer, whose, plan, target, cut, starts, reach, measures)
+    free = measures.paste_area[b].copy()
+    if rules.reverts_stuff and wiped_out(b, measures, given.is_stuff, rules, protected):
+        resolve(b, layer, owner, plan, target, source, cut, starts, reach, protected, rules.ignore_index)
+        measure(b, layer, whose, plan, target, cut, starts, reach, measures)
+    count_dropped(b, was_carried, free, measures.paste_area[b], rules, found.dropped)
+    if too_small(b, plan, measures, rules.min_area_px):
+        resolve(b, layer, owner, plan, target, source, cut, starts, reach, protected, rules.ignore_index)
+        measure(b, layer, whose, plan, target, cut, starts, reach, measures)
+    slots.ignored_class[b] = False
+    if not rules.reverts_stuff:
+        wiped_out(b, measures, given.is_stuff, rules, slots.ignored_class[b])
+    return cut
+
+
+@compiled
+def _reach(b, plan):
+    """The rectangle around all carried boxes."""
+    reach = np.array([1 << 40, 1 << 40, 0, 0])
+    for j in range(plan.carried.shape[1]):
+        for k in range(plan.carried.shape[2]):
+            if plan.carried[b, j, k]:
+                box = plan.paste_box[b, j, k]
+                reach[0], reach[1] = min(reach[0], box[0]), min(reach[1], box[1])
+                reach[2], reach[3] = max(reach[2], box[2]), max(reach[3], box[3])
+    if reach[0] >= reach[2] or reach[1] >= reach[3]:
+        reach[:] = 0
+    return reach

@@ -1,0 +1,175 @@
+"""A whole paste, and the draws before it, where a writing of the kernels does them at once: the CPU's.
+
+Outside of compiled code they are called as they are; inside they are custom operators.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from segpaste.kernels.operands import (
+    ClassKinds,
+    DrawRanges,
+    Draws,
+    LayerMaps,
+    Outcome,
+    Planes,
+    Rows,
+    Rules,
+    empty_plane,
+)
+
+
+def paste(
+    target: Planes,
+    source: Planes,
+    target_rows: Rows,
+    source_rows: Rows,
+    maps: LayerMaps,
+    kinds: ClassKinds,
+    rules: Rules,
+    *,
+    with_layer: bool,
+    in_place: bool,
+) -> Outcome:
+    """See `segpaste.kernels.cpu.paste`; compiled code does not write in place."""
+    if not torch.compiler.is_compiling():
+        from segpaste.kernels import cpu
+
+        return cpu.paste(target, source, target_rows, source_rows, maps, kinds, rules, with_layer, in_place)
+    written = _paste(
+        list(target),
+        list(source),
+        list(target_rows),
+        list(source_rows),
+        list(maps),
+        list(kinds),
+        list(rules),
+        with_layer,
+    )
+    *small, layer = written[-9:]
+    planes = iter(written[:-9])
+    of_target = target._replace(padding_mask=None)
+    return Outcome(  # type: ignore[call-arg]
+        Planes(*(None if plane is None else next(planes) for plane in of_target)),  # type: ignore[arg-type]
+        Rows(*small[:4]),
+        *small[4:],
+        layer,
+    )
+
+
+def draw(
+    seeds: Tensor,
+    chosen: tuple[Tensor, Tensor] | None,
+    source_extent: Tensor,
+    boxes: Tensor,
+    eligible: Tensor,
+    target_extent: Tensor,
+    occupied: Tensor,
+    num_free: Tensor,
+    num_layers: int,
+    ranges: DrawRanges,
+) -> tuple[Tensor, Tensor, Draws]:
+    """See `segpaste.kernels.cpu.draw`."""
+    sources, targets = (source_extent, boxes, eligible), (target_extent, occupied, num_free)
+    if not torch.compiler.is_compiling():
+        from segpaste.kernels import cpu
+
+        return cpu.draw(seeds, chosen, *sources, *targets, num_layers, ranges)
+    source_idx, layer_valid, *draws = _draw(seeds, list(chosen or ()), *sources, *targets, num_layers, list(ranges))
+    return source_idx, layer_valid, Draws(*draws)
+
+
+@torch.library.custom_op("segpaste::paste", mutates_args=())
+def _paste(
+    target: list[Tensor | None],
+    source: list[Tensor | None],
+    target_rows: list[Tensor],
+    source_rows: list[Tensor],
+    maps: list[Tensor],
+    kinds: list[Tensor],
+    rules: list[int],
+    with_layer: bool,
+) -> list[Tensor]:
+    from segpaste.kernels import cpu
+
+    planes, rows, *rest = cpu.paste(
+        Planes(*target),  # type: ignore[arg-type]
+        Planes(*source),  # type: ignore[arg-type]
+        Rows(*target_rows),
+        Rows(*source_rows),
+        LayerMaps(*maps),
+        ClassKinds(*kinds),
+        Rules.of(rules),
+        with_layer,
+        in_place=False,
+    )
+    return [*(plane for plane in planes if plane is not None), *rows, *rest]
+
+
+@_paste.register_fake
+def _(
+    target: list[Tensor | None],
+    source: list[Tensor | None],
+    target_rows: list[Tensor],
+    source_rows: list[Tensor],
+    maps: list[Tensor],
+    kinds: list[Tensor],
+    rules: list[int],
+    with_layer: bool,
+) -> list[Tensor]:
+    planes = Planes(*target)._replace(padding_mask=None)._asdict()  # type: ignore[arg-type]
+    written = [empty_plane(name, plane) for name, plane in planes.items() if plane is not None]
+    rows = [row.new_empty(row.shape) for row in target_rows]
+    images, labels, carried = planes["images"], target_rows[1], maps[4]
+    layer = images.new_empty((len(images) if with_layer else 0, *images.shape[2:]), dtype=torch.int16)
+    slots = [labels.new_empty(labels.shape) for _ in range(2)]
+    return [*written, *rows, carried.new_empty(carried.shape), labels.new_empty(len(images), 3), *slots, layer]
+
+
+@torch.library.custom_op("segpaste::draw", mutates_args=())
+def _draw(
+    seeds: Tensor,
+    chosen: list[Tensor],
+    source_extent: Tensor,
+    boxes: Tensor,
+    eligible: Tensor,
+    target_extent: Tensor,
+    occupied: Tensor,
+    num_free: Tensor,
+    num_layers: int,
+    ranges: list[int],
+) -> list[Tensor]:
+    from segpaste.kernels import cpu
+
+    sources, targets = (source_extent, boxes, eligible), (target_extent, occupied, num_free)
+    given = (chosen[0].clone(), chosen[1].clone()) if chosen else None  # an operator gives nothing back as it came
+    source_idx, layer_valid, draws = cpu.draw(seeds, given, *sources, *targets, num_layers, DrawRanges(*ranges))
+    return [source_idx, layer_valid, *draws]
+
+
+@_draw.register_fake
+def _(
+    seeds: Tensor,
+    chosen: list[Tensor],
+    source_extent: Tensor,
+    boxes: Tensor,
+    eligible: Tensor,
+    target_extent: Tensor,
+    occupied: Tensor,
+    num_free: Tensor,
+    num_layers: int,
+    ranges: list[int],
+) -> list[Tensor]:
+    b, k_s = len(seeds), boxes.shape[1]
+
+    def integers(*shape: int) -> Tensor:
+        return seeds.new_empty(shape)
+
+    def flags(*shape: int) -> Tensor:
+        return seeds.new_empty(shape, dtype=torch.bool)
+
+    choice = [integers(b, num_layers), flags(b, num_layers)]
+    placed = [integers(b, num_layers), integers(b, num_layers, 2), flags(b, num_layers), flags(b, num_layers, k_s)]
+    return [*choice, *placed, *(integers(b) for _ in range(4))]

@@ -1,0 +1,206 @@
+"""In place, a paste does what it does out of place, into the batch's own tensors."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from samples import SCHEMA, all_modality_subsets, assert_kernels_agree, assert_same, make_batch, subset_id
+from segpaste.augmentation import (
+    BatchCopyPaste,
+    BatchCopyPasteConfig,
+    IntraBatchSource,
+    PanopticConfig,
+    PlacementConfig,
+)
+from segpaste.augmentation.config import SourceConfig
+from segpaste.kernels import select, use_kernels
+from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
+
+SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
+WRITINGS = [name for name in select.NAMES if name != "cuda"]
+
+
+@pytest.fixture(params=WRITINGS, autouse=True)
+def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
+    with use_kernels(request.param):
+        yield
+
+
+def modules(source: Any = None, **options: Any) -> tuple[BatchCopyPaste, BatchCopyPaste]:
+    """The same paste out of place and in place."""
+    panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 8})
+    placement = PlacementConfig(layers=options.pop("layers", 2), scale_range=(0.4, 2.0), max_attempts=4)
+    if options.pop("boxes", False):
+        options["source"] = SourceConfig(mask_from="boxes")
+    config = BatchCopyPasteConfig(placement=placement, panoptic=panoptic, **options)
+    return BatchCopyPaste(config, source), BatchCopyPaste(config, source, inplace=True)
+
+
+def batch_of(dtype: torch.dtype = torch.uint8, **options: Any) -> PaddedBatchedDenseSample:
+    batch = make_batch(**{"batch_size": 5, "size": (31, 37), "max_instances": 8, **options})
+    return batch if dtype == torch.uint8 else replace(batch, images=(batch.images.float() / 3).to(dtype))
+
+
+def tensors(batch: PaddedBatchedDenseSample) -> dict[str, Tensor]:
+    return {f.batched_name: v for f in FIELDS if (v := getattr(batch, f.batched_name)) is not None}
+
+
+def paste_both(batch: PaddedBatchedDenseSample, pair: tuple[BatchCopyPaste, BatchCopyPaste]) -> Any:
+    """The report and output of both; in place on a copy, whose tensors the output must be."""
+    own = batch.map_tensors(lambda t: t.detach().clone())
+    addresses = {name: value.data_ptr() for name, value in tensors(own).items()}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
+        expected = pair[0](batch, return_report=True)
+        found = pair[1](own, return_report=True)
+    assert {name: value.data_ptr() for name, value in tensors(found[0]).items()}.items() <= addresses.items()
+    assert_same(replace(own, padding_mask=None), replace(found[0], padding_mask=None))
+    return found, expected
+
+
+class TestEqualsOutOfPlace:
+    @pytest.mark.parametrize("modalities", SUBSETS)
+    @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16], ids=str)
+    def test_every_subset_and_dtype(self, modalities: frozenset[Modality], dtype: torch.dtype) -> None:
+        num_pasted = 0
+        for seed in range(3):
+            batch = batch_of(dtype, modalities=modalities, seed=seed, metric_depth=Modality.DEPTH in modalities)
+            found, expected = paste_both(batch, modules())
+            assert_kernels_agree(found, expected)
+            num_pasted += int(expected[1].num_placed.sum())
+        assert (num_pasted > 3) == (Modality.INSTANCE in modalities)
+
+    def test_rows_that_paste_into_each_other(self) -> None:
+        """Two rows, each the other's source: neither may be read after it was written."""
+        num_mutual = 0
+        for seed in range(8):
+            found, expected = paste_both(batch_of(batch_size=2, num_instances=3, seed=seed), modules(layers=1))
+            assert_kernels_agree(found, expected)
+            num_mutual += bool(expected[1].num_placed.all())
+        assert num_mutual > 1
+
+    def test_threads(self) -> None:
+        before = torch.get_num_threads()
+        torch.set_num_threads(3)
+        try:
+            found, expected = paste_both(batch_of(batch_size=7), modules())
+        finally:
+            torch.set_num_threads(before)
+        assert_kernels_agree(found, expected)
+
+    def test_channels_last(self) -> None:
+        batch = batch_of(torch.float32)
+        last = replace(batch, images=batch.images.contiguous(memory_format=torch.channels_last))
+        found, expected = paste_both(last, modules())
+        assert found[0].images.is_contiguous(memory_format=torch.channels_last)
+        assert_kernels_agree(found, expected)
+
+    @pytest.mark.parametrize(
+        "strange",
+        [
+            lambda t: torch.nn.functional.pad(t, [2, 3])[..., 2:-3] if t.ndim > 2 else t,
+            lambda t: t.transpose(0, 1).contiguous().transpose(0, 1) if t.ndim > 1 else t,
+        ],
+        ids=["cut out of larger", "swapped"],
+    )
+    def test_other_layouts(self, strange: Callable[[Tensor], Tensor]) -> None:
+        batch = batch_of(metric_depth=True)
+        own = batch.map_tensors(lambda t: strange(t.clone()))
+        out, in_place = modules()
+        found = in_place(own, return_report=True)
+        assert_kernels_agree(found, out(batch, return_report=True))
+        assert_same(own, found[0])
+
+    def test_a_source_that_is_a_view_of_the_batch(self) -> None:
+        class Reversed(IntraBatchSource):
+            def sample(self, target: PaddedBatchedDenseSample, *args: Any) -> Any:
+                _, placement, counts = super().sample(target, *args)
+                return (
+                    target.map_tensors(lambda t: t[:2]),
+                    replace(placement, source_idx=placement.source_idx.clamp(max=1)),
+                    counts,
+                )
+
+        batch = batch_of(num_instances=4)
+        found, expected = paste_both(batch, modules(Reversed()))
+        assert_kernels_agree(found, expected)
+        assert expected[1].num_placed.any()
+
+    def test_depth_that_is_no_number(self) -> None:
+        batch = batch_of(metric_depth=True)
+        assert batch.depth is not None
+        depth = batch.depth.clone()
+        depth[:, :, ::7, ::5] = float("nan")
+        found, expected = paste_both(replace(batch, depth=depth), modules())
+        assert_kernels_agree(found, expected)
+        assert found[0].depth.isfinite().all()
+
+    @pytest.mark.parametrize(
+        "options", [{"batch_size": 0}, {"batch_size": 1}, {"max_instances": 0, "num_instances": 0}]
+    )
+    def test_degenerate_batches(self, options: dict[str, Any]) -> None:
+        found, expected = paste_both(make_batch(**{"size": (9, 5), "max_instances": 4, **options}), modules())
+        assert_kernels_agree(found, expected)
+
+
+class TestContract:
+    def test_the_same_seeds_again_paste_into_what_is_there(self) -> None:
+        """A second step continues from the first: the batch is the state."""
+        out, in_place = modules()
+        batch = batch_of()
+        twice = out(out(batch))
+        own = batch.clone()
+        assert in_place(own) is not None
+        assert_same(in_place(own), twice)
+
+    def test_seeds_that_the_batch_does_not_have(self) -> None:
+        batch = replace(batch_of(), sample_seeds=None)
+        out, in_place = modules()
+        expected = out(batch, torch.Generator().manual_seed(3))
+        assert_same(in_place(batch.clone(), torch.Generator().manual_seed(3)), expected)
+
+    def test_more_slots_than_the_batch_has_are_refused(self) -> None:
+        _, in_place = modules(max_instances=9)
+        batch = batch_of()
+        before = copy.deepcopy(tensors(batch))
+        with pytest.raises(ValueError, match=r"expected at most the batch's 8 slots .* got 9"):
+            in_place(batch)
+        assert all(torch.equal(value, before[name]) for name, value in tensors(batch).items())
+
+    def test_masks_from_boxes(self) -> None:
+        batch = replace(batch_of(modalities={Modality.INSTANCE}), instance_masks=None, instance_ids=None)
+        found, expected = paste_both(batch, modules(boxes=True))
+        assert_kernels_agree(found, expected)
+        assert expected[1].num_placed.any()
+
+    def test_a_closed_gate_leaves_its_field_alone(self) -> None:
+        batch = batch_of()
+        out, in_place = modules(emit_depth=False)
+        own = batch.clone()
+        found = in_place(own)
+        assert_same(found, out(batch))
+        assert found.depth is None
+        assert torch.equal(own.depth, batch.depth)  # type: ignore[arg-type]
+
+    def test_leaves_that_require_grad_are_refused(self) -> None:
+        batch = batch_of(torch.float32)
+        asking = replace(batch, images=batch.images.clone().requires_grad_())
+        with pytest.raises(RuntimeError, match="leaf"):
+            modules()[1](asking)
+
+    def test_what_autograd_saved_is_known_to_be_stale(self) -> None:
+        """The images count as written to: backward does not silently use other values."""
+        batch = batch_of(torch.float32)
+        weight = torch.ones((), requires_grad=True)
+        loss = (batch.images * weight).sum()
+        modules()[1](batch)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
