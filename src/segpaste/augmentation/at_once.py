@@ -20,15 +20,15 @@ from segpaste.types.check import MAX_FED_BACK_ID
 
 
 def paste_at_once(
-    frame: Frame, placement: Placement, counts: PlacementCounts, *, with_layer: bool, in_place: bool
-) -> tuple[PaddedBatchedDenseSample, PasteReport]:
+    frame: Frame, placement: Placement, counts: PlacementCounts, *, with_report: bool, in_place: bool
+) -> tuple[PaddedBatchedDenseSample, PasteReport | None]:
     """Everything that a frame does, and its report.
 
     Args:
         frame: target, source and rules.
         placement: as drawn.
         counts: what became of the pastes that were not carried.
-        with_layer: the report holds ``visible_layer``; else it is of length 0.
+        with_report: make the report; else it is made only where nothing was pasted, without ``visible_layer``.
         in_place: write into the planes of the target.
     """
     target, source = frame.target, frame.source
@@ -41,17 +41,21 @@ def paste_at_once(
         depth_scale=inputs.depth_scale(target, source, placement.source_idx),
         extent=frame.source_extent,
     )
+    planes = pixel_planes(target)
     found = kernels.paste(
-        pixel_planes(target),
-        pixel_planes(source),
+        planes,
+        planes if source is target else pixel_planes(source),
         _rows(target),
         _rows(source),
         maps,
         _class_kinds(frame),
         rules(frame, placement.scale_den),
-        with_layer=with_layer,
+        with_layer=with_report,
         in_place=in_place,
     )
+    out = frame.output(found.planes, found.rows)
+    if not with_report and (torch.compiler.is_compiling() or found.carried.any()):
+        return out, None
     drawn = torch.stack([counts.no_source, counts.no_free_slot, counts.does_not_fit], 1)
     report = PasteReport(
         num_tried=counts.tried,
@@ -62,7 +66,7 @@ def paste_at_once(
         slot_layer=found.paste_layer,
         slot_source=found.paste_slot,
     )
-    return frame.output(found.planes, found.rows), report
+    return out, report
 
 
 def rules(frame: Frame, scale_den: int) -> Rules:

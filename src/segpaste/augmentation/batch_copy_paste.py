@@ -16,7 +16,7 @@ from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.frame import Frame
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.panoptic import ClassTables
-from segpaste.augmentation.placement import Placement, PlacementCounts, PlacementRequest
+from segpaste.augmentation.placement import PlacementRequest
 from segpaste.augmentation.report import PasteReport, nothing_pasted_warning, tally, unchanged_report
 from segpaste.augmentation.source import IntraBatchSource, SourceStrategy
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
@@ -112,22 +112,15 @@ class BatchCopyPaste(nn.Module):
                 place, the config asks for more instance slots than the batch has.
         """
         batch = inputs.prepared(target, self.config, generator, self.inplace)
-        if batch.instance_masks is None or batch.max_instances == 0:
-            out, report = inputs.with_finite_depth(batch), unchanged_report(batch, self.config.placement.layers)
-        else:
-            source, placement, counts = self.source.sample(batch, self._eligible(batch), self._request(batch))
-            inputs.check_source(batch, source)
-            frame = Frame(self.config, self.classes, batch, source)
-            if kernels.pastes_whole(batch.device):
-                in_place = self.inplace and inputs.can_be_written(batch)
-                out, report = paste_at_once(frame, placement, counts, with_layer=return_report, in_place=in_place)
-            else:
-                out, report = _paste_in_stages(frame, placement, counts)
+        out, report = self._pasted(batch, return_report)
         self._warn_once(report)
         if self.inplace:
             out = inputs.written_back(batch, out)
         out = inputs.emitted(out, target, self.config)
-        return (out, report) if return_report else out
+        if return_report:
+            assert report is not None
+            return out, report
+        return out
 
     @classmethod
     def from_dataloader(
@@ -151,6 +144,23 @@ class BatchCopyPaste(nn.Module):
         """
         return AugmentedLoader(loader, cls(config, inplace=inplace), max_instances, device)
 
+    def _pasted(
+        self, batch: PaddedBatchedDenseSample, with_report: bool
+    ) -> tuple[PaddedBatchedDenseSample, PasteReport | None]:
+        """The batch with what its source gives; a report if asked for, or if nothing was pasted."""
+        if batch.instance_masks is None or batch.max_instances == 0:
+            return inputs.with_finite_depth(batch), unchanged_report(batch, self.config.placement.layers)
+        source, placement, counts = self.source.sample(batch, self._eligible(batch), self._request(batch))
+        inputs.check_source(batch, source)
+        frame = Frame(self.config, self.classes, batch, source)
+        if kernels.pastes_whole(batch.device):
+            in_place = self.inplace and inputs.can_be_written(batch)
+            return paste_at_once(frame, placement, counts, with_report=with_report, in_place=in_place)
+        settled = frame.settle(frame.plan(placement))
+        slot_plan = frame.assign(settled)
+        report = tally(placement, counts, settled, slot_plan, self.config.min_area_px)
+        return frame.render(settled, slot_plan), report
+
     def _eligible(self, batch: PaddedBatchedDenseSample) -> Tensor:
         """Instances that may be pasted: those with an extent, things only where a taxonomy is given. [B, K] bool."""
         has_extent = (batch.boxes[..., 2:] > batch.boxes[..., :2]).all(-1)
@@ -167,23 +177,14 @@ class BatchCopyPaste(nn.Module):
             config=self.config.placement,
         )
 
-    def _warn_once(self, report: PasteReport) -> None:
+    def _warn_once(self, report: PasteReport | None) -> None:
         """Say so the first time that nothing could be pasted; on an accelerator look at the first batch only.
 
         Reading a report there waits for the device.
         """
-        if torch.compiler.is_compiling() or not self._may_warn:
+        if torch.compiler.is_compiling() or not self._may_warn or report is None:
             return
         message = nothing_pasted_warning(report)
         self._may_warn = message is None and report.num_placed.device.type == "cpu"
         if message is not None:
             warnings.warn(message, stacklevel=5)  # the caller of the module's __call__
-
-
-def _paste_in_stages(
-    frame: Frame, placement: Placement, counts: PlacementCounts
-) -> tuple[PaddedBatchedDenseSample, PasteReport]:
-    settled = frame.settle(frame.plan(placement))
-    slot_plan = frame.assign(settled)
-    report = tally(placement, counts, settled, slot_plan, frame.config.min_area_px)
-    return frame.render(settled, slot_plan), report

@@ -115,6 +115,8 @@ def _taps(
 ) -> tuple[Tensor, Tensor]:
     first, weights = sampling.filter_taps(position, num, den, num_taps)
     index = first.unsqueeze(-1) + torch.arange(num_taps, device=first.device)
+    used = index.gather(-1, weights.argmax(-1, keepdim=True))
+    index = torch.where(weights == 0, used, index)  # nothing is read that has no weight
     extent = extent.unsqueeze(-1)
     index = torch.minimum(index.clamp(min=0), (extent - 1).clamp(min=0))
     index = _mirrored_index(index, extent, None if flip is None else flip.unsqueeze(-1)).clamp(min=0)

@@ -129,7 +129,7 @@ def can_be_written(batch: PaddedBatchedDenseSample) -> bool:
         return False
     for field in FIELDS:
         plane: Tensor | None = getattr(batch, field.batched_name)
-        if plane is None or field.layout == "image":
+        if plane is None:
             continue
         in_order = plane.is_contiguous() or (
             field.name == "image" and plane.is_contiguous(memory_format=torch.channels_last)

@@ -87,8 +87,8 @@ class Stage(NamedTuple):
 
 def array(tensor: Tensor) -> Array:
     """The values, in row-major order; a copy where they are not, so never for what is written."""
-    values: Array = tensor.detach().contiguous().numpy()
-    return values
+    values: Array = tensor.detach().numpy()
+    return values if values.flags.c_contiguous else np.ascontiguousarray(values)
 
 
 def plan_arrays(plan: LayerPlan) -> PlanArrays:

@@ -60,28 +60,31 @@ def read_colours(b, j, picture, plan, box, strips, colours, at, lines):
                         part = picture[c, row, x] * weight
                         lines[0, c, x] = part if is_first else lines[0, c, x] + part
             is_first = False
-        for t in range(num_taps):
-            if num_channels == 3:
+        if num_channels == 3 and num_taps == 2:  # what an enlarged source needs, in one go
+            green_at, blue_at = to + size, to + 2 * size
+            for i in range(size):
+                x = first + i
+                weight, column = lines.dtype.type(x_weight[0, x]), np.uint64(x_idx[0, x])
+                other, next_column = lines.dtype.type(x_weight[1, x]), np.uint64(x_idx[1, x])
+                colours[to + i] = _finished(lines[0, 0, column] * weight + lines[0, 0, next_column] * other)
+                colours[green_at + i] = _finished(lines[0, 1, column] * weight + lines[0, 1, next_column] * other)
+                colours[blue_at + i] = _finished(lines[0, 2, column] * weight + lines[0, 2, next_column] * other)
+            to += num_channels * size
+            continue
+        done = np.uint64(0)
+        if num_channels == 3 and num_taps > 2:
+            done = np.uint64(2)
+            for x in range(first, end):
+                weight, column = lines.dtype.type(x_weight[0, x]), np.uint64(x_idx[0, x])
+                other, next_column = lines.dtype.type(x_weight[1, x]), np.uint64(x_idx[1, x])
+                lines[1, 0, x] = lines[0, 0, column] * weight + lines[0, 0, next_column] * other
+                lines[1, 1, x] = lines[0, 1, column] * weight + lines[0, 1, next_column] * other
+                lines[1, 2, x] = lines[0, 2, column] * weight + lines[0, 2, next_column] * other
+        for t in range(done, num_taps):
+            for c in range(num_channels):
                 for x in range(first, end):
-                    weight, column = lines.dtype.type(x_weight[t, x]), np.uint64(x_idx[t, x])
-                    red, green, blue = lines[0, 0, column], lines[0, 1, column], lines[0, 2, column]
-                    if weight == 0:
-                        red, green, blue = lines.dtype.type(0), lines.dtype.type(0), lines.dtype.type(0)
-                    if t == 0:
-                        lines[1, 0, x] = red * weight
-                        lines[1, 1, x] = green * weight
-                        lines[1, 2, x] = blue * weight
-                    else:
-                        lines[1, 0, x] += red * weight
-                        lines[1, 1, x] += green * weight
-                        lines[1, 2, x] += blue * weight
-            else:
-                for c in range(num_channels):
-                    for x in range(first, end):
-                        weight = lines.dtype.type(x_weight[t, x])
-                        value = lines[0, c, np.uint64(x_idx[t, x])]
-                        part = value * weight if weight != 0 else lines.dtype.type(0)
-                        lines[1, c, x] = part if t == 0 else lines[1, c, x] + part
+                    part = lines[0, c, np.uint64(x_idx[t, x])] * lines.dtype.type(x_weight[t, x])
+                    lines[1, c, x] = part if t == 0 else lines[1, c, x] + part
         for c in range(num_channels):
             for i in range(size):
                 colours[to + i] = _finished(lines[1, c, first + i])

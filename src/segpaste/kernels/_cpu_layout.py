@@ -106,7 +106,10 @@ def _fill_nearest(nearest, first, end, offset, num, den, extent, flip):
 
 @compiled
 def _fill_taps(tap_idx, tap_weight, first, end, offset, num, den, radius, extent, flip):
-    """The taps of a triangle filter; the last index in the picture stands for those behind it."""
+    """The taps of a triangle filter; the last index in the picture stands for those behind it.
+
+    A tap of no weight repeats another's index: nothing is read that has no weight.
+    """
     position = (2 * (first - offset) + 1) * den - num
     lowest = (position - 2 * radius) // (2 * num)
     rest = position - 2 * radius - lowest * 2 * num
@@ -116,14 +119,19 @@ def _fill_taps(tap_idx, tap_weight, first, end, offset, num, den, radius, extent
         total = 0
         for t in range(tap_idx.shape[0]):
             total += max(2 * radius - abs(distance + 2 * num * t), 0)
-        upto, before = 0, 0
+        upto, before, used = 0, 0, 0
         for t in range(tap_idx.shape[0]):
             upto += max(2 * radius - abs(distance + 2 * num * t), 0)
             share = (upto * _ONE) // total
             tap_weight[t, x] = share - before
+            if share > before:
+                used = t
             before = share
             index = min(max(lowest + 1 + t, 0), last)
             tap_idx[t, x] = last - index if flip else index
+        for t in range(tap_idx.shape[0]):
+            if tap_weight[t, x] == 0:
+                tap_idx[t, x] = tap_idx[used, x]
         rest += 2 * den
         while rest >= 2 * num:
             rest -= 2 * num

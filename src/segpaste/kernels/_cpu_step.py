@@ -95,11 +95,15 @@ def render_rows(first, end, out, layer, owner, plan, target, source, slots, excl
 
 
 @compiled
-def write_rows(first, end, stage, target, plan, slots, ignore_index):
-    """Write what was staged for rows ``first`` to ``end - 1`` over the target itself."""
+def write_rows(first, end, stage, target, plan, slots, ignore_index, rows, target_rows):
+    """Write what was staged for rows ``first`` to ``end - 1``, and their instances, over the target itself."""
     paste = 0
     for b in range(first, end):
         paste = write_row(b, stage, paste, target, target, plan, slots, ignore_index, True)
+        target_rows.boxes[b] = rows.boxes[b]
+        target_rows.labels[b] = rows.labels[b]
+        target_rows.instance_ids[b] = rows.instance_ids[b]
+        target_rows.instance_valid[b] = rows.instance_valid[b]
 
 
 @compiled

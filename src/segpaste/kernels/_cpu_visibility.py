@@ -183,10 +183,12 @@ def _take(j, k, layer, owner, offered, start, box):
     at, x1, width = np.uint64(start), np.uint64(box[0]), np.uint64(box[2] - box[0])
     for y in range(np.uint64(box[1]), np.uint64(box[3])):
         for x in range(width):
-            layer[y, x1 + x] = j if offered[at + x] else layer[y, x1 + x]
+            below = layer[y, x1 + x]
+            layer[y, x1 + x] = j if offered[at + x] else below
         if owner.shape[0] > 0:
             for x in range(width):
-                owner[y, x1 + x] = k if offered[at + x] else owner[y, x1 + x]
+                below = owner[y, x1 + x]
+                owner[y, x1 + x] = k if offered[at + x] else below
         at += width
 
 

@@ -148,7 +148,8 @@ def _write_colours(out, strips, shown, at, values):
         size = np.uint64(strips[n, 2]) - first
         for c in range(num_channels):
             for i in range(size):
-                out[c, y, first + i] = values[of + i] if shown[at + i] else out[c, y, first + i]
+                new, old = values[of + i], out[c, y, first + i]
+                out[c, y, first + i] = new if shown[at + i] else old
             of += size
         at += size
 
@@ -160,7 +161,8 @@ def _write_values(out, strips, shown, at, values):
         y, first = np.uint64(strips[n, 0]), np.uint64(strips[n, 1])
         size = np.uint64(strips[n, 2]) - first
         for i in range(size):
-            out[y, first + i] = values[at + i] if shown[at + i] else out[y, first + i]
+            new, old = values[at + i], out[y, first + i]
+            out[y, first + i] = new if shown[at + i] else old
         at += size
 
 
@@ -171,7 +173,8 @@ def _write_value(out, strips, shown, at, value):
         y, first = np.uint64(strips[n, 0]), np.uint64(strips[n, 1])
         size = np.uint64(strips[n, 2]) - first
         for i in range(size):
-            out[y, first + i] = value if shown[at + i] else out[y, first + i]
+            old = out[y, first + i]
+            out[y, first + i] = value if shown[at + i] else old
         at += size
 
 

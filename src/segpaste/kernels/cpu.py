@@ -152,7 +152,7 @@ def paste(
         kinds: things and stuff.
         rules: see there.
         with_layer: give ``Outcome.layer``.
-        in_place: write into the target's planes.
+        in_place: write into the target's planes and rows, all of them in row-major order (images may be channels last).
     """
     if (half := target.images.dtype) in (torch.float16, torch.bfloat16):
         wide, wide_source = (p._replace(images=p.images.float()) for p in (target, source))
@@ -164,7 +164,8 @@ def paste(
     b, _, height, width = target.images.shape
     k_t, (_, layers, k_s), num_classes = target.instance_masks.shape[1], maps.carried.shape, len(kinds.is_stuff)
     out = target if in_place else _room_for(target, k_t)
-    of, origin = plane_arrays(target), plane_arrays(source)
+    of = plane_arrays(target)
+    origin = of if source is target else plane_arrays(source)
     to = of if in_place else plane_arrays(out)
     carried = maps.carried.clone()
     reads_between = target.depth is not None or target.normals is not None
@@ -201,9 +202,9 @@ def paste(
 
     staged = dict(share_out(b, paste_rows))
     if in_place:  # not before all rows have been read
-        share_out(
-            b, lambda first, end: _cpu_step.write_rows(first, end, staged[first], of, plan, slots, rules.ignore_index)
-        )
+        arguments = of, plan, slots, rules.ignore_index, found.rows, given.target_rows
+        share_out(b, lambda first, end: _cpu_step.write_rows(first, end, staged[first], *arguments))
+        rows = target_rows
     paste_layer, paste_slot = torch.from_numpy(slots.paste_layer), torch.from_numpy(slots.paste_slot)
     return Outcome(out, rows, carried, num_gone, paste_layer, paste_slot, layer)
 

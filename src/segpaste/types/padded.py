@@ -165,8 +165,10 @@ class PaddedBatchedDenseSample:
         """This batch with other values for some fields, computed from a valid batch and so not validated again."""
         if torch.compiler.is_compiling():
             return replace(self, **changes)
-        values: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
-        return _unchecked({**values, **changes}, lambda tensor: tensor)
+        batch = object.__new__(PaddedBatchedDenseSample)
+        for name in _NAMES:
+            object.__setattr__(batch, name, changes[name] if name in changes else getattr(self, name))
+        return batch
 
     def _tagged(self, tag: type[Any] | None, row: Tensor) -> Tensor:
         if tag is None:
@@ -181,10 +183,13 @@ class PaddedBatchedDenseSample:
 def _unchecked(values: dict[str, Any], function: Callable[[Tensor], Tensor]) -> PaddedBatchedDenseSample:
     """A container around ``function`` of each tensor, not validated again: a copy may still be on its way."""
     batch = object.__new__(PaddedBatchedDenseSample)
-    for item in fields(PaddedBatchedDenseSample):
-        value = values.get(item.name)
-        object.__setattr__(batch, item.name, function(value) if isinstance(value, Tensor) else value)
+    for name in _NAMES:
+        value = values.get(name)
+        object.__setattr__(batch, name, function(value) if isinstance(value, Tensor) else value)
     return batch
+
+
+_NAMES = tuple(item.name for item in fields(PaddedBatchedDenseSample))
 
 
 def _flatten(batch: PaddedBatchedDenseSample) -> tuple[list[Any], tuple[tuple[str, ...], bool]]:
