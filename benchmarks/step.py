@@ -1,95 +1,105 @@
-"""One augmentation step on the CPU, next to a clone of the same batch and to stand-ins for other pipelines.
+"""One augmentation step next to a clone of the same batch, and to what a user would pick instead.
 
     python -m benchmarks.step --quick
     python -m benchmarks.step --threads 1 --out benchmarks/results/step.json
 
-Every function of a row is called in turn, so that all see the same machine. ``clone`` is measured twice under two
-names: the ratio of the two is the noise.
+Every function of a table's column is called in turn, so that all see the same machine. ``clone`` is measured twice
+under two names: the ratio of the two is the noise.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-from benchmarks import batches, stand_ins, timing
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig
 from segpaste.kernels import use_kernels
+from segpaste.types import PaddedBatchedDenseSample
 
-COLUMNS = ("clone again", "segpaste", "segpaste, reference", "list-based stand-in", "grid_sample stand-in")
+from . import batches, pasting, peers, timing
+from .plan import Plan, Shape
+from .timing import Contender
+
+REFERENCE = "segpaste, reference"
+NUM_INPUTS = 4
+"""Different batches that a CUDA device sees in turn."""
+
+Made = tuple[PaddedBatchedDenseSample, BatchCopyPasteConfig]
 
 
-def measure(size: int, num_instances: int, dtype: torch.dtype, rounds: int, batch_size: int = 8) -> dict[str, Any]:
-    """One row: milliseconds of everything on one batch."""
-    batch = batches.random_boxes(batch_size, size, num_instances, dtype)
-    paste = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(k_range=(1, num_instances))))
-    lists = stand_ins.as_lists(batch)
+def measure(plan: Plan, threads: int = 1, device: str = "cpu") -> dict[str, Any]:
+    """The step table: a row for each shape."""
+    torch.set_num_threads(threads)
+    rows = [measure_shape(shape, plan.rounds, device) for shape in plan.shapes]
+    if plan.with_reference and device == "cpu":
+        rows[0]["times"] |= measure_reference(plan.shapes[0])
+    return {"threads": threads, "device": device, "rows": rows}
 
-    def by_reference() -> object:
-        with use_kernels("reference"):
-            return paste(batch)
 
-    _, report = paste(batch, return_report=True)
-    times = timing.in_turns(
-        {
-            "clone": batch.clone,
-            "clone again": batch.clone,
-            "segpaste": lambda: paste(batch),
-            "list-based stand-in": lambda: stand_ins.list_based(*lists),
-        },
-        rounds,
-    )
-    few = max(3, rounds // 5)  # these take a hundred times longer
-    times |= timing.in_turns(
-        {"segpaste, reference": by_reference, "grid_sample stand-in": lambda: stand_ins.grid_sampled(batch)}, few, 1
-    )
+def measure_shape(
+    shape: Shape, rounds: int, device: str = "cpu", others: Iterable[peers.Peer] = peers.PEERS
+) -> dict[str, Any]:
+    """Milliseconds of everything on one batch; on a CUDA device on some batches of this shape in turn."""
+    if device == "cpu":
+        batch, config = _made(shape)
+        contenders = pasting.contenders(batch, config)
+        found, skipped = ({}, {}) if shape.all_modalities else peers.prepared(batch, others)
+        times = timing.in_turns({**contenders, **found}, rounds)
+    else:
+        sets, skipped = _device_contenders(shape, device)
+        batch, config = _made(shape)
+        times = timing.in_turns(sets, rounds, clock=timing.event_clock)
     return {
-        "size": size,
-        "batch_size": batch_size,
-        "instances": num_instances,
-        "dtype": str(dtype).removeprefix("torch."),
-        "pasted_share": float((report.visible_layer >= 0).float().mean()),
-        "times": {name: timing.summary(values) for name, values in times.items()},
+        "batch": name_of(shape),
+        "pasted_frac": pasting.pasted_frac(batch, config),
+        "bytes": pasting.num_bytes(batch),
+        "times": timing.summaries(times),
+        "skipped": skipped,
     }
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """The rows in Markdown: the clone in milliseconds, everything else as a multiple of it."""
-    lines = [f"| batch | pasted | clone, ms | {' | '.join(COLUMNS)} |", "|---|---|---|" + "---|" * len(COLUMNS)]
-    for row in rows:
-        clone = row["times"]["clone"]
-        ratios = [f"{row['times'][name]['median_ms'] / clone['median_ms']:.2f} x" for name in COLUMNS]
-        name = f"{row['batch_size']} x {row['size']}², 1..{row['instances']}, {row['dtype']}"
-        spread = f"{clone['median_ms']:.2f} ({clone['low_ms']:.2f}..{clone['high_ms']:.2f})"
-        lines.append(f"| {name} | {row['pasted_share']:.1%} | {spread} | {' | '.join(ratios)} |")
-    return "\n".join(lines)
+def measure_reference(shape: Shape, rounds: int = 5) -> dict[str, timing.Summary]:
+    """The reference kernels, hundreds of times slower, so in rounds of their own."""
+    batch, config = _made(shape)
+    paste = BatchCopyPaste(config)
+
+    def call(given: PaddedBatchedDenseSample) -> object:
+        with use_kernels("reference"):
+            return paste(given)
+
+    return timing.summaries(timing.in_turns({REFERENCE: Contender(call, lambda: batch)}, rounds, 1))
 
 
-def main() -> None:
-    """Measure, print, and write JSON if asked to."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.step", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two rows of ten rounds")
-    parser.add_argument("--threads", type=int, default=1, help="torch's threads, default: 1")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
-    args = parser.parse_args()
-    timing.keep_freed_memory()
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(0)
-    shapes = [(512, 5, torch.float32), (512, 20, torch.float32)]
-    if not args.quick:
-        shapes += [(512, 5, torch.uint8), (512, 20, torch.uint8), (1024, 20, torch.float32)]
-    rows = [measure(*shape, rounds=10 if args.quick else 30) for shape in shapes]
-    found = {"threads": args.threads, "machine": timing.machine(), "rows": rows}
-    print(table(rows))
-    print(f"\n{args.threads} thread(s); {found['machine']}")
-    if args.out is not None:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(found, indent=2) + "\n")
+def name_of(shape: Shape) -> str:
+    """A shape in a few words."""
+    what = "five modalities" if shape.all_modalities else f"1..{shape.instances}"
+    return f"{shape.batch_size} × {shape.size}², {what}, {pasting.dtype_name(shape.dtype)}"
+
+
+def _made(shape: Shape, seed: int = 0) -> Made:
+    if shape.all_modalities:
+        return batches.scenes(shape.batch_size, shape.size, shape.instances)
+    batch = batches.random_boxes(shape.batch_size, shape.size, shape.instances, shape.dtype, seed)
+    return batch, BatchCopyPasteConfig(placement=PlacementConfig(k_range=(1, shape.instances)))
+
+
+def _device_contenders(shape: Shape, device: str) -> tuple[dict[str, Contender], dict[str, str]]:
+    """Those of several batches, one batch after the other; of the peers those that stay on the device."""
+    found: dict[str, list[Contender]] = {}
+    skipped: dict[str, str] = {}
+    for seed in range(1 if shape.all_modalities else NUM_INPUTS):
+        batch, config = _made(shape, seed)
+        batch = batch.to(device)
+        on_device = [peer for peer in peers.PEERS if peer.on_device and not shape.all_modalities]
+        others, skipped = peers.prepared(batch, on_device)
+        for name, contender in {**pasting.contenders(batch, config), **others}.items():
+            found.setdefault(name, []).append(contender)
+    return {name: timing.rotating(contenders) for name, contenders in found.items()}, skipped
 
 
 if __name__ == "__main__":
-    main()
+    from .programs import main
+
+    main("step", __doc__, measure)

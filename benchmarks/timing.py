@@ -1,24 +1,42 @@
-"""Medians taken in turns, on an allocator that keeps what is freed, with the machine beside them."""
+"""Medians taken in turns, on an allocator that keeps what is freed; ratios and growth out of them."""
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
 import os
-import platform
+import random
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torchvision
-
-import segpaste
 
 ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "1099511627776"}
 """With glibc's defaults freed memory goes back to the system, and a clone costs twice as much."""
+
+Summary = dict[str, float]
+"""``median_ms``, ``low_ms`` and ``high_ms``, the middle half."""
+
+Clock = Callable[[Callable[[], object]], float]
+"""Calls a function once; milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Something to time: ``call(fresh())``, of which ``fresh`` is not timed.
+
+    Attributes:
+        call: takes what ``fresh`` returned.
+        fresh: makes the input; for a function that changes its input, a new one each time.
+    """
+
+    call: Callable[[Any], object]
+    fresh: Callable[[], Any]
 
 
 def keep_freed_memory() -> None:
@@ -27,53 +45,80 @@ def keep_freed_memory() -> None:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **ALLOCATOR})
 
 
-def in_turns(functions: Mapping[str, Callable[[], object]], rounds: int, warm_up: int = 5) -> dict[str, list[float]]:
-    """Milliseconds of each function, called one after the other, again and again."""
-    for function in functions.values():
+def wall_clock(function: Callable[[], object]) -> float:
+    """Milliseconds by the clock on the wall."""
+    start = time.perf_counter()
+    function()
+    return (time.perf_counter() - start) * 1e3
+
+
+def event_clock(function: Callable[[], object]) -> float:
+    """Milliseconds between two events of the current CUDA device, the host's share included."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    torch.cuda.synchronize()
+    start.record()
+    function()
+    end.record()
+    torch.cuda.synchronize()
+    return float(start.elapsed_time(end))
+
+
+def in_turns(
+    contenders: Mapping[str, Contender], rounds: int, warm_up: int = 5, clock: Clock = wall_clock
+) -> dict[str, list[float]]:
+    """Milliseconds of each contender, called in turn, again and again.
+
+    The inputs of a round are all made before its first call, so that nobody finds his own in the cache; each round has
+    an order of its own, the same in every run, so that nobody always comes after the same one.
+
+    Args:
+        contenders: by name.
+        rounds: calls of each that count.
+        warm_up: calls of each before, which do not.
+        clock: how a call is timed.
+    """
+    for contender in contenders.values():
         for _ in range(warm_up):
-            function()
-    found: dict[str, list[float]] = {name: [] for name in functions}
+            contender.call(contender.fresh())
+    found: dict[str, list[float]] = {name: [] for name in contenders}
+    order = random.Random(0)
     for _ in range(rounds):
-        for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            found[name].append((time.perf_counter() - start) * 1e3)
+        inputs = {name: contender.fresh() for name, contender in contenders.items()}
+        for name in order.sample(list(contenders), len(contenders)):
+            found[name].append(clock(functools.partial(contenders[name].call, inputs.pop(name))))
     return found
 
 
-def summary(times: list[float]) -> dict[str, float]:
-    """Median and the middle half, milliseconds."""
-    low, median, high = statistics.quantiles(times, n=4)
+def rotating(contenders: Sequence[Contender]) -> Contender:
+    """The same work on another input each time, so that no cache holds it."""
+    turn = itertools.cycle(contenders)
+
+    def fresh() -> tuple[Contender, Any]:
+        current = next(turn)
+        return current, current.fresh()
+
+    return Contender(lambda pair: pair[0].call(pair[1]), fresh)
+
+
+def summary(times: Sequence[float]) -> Summary:
+    """Median and the middle half, milliseconds; of a single time, that time."""
+    if len(times) == 1:
+        return {"median_ms": times[0], "low_ms": times[0], "high_ms": times[0]}
+    low, median, high = statistics.quantiles(times, n=4, method="inclusive")
     return {"median_ms": median, "low_ms": low, "high_ms": high}
 
 
-def machine() -> dict[str, Any]:
-    """What the figures depend on."""
-    cpu = next(
-        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
-        platform.processor(),
-    )
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
-    return {
-        "cpu": cpu,
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "torchvision": torchvision.__version__,
-        "segpaste": segpaste.__version__,
-        "commit": commit,
-        "allocator": " ".join(f"{key}={value}" for key, value in ALLOCATOR.items()),
-    }
+def summaries(times: Mapping[str, Sequence[float]]) -> dict[str, Summary]:
+    """The `summary` of each."""
+    return {name: summary(values) for name, values in times.items()}
 
 
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text().splitlines()
-    except OSError:
-        return []
+def ratio(of: Summary, to: Summary) -> tuple[float, float, float]:
+    """Median, low and high of one as multiples of the median of the other."""
+    return tuple(of[key] / to["median_ms"] for key in ("median_ms", "low_ms", "high_ms"))  # type: ignore[return-value]
+
+
+def growth_exponent(points: Iterable[tuple[float, float]]) -> float:
+    """The p of y ~ x^p that fits best (least squares of the logarithms): 0 is flat, 1 is linear."""
+    logs = [(math.log(x), math.log(y)) for x, y in points]
+    return statistics.linear_regression(*zip(*logs, strict=True)).slope

@@ -1,0 +1,54 @@
+"""The contenders of every table: the clone, twice, and a step out of place and in place."""
+
+from __future__ import annotations
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
+from segpaste.types import PaddedBatchedDenseSample
+
+from .timing import Contender
+
+CLONE, AGAIN, OUT_OF_PLACE, IN_PLACE = "clone", "clone again", "segpaste", "segpaste, in place"
+
+
+def contenders(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> dict[str, Contender]:
+    """By name, on this batch; only the step in place, which has a copy of its own, changes what it is given."""
+    paste, in_place = (BatchCopyPaste(config, inplace=inplace).to(batch.device) for inplace in (False, True))
+    own = batch.clone()
+    return {
+        CLONE: Contender(PaddedBatchedDenseSample.clone, lambda: batch),
+        AGAIN: Contender(PaddedBatchedDenseSample.clone, lambda: batch),
+        OUT_OF_PLACE: Contender(paste, lambda: batch),
+        IN_PLACE: Contender(in_place, lambda: restored(own, batch)),
+    }
+
+
+def restored(own: PaddedBatchedDenseSample, batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
+    """``own`` with the values of ``batch``, in the memory that it has."""
+    for to, of in zip(tree_leaves(own), tree_leaves(batch), strict=True):
+        to.copy_(of)
+    return own
+
+
+def num_bytes(batch: PaddedBatchedDenseSample) -> int:
+    """Of all tensors."""
+    return sum(t.numel() * t.element_size() for t in tree_leaves(batch))
+
+
+def pasted_pixels(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> int:
+    """What a step on this batch pastes, as seen in its outputs."""
+    _, report = BatchCopyPaste(config).to(batch.device)(batch, return_report=True)
+    return int((report.visible_layer >= 0).sum())
+
+
+def pasted_frac(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> float:
+    """The same as a share of all pixels."""
+    height, width = batch.canvas_size
+    return pasted_pixels(batch, config) / (batch.batch_size * height * width)
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """As in ``uint8``."""
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,131 @@
+"""How much a run measures: everything, what fits into two minutes, or next to nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A batch of the step table.
+
+    Attributes:
+        batch_size: B.
+        size: H and W, pixels.
+        instances: K; rectangles have 1 to K of them.
+        dtype: of the images.
+        all_modalities: scenes with all five modalities instead of rectangles; their images are uint8.
+    """
+
+    batch_size: int
+    size: int
+    instances: int
+    dtype: torch.dtype = torch.float32
+    all_modalities: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What grows, one thing at a time; squares, pasted in their own size.
+
+    Attributes:
+        batch_size, size, instances, max_instances, side: where the others stand; ``side`` is that of the squares.
+        batch_sizes, sizes, slots, sides, threads: the values that are gone through.
+    """
+
+    batch_size: int = 8
+    size: int = 512
+    instances: int = 5
+    max_instances: int = 10
+    side: int = 64
+    batch_sizes: tuple[int, ...] = (2, 4, 8, 16)
+    sizes: tuple[int, ...] = (256, 512, 1024)
+    slots: tuple[int, ...] = (10, 20, 40, 80)
+    sides: tuple[int, ...] = (32, 64, 128, 256)
+    threads: tuple[int, ...] = (1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """The loader's dataset.
+
+    Attributes:
+        photos: number of JPEG scenes.
+        photo_size: (H, W), pixels.
+        size: side of the samples, pixels.
+        batch_size: B.
+        rounds: epochs of each pipeline.
+    """
+
+    photos: int = 16
+    photo_size: tuple[int, int] = (480, 640)
+    size: int = 512
+    batch_size: int = 8
+    rounds: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All sizes of a run.
+
+    Attributes:
+        rounds: calls of each function that count.
+        shapes: of the step table.
+        growth: see there.
+        memory: (B, side, K) of the panoptic batch whose step's memory is measured.
+        loading: see there.
+        compiled: (B, side, K) of the step that is compiled, None to leave it out.
+        with_reference: time the reference kernels too.
+    """
+
+    rounds: int
+    shapes: tuple[Shape, ...]
+    growth: Growth
+    memory: tuple[int, int, int]
+    loading: Loading
+    compiled: tuple[int, int, int] | None
+    with_reference: bool
+
+
+FULL = Plan(
+    rounds=30,
+    shapes=(
+        Shape(8, 512, 5),
+        Shape(8, 512, 20),
+        Shape(8, 512, 5, torch.uint8),
+        Shape(8, 512, 20, torch.uint8),
+        Shape(8, 1024, 20),
+        Shape(8, 512, 24, torch.uint8, all_modalities=True),
+    ),
+    growth=Growth(),
+    memory=(8, 2048, 64),
+    loading=Loading(),
+    compiled=(8, 512, 20),
+    with_reference=True,
+)
+
+QUICK = Plan(
+    rounds=30,
+    shapes=(Shape(8, 512, 5), Shape(8, 512, 20, torch.uint8), Shape(8, 512, 24, torch.uint8, all_modalities=True)),
+    growth=Growth(batch_sizes=(2, 8), sizes=(256, 512), slots=(10, 40), sides=(32, 128)),
+    memory=(8, 512, 32),
+    loading=Loading(photos=8, rounds=8),
+    compiled=None,
+    with_reference=False,
+)
+
+TINY = Plan(
+    rounds=2,
+    shapes=(Shape(2, 48, 3), Shape(2, 48, 3, torch.uint8), Shape(2, 48, 12, torch.uint8, all_modalities=True)),
+    growth=Growth(2, 48, 2, 4, 8, (2, 3), (48, 64), (4, 8), (8, 16), (1,)),
+    memory=(2, 48, 8),
+    loading=Loading(2, (48, 64), 32, 2, 2),
+    compiled=None,
+    with_reference=False,
+)
+"""For tests: it runs everything, and its figures mean nothing."""
+
+DEVICE_SHAPES = tuple(Shape(8, 1024, 32, dtype) for dtype in (torch.float32, torch.bfloat16, torch.uint8))
+"""Of the step table on a CUDA device, in a full run."""

@@ -1,0 +1,164 @@
+"""The figures of a run as Markdown; pure functions of what `suite.run` found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from . import timing
+from .compiled import COMPILED, EAGER
+from .loading import OURS, THEIRS
+from .pasting import AGAIN, CLONE, IN_PLACE, OUT_OF_PLACE
+from .peers import PEERS
+from .step import REFERENCE
+
+Found = Mapping[str, Any]
+
+OURS_DOES_NOT = {CLONE: "the ruler", AGAIN: "the same once more: the noise"}
+_HEAD = """\
+Ratios are medians over the median of a clone of the same batch, with the middle half of the calls; all of a column was
+called in turn in one run. What `clone again` is off 1 by is noise. Less than 1 is less than copying the batch."""
+
+
+def markdown(results: Found) -> str:
+    """The whole report."""
+    parts = [f"# segpaste bench\n\n{_HEAD}", setting(results)]
+    parts += [SECTIONS[name](results[name]) for name in SECTIONS if name in results]
+    return "\n\n".join(parts) + "\n"
+
+
+def setting(results: Found) -> str:
+    """Machine, versions and the like in one paragraph."""
+    threads, device = results["settings"]["threads"], results["settings"]["device"]
+    names = [f"{name} {value}" for name, value in results["machine"].items() if value != ""]
+    return f"{_count(threads, 'thread')}, device {device}; " + ", ".join(names) + "."
+
+
+def step(found: Found) -> str:
+    """A column for each batch, a row for each function."""
+    rows = found["rows"]
+    names = [CLONE, AGAIN, OUT_OF_PLACE, IN_PLACE, REFERENCE, *(peer.name for peer in PEERS)]
+    notes = OURS_DOES_NOT | {peer.name: peer.does_not for peer in PEERS}
+    body = []
+    for name in names:
+        if any(name in row["times"] for row in rows):
+            body.append([name, *(_ratio_or_ms(name, row["times"]) for row in rows), notes.get(name, "")])
+    pasted = ["pasted pixels", *(f"{row['pasted_frac']:.1%}" for row in rows), ""]
+    head = ["", *(row["batch"] for row in rows), "what it does not do"]
+    return f"## A step, as multiples of a clone\n\n{table(head, [pasted, *body])}{_skipped(rows)}"
+
+
+def growth(found: Found) -> str:
+    """A table for each axis; ratios to the clone of the same batch, and how the times grow."""
+    parts = ["## Growth\n\nEvery axis on its own; with time ~ x^p, p = 0 is flat and p = 1 linear."]
+    for axis in found["axes"]:
+        names = [n for n in (CLONE, AGAIN, OUT_OF_PLACE, IN_PLACE) if n in axis["points"][0]["times"]]
+        head = [axis["axis"], *(f"{n}, ms" for n in (CLONE, *_steps(names))), *(f"{n}, ×" for n in names[1:])]
+        body = []
+        for point in axis["points"]:
+            times = point["times"]
+            in_ms = [f"{times[n]['median_ms']:.2f}" for n in (CLONE, *_steps(names))]
+            body.append([f"{point['x']:,}", *in_ms, *(_times(times[n], times[CLONE]) for n in names[1:])])
+        if axis["exponents"]:
+            powers = [f"{axis['exponents'][n]:.2f}" for n in (CLONE, *_steps(names))]
+            body.append(["p", *powers, *("" for _ in names[1:])])
+        parts.append(table(head, body))
+    return "\n\n".join(parts)
+
+
+def memory(found: Found) -> str:
+    """Peak memory of a step next to the bytes of its batch."""
+    head = ["step", "batch, MiB", "peak beyond it, MiB", "new outputs, MiB", "peak beyond the outputs, of the batch"]
+    body = []
+    for mode, row in found["rows"].items():
+        if "skipped" in row:
+            body.append([mode, f"skipped: {row['skipped']}", "", "", ""])
+            continue
+        sizes = [f"{row[key] / 2**20:,.1f}" for key in ("batch_bytes", "peak_bytes", "new_bytes")]
+        body.append([mode, *sizes, f"{beyond_outputs(row):.1%}"])
+    return f"## Peak memory of a step\n\n{found['batch']}.\n\n{table(head, body)}"
+
+
+def beyond_outputs(row: Mapping[str, int]) -> float:
+    """Peak memory that is not the outputs', as a share of the batch."""
+    return (row["peak_bytes"] - row["new_bytes"]) / row["batch_bytes"]
+
+
+def loading(found: Found) -> str:
+    """Images a second, and how many times the other pipeline's."""
+    theirs = found["times"][THEIRS]
+    body = []
+    for name in (OURS, THEIRS):
+        faster = timing.ratio(theirs, found["times"][name])[0]
+        body.append([name, f"{found['images_per_second'][name]:,.1f}", f"{faster:.2f}", _ms(found["times"][name])])
+    head = ["decode, jitter, collate", "images a second and core", f"× {THEIRS}", "an epoch, ms"]
+    return f"## The loader\n\n{found['photos']}.\n\n{table(head, body)}"
+
+
+def compiled(found: Found) -> str:
+    """Eager over compiled."""
+    if "skipped" in found:
+        return f"## Compiled\n\nSkipped: {found['skipped']}."
+    times = found["times"]
+    body = [[name, _ms(times[name]), _times(times[name], times[COMPILED])] for name in (EAGER, COMPILED)]
+    note = f"{found['batch']}; compiled in {found['seconds_to_compile']:.0f} s."
+    return f"## Compiled\n\n{note}\n\n{table(['step', 'ms', 'multiples of the compiled step'], body)}"
+
+
+def bandwidth(found: Found) -> str:
+    """The device's own ruler."""
+    return f"## The card\n\nA copy within its memory: {found['gb_per_second']:,.0f} GB/s, read and written."
+
+
+SECTIONS: dict[str, Callable[[Found], str]] = {
+    "bandwidth": bandwidth,
+    "step": step,
+    "growth": growth,
+    "memory": memory,
+    "loading": loading,
+    "compiled": compiled,
+}
+"""In the order of the report."""
+
+
+def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _steps(names: Sequence[str]) -> list[str]:
+    return [name for name in (OUT_OF_PLACE, IN_PLACE) if name in names]
+
+
+def _ratio_or_ms(name: str, times: Mapping[str, timing.Summary]) -> str:
+    if name not in times:
+        return "–"
+    return f"{_ms(times[name])} ms" if name == CLONE else _times(times[name], times[CLONE])
+
+
+def _times(of: timing.Summary, to: timing.Summary) -> str:
+    median, low, high = timing.ratio(of, to)
+    return f"{median:.2f} ({low:.2f}..{high:.2f})"
+
+
+def _ms(of: timing.Summary) -> str:
+    return f"{of['median_ms']:.2f} ({of['low_ms']:.2f}..{of['high_ms']:.2f})"
+
+
+def _skipped(rows: Sequence[Found]) -> str:
+    """Who was left out and why, each reason once, with the batches where it is not all of them."""
+    where: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for name, reason in row["skipped"].items():
+            where.setdefault((name, reason), []).append(row["batch"])
+    measured = {name for row in rows for name in row["times"]}
+    lines = []
+    for (name, reason), batches in where.items():
+        place = f" ({'; '.join(batches)})" if name in measured else ""
+        lines.append(f"- {name}{place}: {reason}")
+    return "\n\nSkipped:\n\n" + "\n".join(lines) if lines else ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,135 @@
+"""`segpaste bench`: what a step costs here, next to a copy of its batch and to what one would pick instead."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from segpaste.cli import _workspace
+from segpaste.cli._arguments import integer
+from segpaste.cli._errors import CommandError, naming
+
+_EXAMPLE = """\
+Every figure is a ratio to a clone of the same batch, measured in turns in one run. Other libraries are measured
+where they are installed: pip install 'segpaste[bench]'.
+
+examples:
+  segpaste bench --quick
+  segpaste bench --threads 2 --out bench_out
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    text = "Measure a step, its growth and memory, and the loader; print Markdown. Takes ten minutes, or --quick one."
+    parser = commands.add_parser("bench", help="measure it here", description=text, example=_EXAMPLE)
+    parser.usage = "segpaste bench [options]"
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--quick", dest="size", action="store_const", const="quick", help="fewer and smaller batches")
+    sizes.add_argument("--tiny", dest="size", action="store_const", const="tiny", help=argparse.SUPPRESS)  # for tests
+    parser.add_argument("--threads", metavar="N", type=integer(1, 1024), default=1, help="of torch, default: 1")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="write report.md, results.json and plots there")
+    parser.set_defaults(run=run, size="full")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure and print; the process starts itself again with an allocator that keeps freed memory.
+
+    Raises:
+        CommandError: an argument is not what it must be, there is no such device, or the programs are not here.
+        OSError: the output cannot be written.
+    """
+    if args.overrides:
+        raise CommandError(f"expected options only, got {next(iter(args.overrides))}=...; see segpaste bench --help")
+    if args.out is not None:
+        _workspace.expect_free(args.out)
+    programs = load_programs()
+    if args.device == "cuda" and not importlib.import_module("torch").cuda.is_available():
+        raise CommandError("--device cuda: expected a CUDA device, torch sees none; use --device cpu")
+    importlib.import_module(f"{programs}.timing").keep_freed_memory()
+    suite = importlib.import_module(f"{programs}.suite")
+    plan = suite.plan_for(args.size, args.device)
+    with _staged(args.out) as folder:
+        with _progress(len(suite.parts(plan, args.device))) as announce:
+            results = suite.run(plan, args.threads, args.device, announce)
+        if folder is not None:
+            suite.write(folder, results)
+    print(importlib.import_module(f"{programs}.report").markdown(results), end="")
+
+
+def load_programs(source: Path = Path(__file__).parents[2]) -> str:
+    """The name of the package that measures: part of an installed segpaste, or beside the sources of a checkout.
+
+    Args:
+        source: the folder that the package ``segpaste`` is in.
+
+    Raises:
+        CommandError: it is in neither place.
+    """
+    if importlib.util.find_spec("segpaste._benchmarks") is not None:
+        return "segpaste._benchmarks"
+    checkout = source.parent
+    if not (checkout / "benchmarks" / "suite.py").is_file():
+        raise CommandError(
+            "expected the benchmark programs in segpaste._benchmarks or in the checkout's benchmarks/, found neither; "
+            "install segpaste from a wheel, or run in a checkout"
+        )
+    sys.path.insert(0, str(checkout))
+    try:
+        importlib.import_module("benchmarks")
+    finally:
+        sys.path.remove(str(checkout))
+    return "benchmarks"
+
+
+@contextlib.contextmanager
+def _staged(out: Path | None) -> Iterator[Path | None]:
+    """A new folder that gets the name ``out`` when all went well, and is removed when not."""
+    if out is None:
+        yield None
+        return
+    out = Path(os.path.abspath(out))
+    with naming(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        with naming(out):
+            folder.chmod(0o777 & ~_umask())
+            yield folder
+            _workspace.expect_free(out)
+            os.rename(folder, out)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextlib.contextmanager
+def _progress(total: int) -> Iterator[Any]:
+    """A function to call with the name of what is measured next; shows a bar on stderr where that is a terminal."""
+    from tqdm import tqdm
+
+    with tqdm(total=total, unit="part", disable=None, dynamic_ncols=True) as bar:
+        started: list[str] = []
+
+        def announce(name: str) -> None:
+            bar.update(len(started) - bar.n)
+            bar.set_description(name)
+            started.append(name)
+
+        yield announce
+        bar.update(len(started) - bar.n)
