@@ -36,6 +36,9 @@ from segpaste.types import (
 THINGS = (1, 2, 3)
 STUFF = (11, 12)
 
+CPU_KERNELS = ("reference", "cpu")
+"""The writings of the kernels that run on the CPU as it is, the reference first."""
+
 
 @dataclass(frozen=True)
 class Schema:

@@ -46,6 +46,7 @@ GRAB_BAGS = {"utils", "util", "common", "helpers", "helper", "misc"}
 
 HEAVY = {
     "numba",
+    "triton",
     "pycocotools",
     "yaml",
     "tqdm",

@@ -17,6 +17,7 @@ from torch import Tensor
 import brute_force
 import brute_force_draws
 from samples import (
+    CPU_KERNELS,
     OPTIONAL,
     SCHEMA,
     all_modality_subsets,
@@ -38,7 +39,6 @@ from segpaste.augmentation import (
     SourceConfig,
 )
 from segpaste.kernels import use_kernels
-from segpaste.kernels.select import NAMES
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
@@ -73,10 +73,10 @@ class Recording(IntraBatchSource):
 def run(
     batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
 ) -> tuple[PaddedBatchedDenseSample, PasteReport, Recording]:
-    """The forward by every kernel that runs here, which must agree; the reference's is returned."""
+    """The forward by every kernel that runs on the CPU, which must agree; the reference's is returned."""
     before = batch.clone()
     outcomes = []
-    for name in NAMES:
+    for name in CPU_KERNELS:
         recording = Recording()
         with use_kernels(name):
             out, report = BatchCopyPaste(config, recording)(batch, return_report=True)

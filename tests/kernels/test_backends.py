@@ -16,7 +16,16 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from samples import OPTIONAL, SCHEMA, all_modality_subsets, assert_kernels_agree, assert_same, make_batch, subset_id
+from samples import (
+    CPU_KERNELS,
+    OPTIONAL,
+    SCHEMA,
+    all_modality_subsets,
+    assert_kernels_agree,
+    assert_same,
+    make_batch,
+    subset_id,
+)
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
@@ -48,9 +57,9 @@ def module(**placement: Any) -> BatchCopyPaste:
 
 
 def outcomes(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste) -> list[Any]:
-    """The output and the report by every writing that runs on this device, the reference first."""
+    """The output and the report by every writing that runs on the CPU, the reference first."""
     found = []
-    for name in select.NAMES:
+    for name in CPU_KERNELS:
         with use_kernels(name), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
             found.append(paste(batch, return_report=True))
@@ -164,7 +173,7 @@ class FromElsewhere(IntraBatchSource):
 
 
 class TestForeignSource:
-    @pytest.mark.parametrize("name", select.NAMES)
+    @pytest.mark.parametrize("name", CPU_KERNELS)
     def test_of_another_kind_is_refused(self, name: str) -> None:
         batch = batch_of(torch.float32)
         wrong = {
@@ -267,7 +276,7 @@ class TestSelection:
         assert select.kernels_for(torch.device("cpu")) is cpu
 
     def test_an_unknown_name_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="expected one of reference, cpu, got 'fast'"), use_kernels("fast"):
+        with pytest.raises(ValueError, match="expected one of reference, cpu, cuda, got 'fast'"), use_kernels("fast"):
             pass
 
     @pytest.mark.parametrize(

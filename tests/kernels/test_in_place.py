@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from samples import SCHEMA, all_modality_subsets, assert_kernels_agree, assert_same, make_batch, subset_id
+from samples import CPU_KERNELS, SCHEMA, all_modality_subsets, assert_kernels_agree, assert_same, make_batch, subset_id
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
@@ -21,11 +21,11 @@ from segpaste.augmentation import (
     PlacementConfig,
 )
 from segpaste.augmentation.config import SourceConfig
-from segpaste.kernels import select, use_kernels
+from segpaste.kernels import use_kernels
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
-WRITINGS = [name for name in select.NAMES if name != "cuda"]
+WRITINGS = CPU_KERNELS
 
 
 @pytest.fixture(params=WRITINGS, autouse=True)

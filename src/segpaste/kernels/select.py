@@ -15,7 +15,7 @@ from types import ModuleType
 
 import torch
 
-NAMES = ("reference", "cpu")
+NAMES = ("reference", "cpu", "cuda")
 """The writings that there are."""
 
 _asked_for: str | None = os.environ.get("SEGPASTE_KERNELS") or None
@@ -29,7 +29,9 @@ def kernels_for(device: torch.device) -> ModuleType:
     """
     if _asked_for is not None:
         return _named(_asked_for)
-    return _for_cpu() if device.type == "cpu" else _named("reference")
+    if device.type == "cpu":
+        return _for_cpu()
+    return _for_cuda() if device.type == "cuda" else _named("reference")
 
 
 def pastes_whole(device: torch.device) -> bool:
@@ -78,3 +80,16 @@ def _for_cpu() -> ModuleType:
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _cpu_is_there() -> bool:
     return _for_cpu().__name__.endswith(".cpu")
+
+
+@cache
+def _for_cuda() -> ModuleType:
+    try:
+        return _named("cuda")
+    except ImportError as error:
+        warnings.warn(
+            f"segpaste runs its slow reference kernels, for Triton cannot be imported ({error}); install triton to be "
+            "many times faster",
+            stacklevel=2,
+        )
+        return _named("reference")

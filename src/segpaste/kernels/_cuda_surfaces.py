@@ -1,0 +1,110 @@
+"""Depth and normals of a layer, read between pixels of a tile, in Triton.
+
+The arithmetic, and its order, is that of `segpaste.types.sampling`: a depth decides who is seen. Launch what calls
+this with ``enable_fp_fusion=False``, for a product that is added before it is rounded is another depth.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from segpaste.kernels._cuda_tiles import pixel_offsets
+from segpaste.types import sampling
+
+_EDGE_FRAC = tl.constexpr(sampling.DEPTH_EDGE_FRAC)
+_VANISHING = tl.constexpr(sampling.VANISHING_NORM)
+_WEIGHT_STEP = tl.constexpr(1 / sampling.WEIGHT_ONE**2)
+_INF = tl.constexpr(float("inf"))
+
+
+@triton.jit
+def is_number(value):
+    """Neither NaN nor infinite."""
+    return tl.abs(value) < _INF
+
+
+@triton.jit
+def _tap(plan, at, i, j, source, rows, cols, height, width):
+    """Tap ``i`` down and ``j`` across of linear interpolation: its offset in a plane, and its weight."""
+    on_row, on_col = rows < height, cols < width
+    y = tl.load(plan.y_linear_idx + (at * 2 + i) * height + rows, mask=on_row, other=0)
+    x = tl.load(plan.x_linear_idx + (at * 2 + j) * width + cols, mask=on_col, other=0)
+    down = tl.load(plan.y_linear_weight + (at * 2 + i) * height + rows, mask=on_row, other=0)
+    across = tl.load(plan.x_linear_weight + (at * 2 + j) * width + cols, mask=on_col, other=0)
+    return pixel_offsets(y, x, source.width), (down[:, None] * across[None, :]).to(tl.float32) * _WEIGHT_STEP
+
+
+@triton.jit
+def read_depth(plan, at, row, source, rows, cols, height, width, nearest, wanted):
+    """Depth on the target's scale, 0 where it is invalid, and whether it is valid.
+
+    Args:
+        plan: `segpaste.kernels.cuda.PlanArguments`.
+        at: the layer, counted through the batch.
+        row: the source row that it shows.
+        source: `segpaste.kernels.cuda.PlaneArguments` of the source.
+        rows: of the tile.
+        cols: of the tile.
+        height: of the target's canvas.
+        width: of the target's canvas.
+        nearest: offsets of the nearest source pixels.
+        wanted: the pixels to read; what is returned for others has no meaning.
+    """
+    depth = source.depth + row * source.size
+    valid = source.depth_valid + row * source.size
+    total = tl.zeros(wanted.shape, tl.float32)
+    low = tl.full(wanted.shape, _INF, tl.float32)
+    high = tl.full(wanted.shape, -_INF, tl.float32)
+    ok = wanted
+    for i in tl.static_range(2):
+        for j in tl.static_range(2):
+            offsets, weight = _tap(plan, at, i, j, source, rows, cols, height, width)
+            used = wanted & (weight > 0)
+            value = tl.load(depth + offsets, mask=used, other=0.0)
+            is_valid = tl.load(valid + offsets, mask=used, other=0) != 0
+            ok &= (is_valid & is_number(value) & (value > 0)) | (weight <= 0)
+            low = tl.where(used, tl.minimum(low, value), low)
+            high = tl.where(used, tl.maximum(high, value), high)
+            total += value * weight
+    is_edge = high - low > _EDGE_FRAC * tl.maximum(tl.abs(low), tl.abs(high))
+    at_edge = tl.load(depth + nearest, mask=ok & is_edge, other=0.0)
+    value = tl.where(is_edge, at_edge, tl.minimum(tl.maximum(total, low), high))
+    return tl.where(ok, value, 0.0) * tl.load(plan.depth_scale + at), ok
+
+
+@triton.jit
+def _normal(normals, size, offsets, wanted):
+    """The three planes of normals read at some offsets; zero if one of the numbers is none."""
+    x = tl.load(normals + offsets, mask=wanted, other=0.0)
+    y = tl.load(normals + size + offsets, mask=wanted, other=0.0)
+    z = tl.load(normals + size + size + offsets, mask=wanted, other=0.0)
+    ok = is_number(x) & is_number(y) & is_number(z)
+    return tl.where(ok, x, 0.0), tl.where(ok, y, 0.0), tl.where(ok, z, 0.0)
+
+
+@triton.jit
+def read_normals(plan, at, row, source, rows, cols, height, width, nearest, wanted):
+    """Unit normals, mirrored with the layer, zero where there is none: x, y and z; arguments as of `read_depth`."""
+    normals = source.normals + row * 3 * source.size
+    x, y, z = _normal(normals, source.size, nearest, wanted)
+    wanted &= (x != 0) | (y != 0) | (z != 0)
+    sum_x = tl.zeros(wanted.shape, tl.float32)
+    sum_y = tl.zeros(wanted.shape, tl.float32)
+    sum_z = tl.zeros(wanted.shape, tl.float32)
+    as_is = wanted & False
+    for i in tl.static_range(2):
+        for j in tl.static_range(2):
+            offsets, weight = _tap(plan, at, i, j, source, rows, cols, height, width)
+            tap_x, tap_y, tap_z = _normal(normals, source.size, offsets, wanted & (weight > 0))
+            sum_x += tap_x * weight
+            sum_y += tap_y * weight
+            sum_z += tap_z * weight
+            as_is |= weight == 1
+    norm = tl.sqrt_rn(sum_x * sum_x + sum_y * sum_y + sum_z * sum_z)
+    as_is |= ~wanted | (norm < _VANISHING)
+    norm = tl.where(as_is, 1.0, norm)
+    x = tl.where(as_is, x, tl.div_rn(sum_x, norm))
+    y = tl.where(as_is, y, tl.div_rn(sum_y, norm))
+    z = tl.where(as_is, z, tl.div_rn(sum_z, norm))
+    return tl.where(tl.load(plan.hflip + at) != 0, -x, x), y, z

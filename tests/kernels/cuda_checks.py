@@ -1,0 +1,329 @@
+"""The Triton kernels next to the reference, on a CUDA device, or on the CPU in Triton's interpreter.
+
+`test_cuda` runs this file in a process of its own, for the interpreter has to be switched on before triton is imported
+and is not for all the other tests. The interpreter's time goes by the tile, whatever its size.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from samples import OPTIONAL, SCHEMA, all_modality_subsets, assert_kernels_agree, assert_same, make_batch, subset_id
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig, geometry
+from segpaste.augmentation.frame import Frame, Settled, pixel_planes
+from segpaste.augmentation.placement import LayerSources, Placement, PlacementCounts, PlacementRequest, draw_placement
+from segpaste.kernels import SlotPlan, cuda, reference, select, use_kernels
+from segpaste.types import Modality, PaddedBatchedDenseSample
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets() if Modality.INSTANCE in s]
+DTYPES = (torch.uint8, torch.float32, torch.float16, torch.bfloat16)
+MAPLESS = set(OPTIONAL) - {Modality.PANOPTIC}
+
+
+@pytest.fixture(autouse=True)
+def one_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of whole images here, where the interpreter runs; those of the kernels on a device."""
+    if DEVICE.type == "cpu":
+        set_tiles(monkeypatch, (32, 16), 1)
+
+
+@pytest.fixture
+def small_tiles(one_tile: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles whose borders cut through everything, no size a multiple of theirs."""
+    set_tiles(monkeypatch, (4, 8), 2)
+
+
+def set_tiles(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], parts: int) -> None:
+    sizes = {"TILE": tile, "MASK_TILE": (16, 8), "PARTS": parts, "STRETCH": 64, "BINS": 8, "SLOT_BLOCK": 8}
+    for name, value in sizes.items():
+        monkeypatch.setattr(cuda, name, value)
+
+
+def module(source: Any = None, panoptic: dict[str, Any] | None = None, **placement: Any) -> BatchCopyPaste:
+    rules = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 8, **(panoptic or {})})
+    placement = {"layers": 2, "scale_range": (0.4, 2.0), "max_attempts": 4, **placement}
+    return BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(**placement), panoptic=rules), source)
+
+
+def batch_of(dtype: torch.dtype = torch.uint8, batch_size: int = 2, **options: Any) -> PaddedBatchedDenseSample:
+    batch = make_batch(batch_size, **{"size": (17, 11), "num_instances": (2, 3), "seed": 2, **options})
+    if dtype != torch.uint8:
+        batch = replace(batch, images=((batch.images.float() - 60) / 3).to(dtype))
+    return batch.to(DEVICE)
+
+
+def agreed(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste, at_least: int = 1) -> Any:
+    """The output and the report of both writings, which agree; something was pasted."""
+    outcomes = []
+    for name in ("reference", "cuda"):
+        with use_kernels(name), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
+            outcomes.append(paste(batch, return_report=True))
+    assert int(outcomes[0][1].num_placed.sum()) >= at_least
+    assert_kernels_agree(outcomes[1], outcomes[0])
+    return outcomes[1]
+
+
+class TestAgree:
+    @pytest.mark.parametrize("modalities", SUBSETS)
+    @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+    def test_every_subset_and_dtype(self, modalities: frozenset[Modality], dtype: torch.dtype) -> None:
+        agreed(batch_of(dtype, modalities=modalities, metric_depth=Modality.DEPTH in modalities), module())
+
+    @pytest.mark.parametrize("layers", [1, 3])
+    @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32], ids=str)
+    def test_borders_of_tiles(self, layers: int, dtype: torch.dtype, small_tiles: None) -> None:
+        batch = batch_of(dtype, max_instances=8, metric_depth=True, padding=(2, 1))
+        agreed(batch, module(layers=layers, scale_range=(0.5, 1.0)), layers)
+
+    def test_masks_that_overlap(self) -> None:
+        for modalities in (MAPLESS, set(OPTIONAL)):
+            batch = batch_of(modalities=modalities)
+            valid = batch.instance_valid[..., None, None]
+            masks = torch.nn.functional.max_pool2d(batch.instance_masks.float(), 5, stride=1, padding=2).bool() & valid
+            reach = torch.tensor([-2.0, -2, 2, 2], device=DEVICE)
+            boxes = (batch.boxes + reach).clamp(min=0).minimum(torch.tensor([11.0, 17, 11, 17], device=DEVICE))
+            grown = replace(batch, instance_masks=masks, boxes=boxes * batch.instance_valid[..., None])
+            agreed(grown, module(scale_range=(0.5, 1.0)))
+
+    def test_a_mask_reaches_as_far_as_its_box(self) -> None:
+        batch = batch_of(modalities=MAPLESS)
+        x1, y1, x2, y2 = batch.boxes.unbind(-1)
+        agreed(replace(batch, boxes=torch.stack([x1, y1, (x1 + x2) / 2, (y1 + y2) / 2], -1)), module(layers=1))
+
+    @pytest.mark.parametrize("policy", ["revert", "ignore"])
+    def test_stuff_that_is_wiped_out(self, policy: str) -> None:
+        batch = batch_of(max_instances=8)
+        rules = {"stuff_policy": policy, "tau_stuff_px": 1000}
+        out, report = agreed(batch, module(panoptic=rules, scale_range=(0.5, 1.0)), 0 if policy == "revert" else 1)
+        if policy == "revert":
+            assert report.num_dropped[:, 4].any()
+        else:
+            assert ((out.semantic_maps == 255) & (batch.semantic_maps > 10) & (report.visible_layer < 0)).any()
+
+    def test_things_that_lose_their_row(self) -> None:
+        batch = batch_of(max_instances=8, modalities=set(OPTIONAL) - {Modality.DEPTH})
+        paste = module(scale_range=(1.0, 1.5))
+        paste = BatchCopyPaste(paste.config.model_copy(update={"min_residual_area_frac": 0.9}))
+        out, report = agreed(batch, paste)
+        left = (batch.panoptic_maps > 0) & (report.visible_layer < 0)
+        assert ((out.panoptic_maps == 0) & left).any()
+
+    def test_many_slots(self) -> None:
+        """The last of which are those that are taken."""
+        batch = batch_of(max_instances=70, num_instances=12, modalities={Modality.INSTANCE})
+        names = ("boxes", "labels", "instance_ids", "instance_valid", "instance_masks")
+        agreed(replace(batch, **{name: getattr(batch, name).flip(1) for name in names}), module(layers=1), 5)
+
+    @pytest.mark.parametrize("modalities", [{Modality.INSTANCE}, {Modality.INSTANCE, Modality.SEMANTIC}], ids=subset_id)
+    def test_holes_in_the_picture(self, modalities: set[Modality]) -> None:
+        """Pixels of padding, and of no label, in the midst of the source and of the target."""
+        batch = batch_of(modalities=modalities, max_instances=8, padding=(1, 1))
+        chance = torch.rand(2, *batch.padding_mask.shape, generator=torch.Generator().manual_seed(4)).to(DEVICE)
+        holed = replace(batch, padding_mask=batch.padding_mask | (chance[0] < 0.2))
+        if batch.semantic_maps is not None:
+            ignored = batch.semantic_maps.masked_fill(chance[1, :, 0] < 0.2, 255)
+            holed = replace(holed, semantic_maps=ignored, padding_mask=batch.padding_mask)
+        _, report = agreed(holed, module())
+        _, plain = agreed(batch, module())
+        assert not torch.equal(report.visible_layer, plain.visible_layer)
+
+
+class TestShapes:
+    @pytest.mark.parametrize(
+        "options", [{"batch_size": 0}, {"max_instances": 0, "num_instances": 0}, {"size": (1, 1), "num_instances": 1}]
+    )
+    def test_degenerate_batches(self, options: dict[str, Any]) -> None:
+        agreed(batch_of(**options), module(), 0)
+
+    def test_a_target_without_slots(self) -> None:
+        """Nothing stays and nothing finds a row, yet layers are drawn."""
+        batch, source = batch_of(modalities=MAPLESS), batch_of(modalities=MAPLESS, seed=5)
+        empty = replace(
+            batch,
+            **{n: getattr(batch, n)[:, :0] for n in ("boxes", "labels", "instance_ids", "instance_valid")},
+            instance_masks=batch.instance_masks[:, :0],
+        )
+        _, planes, plan = framed(empty, source)
+        none = batch.instance_valid[:, :0]
+        slots = SlotPlan(none, none, none.long(), none.long(), plan.carried.long(), plan.carried.long(), none)
+        found = []
+        for kernels in (reference, cuda):
+            visible = kernels.resolve(*planes, plan, none, False, 255, 512)
+            measures = kernels.measure(*planes, plan, visible, False, 0, 512)
+            found.append((*visible, *measures, *kernels.render(*planes, plan, visible, slots, False, 255, 512)))
+        assert (found[0][0] >= 0).any()
+        assert_all_equal(*found)
+
+    def test_tensors_of_any_layout(self) -> None:
+        layouts: dict[str, Callable[[Tensor], Tensor]] = {
+            "channels last": lambda t: t.contiguous(memory_format=torch.channels_last) if t.ndim == 4 else t,
+            "cut out of larger": lambda t: torch.nn.functional.pad(t, [2, 3])[..., 2:-3] if t.ndim > 2 else t,
+            "last two dimensions swapped": lambda t: t.mT.contiguous().mT if t.ndim > 2 else t,
+        }
+        for dtype in (torch.uint8, torch.bfloat16):
+            batch = batch_of(dtype)
+            plain = agreed(batch, module())
+            for name, layout in layouts.items():
+                out, report = agreed(batch.map_tensors(layout), module())
+                is_last = out.images.is_contiguous(memory_format=torch.channels_last)
+                assert is_last == (name == "channels last")
+                assert_kernels_agree((replace(out, images=out.images.contiguous()), report), plain)
+
+    def test_images_of_one_channel_and_of_one_seen_thrice(self) -> None:
+        batch = batch_of(torch.float32, modalities={Modality.INSTANCE})
+        agreed(replace(batch, images=batch.images[:, :1]), module())
+        agreed(replace(batch, images=batch.images[:, :1].expand(-1, 3, -1, -1)), module())
+
+    def test_inputs_that_require_grad(self) -> None:
+        batch = batch_of(torch.float32)
+        asking = batch.map_tensors(lambda t: t.clone().requires_grad_() if t.is_floating_point() else t)
+        with use_kernels("cuda"):
+            assert_same(module()(asking).map_tensors(Tensor.detach), module()(batch))
+
+
+class TestValues:
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+    def test_numbers_that_are_none(self, dtype: torch.dtype) -> None:
+        """In images, depth and normals, of the source and of the target."""
+        batch = batch_of(dtype, max_instances=8)
+        generator = torch.Generator().manual_seed(3)
+
+        def spoiled(plane: Tensor) -> Tensor:
+            chance = torch.rand(plane.shape, generator=generator).to(DEVICE)
+            plane = torch.where(chance < 0.04, float("nan"), plane)
+            plane = torch.where((chance >= 0.04) & (chance < 0.05), float("inf"), plane)
+            return torch.where((chance >= 0.05) & (chance < 0.06), -float("inf"), plane)
+
+        broken = replace(
+            batch, images=spoiled(batch.images), depth=spoiled(batch.depth), normals=spoiled(batch.normals)
+        )
+        for scale in (1.0, 0.75, 1.5):
+            agreed(broken, module(layers=1, scale_range=(scale, scale)))
+
+    def test_depth_that_is_nearly_equal(self) -> None:
+        """The last bit of a depth decides who is seen."""
+        batch = batch_of(max_instances=8, modalities={Modality.INSTANCE, Modality.DEPTH})
+        ulps = torch.randint(0, 3, batch.depth.shape, generator=torch.Generator().manual_seed(1)).to(DEVICE)
+        flat = torch.full_like(batch.depth, 1.7).view(torch.int32).add(ulps.int()).view(torch.float32)
+        agreed(replace(batch, depth=flat), module(layers=3, scale_range=(0.9, 1.6)), 3)
+
+    def test_whole_pixels_are_copied(self) -> None:
+        """Normals too, bit for bit, where a layer is not scaled."""
+        batch = batch_of(max_instances=8, modalities={Modality.INSTANCE, Modality.NORMALS})
+        paste = module(scale_range=(1.0, 1.0))
+        out, _ = agreed(batch, paste)
+        with use_kernels("reference"):
+            assert_same(out, paste(batch))
+
+    def test_halves_round_to_even(self) -> None:
+        """The mean of neighbours in half precision, too, is rounded as torch does."""
+        batch = batch_of(modalities={Modality.INSTANCE})
+        for dtype in DTYPES[2:]:
+            values = torch.randint(1, 4, batch.images.shape, generator=torch.Generator().manual_seed(1)).to(DEVICE)
+            images = (1 + values.float() * torch.finfo(dtype).eps).to(dtype)
+            agreed(replace(batch, images=images), module(scale_range=(2.0, 2.0)))
+
+
+class Elsewhere:
+    """Pastes from another batch, of any size."""
+
+    def __init__(self, other: PaddedBatchedDenseSample) -> None:
+        self.other = other
+
+    def sample(
+        self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
+    ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
+        other = self.other
+        layers = torch.arange(request.config.layers, device=DEVICE)
+        rows = (torch.arange(target.batch_size, device=DEVICE)[:, None] + layers) % other.batch_size
+        extent = geometry.valid_extent(other.padding_mask, other.batch_size, other.canvas_size, other.device)
+        boxes, valid = geometry.pixel_boxes(other.boxes)[rows], torch.ones_like(rows, dtype=torch.bool)
+        sources = LayerSources(rows, valid, extent[rows], boxes, other.instance_valid[rows])
+        return other, *draw_placement(request, sources)
+
+
+class TestForeignSource:
+    @pytest.mark.parametrize("size", [(7, 9), (30, 23)])
+    @pytest.mark.parametrize("modalities", [set(OPTIONAL), MAPLESS], ids=subset_id)
+    def test_of_another_size(self, size: tuple[int, int], modalities: set[Modality]) -> None:
+        """Another canvas, another number of images and of slots."""
+        options = {"modalities": modalities, "padding": (1, 2)}
+        other = batch_of(batch_size=3, size=size, max_instances=4, seed=7, **options)
+        agreed(batch_of(max_instances=7, **options), module(Elsewhere(other), scale_range=(0.5, 0.8)), 2)
+
+    @pytest.mark.parametrize("missing", ["semantic_maps", "depth", "normals"])
+    def test_without_some_fields(self, missing: str) -> None:
+        batch = batch_of(max_instances=8)
+        also = {"semantic_maps": "panoptic_maps", "depth": "depth_valid"}.get(missing, missing)
+        agreed(batch, module(Elsewhere(replace(batch, **{missing: None, also: None}))))
+
+    def test_with_more_fields(self) -> None:
+        source, batch = batch_of(padding=(1, 1)), batch_of(modalities={Modality.INSTANCE}, max_instances=8)
+        agreed(batch, module(Elsewhere(source)))
+
+
+class TestDevice:
+    def test_a_cuda_device_takes_these_kernels(self) -> None:
+        assert select.kernels_for(torch.device("cuda")) is cuda
+
+    @pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a CUDA device")
+    def test_nothing_waits_for_the_device(self) -> None:
+        """A CUDA graph of all three functions, replayed with other values."""
+        batch, other = batch_of(torch.float32), batch_of(torch.float32, seed=9)
+        frame, planes, plan = framed(batch, batch)
+        none = batch.instance_valid[:, :0]
+
+        def settled(kernels: Any) -> Any:
+            visible = kernels.resolve(*planes, plan, none, True, 255, 512)
+            return visible, kernels.measure(*planes, plan, visible, True, 13, 512)
+
+        visible, measures = settled(reference)
+        slots = frame.assign(Settled(plan, visible, measures, measures.paste_area, measures.paste_area))
+
+        def everything(kernels: Any) -> Any:
+            visible, measures = settled(kernels)
+            return *visible, *measures, *kernels.render(*planes, plan, visible, slots, True, 255, 512)
+
+        everything(cuda)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            found = everything(cuda)
+        for plane, value in zip(planes[0], pixel_planes(other), strict=True):
+            if plane is not None:
+                plane.copy_(value)
+        graph.replay()
+        assert_all_equal(found, everything(reference))
+
+
+def framed(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> Any:
+    """A frame, its planes, and a plan of two layers that carry all they can."""
+    num_images, num_slots = target.batch_size, source.max_instances
+    layers = torch.arange(2, device=DEVICE).expand(num_images, 2)
+    placement = Placement(
+        source_idx=layers % source.batch_size,
+        layer_valid=torch.ones_like(layers, dtype=torch.bool),
+        scale_num=torch.full_like(layers, 3 << 14),
+        translate=torch.stack([layers, 2 * layers + 1], -1),
+        hflip=layers == 1,
+        carried=source.instance_valid[layers % source.batch_size] & (num_slots > 0),
+    )
+    paste = module()
+    frame = Frame(paste.config, paste.classes, target, source)
+    return frame, (pixel_planes(target), pixel_planes(source)), frame.plan(placement)
+
+
+def assert_all_equal(found: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=0, atol=5e-7, equal_nan=True)

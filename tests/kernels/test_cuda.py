@@ -1,0 +1,86 @@
+"""The Triton kernels, each time in a process of its own, whose environment says how Triton runs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="torch brings Triton along where it has it")
+
+HERE = Path(__file__).parent
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python; a variable set to nothing is left out."""
+    merged = {k: v for k, v in {**os.environ, "TRITON_INTERPRET": "", **environment}.items() if v}
+    return subprocess.run([sys.executable, *arguments], env=merged, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_they_agree_with_the_reference() -> None:
+    """All of `cuda_checks`: compiled where there is a CUDA device, else in Triton's interpreter."""
+    mode = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
+    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "cuda_checks.py"), PYTEST_ADDOPTS="", **mode)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", [75, 90])
+def test_they_compile_without_a_device(capability: int, tmp_path: Path) -> None:
+    """And round every product and quotient, for the last bit of a depth decides who is seen."""
+    compiles = [str(HERE / "cuda_compiles.py"), str(capability)]
+    done = run("-W", "ignore", *compiles, PYTHONPATH=os.pathsep.join(sys.path), TRITON_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = set(done.stdout.splitlines())
+    names = ("resolve", "measure", "write_measures", "count_classes", "render_masks", "render")
+    assert lines == {f"{name} True" for name in names}
+
+
+def test_on_the_cpu_they_say_what_to_do() -> None:
+    code = """
+from samples import make_batch
+from segpaste.augmentation import BatchCopyPaste
+from segpaste.kernels import use_kernels
+with use_kernels("cuda"):
+    BatchCopyPaste()(make_batch(2, max_instances=8))
+"""
+    done = run("-c", code, PYTHONPATH=os.pathsep.join(sys.path))
+    assert done.returncode == 1
+    expected = (
+        "RuntimeError: segpaste's cuda kernels: expected tensors on a CUDA device, got cpu; move the batch to one,"
+    )
+    assert done.stderr.splitlines()[-1].startswith(expected)
+    assert "TRITON_INTERPRET=1" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("block_triton", "expected"), [(False, "cuda 0"), (True, "reference 1")])
+def test_a_cuda_device_takes_them(block_triton: bool, expected: str) -> None:
+    """Without Triton there is one warning, and the reference."""
+    code = f"""
+import sys, warnings
+if {block_triton}:
+    sys.modules["triton"] = None
+import torch
+from segpaste.kernels.select import kernels_for
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    names = {{kernels_for(torch.device("cuda", i)).__name__.rpartition(".")[2] for i in range(3)}}
+print(*names, sum("install triton" in str(w.message) for w in caught))
+"""
+    done = run("-c", code)
+    assert done.stdout.strip() == expected, done.stderr
+
+
+def test_importing_segpaste_imports_no_triton_kernels() -> None:
+    code = """
+import sys, segpaste
+segpaste.BatchCopyPaste()
+print([m for m in sys.modules if m.startswith("segpaste.kernels") and "cuda" in m])
+"""
+    assert run("-c", code).stdout.strip() == "[]"
