@@ -298,7 +298,7 @@ def with_branch(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 PLACES = [
-    pytest.param(BatchCopyPaste, "_eligible", id="eligible"),
+    pytest.param(BatchCopyPaste, "_survey", id="survey"),
     pytest.param(IntraBatchSource, "sample", id="source"),
 ]
 

@@ -101,8 +101,8 @@ def survivors_are_not_cut(patch: pytest.MonkeyPatch) -> None:
 
 @guards("instance_target_masks_subtract_paste_union")
 def free_slots_are_not_counted(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, self: Any, batch: Any) -> Any:
-        request = original(self, batch)
+    def change(original: Any, self: Any, *args: Any) -> Any:
+        request = original(self, *args)
         return replace(request, num_free=torch.full_like(request.num_free, 1000))
 
     wrap(patch, BatchCopyPaste, "_request", change)

@@ -305,3 +305,26 @@ print(*names, sum("install numba" in str(w.message) for w in caught))
         code = "import sys, segpaste; segpaste.BatchCopyPaste(); print('numba' in sys.modules)"
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert run.stdout.strip() == "False"
+
+
+class TestSurvey:
+    @pytest.mark.parametrize("options", [{}, {"padding": (5, 3)}, {"num_instances": 0}, {"batch_size": 0}])
+    @pytest.mark.parametrize("has_taxonomy", [True, False])
+    def test_equals_the_stages(self, options: dict[str, Any], has_taxonomy: bool) -> None:
+        """Also beside padding with holes and boxes between pixels."""
+        batch = make_batch(**{"batch_size": 4, "size": (31, 37), "max_instances": 8, **options})
+        generator = torch.Generator().manual_seed(0)
+        shift = torch.rand(batch.boxes.shape, generator=generator) * batch.instance_valid[..., None]
+        batch = replace(batch, boxes=(batch.boxes - shift).clamp(min=0))
+        paste = module() if has_taxonomy else BatchCopyPaste()
+        for with_holes in (False, True):
+            if with_holes:
+                holes = torch.rand(batch.batch_size, 1, *batch.canvas_size, generator=generator) < 0.97
+                batch = replace(batch, padding_mask=holes)
+            with use_kernels("reference"):
+                expected = paste._survey(batch)
+            with use_kernels("cpu"):
+                found = paste._survey(batch)
+            for name, value in expected._asdict().items():
+                assert torch.equal(getattr(found, name), value), name
+                assert getattr(found, name).dtype == value.dtype

@@ -38,15 +38,16 @@ def paste_at_once(
         translate=placement.translate,
         hflip=placement.hflip,
         carried=placement.carried,
-        depth_scale=inputs.depth_scale(target, source, placement.source_idx),
-        extent=frame.source_extent,
+        depth_scale=None,
     )
+    if target.depth is not None and source.depth is not None:
+        maps = maps._replace(depth_scale=inputs.depth_scale(target, source, placement.source_idx))
     planes = pixel_planes(target)
     found = kernels.paste(
         planes,
         planes if source is target else pixel_planes(source),
-        _rows(target),
-        _rows(source),
+        instance_rows(target),
+        instance_rows(source),
         maps,
         _class_kinds(frame),
         rules(frame, placement.scale_den),
@@ -93,12 +94,11 @@ def rules(frame: Frame, scale_den: int) -> Rules:
 
 def _class_kinds(frame: Frame) -> ClassKinds:
     if frame.classes is None:
-        nothing = torch.zeros(0, dtype=torch.bool)
-        return ClassKinds(nothing, nothing)
-    is_stuff = frame.classes.is_stuff if frame.guards_stuff else frame.classes.is_stuff[:0]
-    return ClassKinds(frame.classes.is_thing, is_stuff)
+        return ClassKinds(None, None)
+    return ClassKinds(frame.classes.is_thing, frame.classes.is_stuff if frame.guards_stuff else None)
 
 
-def _rows(batch: PaddedBatchedDenseSample) -> Rows:
+def instance_rows(batch: PaddedBatchedDenseSample) -> Rows:
+    """The instances of a batch, as the kernels take them."""
     assert batch.instance_ids is not None
     return Rows(batch.boxes, batch.labels, batch.instance_ids, batch.instance_valid)

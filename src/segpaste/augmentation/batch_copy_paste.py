@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, overload
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from segpaste import kernels
 from segpaste.augmentation import geometry, inputs
-from segpaste.augmentation.at_once import paste_at_once
+from segpaste.augmentation.at_once import instance_rows, paste_at_once
 from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.frame import Frame
 from segpaste.augmentation.loading import AugmentedLoader
@@ -19,6 +19,7 @@ from segpaste.augmentation.panoptic import ClassTables
 from segpaste.augmentation.placement import PlacementRequest
 from segpaste.augmentation.report import PasteReport, nothing_pasted_warning, tally, unchanged_report
 from segpaste.augmentation.source import IntraBatchSource, SourceStrategy
+from segpaste.kernels import Survey
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
 
 
@@ -150,7 +151,8 @@ class BatchCopyPaste(nn.Module):
         """The batch with what its source gives; a report if asked for, or if nothing was pasted."""
         if batch.instance_masks is None or batch.max_instances == 0:
             return inputs.with_finite_depth(batch), unchanged_report(batch, self.config.placement.layers)
-        source, placement, counts = self.source.sample(batch, self._eligible(batch), self._request(batch))
+        found = self._survey(batch)
+        source, placement, counts = self.source.sample(batch, found.eligible, self._request(batch, found))
         inputs.check_source(batch, source)
         frame = Frame(self.config, self.classes, batch, source)
         if kernels.pastes_whole(batch.device):
@@ -161,21 +163,23 @@ class BatchCopyPaste(nn.Module):
         report = tally(placement, counts, settled, slot_plan, self.config.min_area_px)
         return frame.render(settled, slot_plan), report
 
-    def _eligible(self, batch: PaddedBatchedDenseSample) -> Tensor:
-        """Instances that may be pasted: those with an extent, things only where a taxonomy is given. [B, K] bool."""
+    def _survey(self, batch: PaddedBatchedDenseSample) -> Survey:
+        """Eligible for a paste are instances with an extent, things only where a taxonomy is given."""
+        if kernels.pastes_whole(batch.device) and not torch.compiler.is_compiling():
+            is_thing = None if self.classes is None else self.classes.is_thing
+            return kernels.survey(instance_rows(batch), batch.padding_mask, batch.canvas_size, is_thing)
         has_extent = (batch.boxes[..., 2:] > batch.boxes[..., :2]).all(-1)
         eligible = batch.instance_valid & has_extent
-        return eligible if self.classes is None else eligible & self.classes.things(batch.labels)
-
-    def _request(self, batch: PaddedBatchedDenseSample) -> PlacementRequest:
-        assert batch.sample_seeds is not None
-        return PlacementRequest(
-            seeds=batch.sample_seeds,
-            extent=geometry.valid_extent(batch.padding_mask, batch.batch_size, batch.canvas_size, batch.device),
+        return Survey(
+            eligible=eligible if self.classes is None else eligible & self.classes.things(batch.labels),
             occupied=geometry.pixel_boxes(batch.boxes),
             num_free=(~batch.instance_valid).sum(1),
-            config=self.config.placement,
+            extent=geometry.valid_extent(batch.padding_mask, batch.batch_size, batch.canvas_size, batch.device),
         )
+
+    def _request(self, batch: PaddedBatchedDenseSample, found: Survey) -> PlacementRequest:
+        assert batch.sample_seeds is not None
+        return PlacementRequest(batch.sample_seeds, found.extent, found.occupied, found.num_free, self.config.placement)
 
     def _warn_once(self, report: PasteReport | None) -> None:
         """Say so the first time that nothing could be pasted; on an accelerator look at the first batch only.

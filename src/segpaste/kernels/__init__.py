@@ -15,11 +15,12 @@ from segpaste.kernels.operands import (
     Rows,
     Rules,
     SlotPlan,
+    Survey,
     Visible,
 )
 from segpaste.kernels.ops import focal_ratio, measure, render, resolve
 from segpaste.kernels.select import pastes_whole, use_kernels
-from segpaste.kernels.whole_ops import draw, paste
+from segpaste.kernels.whole_ops import draw, paste, survey
 
 __all__ = [
     "AxisTable",
@@ -32,6 +33,7 @@ __all__ = [
     "Rows",
     "Rules",
     "SlotPlan",
+    "Survey",
     "Visible",
     "draw",
     "focal_ratio",
@@ -40,5 +42,6 @@ __all__ = [
     "pastes_whole",
     "render",
     "resolve",
+    "survey",
     "use_kernels",
 ]

@@ -51,7 +51,7 @@ def _happens(state, threshold):
 
 
 @compiled
-def choose_rows(seeds, eligible, source_idx, layer_valid):
+def _choose_rows(seeds, eligible, source_idx, layer_valid):
     """Another row of the batch for each layer, uniform over those that have an eligible instance.
 
     Args:
@@ -82,17 +82,20 @@ def choose_rows(seeds, eligible, source_idx, layer_valid):
 
 
 @compiled
-def draw_rows(seeds, sources, targets, ranges, out):
+def draw_rows(seeds, chooses, sources, targets, ranges, out):
     """Slots, scale, flip and place for every layer of every row.
 
     Args:
         seeds: [B] int64.
+        chooses: write source_idx and layer_valid first: other rows of the batch.
         sources: source_idx [B, L], layer_valid [B, L], extent [S, 2], boxes [S, K_s, 4], eligible [S, K_s].
         targets: extent [B, 2], occupied [B, K_t, 4], num_free [B].
         ranges: `segpaste.kernels.operands.DrawRanges`.
         out: `segpaste.kernels.operands.Draws` of arrays, written.
     """
     source_idx, layer_valid, extent, boxes, eligible = sources
+    if chooses:
+        _choose_rows(seeds, eligible, source_idx, layer_valid)
     num_layers, num_slots = out.carried.shape[1], out.carried.shape[2]
     priority = np.empty(num_layers * num_slots, np.int64)
     scaled = np.empty((num_layers, num_slots, 4), np.int64)

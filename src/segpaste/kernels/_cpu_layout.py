@@ -15,6 +15,48 @@ _ONE = sampling.WEIGHT_ONE
 
 
 @compiled
+def survey_rows(boxes, labels, valid, padding, is_thing, eligible, occupied, num_free, extent):
+    """What a placement must know of a batch.
+
+    Args:
+        boxes: [B, K, 4] float32.
+        labels: [B, K] int64.
+        valid: [B, K] bool.
+        padding: [B, H, W] bool, or of length 0.
+        is_thing: [num_classes] bool, or of length 0 where every class may be pasted.
+        eligible: [B, K] bool, written: instances that may be pasted.
+        occupied: [B, K, 4] int64, written: boxes rounded outwards to whole pixels.
+        num_free: [B] int64, written.
+        extent: [B, 2] int64, (width, height) of the canvas, cut to that of the picture.
+    """
+    find_extents(padding, extent)
+    for b in range(len(valid)):
+        num_free[b] = 0
+        for k in range(valid.shape[1]):
+            left, top, right, bottom = boxes[b, k, 0], boxes[b, k, 1], boxes[b, k, 2], boxes[b, k, 3]
+            label = labels[b, k]
+            is_pasted = len(is_thing) == 0 or (0 <= label < len(is_thing) and is_thing[label])
+            eligible[b, k] = valid[b, k] and right > left and bottom > top and is_pasted
+            num_free[b] += not valid[b, k]
+            occupied[b, k, 0], occupied[b, k, 1] = _floor(left), _floor(top)
+            occupied[b, k, 2], occupied[b, k, 3] = _ceil(right), _ceil(bottom)
+
+
+@compiled
+def find_extents(padding, extent):
+    """Cut (width, height) [S, 2] to the picture: what lies before the last column and row without padding."""
+    for s in range(padding.shape[0]):
+        width, height = 0, 0
+        for y in range(padding.shape[1]):
+            x = padding.shape[2]
+            while x > width and padding[s, y, x - 1]:
+                x -= 1
+            if x > width or not padding[s, y, :x].all():
+                width, height = max(width, x), y + 1
+        extent[s, 0], extent[s, 1] = width, height
+
+
+@compiled
 def lay_out(b, plan, scale_num, translate, extent, source_boxes, target_boxes, scale_den, height, width):
     """Fill boxes and tables of row ``b``; tables hold nothing where no carried object lies.
 

@@ -24,7 +24,8 @@ from segpaste.kernels._cpu_arrays import (
     plan_arrays,
     plane_arrays,
 )
-from segpaste.kernels._cpu_draws import choose_rows, draw_rows
+from segpaste.kernels._cpu_draws import draw_rows
+from segpaste.kernels._cpu_layout import find_extents, survey_rows
 from segpaste.kernels._cpu_threads import share_out
 from segpaste.kernels.operands import (
     ClassKinds,
@@ -38,6 +39,7 @@ from segpaste.kernels.operands import (
     Rows,
     Rules,
     SlotPlan,
+    Survey,
     Visible,
     empty_measures,
     empty_plane,
@@ -162,37 +164,38 @@ def paste(
             images = target.images.copy_(images)
         return outcome._replace(planes=outcome.planes._replace(images=images))
     b, _, height, width = target.images.shape
-    k_t, (_, layers, k_s), num_classes = target.instance_masks.shape[1], maps.carried.shape, len(kinds.is_stuff)
+    k_t, (_, layers, k_s) = target.instance_masks.shape[1], maps.carried.shape
+    is_thing, is_stuff = (_NO_CLASS if t is None else array(t) for t in kinds)
     out = target if in_place else _room_for(target, k_t)
     of = plane_arrays(target)
     origin = of if source is target else plane_arrays(source)
     to = of if in_place else plane_arrays(out)
-    carried = maps.carried.clone()
+    carried = array(maps.carried).copy()
     reads_between = target.depth is not None or target.normals is not None
     plan = PlanArrays(
         source_idx=array(maps.source_idx),
-        carried=carried.numpy(),
+        carried=carried,
         hflip=array(maps.hflip),
-        depth_scale=array(maps.depth_scale),
+        depth_scale=np.ones((b, layers), np.float32) if maps.depth_scale is None else array(maps.depth_scale),
         **empty_plan_arrays((b, layers, k_s, k_t), (height, width), rules.num_taps, reads_between),
     )
     given = Given(
         scale_num=array(maps.scale_num),
         translate=array(maps.translate),
-        extent=array(maps.extent),
+        extent=_extents(origin),
         source_boxes=array(source_rows.boxes),
         source_labels=array(source_rows.labels),
         target_rows=Rows(*(array(t) for t in target_rows)),  # type: ignore[arg-type]
-        is_thing=array(kinds.is_thing),
-        is_stuff=array(kinds.is_stuff),
+        is_thing=is_thing,
+        is_stuff=is_stuff,
     )
     rows = Rows(*(torch.empty(t.shape, dtype=t.dtype) for t in target_rows))
-    layer = torch.full((b if with_layer else 0, height, width), -1, dtype=torch.int16)
-    num_gone = torch.empty(b, 3, dtype=torch.int64)
-    found = Found(layer.numpy(), num_gone.numpy(), Rows(*(t.numpy() for t in rows)))  # type: ignore[arg-type]
+    layer, num_gone = np.empty((b if with_layer else 0, height, width), np.int16), np.empty((b, 3), np.int64)
+    layer.fill(-1)
+    found = Found(layer, num_gone, Rows(*(t.numpy() for t in rows)))  # type: ignore[arg-type]
     measures, slots = (
-        _room_for_measures(b, layers, k_s, k_t, num_classes),
-        _room_for_slots(b, layers, k_s, k_t, num_classes),
+        _room_for_measures(b, layers, k_s, k_t, len(is_stuff)),
+        _room_for_slots(b, layers, k_s, k_t, len(is_stuff)),
     )
 
     def paste_rows(first: int, end: int) -> tuple[int, Stage]:
@@ -205,8 +208,28 @@ def paste(
         arguments = of, plan, slots, rules.ignore_index, found.rows, given.target_rows
         share_out(b, lambda first, end: _cpu_step.write_rows(first, end, staged[first], *arguments))
         rows = target_rows
-    paste_layer, paste_slot = torch.from_numpy(slots.paste_layer), torch.from_numpy(slots.paste_slot)
-    return Outcome(out, rows, carried, num_gone, paste_layer, paste_slot, layer)
+    small = (torch.from_numpy(values) for values in (carried, num_gone, slots.paste_layer, slots.paste_slot, layer))
+    return Outcome(out, rows, *small)
+
+
+def survey(rows: Rows, padding_mask: Tensor | None, canvas_size: tuple[int, int], is_thing: Tensor | None) -> Survey:
+    """What a placement must know of a batch, from its rows and its padding.
+
+    Args:
+        rows: the instances; boxes, labels and validity are read.
+        padding_mask: [B, 1, H, W] bool, or None.
+        canvas_size: (H, W).
+        is_thing: [num_classes] bool, the classes that may be pasted, or None for all.
+    """
+    b, k = rows.labels.shape
+    eligible, occupied = np.empty((b, k), np.bool_), np.empty((b, k, 4), np.int64)
+    num_free, extent = np.empty(b, np.int64), np.empty((b, 2), np.int64)
+    extent[:] = canvas_size[::-1]
+    padding = np.empty((0, 0, 0), np.bool_) if padding_mask is None else array(padding_mask[:, 0])
+    kinds = _NO_CLASS if is_thing is None else array(is_thing)
+    given = array(rows.boxes), array(rows.labels), array(rows.instance_valid), padding, kinds
+    survey_rows(*given, eligible, occupied, num_free, extent)
+    return Survey(*map(torch.from_numpy, (eligible, occupied, num_free, extent)))
 
 
 def draw(
@@ -239,13 +262,11 @@ def draw(
         source_idx, layer_valid and the draws.
     """
     b, k_s = len(seeds), boxes.shape[1]
-    seed_array, eligible_array = array(seeds), array(eligible)
     if chosen is not None:
         source_idx, layer_valid = chosen
     else:
         source_idx = torch.empty(b, num_layers, dtype=torch.int64)
         layer_valid = torch.empty(b, num_layers, dtype=torch.bool)
-        choose_rows(seed_array, eligible_array, source_idx.numpy(), layer_valid.numpy())
     out = Draws(
         scale_num=torch.empty(b, num_layers, dtype=torch.int64),
         translate=torch.empty(b, num_layers, 2, dtype=torch.int64),
@@ -253,10 +274,22 @@ def draw(
         carried=torch.empty(b, num_layers, k_s, dtype=torch.bool),
         **{name: torch.empty(b, dtype=torch.int64) for name in ("tried", "no_source", "no_free_slot", "does_not_fit")},
     )
-    sources = array(source_idx), array(layer_valid), array(source_extent), array(boxes), eligible_array
+    sources = array(source_idx), array(layer_valid), array(source_extent), array(boxes), array(eligible)
     targets = array(target_extent), array(occupied), array(num_free)
-    draw_rows(seed_array, sources, targets, ranges, Draws(*(t.numpy() for t in out)))  # type: ignore[arg-type]
+    draw_rows(array(seeds), chosen is None, sources, targets, ranges, Draws(*(t.numpy() for t in out)))  # type: ignore[arg-type]
     return source_idx, layer_valid, out
+
+
+_NO_CLASS = np.empty(0, np.bool_)
+
+
+def _extents(source: PlaneArrays) -> Array:
+    """(width, height) of the pictures, [S, 2] int64."""
+    extent = np.empty((len(source.images), 2), np.int64)
+    extent[:] = source.images.shape[3], source.images.shape[2]
+    if len(source.padding):
+        find_extents(source.padding, extent)
+    return extent
 
 
 def _room_for(target: Planes, num_slots: int) -> Planes:

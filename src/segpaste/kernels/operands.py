@@ -141,8 +141,7 @@ class LayerMaps(NamedTuple):
         translate: [B, L, 2] int64.
         hflip: [B, L] bool.
         carried: [B, L, K_s] bool.
-        depth_scale: [B, L] float32, factor on source depth.
-        extent: [S, 2] int64, (width, height) of the sources' pictures.
+        depth_scale: [B, L] float32, factor on source depth; None for 1.
     """
 
     source_idx: Tensor
@@ -150,15 +149,30 @@ class LayerMaps(NamedTuple):
     translate: Tensor
     hflip: Tensor
     carried: Tensor
-    depth_scale: Tensor
-    extent: Tensor
+    depth_scale: Tensor | None
 
 
 class ClassKinds(NamedTuple):
-    """Things and stuff as tables [num_classes] bool, empty where no taxonomy is given or no class is watched."""
+    """Things and stuff as tables [num_classes] bool, None where no taxonomy is given or no class is watched."""
 
-    is_thing: Tensor
-    is_stuff: Tensor
+    is_thing: Tensor | None
+    is_stuff: Tensor | None
+
+
+class Survey(NamedTuple):
+    """What a placement must know of a batch.
+
+    Attributes:
+        eligible: [B, K] bool, instances that may be pasted.
+        occupied: [B, K, 4] int64, boxes rounded outwards to whole pixels.
+        num_free: [B] int64, slots without an instance.
+        extent: [B, 2] int64, (width, height) of the pictures.
+    """
+
+    eligible: Tensor
+    occupied: Tensor
+    num_free: Tensor
+    extent: Tensor
 
 
 class Rules(NamedTuple):

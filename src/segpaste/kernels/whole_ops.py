@@ -17,6 +17,7 @@ from segpaste.kernels.operands import (
     Planes,
     Rows,
     Rules,
+    Survey,
     empty_plane,
 )
 
@@ -59,6 +60,13 @@ def paste(
     )
 
 
+def survey(rows: Rows, padding_mask: Tensor | None, canvas_size: tuple[int, int], is_thing: Tensor | None) -> Survey:
+    """See `segpaste.kernels.cpu.survey`; not for compiled code, which traces what it stands for."""
+    from segpaste.kernels import cpu
+
+    return cpu.survey(rows, padding_mask, canvas_size, is_thing)
+
+
 def draw(
     seeds: Tensor,
     chosen: tuple[Tensor, Tensor] | None,
@@ -87,8 +95,8 @@ def _paste(
     source: list[Tensor | None],
     target_rows: list[Tensor],
     source_rows: list[Tensor],
-    maps: list[Tensor],
-    kinds: list[Tensor],
+    maps: list[Tensor | None],
+    kinds: list[Tensor | None],
     rules: list[int],
     with_layer: bool,
 ) -> list[Tensor]:
@@ -99,7 +107,7 @@ def _paste(
         Planes(*source),  # type: ignore[arg-type]
         Rows(*target_rows),
         Rows(*source_rows),
-        LayerMaps(*maps),
+        LayerMaps(*maps),  # type: ignore[arg-type]
         ClassKinds(*kinds),
         Rules.of(rules),
         with_layer,
@@ -114,15 +122,15 @@ def _(
     source: list[Tensor | None],
     target_rows: list[Tensor],
     source_rows: list[Tensor],
-    maps: list[Tensor],
-    kinds: list[Tensor],
+    maps: list[Tensor | None],
+    kinds: list[Tensor | None],
     rules: list[int],
     with_layer: bool,
 ) -> list[Tensor]:
     planes = Planes(*target)._replace(padding_mask=None)._asdict()  # type: ignore[arg-type]
     written = [empty_plane(name, plane) for name, plane in planes.items() if plane is not None]
     rows = [row.new_empty(row.shape) for row in target_rows]
-    images, labels, carried = planes["images"], target_rows[1], maps[4]
+    images, labels, carried = planes["images"], target_rows[1], LayerMaps(*maps).carried  # type: ignore[arg-type]
     layer = images.new_empty((len(images) if with_layer else 0, *images.shape[2:]), dtype=torch.int16)
     slots = [labels.new_empty(labels.shape) for _ in range(2)]
     return [*written, *rows, carried.new_empty(carried.shape), labels.new_empty(len(images), 3), *slots, layer]
