@@ -10,13 +10,13 @@ import numpy as np
 
 from segpaste.kernels._cpu_arrays import Stage
 from segpaste.kernels._cpu_colours import read_colours
-from segpaste.kernels._cpu_surfaces import compiled, read_depth, read_normals
+from segpaste.kernels._cpu_surfaces import compiled, read_normals
 
 _ONE = np.uint64(1)
 
 
 @compiled
-def read_row(b, stage, layer, owner, plan, target, source, slots, exclusive, cut, starts, lines):
+def read_row(b, stage, layer, owner, plan, target, source, slots, exclusive, cut, starts, depth, depth_ok, lines):
     """Add to the stage what row ``b`` shows of its source.
 
     Args:
@@ -31,6 +31,8 @@ def read_row(b, stage, layer, owner, plan, target, source, slots, exclusive, cut
         exclusive: each pixel belongs to its owner alone.
         cut: from `segpaste.kernels._cpu_visibility.cut_out`; holds what is shown of each slot afterwards.
         starts: likewise.
+        depth: of the source where it is shown, which lies like ``cut``, if both have depth.
+        depth_ok: whether it is valid.
         lines: [2, C, W], int32 for integer images, else float32: room for a row of sums down the columns, and for one
             of sums along it; W is the larger of both widths.
 
@@ -54,7 +56,7 @@ def read_row(b, stage, layer, owner, plan, target, source, slots, exclusive, cut
         paste[0], paste[1], paste[2], paste[3], paste[4] = b, k_out, first_strip, stage.used[1], at
         stage.used[0] += 1
         stage.used[2] += num_pixels
-        _keep_shown(stage.shown, at, strips, cut, start, box)
+        _keep(stage.shown, at, strips, cut, start, box)
         read_colours(b, j, source.images[s], plan, box, strips, stage.colours, at, lines)
         if target.semantic.shape[0] > 0:
             if source.semantic.shape[0] > 0:
@@ -62,16 +64,19 @@ def read_row(b, stage, layer, owner, plan, target, source, slots, exclusive, cut
             else:
                 _read_of_owner(stage.semantic, at, strips, slots.paste_class[b, j], owner)
         if target.depth.shape[0] > 0:
-            depth, ok = np.zeros(size, np.float32), np.zeros(size, np.uint8)
             if source.depth.shape[0] > 0:
-                read_depth(b, j, plan, source, cut, start, box, depth, ok)
-            _keep(stage.depth, at, strips, depth, box)
-            _keep(stage.depth_ok, at, strips, ok, box)
+                _keep(stage.depth, at, strips, depth, start, box)
+                _keep(stage.depth_ok, at, strips, depth_ok, start, box)
+            else:
+                stage.depth[at : at + num_pixels] = 0
+                stage.depth_ok[at : at + num_pixels] = 0
         if target.normals.shape[0] > 0:
-            normals = np.zeros((3, size), np.float32)
             if source.normals.shape[0] > 0:
+                normals = np.empty((3, size), np.float32)
                 read_normals(b, j, plan, source, cut, start, box, normals)
-            _keep_normals(stage.normals, at, strips, normals, box)
+                _keep_normals(stage.normals, at, strips, normals, box)
+            else:
+                stage.normals[3 * at : 3 * (at + num_pixels)] = 0
     return stage
 
 
@@ -160,20 +165,15 @@ def _larger(values, used, room):
 
 
 @compiled
-def _keep_shown(out, at, strips, cut, start, box):
+def _keep(out, at, strips, values, start, box):
     """Pixels of a box, row after row from ``start`` on, strip after strip."""
     to, width = np.uint64(at), np.uint64(box[2] - box[0])
     for n in range(len(strips)):
         of = np.uint64(start) + np.uint64(strips[n, 0] - box[1]) * width + np.uint64(strips[n, 1] - box[0])
         size = np.uint64(strips[n, 2] - strips[n, 1])
         for i in range(size):
-            out[to + i] = cut[of + i]
+            out[to + i] = values[of + i]
         to += size
-
-
-@compiled
-def _keep(out, at, strips, values, box):
-    _keep_shown(out, at, strips, values, 0, box)
 
 
 @compiled

@@ -12,7 +12,7 @@ from segpaste.kernels._cpu_layout import lay_out
 from segpaste.kernels._cpu_paint import read_row
 from segpaste.kernels._cpu_slots import assign, count_dropped, largest_id, too_small, wiped_out
 from segpaste.kernels._cpu_surfaces import compiled
-from segpaste.kernels._cpu_visibility import cut_out, measure, resolve
+from segpaste.kernels._cpu_visibility import cut_out, measure, read_depths, resolve
 from segpaste.kernels._cpu_write import copy_row, write_row
 
 
@@ -44,6 +44,7 @@ def paste_rows(first, end, out, target, source, given, plan, measures, slots, fo
     scratch = np.empty((height, width) if found.layer.shape[0] == 0 else (0, 0), np.int16)
     owner = np.empty((height, width) if rules.with_owner else (0, 0), np.int16)
     cut, starts = np.empty(0, np.uint8), np.empty(plan.carried.shape[1:], np.int64)
+    depth, depth_ok = np.empty(0, np.float32), np.empty(0, np.uint8)
     for b in range(first, end):
         if not in_place:
             copy_row(b, out, target)
@@ -60,7 +61,12 @@ def paste_rows(first, end, out, target, source, given, plan, measures, slots, fo
             height,
             width,
         )
-        cut = _settle(b, layer, owner, plan, target, source, given, cut, starts, measures, slots, found, rules)
+        cut = cut_out(b, plan, source, cut, starts)
+        if target.depth.shape[0] > 0 and source.depth.shape[0] > 0 and len(depth) < len(cut):
+            depth, depth_ok = np.empty(len(cut), np.float32), np.empty(len(cut), np.uint8)
+        _settle(
+            b, layer, owner, plan, target, source, given, cut, starts, depth, depth_ok, measures, slots, found, rules
+        )
         last_id = largest_id(b, given.target_rows, target.panoptic, rules.largest_id)
         assign(
             b,
@@ -74,7 +80,9 @@ def paste_rows(first, end, out, target, source, given, plan, measures, slots, fo
             slots,
             found.rows,
         )
-        stage = read_row(b, stage, layer, owner, plan, target, source, slots, rules.exclusive, cut, starts, lines)
+        stage = read_row(
+            b, stage, layer, owner, plan, target, source, slots, rules.exclusive, cut, starts, depth, depth_ok, lines
+        )
         if not in_place:
             write_row(b, stage, 0, out, target, plan, slots, rules.ignore_index, False)
             stage.used[:] = 0
@@ -89,7 +97,10 @@ def render_rows(first, end, out, layer, owner, plan, target, source, slots, excl
         copy_row(b, out, target)
         cut = cut_out(b, plan, source, cut, starts)
         whose = owner[b] if owner.shape[0] > 0 else owner[0:0].reshape((0, 0))
-        stage = read_row(b, stage, layer[b], whose, plan, target, source, slots, exclusive, cut, starts, lines)
+        depth, depth_ok = read_depths(b, plan, target, source, cut, starts)
+        stage = read_row(
+            b, stage, layer[b], whose, plan, target, source, slots, exclusive, cut, starts, depth, depth_ok, lines
+        )
         write_row(b, stage, 0, out, target, plan, slots, ignore_index, False)
         stage.used[:] = 0
 
@@ -107,27 +118,25 @@ def write_rows(first, end, stage, target, plan, slots, ignore_index, rows, targe
 
 
 @compiled
-def _settle(b, layer, owner, plan, target, source, given, cut, starts, measures, slots, found, rules):
+def _settle(b, layer, owner, plan, target, source, given, cut, starts, depth, depth_ok, measures, slots, found, rules):
     """Look until every paste that is left is seen and no stuff class is wiped out."""
-    cut = cut_out(b, plan, source, cut, starts)
     reach = _reach(b, plan)
     protected = np.zeros(slots.ignored_class.shape[1], np.bool_)
     was_carried = plan.carried[b].copy()
-    whose = owner if rules.exclusive else owner[0:0]
-    resolve(b, layer, owner, plan, target, source, cut, starts, reach, protected, rules.ignore_index)
+    whose, depths = owner if rules.exclusive else owner[0:0], (depth, depth_ok)
+    resolve(b, layer, owner, plan, target, source, cut, starts, *depths, reach, protected, rules.ignore_index)
     measure(b, layer, whose, plan, target, cut, starts, reach, measures)
     free = measures.paste_area[b].copy()
     if rules.reverts_stuff and wiped_out(b, measures, given.is_stuff, rules, protected):
-        resolve(b, layer, owner, plan, target, source, cut, starts, reach, protected, rules.ignore_index)
+        resolve(b, layer, owner, plan, target, source, cut, starts, *depths, reach, protected, rules.ignore_index)
         measure(b, layer, whose, plan, target, cut, starts, reach, measures)
     count_dropped(b, was_carried, free, measures.paste_area[b], rules, found.dropped)
     if too_small(b, plan, measures, rules.min_area_px):
-        resolve(b, layer, owner, plan, target, source, cut, starts, reach, protected, rules.ignore_index)
+        resolve(b, layer, owner, plan, target, source, cut, starts, *depths, reach, protected, rules.ignore_index)
         measure(b, layer, whose, plan, target, cut, starts, reach, measures)
     slots.ignored_class[b] = False
     if not rules.reverts_stuff:
         wiped_out(b, measures, given.is_stuff, rules, slots.ignored_class[b])
-    return cut
 
 
 @compiled

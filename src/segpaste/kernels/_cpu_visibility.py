@@ -33,8 +33,12 @@ def resolve_rows(first, end, layer, owner, plan, target, source, protected, igno
     everywhere = np.array([0, 0, layer.shape[2], layer.shape[1]])
     for b in range(first, end):
         cut = cut_out(b, plan, source, cut, starts)
+        depth, depth_ok = np.empty(len(cut), np.float32), np.empty(len(cut), np.uint8)
         whose = owner[b] if owner.shape[0] > 0 else owner[0:0].reshape((0, 0))
-        resolve(b, layer[b], whose, plan, target, source, cut, starts, everywhere, protected[b], ignore_index)
+        own = layer[b]
+        resolve(
+            b, own, whose, plan, target, source, cut, starts, depth, depth_ok, everywhere, protected[b], ignore_index
+        )
 
 
 @compiled
@@ -103,8 +107,11 @@ def _cut_out(cut, start, mask, box, x_near, y_near):
 
 
 @compiled
-def resolve(b, layer, owner, plan, target, source, cut, starts, reach, protected, ignore_index):
-    """What is seen within ``reach`` of row ``b``: ``layer`` and, unless empty, ``owner`` [H, W], -1 for the target."""
+def resolve(b, layer, owner, plan, target, source, cut, starts, depth, depth_ok, reach, protected, ignore_index):
+    """What is seen within ``reach`` of row ``b``: ``layer`` and, unless empty, ``owner`` [H, W], -1 for the target.
+
+    Where depth decides, it goes into ``depth`` and ``depth_ok``, which lie like ``cut``.
+    """
     _fill(layer, reach)
     if owner.shape[0] > 0:
         _fill(owner, reach)
@@ -113,11 +120,11 @@ def resolve(b, layer, owner, plan, target, source, cut, starts, reach, protected
     has_hidden = source.semantic.shape[0] > 0 or source.padding.shape[0] > 0
     is_plain = not (has_depth or has_closed or has_hidden)
     behind, behind_ok = np.empty((0, 0), np.float32), np.empty((0, 0), np.uint8)
-    if has_depth:
+    has_layers = plan.carried.shape[1] > 1
+    if has_depth and has_layers:
         behind, behind_ok = _target_depth(b, target, reach)
     size = 0 if is_plain else _largest_box(b, plan)
     offered = np.empty(size, np.uint8)
-    depth, depth_ok = np.empty(size if has_depth else 0, np.float32), np.empty(size if has_depth else 0, np.uint8)
     for j in range(plan.carried.shape[1]):
         s = plan.source_idx[b, j]
         x_near, y_near = plan.x_nearest[b, j], plan.y_nearest[b, j]
@@ -134,9 +141,27 @@ def resolve(b, layer, owner, plan, target, source, cut, starts, reach, protected
             if has_hidden:
                 _withdraw_hidden(s, offered, box, source, x_near, y_near, ignore_index)
             if has_depth:
-                read_depth(b, j, plan, source, offered, 0, box, depth, depth_ok)
-                _withdraw_farther(j, offered, layer, behind, behind_ok, depth, depth_ok, box)
+                read_depth(b, j, plan, source, offered, 0, box, depth, depth_ok, starts[j, k])
+                if has_layers:
+                    _withdraw_farther(j, offered, layer, behind, behind_ok, depth, depth_ok, starts[j, k], box)
+                else:
+                    _withdraw_behind(
+                        offered, target.depth[b], target.depth_valid[b], depth, depth_ok, starts[j, k], box
+                    )
             _take(j, k, layer, owner, offered, 0, box)
+
+
+@compiled
+def read_depths(b, plan, target, source, cut, starts):
+    """Depth of all carried slots of row ``b`` and its validity, which lie like ``cut``; empty if one side has none."""
+    if target.depth.shape[0] == 0 or source.depth.shape[0] == 0:
+        return np.empty(0, np.float32), np.empty(0, np.uint8)
+    depth, ok = np.empty(len(cut), np.float32), np.empty(len(cut), np.uint8)
+    for j in range(plan.carried.shape[1]):
+        for k in range(plan.carried.shape[2]):
+            if plan.carried[b, j, k]:
+                read_depth(b, j, plan, source, cut, starts[j, k], plan.paste_box[b, j, k], depth, ok, starts[j, k])
+    return depth, ok
 
 
 @compiled
@@ -229,17 +254,32 @@ def _withdraw_hidden(s, offered, box, source, x_near, y_near, ignore_index):
 
 
 @compiled
-def _withdraw_farther(j, offered, layer, behind, behind_ok, depth, depth_ok, box):
+def _withdraw_farther(j, offered, layer, behind, behind_ok, depth, depth_ok, start, box):
     """Keep the offer where it is nearer than what is seen so far, or that has no depth; remember the new depth."""
-    at, x1, width = np.uint64(0), np.uint64(box[0]), np.uint64(box[2] - box[0])
+    at, x1, width, of = np.uint64(0), np.uint64(box[0]), np.uint64(box[2] - box[0]), np.uint64(start)
     for y in range(np.uint64(box[1]), np.uint64(box[3])):
         for x in range(width):
             if offered[at + x] and layer[y, x1 + x] != j:
-                if behind_ok[y, x1 + x] and not (depth_ok[at + x] and depth[at + x] < behind[y, x1 + x]):
+                if behind_ok[y, x1 + x] and not (depth_ok[of + x] and depth[of + x] < behind[y, x1 + x]):
                     offered[at + x] = 0
                 else:
-                    behind[y, x1 + x], behind_ok[y, x1 + x] = depth[at + x], depth_ok[at + x]
+                    behind[y, x1 + x], behind_ok[y, x1 + x] = depth[of + x], depth_ok[of + x]
         at += width
+        of += width
+
+
+@compiled
+def _withdraw_behind(offered, behind, valid, depth, depth_ok, start, box):
+    """Keep the offer where it is nearer than the target, or that has no depth: all that a single layer needs."""
+    at, x1, width, of = np.uint64(0), np.uint64(box[0]), np.uint64(box[2] - box[0]), np.uint64(start)
+    for y in range(np.uint64(box[1]), np.uint64(box[3])):
+        for x in range(width):
+            theirs = behind[y, x1 + x]
+            is_there = valid[y, x1 + x] & (theirs > 0) & (theirs < np.inf)
+            is_nearer = (depth_ok[of + x] != 0) & (depth[of + x] < theirs)
+            offered[at + x] &= is_nearer | (not is_there)
+        at += width
+        of += width
 
 
 @compiled
@@ -345,10 +385,15 @@ def _put_box(box, area, left, top, right, bottom):
 def _count_classes(semantic, layer, reach, before, after):
     num_classes = len(before)
     for y in range(semantic.shape[0]):
-        for x in range(semantic.shape[1]):
-            label = semantic[y, x]
-            if 0 <= label < num_classes:
-                before[label] += 1
+        label, run = semantic[y, 0], 0
+        for x in range(semantic.shape[1]):  # run after run: neighbours are mostly alike
+            if semantic[y, x] != label:
+                if 0 <= label < num_classes:
+                    before[label] += run
+                label, run = semantic[y, x], 0
+            run += 1
+        if 0 <= label < num_classes:
+            before[label] += run
     for label in range(num_classes):
         after[label] = before[label]
     for y in range(reach[1], reach[3]):
