@@ -6,20 +6,22 @@ layout of the CPU's whole paste.
 
 from segpaste.kernels.operands import (
     AxisTable,
-    ClassKinds,
-    DrawRanges,
-    LayerMaps,
     LayerPlan,
     Measures,
     Planes,
-    Rows,
-    Rules,
     SlotPlan,
-    Survey,
     Visible,
 )
 from segpaste.kernels.ops import focal_ratio, measure, render, resolve
 from segpaste.kernels.select import pastes_whole, use_kernels
+from segpaste.kernels.whole_operands import (
+    ClassKinds,
+    DrawRanges,
+    LayerMaps,
+    Rows,
+    Rules,
+    Survey,
+)
 from segpaste.kernels.whole_ops import draw, paste, survey
 
 __all__ = [

@@ -90,8 +90,8 @@ def draw_rows(seeds, chooses, sources, targets, ranges, out):
         chooses: write source_idx and layer_valid first: other rows of the batch.
         sources: source_idx [B, L], layer_valid [B, L], extent [S, 2], boxes [S, K_s, 4], eligible [S, K_s].
         targets: extent [B, 2], occupied [B, K_t, 4], num_free [B].
-        ranges: `segpaste.kernels.operands.DrawRanges`.
-        out: `segpaste.kernels.operands.Draws` of arrays, written.
+        ranges: `segpaste.kernels.whole_operands.DrawRanges`.
+        out: `segpaste.kernels.whole_operands.Draws` of arrays, written.
     """
     source_idx, layer_valid, extent, boxes, eligible = sources
     if chooses:

@@ -41,7 +41,7 @@ def count_dropped(b, was_carried, free, protected, rules, dropped):
         was_carried: [L, K_s] bool, before any was taken out.
         free: [L, K_s] int64, their visible pixels at first.
         protected: [L, K_s] int64, after stuff was given pixels back.
-        rules: `segpaste.kernels.operands.Rules`.
+        rules: `segpaste.kernels.whole_operands.Rules`.
         dropped: [B, 3] int64, written.
     """
     dropped[b] = 0
@@ -65,13 +65,13 @@ def assign(b, plan, measures, target_rows, source_labels, is_thing, rules, last_
         b: the row.
         plan: ``carried`` holds the pastes that are seen.
         measures: of what is seen at last.
-        target_rows: `segpaste.kernels.operands.Rows` of arrays.
+        target_rows: `segpaste.kernels.whole_operands.Rows` of arrays.
         source_labels: [S, K_s] int64.
         is_thing: [num_classes] bool.
-        rules: `segpaste.kernels.operands.Rules`.
+        rules: `segpaste.kernels.whole_operands.Rules`.
         last_id: the largest id so far.
         slots: `segpaste.kernels.operands.SlotPlan` of arrays, written but for ``ignored_class``.
-        out: `segpaste.kernels.operands.Rows` of arrays, written.
+        out: `segpaste.kernels.whole_operands.Rows` of arrays, written.
     """
     num_slots = plan.carried.shape[2]
     for k in range(slots.survives.shape[1]):

@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from segpaste.kernels._cpu_layout import lay_out
+from segpaste.kernels._cpu_measure import measure
 from segpaste.kernels._cpu_paint import read_row
 from segpaste.kernels._cpu_slots import assign, count_dropped, largest_id, too_small, wiped_out
 from segpaste.kernels._cpu_surfaces import compiled
-from segpaste.kernels._cpu_visibility import cut_out, measure, read_depths, resolve
+from segpaste.kernels._cpu_visibility import cut_out, read_depths, resolve
 from segpaste.kernels._cpu_write import copy_row, write_row
 
 
@@ -32,7 +33,7 @@ def paste_rows(first, end, out, target, source, given, plan, measures, slots, fo
         measures: `segpaste.kernels.operands.Measures` of arrays, room.
         slots: `segpaste.kernels.operands.SlotPlan` of arrays, written.
         found: `segpaste.kernels.cpu.Found` of arrays, written.
-        rules: `segpaste.kernels.operands.Rules`.
+        rules: `segpaste.kernels.whole_operands.Rules`.
         in_place: leave what was read in the stage and write nothing, for other rows may yet be read.
         stage: `segpaste.kernels._cpu_arrays.Stage`, empty.
         lines: as `segpaste.kernels._cpu_paint.read_row` has them.

@@ -1,4 +1,4 @@
-"""Resolve and measure, compiled by Numba: boxes are visited, not canvases.
+"""Resolve, compiled by Numba: boxes are visited, not canvases.
 
 The carried masks of a row are first cut out as the target sees them, into bytes that lie one after the other; from then
 on loops run along rows of bytes. Absent planes come as arrays of length 0; all others are whole batches, indexed by the
@@ -39,20 +39,6 @@ def resolve_rows(first, end, layer, owner, plan, target, source, protected, igno
         resolve(
             b, own, whose, plan, target, source, cut, starts, depth, depth_ok, everywhere, protected[b], ignore_index
         )
-
-
-@compiled
-def measure_rows(first, end, layer, owner, plan, target, source, out):
-    """Write the areas and boxes of rows ``first`` to ``end - 1`` into ``out``, `Measures` of arrays.
-
-    With an ``owner`` each pixel belongs to it alone.
-    """
-    cut, starts = np.empty(0, np.uint8), np.empty(plan.carried.shape[1:], np.int64)
-    everywhere = np.array([0, 0, layer.shape[2], layer.shape[1]])
-    for b in range(first, end):
-        cut = cut_out(b, plan, source, cut, starts)
-        whose = owner[b] if owner.shape[0] > 0 else owner[0:0].reshape((0, 0))
-        measure(b, layer[b], whose, plan, target, cut, starts, everywhere, out)
 
 
 @compiled
@@ -280,124 +266,3 @@ def _withdraw_behind(offered, behind, valid, depth, depth_ok, start, box):
             offered[at + x] &= is_nearer | (not is_there)
         at += width
         of += width
-
-
-@compiled
-def measure(b, layer, owner, plan, target, cut, starts, reach, out):
-    """Areas and boxes of row ``b``, whose ``layer`` is known within ``reach``; -1 elsewhere."""
-    for k in range(target.masks.shape[1]):
-        before, after = _rest(target.masks[b, k], layer, plan.target_box[b, k], reach, out.box[b, k])
-        out.area_before[b, k], out.area[b, k] = before, after
-    for j in range(plan.carried.shape[1]):
-        for k in range(plan.carried.shape[2]):
-            out.paste_area[b, j, k] = 0
-            out.paste_box[b, j, k] = 0
-            if plan.carried[b, j, k]:
-                box, seen = plan.paste_box[b, j, k], out.paste_box[b, j, k]
-                out.paste_area[b, j, k] = _shown(j, k, layer, owner, cut, starts[j, k], box, seen)
-    if out.class_before.shape[1] > 0:
-        out.class_before[b] = 0
-        out.class_after[b] = 0
-        if target.semantic.shape[0] > 0:
-            _count_classes(target.semantic[b], layer, reach, out.class_before[b], out.class_after[b])
-
-
-@compiled
-def _rest(mask, layer, box, reach, rest):
-    """The area of a mask, and of what no layer hides of it, whose box goes into ``rest``."""
-    before, after = 0, 0
-    x1, x2 = np.uint64(box[0]), np.uint64(box[2])
-    near1, near2 = np.uint64(max(box[0], reach[0])), np.uint64(max(min(box[2], reach[2]), 0))
-    left, top, right, bottom = x2, np.uint64(box[3]), x1, np.uint64(0)
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        num_before, num_hidden = np.uint32(0), np.uint32(0)
-        for x in range(x1, x2):
-            num_before += np.uint32(mask[y, x])
-        is_near = reach[1] <= y < reach[3]
-        if is_near:
-            for x in range(near1, near2):
-                num_hidden += np.uint32(mask[y, x] & (layer[y, x] >= 0))
-        before += np.int64(num_before)
-        if num_before == num_hidden:
-            continue
-        after += np.int64(num_before - num_hidden)
-        top, bottom = min(top, y), y + _ONE
-        is_near = num_hidden > 0
-        x = x1
-        while x < left and (mask[y, x] == 0 or (is_near and near1 <= x < near2 and layer[y, x] >= 0)):
-            x += _ONE
-        left = min(left, x)
-        x = x2 - _ONE
-        while x + _ONE > right and (mask[y, x] == 0 or (is_near and near1 <= x < near2 and layer[y, x] >= 0)):
-            x -= _ONE
-        right = max(right, x + _ONE)
-    _put_box(rest, after, left, top, right, bottom)
-    return before, after
-
-
-@compiled
-def _shown(j, k, layer, owner, cut, start, box, shown):
-    """The area of what is seen of slot ``k`` of layer ``j``, whose box goes into ``shown``."""
-    area, at, width = 0, np.uint64(start), np.uint64(box[2] - box[0])
-    x1, x2 = np.uint64(box[0]), np.uint64(box[2])
-    left, top, right, bottom = x2, np.uint64(box[3]), x1, np.uint64(0)
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        num_shown = np.uint32(0)
-        if owner.shape[0] > 0:
-            for x in range(width):
-                num_shown += np.uint32((layer[y, x1 + x] == j) & (owner[y, x1 + x] == k))
-        else:
-            for x in range(width):
-                num_shown += np.uint32((layer[y, x1 + x] == j) & cut[at + x])
-        if num_shown > 0:
-            area += np.int64(num_shown)
-            top, bottom = min(top, y), y + _ONE
-            x = x1
-            while x < left and not is_shown(j, k, layer[y, x], owner, y, x, cut[at + x - x1]):
-                x += _ONE
-            left = min(left, x)
-            x = x2 - _ONE
-            while x + _ONE > right and not is_shown(j, k, layer[y, x], owner, y, x, cut[at + x - x1]):
-                x -= _ONE
-            right = max(right, x + _ONE)
-        at += width
-    _put_box(shown, area, left, top, right, bottom)
-    return area
-
-
-@compiled
-def is_shown(j, k, layer, owner, y, x, covers):
-    """Whether slot ``k`` of layer ``j`` is what is seen at a pixel."""
-    if layer != j:
-        return False
-    return owner[y, x] == k if owner.shape[0] > 0 else covers != 0
-
-
-@compiled
-def _put_box(box, area, left, top, right, bottom):
-    if area == 0:
-        box[:] = 0
-    else:
-        box[0], box[1], box[2], box[3] = left, top, right, bottom
-
-
-@compiled
-def _count_classes(semantic, layer, reach, before, after):
-    num_classes = len(before)
-    for y in range(semantic.shape[0]):
-        label, run = semantic[y, 0], 0
-        for x in range(semantic.shape[1]):  # run after run: neighbours are mostly alike
-            if semantic[y, x] != label:
-                if 0 <= label < num_classes:
-                    before[label] += run
-                label, run = semantic[y, x], 0
-            run += 1
-        if 0 <= label < num_classes:
-            before[label] += run
-    for label in range(num_classes):
-        after[label] = before[label]
-    for y in range(reach[1], reach[3]):
-        for x in range(reach[0], reach[2]):
-            label = semantic[y, x]
-            if 0 <= label < num_classes and layer[y, x] >= 0:
-                after[label] -= 1

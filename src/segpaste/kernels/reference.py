@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from segpaste.kernels.extents import Extents
 from segpaste.kernels.layer_view import LayerView, Tile, in_boxes, tiles
 from segpaste.kernels.operands import LayerPlan, Measures, Planes, SlotPlan, Visible, empty_plane, empty_visible
 from segpaste.types import sampling
@@ -135,9 +136,9 @@ def measure(
     batch_size, _, height, width = target.images.shape
     num_layers, num_slots = plan.carried.shape[1:]
     device = target.images.device
-    before = _Extents((batch_size, target.instance_masks.shape[1]), height, width, device)
-    after = _Extents((batch_size, target.instance_masks.shape[1]), height, width, device)
-    pasted = [_Extents((batch_size, num_slots), height, width, device) for _ in range(num_layers)]
+    before = Extents((batch_size, target.instance_masks.shape[1]), height, width, device)
+    after = Extents((batch_size, target.instance_masks.shape[1]), height, width, device)
+    pasted = [Extents((batch_size, num_slots), height, width, device) for _ in range(num_layers)]
     class_before = torch.zeros(batch_size, num_classes, dtype=torch.int64, device=device)
     class_after = torch.zeros_like(class_before)
     for tile in tiles(height, width, tile_size):
@@ -155,37 +156,6 @@ def measure(
     paste_area = torch.stack([p.area for p in pasted], 1)
     paste_box = torch.stack([p.box() for p in pasted], 1)
     return Measures(before.area, after.area, after.box(), paste_area, paste_box, class_before, class_after)
-
-
-class _Extents:
-    """Areas and bounding boxes of [B, K, H, W] masks, gathered tile by tile."""
-
-    def __init__(self, shape: tuple[int, int], height: int, width: int, device: torch.device) -> None:
-        self.area = torch.zeros(shape, dtype=torch.int64, device=device)
-        self.cols = torch.zeros(*shape, width, dtype=torch.bool, device=device)
-        self.rows = torch.zeros(*shape, height, dtype=torch.bool, device=device)
-
-    def add(self, masks: Tensor, tile: Tile) -> None:
-        pixels = masks.view(torch.uint8)  # torch reduces bytes many times faster than bools
-        sums = [mask.sum() for row in pixels for mask in row]
-        if sums:
-            self.area += torch.stack(sums).view_as(self.area)
-            self.cols[..., tile.cols] |= pixels.amax(2).bool()
-            self.rows[..., tile.rows] |= pixels.amax(3).bool()
-
-    def box(self) -> Tensor:
-        """[B, K, 4] int64 xyxy, zero where nothing was added."""
-        (x1, x2), (y1, y2) = _first_and_end(self.cols), _first_and_end(self.rows)
-        return torch.stack([x1, y1, x2, y2], -1)
-
-
-def _first_and_end(hits: Tensor) -> tuple[Tensor, Tensor]:
-    """Index of the first True and one past the last along the last axis; 0, 0 where there is none."""
-    size = hits.shape[-1]
-    index = torch.arange(size, device=hits.device)
-    end = (hits * (index + 1)).amax(-1)
-    first = torch.where(hits, index, size).amin(-1)
-    return torch.minimum(first, end), end
 
 
 def _class_counts(semantic: Tensor, counted: Tensor, num_classes: int) -> Tensor:

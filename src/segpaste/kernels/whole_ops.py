@@ -9,16 +9,18 @@ import torch
 from torch import Tensor
 
 from segpaste.kernels.operands import (
+    Planes,
+    empty_plane,
+)
+from segpaste.kernels.whole_operands import (
     ClassKinds,
     DrawRanges,
     Draws,
     LayerMaps,
     Outcome,
-    Planes,
     Rows,
     Rules,
     Survey,
-    empty_plane,
 )
 
 
@@ -61,10 +63,10 @@ def paste(
 
 
 def survey(rows: Rows, padding_mask: Tensor | None, canvas_size: tuple[int, int], is_thing: Tensor | None) -> Survey:
-    """See `segpaste.kernels.cpu.survey`; not for compiled code, which traces what it stands for."""
-    from segpaste.kernels import cpu
+    """See `segpaste.kernels._cpu_place.survey`; not for compiled code, which traces what it stands for."""
+    from segpaste.kernels import _cpu_place
 
-    return cpu.survey(rows, padding_mask, canvas_size, is_thing)
+    return _cpu_place.survey(rows, padding_mask, canvas_size, is_thing)
 
 
 def draw(
@@ -79,12 +81,12 @@ def draw(
     num_layers: int,
     ranges: DrawRanges,
 ) -> tuple[Tensor, Tensor, Draws]:
-    """See `segpaste.kernels.cpu.draw`."""
+    """See `segpaste.kernels._cpu_place.draw`."""
     sources, targets = (source_extent, boxes, eligible), (target_extent, occupied, num_free)
     if not torch.compiler.is_compiling():
-        from segpaste.kernels import cpu
+        from segpaste.kernels import _cpu_place
 
-        return cpu.draw(seeds, chosen, *sources, *targets, num_layers, ranges)
+        return _cpu_place.draw(seeds, chosen, *sources, *targets, num_layers, ranges)
     source_idx, layer_valid, *draws = _draw(seeds, list(chosen or ()), *sources, *targets, num_layers, list(ranges))
     return source_idx, layer_valid, Draws(*draws)
 
@@ -149,11 +151,11 @@ def _draw(
     num_layers: int,
     ranges: list[int],
 ) -> list[Tensor]:
-    from segpaste.kernels import cpu
+    from segpaste.kernels import _cpu_place
 
     sources, targets = (source_extent, boxes, eligible), (target_extent, occupied, num_free)
     given = (chosen[0].clone(), chosen[1].clone()) if chosen else None  # an operator gives nothing back as it came
-    source_idx, layer_valid, draws = cpu.draw(seeds, given, *sources, *targets, num_layers, DrawRanges(*ranges))
+    source_idx, layer_valid, draws = _cpu_place.draw(seeds, given, *sources, *targets, num_layers, DrawRanges(*ranges))
     return [source_idx, layer_valid, *draws]
 
 

@@ -1,0 +1,162 @@
+"""What a whole paste, and the draws before it, read and give, where the kernels do them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+from segpaste.kernels.operands import Planes
+
+
+class Rows(NamedTuple):
+    """The instance rows of a batch, as in `PaddedBatchedDenseSample`: rows without an instance are zero."""
+
+    boxes: Tensor
+    labels: Tensor
+    instance_ids: Tensor
+    instance_valid: Tensor
+
+
+class LayerMaps(NamedTuple):
+    """The drawn part of a plan: `segpaste.augmentation.placement.Placement` in plain tensors.
+
+    Attributes:
+        source_idx: [B, L] int64.
+        scale_num: [B, L] int64.
+        translate: [B, L, 2] int64.
+        hflip: [B, L] bool.
+        carried: [B, L, K_s] bool.
+        depth_scale: [B, L] float32, factor on source depth; None for 1.
+    """
+
+    source_idx: Tensor
+    scale_num: Tensor
+    translate: Tensor
+    hflip: Tensor
+    carried: Tensor
+    depth_scale: Tensor | None
+
+
+class ClassKinds(NamedTuple):
+    """Things and stuff as tables [num_classes] bool, None where no taxonomy is given or no class is watched."""
+
+    is_thing: Tensor | None
+    is_stuff: Tensor | None
+
+
+class Survey(NamedTuple):
+    """What a placement must know of a batch.
+
+    Attributes:
+        eligible: [B, K] bool, instances that may be pasted.
+        occupied: [B, K, 4] int64, boxes rounded outwards to whole pixels.
+        num_free: [B] int64, slots without an instance.
+        extent: [B, 2] int64, (width, height) of the pictures.
+    """
+
+    eligible: Tensor
+    occupied: Tensor
+    num_free: Tensor
+    extent: Tensor
+
+
+class Rules(NamedTuple):
+    """What a whole paste goes by, in integers.
+
+    Attributes:
+        scale_den: the denominator of all scales.
+        num_taps: T of the image filter.
+        min_area_px: a paste or an instance of fewer visible pixels goes.
+        residual_num: an instance of which less than ``residual_num / residual_den`` is left goes.
+        residual_den: see above.
+        stuff_num: a stuff class below ``stuff_num / stuff_den`` of its area is wiped out.
+        stuff_den: see above.
+        stuff_px: so is one of fewer pixels.
+        reverts_stuff: such a class gets its pixels back, instead of losing its label.
+        ignore_index: the semantic class that is neither pasted nor pasted over.
+        largest_id: ids in the target above this count as this.
+        exclusive: each pixel belongs to exactly one instance.
+        with_owner: some field depends on whose a pasted pixel is.
+    """
+
+    scale_den: int
+    num_taps: int
+    min_area_px: int
+    residual_num: int
+    residual_den: int
+    stuff_num: int
+    stuff_den: int
+    stuff_px: int
+    reverts_stuff: bool
+    ignore_index: int
+    largest_id: int
+    exclusive: bool
+    with_owner: bool
+
+    @classmethod
+    def of(cls, numbers: Sequence[int]) -> Rules:
+        """From a list of its fields, which an operator takes, truth as 0 and 1."""
+        rules = cls(*numbers)  # type: ignore[arg-type]
+        flags = {name: bool(getattr(rules, name)) for name in ("reverts_stuff", "exclusive", "with_owner")}
+        return rules._replace(**flags)
+
+
+class Outcome(NamedTuple):
+    """What a whole paste gives.
+
+    Attributes:
+        planes: of the output.
+        rows: of the output.
+        carried: [B, L, K_s] bool, the pastes that are in the output.
+        num_gone: [B, 3] int64, carried pastes that are not: hidden, reverted, too small.
+        paste_layer: [B, K] int64, layer of the paste that each output slot holds, -1 if none.
+        paste_slot: [B, K] int64, its slot in the source, -1 if none.
+        layer: [B, H, W] int16, the layer seen at each pixel, -1 for the target; [0, H, W] where nobody asks for it.
+    """
+
+    planes: Planes
+    rows: Rows
+    carried: Tensor
+    num_gone: Tensor
+    paste_layer: Tensor
+    paste_slot: Tensor
+    layer: Tensor
+
+
+class DrawRanges(NamedTuple):
+    """What a placement is drawn from, in integers; ends of ranges are included, thresholds are out of 2 ** 32."""
+
+    low_scale: int
+    high_scale: int
+    scale_den: int
+    low_count: int
+    high_count: int
+    paste_threshold: int
+    flip_threshold: int
+    max_attempts: int
+
+
+class Draws(NamedTuple):
+    """A drawn placement, and what became of each try.
+
+    Attributes:
+        scale_num: [B, L] int64.
+        translate: [B, L, 2] int64.
+        hflip: [B, L] bool.
+        carried: [B, L, K_s] bool.
+        tried: [B] int64, as the last three in `segpaste.augmentation.placement.PlacementCounts`.
+        no_source: [B] int64.
+        no_free_slot: [B] int64.
+        does_not_fit: [B] int64.
+    """
+
+    scale_num: Tensor
+    translate: Tensor
+    hflip: Tensor
+    carried: Tensor
+    tried: Tensor
+    no_source: Tensor
+    no_free_slot: Tensor
+    does_not_fit: Tensor
