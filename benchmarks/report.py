@@ -43,7 +43,7 @@ def step(found: Found) -> str:
     for name in names:
         if any(name in row["times"] for row in rows):
             body.append([name, *(_ratio_or_ms(name, row["times"]) for row in rows), notes.get(name, "")])
-    pasted = ["pasted pixels", *(f"{row['pasted_frac']:.1%}" for row in rows), ""]
+    pasted = ["pixels pasted by segpaste", *(f"{row['pasted_frac']:.1%}" for row in rows), ""]
     head = ["", *(row["batch"] for row in rows), "what it does not do"]
     return f"## A step, as multiples of a clone\n\n{table(head, [pasted, *body])}{_skipped(rows)}"
 

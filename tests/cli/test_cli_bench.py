@@ -253,7 +253,7 @@ class TestReport:
         assert cells(text, "clone again")[:2] == ["1.10 (0.55..3.30)", "–"]
         assert cells(text, "segpaste")[:2] == ["2.50 (1.25..7.50)", "0.50 (0.25..1.50)"]
         assert cells(text, PEER_NAMES[0]) == ["–", "3.00 (1.50..9.00)", peers.PEERS[0].does_not]
-        assert cells(text, "pasted pixels")[:2] == ["12.5%", "50.0%"]
+        assert cells(text, "pixels pasted by segpaste")[:2] == ["12.5%", "50.0%"]
 
     def test_skipped_peers_say_why_and_where(self) -> None:
         text = report.step(FAKE["step"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -328,3 +330,66 @@ class TestSurvey:
             for name, value in expected._asdict().items():
                 assert torch.equal(getattr(found, name), value), name
                 assert getattr(found, name).dtype == value.dtype
+
+
+class TestBadInput:
+    @pytest.mark.parametrize("edge", [1e9, 1e14, 1e19, 3e38])
+    @pytest.mark.parametrize("column", [0, 1, 2, 3])
+    def test_boxes_as_large_as_numbers_get(self, edge: float, column: int) -> None:
+        batch = batch_of(num_instances=4, modalities={Modality.INSTANCE})
+        boxes = batch.boxes.clone()
+        boxes[:, 1, column] = edge if column > 1 else -edge
+        reference, *others = outcomes(replace(batch, boxes=boxes), module(max_attempts=1))
+        for other in others:
+            assert_kernels_agree(other, reference)
+
+    @pytest.mark.parametrize("inplace", [False, True])
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            (lambda p: {"source_idx": p.source_idx + 10**6}, "rows of the source batch"),
+            (lambda p: {"source_idx": p.source_idx * 0 - 1}, "rows of the source batch"),
+            (lambda p: {"scale_num": p.scale_num * 0}, "scale_num > 0"),
+            (lambda p: {"carried": torch.ones_like(p.carried)}, "as many carried slots"),
+            (lambda p: {"carried": p.carried[..., :2]}, "placement of 8 slots"),
+        ],
+    )
+    def test_placements_that_cannot_be_are_refused(self, change: Any, words: str, inplace: bool) -> None:
+        class Wild(IntraBatchSource):
+            def sample(self, *args: Any) -> Any:
+                source, placement, counts = super().sample(*args)
+                return source, replace(placement, **change(placement)), counts
+
+        batch = batch_of(num_instances=4)
+        before = batch.clone()
+        with use_kernels("cpu"), pytest.raises(ValueError, match=words):
+            BatchCopyPaste(source=Wild(), inplace=inplace)(batch)
+        assert_same(batch, before)
+
+
+class TestErrorsInThreads:
+    def test_no_thread_works_on_when_an_error_leaves(self, three_threads: None) -> None:
+        done: list[int] = []
+
+        def work(first: int, end: int) -> None:
+            if first == 0:
+                raise KeyboardInterrupt
+            time.sleep(0.2)
+            done.append(first)
+
+        with pytest.raises(KeyboardInterrupt):
+            _cpu_threads.share_out(3, work)
+        assert sorted(done) == [1, 2]
+
+
+def test_compiled_loops_go_where_numba_is_told(tmp_path: Path) -> None:
+    """And code that checks bounds lies apart from code that does not."""
+    code = "from segpaste.kernels import _cpu_surfaces as s; print(s._CACHE)"
+    folders = set()
+    for extra in ({}, {"NUMBA_CACHE_DIR": str(tmp_path)}, {"NUMBA_BOUNDSCHECK": "1"}):
+        run = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, **extra}, capture_output=True, text=True, check=True
+        )
+        folders.add(run.stdout.strip())
+    assert len(folders) == 3
+    assert any(folder.startswith(str(tmp_path)) for folder in folders)

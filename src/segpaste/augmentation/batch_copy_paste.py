@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from segpaste import kernels
-from segpaste.augmentation import geometry, inputs
+from segpaste.augmentation import geometry, in_place, inputs
 from segpaste.augmentation.at_once import instance_rows, paste_at_once
 from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.frame import Frame
@@ -32,7 +32,9 @@ class BatchCopyPaste(nn.Module):
     Args:
         config: what a paste may do.
         source: where objects come from; by default the other rows of the batch.
-        inplace: paste into the batch's own tensors and touch only what changes, instead of making new ones.
+        inplace: paste into the batch's own tensors. On the CPU only what changes is touched then; in compiled code, on
+            other devices, in half precision and where tensors lie in another order than row-major, new tensors are
+            made and copied.
 
     Raises:
         ValueError: the config asks for panoptic output and has no taxonomy.
@@ -110,13 +112,16 @@ class BatchCopyPaste(nn.Module):
 
         Raises:
             ValueError: a modality that the config requires is missing, or a count or flag does not fit the config; in
-                place, the config asks for more instance slots than the batch has.
+                place, the config asks for more instance slots than the batch has, or tensors share memory.
+            RuntimeError: in place, a tensor is a leaf that requires grad. Nothing has been written then.
         """
-        batch = inputs.prepared(target, self.config, generator, self.inplace)
+        if self.inplace and isinstance(target, PaddedBatchedDenseSample):
+            in_place.check_writable(target, self.config.max_instances)
+        batch = inputs.prepared(target, self.config, generator)
         out, report = self._pasted(batch, return_report)
         self._warn_once(report)
         if self.inplace:
-            out = inputs.written_back(batch, out)
+            out = in_place.written_back(batch, out)
         out = inputs.emitted(out, target, self.config)
         if return_report:
             assert report is not None
@@ -156,8 +161,8 @@ class BatchCopyPaste(nn.Module):
         inputs.check_source(batch, source)
         frame = Frame(self.config, self.classes, batch, source)
         if kernels.pastes_whole(batch.device):
-            in_place = self.inplace and inputs.can_be_written(batch)
-            return paste_at_once(frame, placement, counts, with_report=with_report, in_place=in_place)
+            writes = self.inplace and in_place.can_be_written(batch)
+            return paste_at_once(frame, placement, counts, with_report=with_report, in_place=writes)
         settled = frame.settle(frame.plan(placement))
         slot_plan = frame.assign(settled)
         report = tally(placement, counts, settled, slot_plan, self.config.min_area_px)
@@ -187,6 +192,8 @@ class BatchCopyPaste(nn.Module):
         Reading a report there waits for the device.
         """
         if torch.compiler.is_compiling() or not self._may_warn or report is None:
+            return
+        if report.num_placed.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return
         message = nothing_pasted_warning(report)
         self._may_warn = message is None and report.num_placed.device.type == "cpu"

@@ -16,9 +16,15 @@ from torch import Tensor
 
 from segpaste.kernels.operands import AxisTable
 from segpaste.types import sampling
+from segpaste.types.sampling import FARTHEST_EDGE
 
 if TYPE_CHECKING:
     from segpaste.augmentation.placement import Placement
+
+
+def _pair(width: int, height: int, device: torch.device) -> Tensor:
+    """Two numbers made on the device: a copy from the host would have to be waited for."""
+    return torch.stack([torch.full((), size, dtype=torch.int64, device=device) for size in (width, height)])
 
 
 def valid_extent(
@@ -30,7 +36,7 @@ def valid_extent(
     """
     height, width = canvas_size
     if padding_mask is None:
-        return torch.tensor([width, height], device=device).expand(batch_size, 2)
+        return _pair(width, height, device).expand(batch_size, 2)
     picture = ~padding_mask[:, 0]
     cols = picture.any(1) * torch.arange(1, width + 1, device=device)
     rows = picture.any(2) * torch.arange(1, height + 1, device=device)
@@ -38,8 +44,9 @@ def valid_extent(
 
 
 def pixel_boxes(boxes: Tensor) -> Tensor:
-    """Float xyxy boxes [..., 4] rounded outwards to whole pixels, int64."""
-    return torch.cat([boxes[..., :2].floor(), boxes[..., 2:].ceil()], dim=-1).to(torch.int64)
+    """Float xyxy boxes [..., 4] rounded outwards to whole pixels, int64; edges beyond `FARTHEST_EDGE` stay there."""
+    whole = torch.cat([boxes[..., :2].floor(), boxes[..., 2:].ceil()], dim=-1)
+    return whole.clamp(-FARTHEST_EDGE, FARTHEST_EDGE).to(torch.int64)
 
 
 def mirrored(boxes: Tensor, width: Tensor, hflip: Tensor) -> Tensor:
@@ -61,7 +68,7 @@ def scaled_boxes(boxes: Tensor, scale_num: Tensor, scale_den: int) -> Tensor:
 def clipped(boxes: Tensor, canvas_size: tuple[int, int]) -> Tensor:
     """Boxes [..., 4] as far as they lie on a canvas (H, W)."""
     height, width = canvas_size
-    return torch.minimum(boxes.clamp(min=0), torch.tensor([width, height, width, height], device=boxes.device))
+    return torch.minimum(boxes.clamp(min=0), _pair(width, height, boxes.device).repeat(2))
 
 
 def inside_extent(boxes: Tensor, extent: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from segpaste import kernels
 from segpaste.augmentation import slots
 from segpaste.augmentation.config import BatchCopyPasteConfig
-from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
+from segpaste.types import Modality, PaddedBatchedDenseSample
 
 GATES = {
     Modality.INSTANCE: "emit_instance",
@@ -71,7 +71,6 @@ def prepared(
     target: PaddedBatchedDenseSample,
     config: BatchCopyPasteConfig,
     generator: torch.Generator | None,
-    inplace: bool,
 ) -> PaddedBatchedDenseSample:
     """The batch as the stages want it: checked, gated, with output slots, seeds and, if possible, instance masks."""
     if not isinstance(target, PaddedBatchedDenseSample):
@@ -82,11 +81,6 @@ def prepared(
     check_modalities(target, config)
     batch = seeded(without_closed_gates(target, config), generator)
     if config.max_instances is not None:
-        if inplace and config.max_instances > batch.max_instances:
-            raise ValueError(
-                f"BatchCopyPaste: expected at most the batch's {batch.max_instances} slots in max_instances because "
-                f"inplace=True, got {config.max_instances}; pad the batch to that many, or leave inplace out"
-            )
         batch = slots.with_slots(batch, config.max_instances)
     if batch.instance_masks is None and config.source.mask_from == "boxes":
         if batch.panoptic_maps is not None:
@@ -121,36 +115,6 @@ def with_finite_depth(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSamp
         return batch
     finite = batch.depth.isfinite()
     return batch.derived(depth=torch.where(finite, batch.depth, 0.0), depth_valid=batch.depth_valid & finite)
-
-
-def can_be_written(batch: PaddedBatchedDenseSample) -> bool:
-    """Whether kernels may write into the planes of a batch: eager, no gradient asked for, in an order they know."""
-    if torch.compiler.is_compiling():
-        return False
-    for field in FIELDS:
-        plane: Tensor | None = getattr(batch, field.batched_name)
-        if plane is None:
-            continue
-        in_order = plane.is_contiguous() or (
-            field.name == "image" and plane.is_contiguous(memory_format=torch.channels_last)
-        )
-        if plane.requires_grad or not in_order:
-            return False
-    return True
-
-
-def written_back(batch: PaddedBatchedDenseSample, out: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
-    """The batch with the output's values in its own tensors; what is written there already stays as it is."""
-    for field in FIELDS:
-        own: Tensor | None = getattr(batch, field.batched_name)
-        new: Tensor | None = getattr(out, field.batched_name)
-        if own is None or new is None:
-            continue
-        if own is not new:
-            own.copy_(new)
-        elif own.dtype.is_floating_point:
-            torch.autograd.graph.increment_version(own)  # autograd did not see the kernels write
-    return batch
 
 
 def emitted(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch import nn
 
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 
@@ -38,6 +39,8 @@ class AugmentedLoader:
         self.augment = augment
         self.max_instances = max_instances
         self.device = device
+        if device is not None and isinstance(augment, nn.Module):
+            augment.to(device)  # its tables, so that no step waits for a copy of them
         self.num_dropped_instances = 0
 
     def __iter__(self) -> Iterator[PaddedBatchedDenseSample]:

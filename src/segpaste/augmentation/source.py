@@ -34,7 +34,9 @@ class SourceStrategy(Protocol):
             request: seeds, extents, free slots and ranges.
 
         Returns:
-            The source batch (S rows, K_s slots), the placement into it, and what became of each try.
+            The source batch (S rows, K_s slots), the placement into it, and what became of each try. The placement
+            names rows of that batch, scales above 0, and carries at most ``request.num_free`` slots for each target:
+            the CPU raises ValueError for others, a GPU cannot look.
         """
         ...
 

@@ -42,7 +42,7 @@ def _indexed(state, index):
 def _integer(state, low, high):
     """Uniform over ``low`` to ``high``, by the upper half of the bits."""
     span = max(high - low + 1, 1)
-    return low + ((np.int64(state >> np.uint64(32)) * span) >> 32)
+    return low + np.int64(((state >> np.uint64(32)) * np.uint64(span)) >> np.uint64(32))
 
 
 @compiled

@@ -12,6 +12,7 @@ from segpaste.kernels._cpu_surfaces import compiled
 from segpaste.types import sampling
 
 _ONE = sampling.WEIGHT_ONE
+_FARTHEST = sampling.FARTHEST_EDGE
 
 
 @compiled
@@ -77,6 +78,8 @@ def lay_out(b, plan, scale_num, translate, extent, source_boxes, target_boxes, s
         plan.target_box[b, k, 1] = min(max(_floor(target_boxes[b, k, 1]), 0), height)
         plan.target_box[b, k, 2] = min(max(_ceil(target_boxes[b, k, 2]), 0), width)
         plan.target_box[b, k, 3] = min(max(_ceil(target_boxes[b, k, 3]), 0), height)
+        plan.target_box[b, k, 2] = max(plan.target_box[b, k, 0], plan.target_box[b, k, 2])
+        plan.target_box[b, k, 3] = max(plan.target_box[b, k, 1], plan.target_box[b, k, 3])
     for j in range(plan.carried.shape[1]):
         s, num, flip = plan.source_idx[b, j], scale_num[b, j], plan.hflip[b, j]
         x1, y1, x2, y2 = width, height, 0, 0
@@ -92,6 +95,7 @@ def lay_out(b, plan, scale_num, translate, extent, source_boxes, target_boxes, s
             right = min(max(scaled_edge(right, num, scale_den) + translate[b, j, 0], 0), width)
             top = min(max(scaled_edge(top, num, scale_den) + translate[b, j, 1], 0), height)
             bottom = min(max(scaled_edge(bottom, num, scale_den) + translate[b, j, 1], 0), height)
+            right, bottom = max(left, right), max(top, bottom)
             box = plan.paste_box[b, j, k]
             box[0], box[1], box[2], box[3] = left, top, right, bottom
             x1, y1, x2, y2 = min(x1, left), min(y1, top), max(x2, right), max(y2, bottom)
@@ -116,12 +120,19 @@ def lay_out(b, plan, scale_num, translate, extent, source_boxes, target_boxes, s
 
 @compiled
 def _floor(edge):
-    return np.int64(np.floor(edge))
+    return _whole(np.floor(edge))
 
 
 @compiled
 def _ceil(edge):
-    return np.int64(np.ceil(edge))
+    return _whole(np.ceil(edge))
+
+
+@compiled
+def _whole(edge):
+    if -_FARTHEST < edge < _FARTHEST:
+        return np.int64(edge)
+    return np.int64(_FARTHEST) if edge > 0 else -np.int64(_FARTHEST)
 
 
 @compiled

@@ -9,6 +9,30 @@ from segpaste.kernels._cpu_surfaces import compiled
 
 
 @compiled
+def check_row(b, plan, scale_num, target_rows, source):
+    """What a source strategy placed can be pasted: loops do not look where they write.
+
+    Raises:
+        ValueError: a layer's source or scale is out of range, or more is carried than the target has room for.
+    """
+    num_carried, num_free = 0, 0
+    for j in range(plan.carried.shape[1]):
+        if not 0 <= plan.source_idx[b, j] < source.images.shape[0]:
+            raise ValueError("BatchCopyPaste: expected source_idx to be rows of the source batch; mend the strategy")
+        if scale_num[b, j] <= 0:
+            raise ValueError("BatchCopyPaste: expected scale_num > 0 in every layer; mend the source strategy")
+        for k in range(plan.carried.shape[2]):
+            num_carried += plan.carried[b, j, k]
+    for k in range(target_rows.instance_valid.shape[1]):
+        num_free += not target_rows.instance_valid[b, k]
+    if num_carried > num_free:
+        raise ValueError(
+            "BatchCopyPaste: expected at most as many carried slots as the target has free ones (num_free of the "
+            "request); mend the source strategy"
+        )
+
+
+@compiled
 def too_small(b, plan, measures, min_area_px):
     """Take pastes of too few visible pixels out of the plan; whether there were any."""
     found = False

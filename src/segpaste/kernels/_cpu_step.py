@@ -11,7 +11,7 @@ import numpy as np
 from segpaste.kernels._cpu_layout import lay_out
 from segpaste.kernels._cpu_measure import measure
 from segpaste.kernels._cpu_paint import read_row
-from segpaste.kernels._cpu_slots import assign, count_dropped, largest_id, too_small, wiped_out
+from segpaste.kernels._cpu_slots import assign, check_row, count_dropped, largest_id, too_small, wiped_out
 from segpaste.kernels._cpu_surfaces import compiled
 from segpaste.kernels._cpu_visibility import cut_out, read_depths, resolve
 from segpaste.kernels._cpu_write import copy_row, write_row
@@ -47,6 +47,7 @@ def paste_rows(first, end, out, target, source, given, plan, measures, slots, fo
     cut, starts = np.empty(0, np.uint8), np.empty(plan.carried.shape[1:], np.int64)
     depth, depth_ok = np.empty(0, np.float32), np.empty(0, np.uint8)
     for b in range(first, end):
+        check_row(b, plan, given.scale_num, given.target_rows, source)
         if not in_place:
             copy_row(b, out, target)
         layer = found.layer[b] if found.layer.shape[0] > 0 else scratch

@@ -7,6 +7,7 @@ that it does at a pixel: a call that hands over an array costs more than the pix
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,10 @@ _NONE = np.float32(0)
 _FAR = np.float32(np.inf)
 
 _LOOPS = sorted(Path(__file__).parent.glob("_cpu_*.py"))
+_SETTINGS = os.environ.get("NUMBA_BOUNDSCHECK", "").encode()
 _CACHE = (
-    Path(__file__).parent / "__pycache__" / hashlib.sha256(b"".join(p.read_bytes() for p in _LOOPS)).hexdigest()[:16]
+    Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "__pycache__")
+    / hashlib.sha256(b"".join(p.read_bytes() for p in _LOOPS) + _SETTINGS).hexdigest()[:16]
 )
 
 
@@ -34,7 +37,8 @@ def compiled(function: Callable[..., Any]) -> Any:
     """Compile a loop of the CPU kernels: no lock held, no reordering of sums, kept on disk.
 
     Numba looks at the file of a function only to see whether what it kept is still true, and loops of one file call
-    those of another: so it is kept under a digest of all of them. Where that folder cannot be written Numba chooses.
+    those of another: so it is kept under a digest of all of them, apart for code that checks bounds. Where that folder
+    cannot be written Numba chooses.
     """
     config: Any = numba.config
     before, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE)

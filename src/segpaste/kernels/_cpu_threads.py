@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 import torch
@@ -27,7 +27,11 @@ def share_out(num_rows: int, work: Callable[[int, int], T], num_threads: int | N
     parts = [(num_rows * i // num_parts, num_rows * (i + 1) // num_parts) for i in range(num_parts)]
     pool = thread_pool(num_parts - 1)
     helpers: list[Future[T]] = [pool.submit(work, *part) for part in parts[1:]]
-    return [work(*parts[0]), *(helper.result() for helper in helpers)]
+    try:
+        own = work(*parts[0])
+    finally:
+        wait(helpers)  # nobody writes any more when an error leaves here
+    return [own, *(helper.result() for helper in helpers)]
 
 
 def thread_pool(num_threads: int) -> ThreadPoolExecutor:

@@ -60,7 +60,7 @@ def write_row(b, stage, first, out, target, plan, slots, ignore_index, in_place)
             if out.panoptic.shape[0] > 0:
                 _disown(out.panoptic[b], out.semantic[b], target.masks[b, k], box, ignore_index)
             if in_place:
-                _clear_mask(out.masks[b, k], box)
+                _clear_mask(out.masks[b, k])
         elif slots.survives[b, k] and not in_place:
             _copy_mask(out.masks[b, k], target.masks[b, k], box)
     while first < stage.used[0] and stage.pastes[first, 0] == b:
@@ -125,9 +125,10 @@ def _disown(panoptic, semantic, mask, box, ignore_index):
 
 
 @compiled
-def _clear_mask(mask, box):
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(np.uint64(box[0]), np.uint64(box[2])):
+def _clear_mask(mask):
+    """All of it, also what a box that lies does not enclose: the row is empty, or a paste's, from now on."""
+    for y in range(np.uint64(mask.shape[0])):
+        for x in range(np.uint64(mask.shape[1])):
             mask[y, x] = 0
 
 

@@ -163,6 +163,8 @@ def paste(
         return outcome._replace(planes=outcome.planes._replace(images=images))
     b, _, height, width = target.images.shape
     k_t, (_, layers, k_s) = target.instance_masks.shape[1], maps.carried.shape
+    if k_s != source.instance_masks.shape[1]:
+        raise ValueError(f"expected a placement of {source.instance_masks.shape[1]} slots, the source's, got {k_s}")
     is_thing, is_stuff = (_NO_CLASS if t is None else array(t) for t in kinds)
     out = target if in_place else _room_for(target, k_t)
     of = plane_arrays(target)
@@ -201,10 +203,11 @@ def paste(
         arguments = to, of, origin, given, plan, measures, slots, found, rules, in_place, stage, lines
         return first, _cpu_step.paste_rows(first, end, *arguments)
 
-    staged = dict(share_out(b, paste_rows))
+    num_threads = torch.get_num_threads()  # the same parts twice
+    staged = dict(share_out(b, paste_rows, num_threads))
     if in_place:  # not before all rows have been read
         arguments = of, plan, slots, rules.ignore_index, found.rows, given.target_rows
-        share_out(b, lambda first, end: _cpu_step.write_rows(first, end, staged[first], *arguments))
+        share_out(b, lambda first, end: _cpu_step.write_rows(first, end, staged[first], *arguments), num_threads)
         rows = target_rows
     small = (torch.from_numpy(values) for values in (carried, num_gone, slots.paste_layer, slots.paste_slot, layer))
     return Outcome(out, rows, *small)

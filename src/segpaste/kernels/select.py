@@ -45,6 +45,8 @@ def pastes_whole(device: torch.device) -> bool:
 def use_kernels(name: str | None) -> Iterator[None]:
     """Run one writing, whatever the device, or with None that of the device, inside the ``with`` block.
 
+    That holds for the whole process, its other threads too.
+
     Raises:
         ValueError: there is none of this name.
     """

@@ -18,6 +18,9 @@ WEIGHT_BITS = 11
 WEIGHT_ONE = 1 << WEIGHT_BITS
 """The taps of one output pixel along one axis sum to this; two axes of uint8 then fit int32."""
 
+FARTHEST_EDGE = 1 << 30
+"""Edges of boxes count as no farther than this, pixels, so that scaling them cannot overflow."""
+
 DEPTH_EDGE_FRAC = 0.05
 """Neighbouring depths that differ by more than this fraction of the larger lie on two surfaces: never mixed."""
 
