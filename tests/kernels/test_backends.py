@@ -28,6 +28,7 @@ from samples import (
     make_batch,
     subset_id,
 )
+from segpaste import kernels
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
@@ -86,6 +87,28 @@ class TestAgree:
             num_pasted += int(reference[1].num_placed.sum())
         assert num_pasted > 3
 
+    @pytest.mark.parametrize("modalities", SUBSETS)
+    def test_stage_by_stage(self, modalities: frozenset[Modality], monkeypatch: pytest.MonkeyPatch) -> None:
+        """The three pixel functions by themselves, which on the CPU no paste calls."""
+        monkeypatch.setattr(kernels, "pastes_whole", lambda device: False)
+        reference, *others = outcomes(batch_of(modalities=modalities), module())
+        assert reference[1].num_placed.any()
+        for other in others:
+            assert_kernels_agree(other, reference)
+
+    @pytest.mark.parametrize("modalities", SUBSETS)
+    def test_without_a_report(self, modalities: frozenset[Modality]) -> None:
+        """Room for what is seen is used again from row to row: nothing is left over in it."""
+        paste = module(layers=1, k_range=(1, 1), scale_range=(0.5, 1.0), max_attempts=1)
+        for seed in range(6):
+            batch = make_batch(8, size=(5, 41), max_instances=8, modalities=modalities, seed=seed)
+            with use_kernels("reference"):
+                expected, report = paste(batch, return_report=True)
+            for name in CPU_KERNELS:
+                with use_kernels(name):
+                    found = paste(batch)
+                assert_kernels_agree((found, report), (expected, report))
+
     @pytest.mark.parametrize("options", [{"batch_size": 0}, {"max_instances": 0, "num_instances": 0}, {"size": (1, 1)}])
     def test_degenerate_batches(self, options: dict[str, Any]) -> None:
         options = {"size": (9, 5), "max_instances": 4, "num_instances": 1, **options}
@@ -110,6 +133,18 @@ class TestAgree:
         for other in others:
             assert_kernels_agree(other, reference)
         assert not torch.equal(reference[0].instance_masks, outcomes(batch, module(layers=1))[0][0].instance_masks)
+
+    @pytest.mark.parametrize("padding", [(0, 11), (9, 0)])
+    def test_masks_that_reach_into_the_padding(self, padding: tuple[int, int]) -> None:
+        """Outside of the picture nothing is read, not even its border."""
+        batch = batch_of(padding=padding, num_instances=1, modalities={Modality.INSTANCE})
+        boxes = torch.tensor([0.0, 0, 37, 31]) * batch.instance_valid[..., None]
+        masks = batch.instance_valid[..., None, None].expand_as(batch.instance_masks).clone()
+        batch = replace(batch, boxes=boxes, instance_masks=masks)
+        reference, *others = outcomes(batch, module(scale_range=(0.3, 0.6)))
+        assert reference[1].num_placed.any()
+        for other in others:
+            assert_kernels_agree(other, reference)
 
     @pytest.mark.parametrize("modalities", SUBSETS)
     def test_masks_that_overlap(self, modalities: frozenset[Modality]) -> None:
@@ -152,6 +187,24 @@ class TestAgree:
         for (out, _), (expected, _) in zip(outcomes(asking, module()), outcomes(batch, module()), strict=True):
             assert torch.equal(out.images.detach(), expected.images)
 
+    def test_colours_that_are_no_number(self) -> None:
+        """They reach as far as their weight does."""
+        batch = batch_of(torch.float32)
+        batch.images[:, :, ::5, ::3] = float("nan")
+        batch.images[:, :, 1::5, 1::3] = float("inf")
+        for scale_range in ((0.4, 1.0), (1.0, 1.0), (3.0, 3.0)):
+            reference, *others = outcomes(batch, module(scale_range=scale_range))
+            assert reference[1].num_placed.any()
+            for other in others:
+                assert_kernels_agree(other, reference)
+
+    def test_seeds_that_repeat(self) -> None:
+        for seed in range(4):
+            batch = replace(batch_of(), sample_seeds=torch.full((4,), seed))
+            reference, *others = outcomes(batch, module())
+            for other in others:
+                assert_kernels_agree(other, reference)
+
     def test_another_default_dtype(self) -> None:
         batch = batch_of(torch.float32, metric_depth=True)
         expected = outcomes(batch, module())[0]
@@ -187,6 +240,23 @@ class TestForeignSource:
         for words, other in wrong.items():
             with use_kernels(name), pytest.raises(ValueError, match=words):
                 BatchCopyPaste(source=FromElsewhere(other))(batch)
+
+    @pytest.mark.parametrize("name", CPU_KERNELS)
+    def test_its_placement_is_left_alone(self, name: str) -> None:
+        """A strategy may give it again; what is too small now need not be then."""
+
+        class Keeping(IntraBatchSource):
+            def sample(self, *args: Any) -> Any:
+                given = super().sample(*args)
+                self.given, self.before = given[1].carried, given[1].carried.clone()
+                return given
+
+        source = Keeping()
+        paste = BatchCopyPaste(module().config.model_copy(update={"min_area_px": 60}), source)
+        with use_kernels(name):
+            _, report = paste(batch_of(), return_report=True)
+        assert torch.equal(source.given, source.before)
+        assert not torch.equal(report.placement.carried, source.before)
 
     def test_without_some_fields(self) -> None:
         """What the source does not have is none: depth and normals invalid, classes by label."""

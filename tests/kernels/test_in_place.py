@@ -87,6 +87,23 @@ class TestEqualsOutOfPlace:
             num_mutual += bool(expected[1].num_placed.all())
         assert num_mutual > 1
 
+    def test_instances_that_lose_their_row(self) -> None:
+        """Here for the first pixel: their masks and ids are cleared, also beside what takes their slot."""
+        num_lost = 0
+        for seed in range(4):
+            batch = batch_of(seed=seed)
+            found, expected = paste_both(batch, modules(min_residual_area_frac=1.0))
+            assert_kernels_agree(found, expected)
+            out, report = expected
+            num_lost += int(batch.instance_valid.sum() + report.num_placed.sum() - out.instance_valid.sum())
+        assert num_lost > 3
+
+    def test_many_pastes(self) -> None:
+        """More than there is room for at first."""
+        found, expected = paste_both(batch_of(batch_size=24, num_instances=3), modules())
+        assert_kernels_agree(found, expected)
+        assert expected[1].num_placed.sum() > 48
+
     def test_threads(self) -> None:
         before = torch.get_num_threads()
         torch.set_num_threads(3)
@@ -108,8 +125,9 @@ class TestEqualsOutOfPlace:
         [
             lambda t: torch.nn.functional.pad(t, [2, 3])[..., 2:-3] if t.ndim > 2 else t,
             lambda t: t.transpose(0, 1).contiguous().transpose(0, 1) if t.ndim > 1 else t,
+            lambda t: t.contiguous(memory_format=torch.channels_last) if t.ndim == 4 else t,
         ],
-        ids=["cut out of larger", "swapped"],
+        ids=["cut out of larger", "swapped", "channels last"],
     )
     def test_other_layouts(self, strange: Callable[[Tensor], Tensor]) -> None:
         batch = batch_of(metric_depth=True)

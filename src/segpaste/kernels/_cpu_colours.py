@@ -33,7 +33,7 @@ def read_colours(b, j, picture, plan, box, strips, colours, at, lines):
     y_idx, y_weight = plan.y_filter_idx[b, j], plan.y_filter_weight[b, j]
     num_channels = np.uint64(picture.shape[0])
     num_taps, num_y_taps = _num_used(x_weight, box[0], box[2]), np.uint64(y_idx.shape[0])
-    to = num_channels * np.uint64(at)
+    to, none = num_channels * np.uint64(at), lines.dtype.type(0)
     for n in range(len(strips)):
         y, first, end = np.uint64(strips[n, 0]), np.uint64(strips[n, 1]), np.uint64(strips[n, 2])
         size = end - first
@@ -66,9 +66,16 @@ def read_colours(b, j, picture, plan, box, strips, colours, at, lines):
                 x = first + i
                 weight, column = lines.dtype.type(x_weight[0, x]), np.uint64(x_idx[0, x])
                 other, next_column = lines.dtype.type(x_weight[1, x]), np.uint64(x_idx[1, x])
-                colours[to + i] = _finished(lines[0, 0, column] * weight + lines[0, 0, next_column] * other)
-                colours[green_at + i] = _finished(lines[0, 1, column] * weight + lines[0, 1, next_column] * other)
-                colours[blue_at + i] = _finished(lines[0, 2, column] * weight + lines[0, 2, next_column] * other)
+                red, next_red = lines[0, 0, column], lines[0, 0, next_column]
+                green, next_green = lines[0, 1, column], lines[0, 1, next_column]
+                blue, next_blue = lines[0, 2, column], lines[0, 2, next_column]
+                if other == 0:  # infinite colours times nothing would be no number
+                    next_red, next_green, next_blue = none, none, none
+                if weight == 0:
+                    red, green, blue = none, none, none
+                colours[to + i] = _finished(red * weight + next_red * other)
+                colours[green_at + i] = _finished(green * weight + next_green * other)
+                colours[blue_at + i] = _finished(blue * weight + next_blue * other)
             to += num_channels * size
             continue
         done = np.uint64(0)
@@ -77,13 +84,21 @@ def read_colours(b, j, picture, plan, box, strips, colours, at, lines):
             for x in range(first, end):
                 weight, column = lines.dtype.type(x_weight[0, x]), np.uint64(x_idx[0, x])
                 other, next_column = lines.dtype.type(x_weight[1, x]), np.uint64(x_idx[1, x])
-                lines[1, 0, x] = lines[0, 0, column] * weight + lines[0, 0, next_column] * other
-                lines[1, 1, x] = lines[0, 1, column] * weight + lines[0, 1, next_column] * other
-                lines[1, 2, x] = lines[0, 2, column] * weight + lines[0, 2, next_column] * other
+                red, next_red = lines[0, 0, column], lines[0, 0, next_column]
+                green, next_green = lines[0, 1, column], lines[0, 1, next_column]
+                blue, next_blue = lines[0, 2, column], lines[0, 2, next_column]
+                if other == 0:
+                    next_red, next_green, next_blue = none, none, none
+                if weight == 0:
+                    red, green, blue = none, none, none
+                lines[1, 0, x] = red * weight + next_red * other
+                lines[1, 1, x] = green * weight + next_green * other
+                lines[1, 2, x] = blue * weight + next_blue * other
         for t in range(done, num_taps):
             for c in range(num_channels):
                 for x in range(first, end):
-                    part = lines[0, c, np.uint64(x_idx[t, x])] * lines.dtype.type(x_weight[t, x])
+                    weight, value = lines.dtype.type(x_weight[t, x]), lines[0, c, np.uint64(x_idx[t, x])]
+                    part = value * weight if weight != 0 else none
                     lines[1, c, x] = part if t == 0 else lines[1, c, x] + part
         for c in range(num_channels):
             for i in range(size):
