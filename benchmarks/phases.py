@@ -35,7 +35,9 @@ REPEATS = 20
 
 
 @numba.njit(nogil=True)
-def _again(which, times, first, end, out, target, source, given, plan, measures, slots, found, rules, _, stage, lines):
+def _again(
+    which, times, first, end, out, target, source, given, plan, measures, slots, found, rules, _, __, stage, lines
+):
     """The phases of `segpaste.kernels._cpu_step.paste_rows`, one of them ``times`` over."""
     height, width = target.images.shape[2], target.images.shape[3]
     layer = np.empty((height, width), np.int16)

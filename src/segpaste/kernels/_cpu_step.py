@@ -18,7 +18,9 @@ from segpaste.kernels._cpu_write import copy_row, write_row
 
 
 @compiled
-def paste_rows(first, end, out, target, source, given, plan, measures, slots, found, rules, in_place, stage, lines):
+def paste_rows(
+    first, end, out, target, source, given, plan, measures, slots, found, rules, in_place, alone, stage, lines
+):
     """Paste into rows ``first`` to ``end - 1``.
 
     Args:
@@ -34,20 +36,25 @@ def paste_rows(first, end, out, target, source, given, plan, measures, slots, fo
         slots: `segpaste.kernels.operands.SlotPlan` of arrays, written.
         found: `segpaste.kernels.cpu.Found` of arrays, written.
         rules: `segpaste.kernels.whole_operands.Rules`.
-        in_place: leave what was read in the stage and write nothing, for other rows may yet be read.
+        in_place: write a row over itself, and not before nobody needs it any more.
+        alone: in place, nobody but these rows reads the target, so that what is needed is known; else all that was
+            read is left in the stage, and nothing is written.
         stage: `segpaste.kernels._cpu_arrays.Stage`, empty.
         lines: as `segpaste.kernels._cpu_paint.read_row` has them.
 
     Returns:
-        The stage, with all rows in place, else with whatever it holds.
+        The stage, with what is left to be written.
     """
     height, width = target.images.shape[2], target.images.shape[3]
     scratch = np.empty((height, width) if found.layer.shape[0] == 0 else (0, 0), np.int16)
     owner = np.empty((height, width) if rules.with_owner else (0, 0), np.int16)
     cut, starts = np.empty(0, np.uint8), np.empty(plan.carried.shape[1:], np.int64)
     depth, depth_ok = np.empty(0, np.float32), np.empty(0, np.uint8)
-    for b in range(first, end):
-        check_row(b, plan, given.scale_num, given.target_rows, source)
+    reads, readers = _readers(first, end, plan, given, source)
+    unread, waiting, num_waiting = np.ones(end, np.bool_), np.empty((end, 4), np.int64), 0
+    for _ in range(first, end):
+        b = _next_row(first, unread, readers, alone)
+        unread[b] = False
         if not in_place:
             copy_row(b, out, target)
         layer = found.layer[b] if found.layer.shape[0] > 0 else scratch
@@ -82,13 +89,49 @@ def paste_rows(first, end, out, target, source, given, plan, measures, slots, fo
             slots,
             found.rows,
         )
+        waiting[num_waiting, 0], waiting[num_waiting, 1:] = b, stage.used
+        num_waiting += 1
         stage = read_row(
             b, stage, layer, owner, plan, target, source, slots, rules.exclusive, cut, starts, depth, depth_ok, lines
         )
         if not in_place:
             write_row(b, stage, 0, out, target, plan, slots, rules.ignore_index, False)
             stage.used[:] = 0
+            num_waiting = 0
+        elif alone:
+            for j in range(reads.shape[1]):
+                if reads[b, j] >= 0:
+                    readers[reads[b, j]] -= 1
+            while num_waiting > 0 and readers[waiting[num_waiting - 1, 0]] == 0:
+                num_waiting -= 1
+                paste = waiting[num_waiting, 1]
+                _write_over(waiting[num_waiting, 0], stage, paste, target, plan, slots, rules, found, given)
+                stage.used[:] = waiting[num_waiting, 1:]
     return stage
+
+
+@compiled
+def _readers(first, end, plan, given, source):
+    """Which other row each layer reads, [B, L], -1 for none; by how many layers each row is read, [S]."""
+    reads = np.full((end, plan.carried.shape[1]), -1)
+    readers = np.zeros(max(end, source.images.shape[0]), np.int64)
+    for b in range(first, end):
+        check_row(b, plan, given.scale_num, given.target_rows, source)
+        for j in range(plan.carried.shape[1]):
+            if plan.carried[b, j].any() and plan.source_idx[b, j] != b:
+                reads[b, j] = plan.source_idx[b, j]
+                readers[reads[b, j]] += 1
+    return reads, readers
+
+
+@compiled
+def _next_row(first, unread, readers, alone):
+    """A row that has not been read: one that nobody needs, if there is one, for it can be written at once."""
+    chosen = -1
+    for b in range(first, len(unread)):
+        if unread[b] and (chosen < 0 or (alone and readers[b] < readers[chosen])):
+            chosen = b
+    return chosen
 
 
 @compiled
@@ -108,15 +151,22 @@ def render_rows(first, end, out, layer, owner, plan, target, source, slots, excl
 
 
 @compiled
-def write_rows(first, end, stage, target, plan, slots, ignore_index, rows, target_rows):
-    """Write what was staged for rows ``first`` to ``end - 1``, and their instances, over the target itself."""
+def write_rows(first, end, stage, target, plan, slots, rules, found, given):
+    """Write what was staged for rows ``first`` to ``end - 1`` over the target itself."""
     paste = 0
     for b in range(first, end):
-        paste = write_row(b, stage, paste, target, target, plan, slots, ignore_index, True)
-        target_rows.boxes[b] = rows.boxes[b]
-        target_rows.labels[b] = rows.labels[b]
-        target_rows.instance_ids[b] = rows.instance_ids[b]
-        target_rows.instance_valid[b] = rows.instance_valid[b]
+        paste = _write_over(b, stage, paste, target, plan, slots, rules, found, given)
+
+
+@compiled
+def _write_over(b, stage, paste, target, plan, slots, rules, found, given):
+    """Write row ``b`` and its instances over the target itself."""
+    after = write_row(b, stage, paste, target, target, plan, slots, rules.ignore_index, True)
+    given.target_rows.boxes[b] = found.rows.boxes[b]
+    given.target_rows.labels[b] = found.rows.labels[b]
+    given.target_rows.instance_ids[b] = found.rows.instance_ids[b]
+    given.target_rows.instance_valid[b] = found.rows.instance_valid[b]
+    return after
 
 
 @compiled

@@ -200,14 +200,18 @@ def paste(
 
     def paste_rows(first: int, end: int) -> tuple[int, Stage]:
         stage, lines = _empty_stage(origin), _lines(of, origin)
-        arguments = to, of, origin, given, plan, measures, slots, found, rules, in_place, stage, lines
+        alone = in_place and origin is of and end - first == b
+        arguments = to, of, origin, given, plan, measures, slots, found, rules, in_place, alone, stage, lines
+        written.append(alone)
         return first, _cpu_step.paste_rows(first, end, *arguments)
 
+    written: list[bool] = []
     num_threads = torch.get_num_threads()  # the same parts twice
     staged = dict(share_out(b, paste_rows, num_threads))
-    if in_place:  # not before all rows have been read
-        arguments = of, plan, slots, rules.ignore_index, found.rows, given.target_rows
+    if in_place and not any(written):  # not before all rows have been read
+        arguments = of, plan, slots, rules, found, given
         share_out(b, lambda first, end: _cpu_step.write_rows(first, end, staged[first], *arguments), num_threads)
+    if in_place:
         rows = target_rows
     small = (torch.from_numpy(values) for values in (carried, num_gone, slots.paste_layer, slots.paste_slot, layer))
     return Outcome(out, rows, *small)
