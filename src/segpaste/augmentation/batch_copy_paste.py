@@ -115,9 +115,9 @@ class BatchCopyPaste(nn.Module):
                 place, the config asks for more instance slots than the batch has, or tensors share memory.
             RuntimeError: in place, a tensor is a leaf that requires grad. Nothing has been written then.
         """
-        if self.inplace and isinstance(target, PaddedBatchedDenseSample):
-            in_place.check_writable(target, self.config.max_instances)
         batch = inputs.prepared(target, self.config, generator)
+        if self.inplace:
+            in_place.check_writable(target, self.config.max_instances)
         out, report = self._pasted(batch, return_report)
         self._warn_once(report)
         if self.inplace:

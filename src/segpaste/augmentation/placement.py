@@ -138,18 +138,12 @@ def scale_limits(config: PlacementConfig) -> tuple[int, int]:
     return first, max(first, math.floor(high * SCALE_DEN))
 
 
-def draw_at_once(
-    request: PlacementRequest, chosen: tuple[Tensor, Tensor] | None, extent: Tensor, boxes: Tensor, eligible: Tensor
-) -> tuple[Placement, PlacementCounts]:
-    """`draw_placement`, and the choice of rows before it, where the kernels do it at once (`kernels.pastes_whole`).
+def draw_at_once(request: PlacementRequest, eligible: Tensor) -> tuple[Placement, PlacementCounts]:
+    """What `segpaste.augmentation.source.IntraBatchSource` chooses and draws, where the kernels do it at once.
 
     Args:
-        request: the targets.
-        chosen: source_idx and layer_valid, both [B, L], or None to choose among the other rows of the batch as
-            `segpaste.augmentation.source.IntraBatchSource` does.
-        extent: [S, 2] int64, (width, height) of the sources' pictures.
-        boxes: [S, K_s, 4] int64, pixel boxes.
-        eligible: [S, K_s] bool.
+        request: the targets, which are the sources too.
+        eligible: [B, K] bool.
     """
     config, one = request.config, 1 << 32
     ranges = kernels.DrawRanges(
@@ -160,10 +154,8 @@ def draw_at_once(
         round(config.hflip_probability * one),
         config.max_attempts,
     )
-    targets = request.extent, request.occupied, request.num_free
-    source_idx, layer_valid, draws = kernels.draw(
-        request.seeds, chosen, extent, boxes, eligible, *targets, config.layers, ranges
-    )
+    found = kernels.Survey(eligible, request.occupied, request.num_free, request.extent)
+    source_idx, layer_valid, draws = kernels.draw(request.seeds, found, config.layers, ranges)
     placement = Placement(source_idx, layer_valid, draws.scale_num, draws.translate, draws.hflip, draws.carried)
     return placement, PlacementCounts(draws.tried, draws.no_source, draws.no_free_slot, draws.does_not_fit)
 

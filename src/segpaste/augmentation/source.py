@@ -54,7 +54,7 @@ class IntraBatchSource:
     ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
         """See `SourceStrategy.sample`; the source batch is the target itself."""
         if kernels.pastes_whole(target.device):
-            return target, *draw_at_once(request, None, request.extent, request.occupied, eligible)
+            return target, *draw_at_once(request, eligible)
         batch_size, device = target.batch_size, target.device
         layers = torch.arange(request.config.layers, device=device)[:, None]
         rows = torch.arange(batch_size, device=device)

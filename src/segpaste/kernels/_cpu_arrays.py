@@ -140,8 +140,8 @@ def plane_arrays(planes: Planes) -> PlaneArrays:
         images.numpy(),
         in_memory.reshape(len(images), in_memory.shape[1:].numel()).numpy(),
         array(planes.instance_masks.view(torch.uint8)),
-        _flat(planes.semantic_maps, _NO_CLASS),
-        _flat(planes.panoptic_maps, _NO_CLASS),
+        _flat(planes.semantic_maps, _NO_MAP),
+        _flat(planes.panoptic_maps, _NO_MAP),
         _flat(planes.depth, _NO_DEPTH),
         _flat(planes.depth_valid, _NO_BOOL),
         _NO_NORMALS if planes.normals is None else array(planes.normals),
@@ -149,7 +149,10 @@ def plane_arrays(planes: Planes) -> PlaneArrays:
     )
 
 
-_NO_CLASS = np.empty((0, 0, 0), np.int64)
+NO_CLASS = np.empty(0, np.bool_)
+"""A table of classes that is not there."""
+
+_NO_MAP = np.empty((0, 0, 0), np.int64)
 _NO_DEPTH = np.empty((0, 0, 0), np.float32)
 _NO_BOOL = np.empty((0, 0, 0), np.bool_)
 _NO_NORMALS = np.empty((0, 0, 0, 0), np.float32)

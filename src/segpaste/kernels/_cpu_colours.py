@@ -60,26 +60,8 @@ def read_colours(b, j, picture, plan, box, strips, colours, at, lines):
                         part = picture[c, row, x] * weight
                         lines[0, c, x] = part if is_first else lines[0, c, x] + part
             is_first = False
-        if num_channels == 3 and num_taps == 2:  # what an enlarged source needs, in one go
-            green_at, blue_at = to + size, to + 2 * size
-            for i in range(size):
-                x = first + i
-                weight, column = lines.dtype.type(x_weight[0, x]), np.uint64(x_idx[0, x])
-                other, next_column = lines.dtype.type(x_weight[1, x]), np.uint64(x_idx[1, x])
-                red, next_red = lines[0, 0, column], lines[0, 0, next_column]
-                green, next_green = lines[0, 1, column], lines[0, 1, next_column]
-                blue, next_blue = lines[0, 2, column], lines[0, 2, next_column]
-                if other == 0:  # infinite colours times nothing would be no number
-                    next_red, next_green, next_blue = none, none, none
-                if weight == 0:
-                    red, green, blue = none, none, none
-                colours[to + i] = _finished(red * weight + next_red * other)
-                colours[green_at + i] = _finished(green * weight + next_green * other)
-                colours[blue_at + i] = _finished(blue * weight + next_blue * other)
-            to += num_channels * size
-            continue
         done = np.uint64(0)
-        if num_channels == 3 and num_taps > 2:
+        if num_channels == 3 and num_taps > 1:  # all that an enlarged source needs: its look-ups are shared
             done = np.uint64(2)
             for x in range(first, end):
                 weight, column = lines.dtype.type(x_weight[0, x]), np.uint64(x_idx[0, x])
@@ -87,7 +69,7 @@ def read_colours(b, j, picture, plan, box, strips, colours, at, lines):
                 red, next_red = lines[0, 0, column], lines[0, 0, next_column]
                 green, next_green = lines[0, 1, column], lines[0, 1, next_column]
                 blue, next_blue = lines[0, 2, column], lines[0, 2, next_column]
-                if other == 0:
+                if other == 0:  # infinite colours times nothing would be no number
                     next_red, next_green, next_blue = none, none, none
                 if weight == 0:
                     red, green, blue = none, none, none

@@ -82,20 +82,19 @@ def _choose_rows(seeds, eligible, source_idx, layer_valid):
 
 
 @compiled
-def draw_rows(seeds, chooses, sources, targets, ranges, out):
-    """Slots, scale, flip and place for every layer of every row.
+def draw_rows(seeds, found, ranges, source_idx, layer_valid, out):
+    """A source among the other rows, slots, scale, flip and place for every layer of every row.
 
     Args:
         seeds: [B] int64.
-        chooses: write source_idx and layer_valid first: other rows of the batch.
-        sources: source_idx [B, L], layer_valid [B, L], extent [S, 2], boxes [S, K_s, 4], eligible [S, K_s].
-        targets: extent [B, 2], occupied [B, K_t, 4], num_free [B].
+        found: `segpaste.kernels.whole_operands.Survey` of arrays.
         ranges: `segpaste.kernels.whole_operands.DrawRanges`.
+        source_idx: [B, L] int64, written.
+        layer_valid: [B, L] bool, written.
         out: `segpaste.kernels.whole_operands.Draws` of arrays, written.
     """
-    source_idx, layer_valid, extent, boxes, eligible = sources
-    if chooses:
-        _choose_rows(seeds, eligible, source_idx, layer_valid)
+    eligible, boxes, extent = found.eligible, found.occupied, found.extent
+    _choose_rows(seeds, eligible, source_idx, layer_valid)
     num_layers, num_slots = out.carried.shape[1], out.carried.shape[2]
     priority = np.empty(num_layers * num_slots, np.int64)
     scaled = np.empty((num_layers, num_slots, 4), np.int64)
@@ -114,9 +113,9 @@ def draw_rows(seeds, chooses, sources, targets, ranges, out):
                 scaled[j, k, 1] = scaled_edge(boxes[s, k, 1], num, ranges.scale_den)
                 scaled[j, k, 2] = scaled_edge(right, num, ranges.scale_den)
                 scaled[j, k, 3] = scaled_edge(boxes[s, k, 3], num, ranges.scale_den)
-        _choose_slots(b, seed, source_idx, layer_valid, eligible, targets[2][b], ranges, priority, out)
+        _choose_slots(b, seed, source_idx, layer_valid, eligible, found.num_free[b], ranges, priority, out)
         for j in range(num_layers):
-            _place(b, j, seed, scaled, targets[0], targets[1], ranges, out)
+            _place(b, j, seed, scaled, extent, boxes, ranges, out)
         num_fitting = 0
         for j in range(num_layers):
             for k in range(num_slots):

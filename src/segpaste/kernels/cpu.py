@@ -15,6 +15,7 @@ from torch import Tensor
 
 from segpaste.kernels import _cpu_measure, _cpu_step, _cpu_visibility
 from segpaste.kernels._cpu_arrays import (
+    NO_CLASS,
     Array,
     PlanArrays,
     PlaneArrays,
@@ -165,7 +166,7 @@ def paste(
     k_t, (_, layers, k_s) = target.instance_masks.shape[1], maps.carried.shape
     if k_s != source.instance_masks.shape[1]:
         raise ValueError(f"expected a placement of {source.instance_masks.shape[1]} slots, the source's, got {k_s}")
-    is_thing, is_stuff = (_NO_CLASS if t is None else array(t) for t in kinds)
+    is_thing, is_stuff = (NO_CLASS if t is None else array(t) for t in kinds)
     out = target if in_place else _room_for(target, k_t)
     of = plane_arrays(target)
     origin = of if source is target else plane_arrays(source)
@@ -198,26 +199,22 @@ def paste(
         _room_for_slots(b, layers, k_s, k_t, len(is_stuff)),
     )
 
+    num_threads = torch.get_num_threads()  # the same parts twice
+    alone = in_place and source is target and min(num_threads, b) <= 1
+
     def paste_rows(first: int, end: int) -> tuple[int, Stage]:
         stage, lines = _empty_stage(origin), _lines(of, origin)
-        alone = in_place and origin is of and end - first == b
         arguments = to, of, origin, given, plan, measures, slots, found, rules, in_place, alone, stage, lines
-        written.append(alone)
         return first, _cpu_step.paste_rows(first, end, *arguments)
 
-    written: list[bool] = []
-    num_threads = torch.get_num_threads()  # the same parts twice
     staged = dict(share_out(b, paste_rows, num_threads))
-    if in_place and not any(written):  # not before all rows have been read
+    if in_place and not alone:  # not before all rows have been read
         arguments = of, plan, slots, rules, found, given
         share_out(b, lambda first, end: _cpu_step.write_rows(first, end, staged[first], *arguments), num_threads)
     if in_place:
         rows = target_rows
     small = (torch.from_numpy(values) for values in (carried, num_gone, slots.paste_layer, slots.paste_slot, layer))
     return Outcome(out, rows, *small)
-
-
-_NO_CLASS = np.empty(0, np.bool_)
 
 
 def _extents(source: PlaneArrays) -> Array:

@@ -69,25 +69,13 @@ def survey(rows: Rows, padding_mask: Tensor | None, canvas_size: tuple[int, int]
     return _cpu_place.survey(rows, padding_mask, canvas_size, is_thing)
 
 
-def draw(
-    seeds: Tensor,
-    chosen: tuple[Tensor, Tensor] | None,
-    source_extent: Tensor,
-    boxes: Tensor,
-    eligible: Tensor,
-    target_extent: Tensor,
-    occupied: Tensor,
-    num_free: Tensor,
-    num_layers: int,
-    ranges: DrawRanges,
-) -> tuple[Tensor, Tensor, Draws]:
+def draw(seeds: Tensor, found: Survey, num_layers: int, ranges: DrawRanges) -> tuple[Tensor, Tensor, Draws]:
     """See `segpaste.kernels._cpu_place.draw`."""
-    sources, targets = (source_extent, boxes, eligible), (target_extent, occupied, num_free)
     if not torch.compiler.is_compiling():
         from segpaste.kernels import _cpu_place
 
-        return _cpu_place.draw(seeds, chosen, *sources, *targets, num_layers, ranges)
-    source_idx, layer_valid, *draws = _draw(seeds, list(chosen or ()), *sources, *targets, num_layers, list(ranges))
+        return _cpu_place.draw(seeds, found, num_layers, ranges)
+    source_idx, layer_valid, *draws = _draw(seeds, list(found), num_layers, list(ranges))
     return source_idx, layer_valid, Draws(*draws)
 
 
@@ -139,40 +127,16 @@ def _(
 
 
 @torch.library.custom_op("segpaste::draw", mutates_args=())
-def _draw(
-    seeds: Tensor,
-    chosen: list[Tensor],
-    source_extent: Tensor,
-    boxes: Tensor,
-    eligible: Tensor,
-    target_extent: Tensor,
-    occupied: Tensor,
-    num_free: Tensor,
-    num_layers: int,
-    ranges: list[int],
-) -> list[Tensor]:
+def _draw(seeds: Tensor, found: list[Tensor], num_layers: int, ranges: list[int]) -> list[Tensor]:
     from segpaste.kernels import _cpu_place
 
-    sources, targets = (source_extent, boxes, eligible), (target_extent, occupied, num_free)
-    given = (chosen[0].clone(), chosen[1].clone()) if chosen else None  # an operator gives nothing back as it came
-    source_idx, layer_valid, draws = _cpu_place.draw(seeds, given, *sources, *targets, num_layers, DrawRanges(*ranges))
+    source_idx, layer_valid, draws = _cpu_place.draw(seeds, Survey(*found), num_layers, DrawRanges(*ranges))
     return [source_idx, layer_valid, *draws]
 
 
 @_draw.register_fake
-def _(
-    seeds: Tensor,
-    chosen: list[Tensor],
-    source_extent: Tensor,
-    boxes: Tensor,
-    eligible: Tensor,
-    target_extent: Tensor,
-    occupied: Tensor,
-    num_free: Tensor,
-    num_layers: int,
-    ranges: list[int],
-) -> list[Tensor]:
-    b, k_s = len(seeds), boxes.shape[1]
+def _(seeds: Tensor, found: list[Tensor], num_layers: int, ranges: list[int]) -> list[Tensor]:
+    b, k = found[0].shape
 
     def integers(*shape: int) -> Tensor:
         return seeds.new_empty(shape)
@@ -181,5 +145,5 @@ def _(
         return seeds.new_empty(shape, dtype=torch.bool)
 
     choice = [integers(b, num_layers), flags(b, num_layers)]
-    placed = [integers(b, num_layers), integers(b, num_layers, 2), flags(b, num_layers), flags(b, num_layers, k_s)]
+    placed = [integers(b, num_layers), integers(b, num_layers, 2), flags(b, num_layers), flags(b, num_layers, k)]
     return [*choice, *placed, *(integers(b) for _ in range(4))]
