@@ -20,12 +20,13 @@ import torch
 
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.kernels import _cpu_step
+from segpaste.kernels._cpu_arrays import Seen
 from segpaste.kernels._cpu_layout import lay_out
 from segpaste.kernels._cpu_measure import measure
 from segpaste.kernels._cpu_paint import read_row
 from segpaste.kernels._cpu_step import _reach
 from segpaste.kernels._cpu_visibility import cut_out, resolve
-from segpaste.kernels._cpu_write import copy_row, write_row
+from segpaste.kernels._cpu_write import copy_row, write_losses, write_paste
 from segpaste.types import PaddedBatchedDenseSample
 
 from . import batches, pasting, timing
@@ -36,13 +37,12 @@ REPEATS = 20
 
 @numba.njit(nogil=True)
 def _again(
-    which, times, first, end, out, target, source, given, plan, measures, slots, found, rules, _, __, stage, lines
+    which, times, first, end, out, target, source, given, plan, measures, slots, found, rules, _, __, ___, stage, lines
 ):
     """The phases of `segpaste.kernels._cpu_step.paste_rows`, one of them ``times`` over."""
     height, width = target.images.shape[2], target.images.shape[3]
-    layer = np.empty((height, width), np.int16)
-    owner = np.empty((height, width) if rules.with_owner else (0, 0), np.int16)
-    whose = owner if rules.exclusive else owner[0:0]
+    layer = np.empty((height, width), found.layer.dtype)
+    owner = np.empty((height, width) if rules.with_owner else (0, 0), found.layer.dtype)
     cut, starts = np.empty(0, np.uint8), np.empty(plan.carried.shape[1:], np.int64)
     protected = np.zeros(slots.ignored_class.shape[1], np.bool_)
     boxes, scale_num, shift = given.source_boxes, given.scale_num, given.translate
@@ -56,17 +56,18 @@ def _again(
         for _ in range(times if which == 2 else 1):
             cut = cut_out(b, plan, source, cut, starts)
         depth, ok, reach = np.empty(len(cut), np.float32), np.empty(len(cut), np.uint8), _reach(b, plan)
+        seen = Seen(layer, owner, cut, starts, depth, ok)
         for _ in range(times if which == 3 else 1):
-            resolve(b, layer, owner, plan, target, source, cut, starts, depth, ok, reach, protected, rules.ignore_index)
+            resolve(b, seen, plan, target, source, reach, protected, rules.ignore_index)
         for _ in range(times if which == 4 else 1):
-            measure(b, layer, whose, plan, target, cut, starts, reach, measures)
+            measure(b, seen, rules.exclusive, plan, target, reach, measures)
         for _ in range(times if which == 5 else 1):
             stage.used[:] = 0
-            stage = read_row(
-                b, stage, layer, owner, plan, target, source, slots, rules.exclusive, cut, starts, depth, ok, lines
-            )
+            stage = read_row(b, stage, seen, plan, target, source, slots, rules.exclusive, lines)
         for _ in range(times if which == 6 else 1):
-            write_row(b, stage, 0, out, target, plan, slots, rules.ignore_index, False)
+            write_losses(b, out, target, plan, slots, rules.ignore_index, False)
+            for n in range(stage.used[0]):
+                write_paste(n, stage, out, plan, slots)
 
 
 def phases(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> dict[str, float]:

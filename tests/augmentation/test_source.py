@@ -13,7 +13,7 @@ from placement_inputs import request, sources
 from torch import Tensor
 
 from samples import make_batch
-from segpaste.augmentation import IntraBatchSource, Placement, PlacementCounts
+from segpaste.augmentation import IntraBatchSource, Placement, PlacementCounts, geometry
 from segpaste.augmentation.placement import draw_placement
 from segpaste.types import PaddedBatchedDenseSample
 
@@ -23,7 +23,7 @@ def sampled(
 ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
     """One draw of `IntraBatchSource` for a batch of 17x11 images."""
     assert batch.sample_seeds is not None
-    wanted = request(batch.sample_seeds, extent=(11, 17), **config)
+    wanted = replace(request(batch.sample_seeds, extent=(11, 17), **config), occupied=geometry.pixel_boxes(batch.boxes))
     return IntraBatchSource().sample(batch, eligible, wanted)
 
 

@@ -403,6 +403,15 @@ class TestSurvey:
 
 
 class TestBadInput:
+    def test_a_request_for_other_slots_is_refused(self) -> None:
+        """Loops would read boxes that are not there."""
+        batch, paste = batch_of(num_instances=4, modalities={Modality.INSTANCE}), module(max_attempts=1)
+        found = paste._survey(batch)
+        with use_kernels("cpu"), pytest.raises(ValueError, match=r"occupied of shape .* got \(\d+, 1, 4\)"):
+            IntraBatchSource().sample(
+                batch, found.eligible, paste._request(batch, found._replace(occupied=found.occupied[:, :1]))
+            )
+
     @pytest.mark.parametrize("edge", [1e9, 1e14, 1e19, 3e38])
     @pytest.mark.parametrize("column", [0, 1, 2, 3])
     def test_boxes_as_large_as_numbers_get(self, edge: float, column: int) -> None:

@@ -55,8 +55,28 @@ class PlanArrays(NamedTuple):
     y_filter_weight: Array
 
 
+class Seen(NamedTuple):
+    """What is seen of one row of the batch.
+
+    Attributes:
+        layer: [H, W] integer, -1 for the target; known where a carried slot lies.
+        owner: [H, W] likewise, the layer's slot, or of length 0.
+        cut: uint8, where each carried mask covers its box on the target, row after row of box after box.
+        starts: [L, K_s] int64, where the box of each slot starts in it.
+        depth: float32, of the source where it is shown, which lies like ``cut``, if both have depth.
+        depth_ok: uint8, whether it is valid.
+    """
+
+    layer: Array
+    owner: Array
+    cut: Array
+    starts: Array
+    depth: Array
+    depth_ok: Array
+
+
 class Stage(NamedTuple):
-    """What is read before anything is written, pixel after pixel of every strip.
+    """What is read before it is written, pixel after pixel of every strip.
 
     A strip is a run of pixels in one row of one paste: those between the first and the last that are seen. Pixel i of
     a strip of n that starts at ``at`` has its colours at ``C * at + c * n + i``, its normal likewise, all else at

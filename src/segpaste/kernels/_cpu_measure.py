@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from segpaste.kernels._cpu_arrays import Seen
 from segpaste.kernels._cpu_surfaces import compiled
-from segpaste.kernels._cpu_visibility import cut_out
+from segpaste.kernels._cpu_visibility import cut_out, own
 
 _ONE = np.uint64(1)
 
@@ -18,15 +19,17 @@ def measure_rows(first, end, layer, owner, plan, target, source, out):
     """
     cut, starts = np.empty(0, np.uint8), np.empty(plan.carried.shape[1:], np.int64)
     everywhere = np.array([0, 0, layer.shape[2], layer.shape[1]])
+    depth, depth_ok = np.empty(0, np.float32), np.empty(0, np.uint8)
     for b in range(first, end):
         cut = cut_out(b, plan, source, cut, starts)
-        whose = owner[b] if owner.shape[0] > 0 else owner[0:0].reshape((0, 0))
-        measure(b, layer[b], whose, plan, target, cut, starts, everywhere, out)
+        seen = Seen(layer[b], own(owner, b), cut, starts, depth, depth_ok)
+        measure(b, seen, owner.shape[0] > 0, plan, target, everywhere, out)
 
 
 @compiled
-def measure(b, layer, owner, plan, target, cut, starts, reach, out):
-    """Areas and boxes of row ``b``, whose ``layer`` is known within ``reach``; -1 elsewhere."""
+def measure(b, seen, exclusive, plan, target, reach, out):
+    """Areas and boxes of row ``b``, of which is known what is seen within ``reach``; the target elsewhere."""
+    layer, owner, cut, starts = seen.layer, seen.owner if exclusive else seen.owner[0:0], seen.cut, seen.starts
     for k in range(target.masks.shape[1]):
         before, after = _rest(target.masks[b, k], layer, plan.target_box[b, k], reach, out.box[b, k])
         out.area_before[b, k], out.area[b, k] = before, after
@@ -35,8 +38,8 @@ def measure(b, layer, owner, plan, target, cut, starts, reach, out):
             out.paste_area[b, j, k] = 0
             out.paste_box[b, j, k] = 0
             if plan.carried[b, j, k]:
-                box, seen = plan.paste_box[b, j, k], out.paste_box[b, j, k]
-                out.paste_area[b, j, k] = _shown(j, k, layer, owner, cut, starts[j, k], box, seen)
+                box, shown = plan.paste_box[b, j, k], out.paste_box[b, j, k]
+                out.paste_area[b, j, k] = _shown(j, k, layer, owner, cut, starts[j, k], box, shown)
     if out.class_before.shape[1] > 0:
         out.class_before[b] = 0
         out.class_after[b] = 0

@@ -16,68 +16,86 @@ _ONE = np.uint64(1)
 
 
 @compiled
-def read_row(b, stage, layer, owner, plan, target, source, slots, exclusive, cut, starts, depth, depth_ok, lines):
-    """Add to the stage what row ``b`` shows of its source.
+def read_row(b, stage, seen, plan, target, source, slots, exclusive, lines):
+    """Add to the stage all that row ``b`` shows of its sources; the arguments are those of `read_paste`."""
+    first = stage.used[0]
+    for k_out in range(slots.paste_layer.shape[1]):
+        if slots.paste_layer[b, k_out] >= 0:
+            stage = outline(b, k_out, stage, seen, plan, slots, exclusive)
+    stage = with_pixels(stage, target)
+    for n in range(first, stage.used[0]):
+        read_paste(n, stage, seen, plan, target, source, slots, lines)
+    return stage
+
+
+@compiled
+def outline(b, k_out, stage, seen, plan, slots, exclusive):
+    """Add to the stage which pixels are seen of the paste in output slot ``k_out``.
 
     Args:
         b: the row.
+        k_out: an output slot with a paste.
         stage: `segpaste.kernels._cpu_arrays.Stage`.
-        layer: [H, W] int16, known where a carried slot lies.
-        owner: [H, W] int16, likewise, or empty.
+        seen: `segpaste.kernels._cpu_arrays.Seen`; holds what is shown in place of what it covers afterwards.
         plan: `segpaste.kernels._cpu_arrays.PlanArrays`.
-        target: `segpaste.kernels._cpu_arrays.PlaneArrays` of the batch that is pasted into.
-        source: those of the source batch.
         slots: `segpaste.kernels.operands.SlotPlan` of arrays.
         exclusive: each pixel belongs to its owner alone.
-        cut: from `segpaste.kernels._cpu_visibility.cut_out`; holds what is shown of each slot afterwards.
-        starts: likewise.
-        depth: of the source where it is shown, which lies like ``cut``, if both have depth.
-        depth_ok: whether it is valid.
-        lines: [2, C, W], int32 for integer images, else float32: room for a row of sums down the columns, and for one
-            of sums along it; W is the larger of both widths.
 
     Returns:
-        ``stage``, or a larger one.
+        ``stage``, or one with more room for strips; `with_pixels` gives room for pixels.
     """
-    for k_out in range(slots.paste_layer.shape[1]):
-        j, k = slots.paste_layer[b, k_out], slots.paste_slot[b, k_out]
-        if j < 0:
-            continue
-        s, box, start = plan.source_idx[b, j], plan.paste_box[b, j, k], starts[j, k]
-        _show(j, k, cut, start, box, layer, owner, exclusive)
-        height, size = max(box[3] - box[1], 0), (box[2] - box[0]) * max(box[3] - box[1], 0)
-        stage = _with_strips(stage, height)
-        at = stage.used[2]
-        first_strip = stage.used[1]
-        num_pixels = _add_strips(stage, cut, start, box)
-        stage = _with_pixels(stage, num_pixels, target)
-        strips = stage.strips[first_strip : stage.used[1]]
-        paste = stage.pastes[stage.used[0]]
-        paste[0], paste[1], paste[2], paste[3], paste[4] = b, k_out, first_strip, stage.used[1], at
-        stage.used[0] += 1
-        stage.used[2] += num_pixels
-        _keep(stage.shown, at, strips, cut, start, box)
-        read_colours(b, j, source.images[s], plan, box, strips, stage.colours, at, lines)
-        if target.semantic.shape[0] > 0:
-            if source.semantic.shape[0] > 0:
-                _read_nearest(b, j, stage.semantic, at, strips, source.semantic[s], plan)
-            else:
-                _read_of_owner(stage.semantic, at, strips, slots.paste_class[b, j], owner)
-        if target.depth.shape[0] > 0:
-            if source.depth.shape[0] > 0:
-                _keep(stage.depth, at, strips, depth, start, box)
-                _keep(stage.depth_ok, at, strips, depth_ok, start, box)
-            else:
-                stage.depth[at : at + num_pixels] = 0
-                stage.depth_ok[at : at + num_pixels] = 0
-        if target.normals.shape[0] > 0:
-            if source.normals.shape[0] > 0:
-                normals = np.empty((3, size), np.float32)
-                read_normals(b, j, plan, source, cut, start, box, normals)
-                _keep_normals(stage.normals, at, strips, normals, box)
-            else:
-                stage.normals[3 * at : 3 * (at + num_pixels)] = 0
+    j, k = slots.paste_layer[b, k_out], slots.paste_slot[b, k_out]
+    box = plan.paste_box[b, j, k]
+    _show(j, k, seen.cut, seen.starts[j, k], box, seen.layer, seen.owner, exclusive)
+    stage = _with_strips(stage, max(box[3] - box[1], 0))
+    paste = stage.pastes[stage.used[0]]
+    paste[0], paste[1], paste[2], paste[4] = b, k_out, stage.used[1], stage.used[2]
+    stage.used[2] += _add_strips(stage, seen.cut, seen.starts[j, k], box)
+    stage.used[0] += 1
+    paste[3] = stage.used[1]
     return stage
+
+
+@compiled
+def read_paste(n, stage, seen, plan, target, source, slots, lines):
+    """Read every plane under paste ``n`` of the stage.
+
+    Args:
+        n: which.
+        stage: see `outline`.
+        seen: likewise.
+        plan: likewise.
+        target: `segpaste.kernels._cpu_arrays.PlaneArrays` of the batch that is pasted into.
+        source: those of the source batch.
+        slots: see `outline`.
+        lines: [2, C, W], int32 for integer images, else float32: room for a row of sums down the columns, and for one
+            of sums along it; W is the larger of both widths.
+    """
+    b, k_out, at = stage.pastes[n, 0], stage.pastes[n, 1], stage.pastes[n, 4]
+    strips = stage.strips[stage.pastes[n, 2] : stage.pastes[n, 3]]
+    j, k = slots.paste_layer[b, k_out], slots.paste_slot[b, k_out]
+    s, box, start = plan.source_idx[b, j], plan.paste_box[b, j, k], seen.starts[j, k]
+    _keep(stage.shown, at, strips, seen.cut, start, box)
+    read_colours(b, j, source.images[s], plan, box, strips, stage.colours, at, lines)
+    if target.semantic.shape[0] > 0:
+        if source.semantic.shape[0] > 0:
+            _read_nearest(b, j, stage.semantic, at, strips, source.semantic[s], plan)
+        else:
+            _read_of_owner(stage.semantic, at, strips, slots.paste_class[b, j], seen.owner)
+    if target.depth.shape[0] > 0:
+        if source.depth.shape[0] > 0:
+            _keep(stage.depth, at, strips, seen.depth, start, box)
+            _keep(stage.depth_ok, at, strips, seen.depth_ok, start, box)
+        else:
+            _clear(stage.depth, at, strips, 1)
+            _clear(stage.depth_ok, at, strips, 1)
+    if target.normals.shape[0] > 0:
+        if source.normals.shape[0] > 0:
+            normals = np.empty((3, (box[2] - box[0]) * max(box[3] - box[1], 0)), np.float32)
+            read_normals(b, j, plan, source, seen.cut, start, box, normals)
+            _keep_normals(stage.normals, at, strips, normals, box)
+        else:
+            _clear(stage.normals, at, strips, 3)
 
 
 @compiled
@@ -137,12 +155,12 @@ def _with_strips(stage, num_strips):
 
 
 @compiled
-def _with_pixels(stage, num_pixels, target):
-    """The stage with room for more pixels of every plane that the target has."""
-    used, needed = stage.used[2], stage.used[2] + num_pixels
-    if needed <= len(stage.shown):
+def with_pixels(stage, target):
+    """The stage with room for the pixels of all its strips, in every plane that the target has."""
+    used, num_channels = len(stage.shown), target.images.shape[1]
+    if stage.used[2] <= used:
         return stage
-    room, num_channels = needed + needed // 2, target.images.shape[1]
+    room = max(stage.used[2], used + used // 2)
     return Stage(
         stage.pastes,
         stage.strips,
@@ -174,6 +192,14 @@ def _keep(out, at, strips, values, start, box):
         for i in range(size):
             out[to + i] = values[of + i]
         to += size
+
+
+@compiled
+def _clear(out, at, strips, num_channels):
+    size = 0
+    for n in range(len(strips)):
+        size += strips[n, 2] - strips[n, 1]
+    out[num_channels * at : num_channels * (at + size)] = 0
 
 
 @compiled

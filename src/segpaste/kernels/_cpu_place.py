@@ -45,6 +45,10 @@ def draw(seeds: Tensor, found: Survey, num_layers: int, ranges: DrawRanges) -> t
         The sources' rows [B, L] int64, whether there is one [B, L] bool, and the draws.
     """
     b, k = found.eligible.shape
+    if found.occupied.shape != (b, k, 4):  # loops do not look where they read
+        raise ValueError(
+            f"draw: expected occupied of shape {(b, k, 4)}, as eligible, got {tuple(found.occupied.shape)}"
+        )
     source_idx = torch.empty(b, num_layers, dtype=torch.int64)
     layer_valid = torch.empty(b, num_layers, dtype=torch.bool)
     out = Draws(

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from segpaste.kernels._cpu_arrays import Seen
 from segpaste.kernels._cpu_layout import lay_out
 from segpaste.kernels._cpu_measure import measure
-from segpaste.kernels._cpu_paint import read_row
+from segpaste.kernels._cpu_paint import outline, read_paste, read_row, with_pixels
 from segpaste.kernels._cpu_slots import assign, check_row, count_dropped, largest_id, too_small, wiped_out
 from segpaste.kernels._cpu_surfaces import compiled
-from segpaste.kernels._cpu_visibility import cut_out, read_depths, resolve
-from segpaste.kernels._cpu_write import copy_row, write_row
+from segpaste.kernels._cpu_visibility import cut_out, own, read_depths, resolve
+from segpaste.kernels._cpu_write import copy_row, write_losses, write_paste
 
 
 @compiled
 def paste_rows(
-    first, end, out, target, source, given, plan, measures, slots, found, rules, in_place, alone, stage, lines
+    first, end, out, target, source, given, plan, measures, slots, found, rules, in_place, alone, passing, held, lines
 ):
     """Paste into rows ``first`` to ``end - 1``.
 
@@ -37,101 +38,124 @@ def paste_rows(
         found: `segpaste.kernels.cpu.Found` of arrays, written.
         rules: `segpaste.kernels.whole_operands.Rules`.
         in_place: write a row over itself, and not before nobody needs it any more.
-        alone: in place, nobody but these rows reads the target, so that what is needed is known; else all that was
-            read is left in the stage, and nothing is written.
-        stage: `segpaste.kernels._cpu_arrays.Stage`, empty.
-        lines: as `segpaste.kernels._cpu_paint.read_row` has them.
+        alone: in place, nobody but these rows reads the target, so that what is needed is known; else nothing is
+            written.
+        passing: `segpaste.kernels._cpu_arrays.Stage`, empty, for what is read and written at once.
+        held: likewise, for what is read before it may be written.
+        lines: as `segpaste.kernels._cpu_paint.read_paste` has them.
 
     Returns:
-        The stage, with what is left to be written.
+        ``held``, with what is left to be written.
     """
     height, width = target.images.shape[2], target.images.shape[3]
-    scratch = np.empty((height, width) if found.layer.shape[0] == 0 else (0, 0), np.int16)
-    owner = np.empty((height, width) if rules.with_owner else (0, 0), np.int16)
+    narrow = found.layer.dtype
+    scratch = np.empty((height, width) if found.layer.shape[0] == 0 else (0, 0), narrow)
+    owner = np.empty((height, width) if rules.with_owner else (0, 0), narrow)
     cut, starts = np.empty(0, np.uint8), np.empty(plan.carried.shape[1:], np.int64)
     depth, depth_ok = np.empty(0, np.float32), np.empty(0, np.uint8)
-    reads, readers = _readers(first, end, plan, given, source)
+    for b in range(first, end):
+        _lay_out(b, plan, given, target, source, rules)
+    reads, readers = _readers(first, end, plan, source)
     unread, waiting, num_waiting = np.ones(end, np.bool_), np.empty((end, 4), np.int64), 0
     for _ in range(first, end):
-        b = _next_row(first, unread, readers, alone)
+        b = _next_row(first, unread, readers, alone, plan)
         unread[b] = False
         if not in_place:
             copy_row(b, out, target)
-        layer = found.layer[b] if found.layer.shape[0] > 0 else scratch
-        lay_out(
-            b,
-            plan,
-            given.scale_num,
-            given.translate,
-            given.extent,
-            given.source_boxes,
-            given.target_rows.boxes,
-            rules.scale_den,
-            height,
-            width,
-        )
         cut = cut_out(b, plan, source, cut, starts)
         if target.depth.shape[0] > 0 and source.depth.shape[0] > 0 and len(depth) < len(cut):
             depth, depth_ok = np.empty(len(cut), np.float32), np.empty(len(cut), np.uint8)
-        _settle(
-            b, layer, owner, plan, target, source, given, cut, starts, depth, depth_ok, measures, slots, found, rules
-        )
+        layer = found.layer[b] if found.layer.shape[0] > 0 else scratch
+        seen = Seen(layer, owner, cut, starts, depth, depth_ok)
+        _settle(b, seen, plan, target, source, given, measures, slots, found, rules)
         last_id = largest_id(b, given.target_rows, target.panoptic, rules.largest_id)
-        assign(
-            b,
-            plan,
-            measures,
-            given.target_rows,
-            given.source_labels,
-            given.is_thing,
-            rules,
-            last_id,
-            slots,
-            found.rows,
-        )
-        waiting[num_waiting, 0], waiting[num_waiting, 1:] = b, stage.used
-        num_waiting += 1
-        stage = read_row(
-            b, stage, layer, owner, plan, target, source, slots, rules.exclusive, cut, starts, depth, depth_ok, lines
-        )
-        if not in_place:
-            write_row(b, stage, 0, out, target, plan, slots, rules.ignore_index, False)
-            stage.used[:] = 0
-            num_waiting = 0
-        elif alone:
+        labels = given.source_labels
+        assign(b, plan, measures, given.target_rows, labels, given.is_thing, rules, last_id, slots, found.rows)
+        if in_place and not (alone and readers[b] == 0):
+            waiting[num_waiting, 0], waiting[num_waiting, 1:] = b, held.used
+            num_waiting += 1
+            held = read_row(b, held, seen, plan, target, source, slots, rules.exclusive, lines)
+        else:
+            how = rules.exclusive, rules.ignore_index, in_place
+            passing = _pass_row(b, passing, out, seen, plan, target, source, slots, how, lines)
+            if in_place:
+                _write_instances(b, given, found)
+        if alone:
             for j in range(reads.shape[1]):
                 if reads[b, j] >= 0:
                     readers[reads[b, j]] -= 1
             while num_waiting > 0 and readers[waiting[num_waiting - 1, 0]] == 0:
                 num_waiting -= 1
-                paste = waiting[num_waiting, 1]
-                _write_over(waiting[num_waiting, 0], stage, paste, target, plan, slots, rules, found, given)
-                stage.used[:] = waiting[num_waiting, 1:]
-    return stage
+                _write_over(waiting[num_waiting, 0], held, waiting[num_waiting, 1], target, plan, slots, rules)
+                _write_instances(waiting[num_waiting, 0], given, found)
+                held.used[:] = waiting[num_waiting, 1:]
+    return held
 
 
 @compiled
-def _readers(first, end, plan, given, source):
-    """Which other row each layer reads, [B, L], -1 for none; by how many layers each row is read, [S]."""
+def _lay_out(b, plan, given, target, source, rules):
+    """Boxes and tables of row ``b``."""
+    check_row(b, plan, given.scale_num, given.target_rows, source)
+    scale, shift, boxes, their_boxes = given.scale_num, given.translate, given.source_boxes, given.target_rows.boxes
+    height, width = target.images.shape[2], target.images.shape[3]
+    lay_out(b, plan, scale, shift, given.extent, boxes, their_boxes, rules.scale_den, height, width)
+
+
+@compiled
+def _readers(first, end, plan, source):
+    """Which row each layer reads, [B, L], -1 for none; by how many layers each row is read, [S].
+
+    A row that reads itself has itself among them, so it is held while it is read.
+    """
     reads = np.full((end, plan.carried.shape[1]), -1)
     readers = np.zeros(max(end, source.images.shape[0]), np.int64)
     for b in range(first, end):
-        check_row(b, plan, given.scale_num, given.target_rows, source)
         for j in range(plan.carried.shape[1]):
-            if plan.carried[b, j].any() and plan.source_idx[b, j] != b:
+            if plan.carried[b, j].any():
                 reads[b, j] = plan.source_idx[b, j]
                 readers[reads[b, j]] += 1
     return reads, readers
 
 
 @compiled
-def _next_row(first, unread, readers, alone):
-    """A row that has not been read: one that nobody needs, if there is one, for it can be written at once."""
-    chosen = -1
+def _next_row(first, unread, readers, alone, plan):
+    """A row that was not read: one that nobody needs, which need not be held, else one with the least to hold."""
+    chosen, least = -1, (0, 0)
     for b in range(first, len(unread)):
-        if unread[b] and (chosen < 0 or (alone and readers[b] < readers[chosen])):
-            chosen = b
+        if not unread[b]:
+            continue
+        if not alone:
+            return b
+        size = (readers[b], _size_of_boxes(b, plan) if readers[b] > 0 else 0)
+        if chosen < 0 or size < least:
+            chosen, least = b, size
     return chosen
+
+
+@compiled
+def _size_of_boxes(b, plan):
+    """Pixels of the boxes of all carried masks of row ``b``."""
+    size = 0
+    for j in range(plan.carried.shape[1]):
+        for k in range(plan.carried.shape[2]):
+            if plan.carried[b, j, k]:
+                box = plan.paste_box[b, j, k]
+                size += (box[2] - box[0]) * max(box[3] - box[1], 0)
+    return size
+
+
+@compiled
+def _pass_row(b, stage, out, seen, plan, target, source, slots, how, lines):
+    """Write row ``b``, paste by paste, as each is read; returns the stage, empty again."""
+    exclusive, ignore_index, in_place = how
+    write_losses(b, out, target, plan, slots, ignore_index, in_place)
+    for k_out in range(slots.paste_layer.shape[1]):
+        if slots.paste_layer[b, k_out] >= 0:
+            stage = with_pixels(outline(b, k_out, stage, seen, plan, slots, exclusive), target)
+            read_paste(0, stage, seen, plan, target, source, slots, lines)
+            write_paste(0, stage, out, plan, slots)
+            stage.used[:] = 0
+    return stage
 
 
 @compiled
@@ -141,54 +165,62 @@ def render_rows(first, end, out, layer, owner, plan, target, source, slots, excl
     for b in range(first, end):
         copy_row(b, out, target)
         cut = cut_out(b, plan, source, cut, starts)
-        whose = owner[b] if owner.shape[0] > 0 else owner[0:0].reshape((0, 0))
         depth, depth_ok = read_depths(b, plan, target, source, cut, starts)
-        stage = read_row(
-            b, stage, layer[b], whose, plan, target, source, slots, exclusive, cut, starts, depth, depth_ok, lines
-        )
-        write_row(b, stage, 0, out, target, plan, slots, ignore_index, False)
-        stage.used[:] = 0
+        seen = Seen(layer[b], own(owner, b), cut, starts, depth, depth_ok)
+        stage = _pass_row(b, stage, out, seen, plan, target, source, slots, (exclusive, ignore_index, False), lines)
 
 
 @compiled
-def write_rows(first, end, stage, target, plan, slots, rules, found, given):
-    """Write what was staged for rows ``first`` to ``end - 1`` over the target itself."""
+def write_rows(first, end, held, target, plan, slots, rules, found, given):
+    """Write what is held for rows ``first`` to ``end - 1`` over the target itself."""
     paste = 0
     for b in range(first, end):
-        paste = _write_over(b, stage, paste, target, plan, slots, rules, found, given)
+        paste = _write_over(b, held, paste, target, plan, slots, rules)
+        _write_instances(b, given, found)
 
 
 @compiled
-def _write_over(b, stage, paste, target, plan, slots, rules, found, given):
-    """Write row ``b`` and its instances over the target itself."""
-    after = write_row(b, stage, paste, target, target, plan, slots, rules.ignore_index, True)
+def _write_over(b, held, paste, target, plan, slots, rules):
+    """Write row ``b``, whose first paste this is, over the target itself; returns the first paste behind it."""
+    write_losses(b, target, target, plan, slots, rules.ignore_index, True)
+    while paste < held.used[0] and held.pastes[paste, 0] == b:
+        write_paste(paste, held, target, plan, slots)
+        paste += 1
+    return paste
+
+
+@compiled
+def _write_instances(b, given, found):
+    """The instances of row ``b`` over the target's."""
     given.target_rows.boxes[b] = found.rows.boxes[b]
     given.target_rows.labels[b] = found.rows.labels[b]
     given.target_rows.instance_ids[b] = found.rows.instance_ids[b]
     given.target_rows.instance_valid[b] = found.rows.instance_valid[b]
-    return after
 
 
 @compiled
-def _settle(b, layer, owner, plan, target, source, given, cut, starts, depth, depth_ok, measures, slots, found, rules):
+def _settle(b, seen, plan, target, source, given, measures, slots, found, rules):
     """Look until every paste that is left is seen and no stuff class is wiped out."""
     reach = _reach(b, plan)
     protected = np.zeros(slots.ignored_class.shape[1], np.bool_)
     was_carried = plan.carried[b].copy()
-    whose, depths = owner if rules.exclusive else owner[0:0], (depth, depth_ok)
-    resolve(b, layer, owner, plan, target, source, cut, starts, *depths, reach, protected, rules.ignore_index)
-    measure(b, layer, whose, plan, target, cut, starts, reach, measures)
+    _look(b, seen, plan, target, source, reach, protected, measures, rules)
     free = measures.paste_area[b].copy()
     if rules.reverts_stuff and wiped_out(b, measures, given.is_stuff, rules, protected):
-        resolve(b, layer, owner, plan, target, source, cut, starts, *depths, reach, protected, rules.ignore_index)
-        measure(b, layer, whose, plan, target, cut, starts, reach, measures)
+        _look(b, seen, plan, target, source, reach, protected, measures, rules)
     count_dropped(b, was_carried, free, measures.paste_area[b], rules, found.dropped)
     if too_small(b, plan, measures, rules.min_area_px):
-        resolve(b, layer, owner, plan, target, source, cut, starts, *depths, reach, protected, rules.ignore_index)
-        measure(b, layer, whose, plan, target, cut, starts, reach, measures)
+        _look(b, seen, plan, target, source, reach, protected, measures, rules)
     slots.ignored_class[b] = False
     if not rules.reverts_stuff:
         wiped_out(b, measures, given.is_stuff, rules, slots.ignored_class[b])
+
+
+@compiled
+def _look(b, seen, plan, target, source, reach, protected, measures, rules):
+    """What is seen, and how much of it."""
+    resolve(b, seen, plan, target, source, reach, protected, rules.ignore_index)
+    measure(b, seen, rules.exclusive, plan, target, reach, measures)
 
 
 @compiled

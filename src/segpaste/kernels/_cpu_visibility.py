@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from segpaste.kernels._cpu_arrays import Seen
 from segpaste.kernels._cpu_surfaces import compiled, read_depth
 
 _ONE = np.uint64(1)
@@ -34,11 +35,14 @@ def resolve_rows(first, end, layer, owner, plan, target, source, protected, igno
     for b in range(first, end):
         cut = cut_out(b, plan, source, cut, starts)
         depth, depth_ok = np.empty(len(cut), np.float32), np.empty(len(cut), np.uint8)
-        whose = owner[b] if owner.shape[0] > 0 else owner[0:0].reshape((0, 0))
-        own = layer[b]
-        resolve(
-            b, own, whose, plan, target, source, cut, starts, depth, depth_ok, everywhere, protected[b], ignore_index
-        )
+        seen = Seen(layer[b], own(owner, b), cut, starts, depth, depth_ok)
+        resolve(b, seen, plan, target, source, everywhere, protected[b], ignore_index)
+
+
+@compiled
+def own(owner, b):
+    """Row ``b`` of whose a pixel is, if that is known at all."""
+    return owner[b] if owner.shape[0] > 0 else owner[0:0].reshape((0, 0))
 
 
 @compiled
@@ -93,11 +97,13 @@ def _cut_out(cut, start, mask, box, x_near, y_near):
 
 
 @compiled
-def resolve(b, layer, owner, plan, target, source, cut, starts, depth, depth_ok, reach, protected, ignore_index):
-    """What is seen within ``reach`` of row ``b``: ``layer`` and, unless empty, ``owner`` [H, W], -1 for the target.
+def resolve(b, seen, plan, target, source, reach, protected, ignore_index):
+    """Write what is seen within ``reach`` of row ``b``, `segpaste.kernels._cpu_arrays.Seen`.
 
-    Where depth decides, it goes into ``depth`` and ``depth_ok``, which lie like ``cut``.
+    Where depth decides, the source's goes there too.
     """
+    layer, owner, cut, starts = seen.layer, seen.owner, seen.cut, seen.starts
+    depth, depth_ok = seen.depth, seen.depth_ok
     _fill(layer, reach)
     if owner.shape[0] > 0:
         _fill(owner, reach)

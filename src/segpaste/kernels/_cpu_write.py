@@ -33,22 +33,17 @@ def _copy_flat(out, values):
 
 
 @compiled
-def write_row(b, stage, first, out, target, plan, slots, ignore_index, in_place):
-    """Write over row ``b`` what was staged for it, and take from the target's instances what they lose.
+def write_losses(b, out, target, plan, slots, ignore_index, in_place):
+    """Take from row ``b`` what has no place in it any more, but for what is pasted over.
 
     Args:
         b: the row.
-        stage: `segpaste.kernels._cpu_arrays.Stage`.
-        first: the first paste in it that is this row's, if it has any.
         out: `segpaste.kernels._cpu_arrays.PlaneArrays`: a copy of the row without masks, or the target itself.
         target: those of the batch that is pasted into.
         plan: `segpaste.kernels._cpu_arrays.PlanArrays`.
         slots: `segpaste.kernels.operands.SlotPlan` of arrays.
         ignore_index: the semantic class of pixels that lose their label.
         in_place: ``out`` is the target.
-
-    Returns:
-        The first paste behind this row's.
     """
     if out.depth.shape[0] > 0:
         _clean_depth(out.depth[b], out.depth_valid[b])
@@ -63,15 +58,13 @@ def write_row(b, stage, first, out, target, plan, slots, ignore_index, in_place)
                 _clear_mask(out.masks[b, k])
         elif slots.survives[b, k] and not in_place:
             _copy_mask(out.masks[b, k], target.masks[b, k], box)
-    while first < stage.used[0] and stage.pastes[first, 0] == b:
-        _write_paste(b, stage, stage.pastes[first], out, plan, slots)
-        first += 1
-    return first
 
 
 @compiled
-def _write_paste(b, stage, paste, out, plan, slots):
-    k_out, strips, at = paste[1], stage.strips[paste[2] : paste[3]], paste[4]
+def write_paste(n, stage, out, plan, slots):
+    """Write paste ``n`` of the stage over its row, of which losses have been written."""
+    b, k_out, at = stage.pastes[n, 0], stage.pastes[n, 1], stage.pastes[n, 4]
+    strips = stage.strips[stage.pastes[n, 2] : stage.pastes[n, 3]]
     j, k = slots.paste_layer[b, k_out], slots.paste_slot[b, k_out]
     _write_colours(out.images[b], strips, stage.shown, at, stage.colours)
     _write_mask(out.masks[b, k_out], strips, stage.shown, at)

@@ -7,7 +7,7 @@ float32.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -162,24 +162,14 @@ def paste(
         if in_place:
             images = target.images.copy_(images)
         return outcome._replace(planes=outcome.planes._replace(images=images))
-    b, _, height, width = target.images.shape
-    k_t, (_, layers, k_s) = target.instance_masks.shape[1], maps.carried.shape
+    k_s = maps.carried.shape[2]
     if k_s != source.instance_masks.shape[1]:
         raise ValueError(f"expected a placement of {source.instance_masks.shape[1]} slots, the source's, got {k_s}")
-    is_thing, is_stuff = (NO_CLASS if t is None else array(t) for t in kinds)
-    out = target if in_place else _room_for(target, k_t)
+    out = target if in_place else _room_for(target, target.instance_masks.shape[1])
     of = plane_arrays(target)
     origin = of if source is target else plane_arrays(source)
     to = of if in_place else plane_arrays(out)
-    carried = array(maps.carried).copy()
-    reads_between = target.depth is not None or target.normals is not None
-    plan = PlanArrays(
-        source_idx=array(maps.source_idx),
-        carried=carried,
-        hflip=array(maps.hflip),
-        depth_scale=np.ones((b, layers), np.float32) if maps.depth_scale is None else array(maps.depth_scale),
-        **empty_plan_arrays((b, layers, k_s, k_t), (height, width), rules.num_taps, reads_between),
-    )
+    plan = _room_for_plan(target, maps, rules)
     given = Given(
         scale_num=array(maps.scale_num),
         translate=array(maps.translate),
@@ -187,34 +177,54 @@ def paste(
         source_boxes=array(source_rows.boxes),
         source_labels=array(source_rows.labels),
         target_rows=Rows(*(array(t) for t in target_rows)),  # type: ignore[arg-type]
-        is_thing=is_thing,
-        is_stuff=is_stuff,
+        is_thing=_table(kinds.is_thing),
+        is_stuff=_table(kinds.is_stuff),
     )
     rows = Rows(*(torch.empty(t.shape, dtype=t.dtype) for t in target_rows))
-    layer, num_gone = np.empty((b if with_layer else 0, height, width), np.int16), np.empty((b, 3), np.int64)
-    layer.fill(-1)
-    found = Found(layer, num_gone, Rows(*(t.numpy() for t in rows)))  # type: ignore[arg-type]
-    measures, slots = (
-        _room_for_measures(b, layers, k_s, k_t, len(is_stuff)),
-        _room_for_slots(b, layers, k_s, k_t, len(is_stuff)),
-    )
-
+    found = _room_for_found(of, plan, rows, with_layer)
+    measures, slots = _room_for_measures(plan, given), _room_for_slots(plan, given)
     num_threads = torch.get_num_threads()  # the same parts twice
-    alone = in_place and source is target and min(num_threads, b) <= 1
+    alone = in_place and source is target and min(num_threads, len(of.images)) <= 1
 
     def paste_rows(first: int, end: int) -> tuple[int, Stage]:
-        stage, lines = _empty_stage(origin), _lines(of, origin)
-        arguments = to, of, origin, given, plan, measures, slots, found, rules, in_place, alone, stage, lines
+        room = _empty_stage(origin), _empty_stage(origin), _lines(of, origin)
+        arguments = to, of, origin, given, plan, measures, slots, found, rules, in_place, alone, *room
         return first, _cpu_step.paste_rows(first, end, *arguments)
 
-    staged = dict(share_out(b, paste_rows, num_threads))
+    held = dict(share_out(len(of.images), paste_rows, num_threads))
     if in_place and not alone:  # not before all rows have been read
-        arguments = of, plan, slots, rules, found, given
-        share_out(b, lambda first, end: _cpu_step.write_rows(first, end, staged[first], *arguments), num_threads)
-    if in_place:
-        rows = target_rows
-    small = (torch.from_numpy(values) for values in (carried, num_gone, slots.paste_layer, slots.paste_slot, layer))
-    return Outcome(out, rows, *small)
+
+        def write_rows(first: int, end: int) -> None:
+            _cpu_step.write_rows(first, end, held[first], of, plan, slots, rules, found, given)
+
+        share_out(len(of.images), write_rows, num_threads)
+    small = plan.carried, found.dropped, slots.paste_layer, slots.paste_slot, found.layer.astype(np.int16)
+    return Outcome(out, target_rows if in_place else rows, *map(torch.from_numpy, small))
+
+
+def _table(classes: Tensor | None) -> Array:
+    return NO_CLASS if classes is None else array(classes)
+
+
+def _room_for_plan(target: Planes, maps: LayerMaps, rules: Rules) -> PlanArrays:
+    """What was drawn, and room for what follows from it."""
+    (b, _, height, width), (_, layers, k_s) = target.images.shape, maps.carried.shape
+    k_t, reads_between = target.instance_masks.shape[1], target.depth is not None or target.normals is not None
+    return PlanArrays(
+        source_idx=array(maps.source_idx),
+        carried=array(maps.carried).copy(),
+        hflip=array(maps.hflip),
+        depth_scale=np.ones((b, layers), np.float32) if maps.depth_scale is None else array(maps.depth_scale),
+        **empty_plan_arrays((b, layers, k_s, k_t), (height, width), rules.num_taps, reads_between),
+    )
+
+
+def _room_for_found(target: PlaneArrays, plan: PlanArrays, rows: Rows, with_layer: bool) -> Found:
+    """Layers and slots in bytes where they are few, for a picture of them is what most room goes to in place."""
+    b, layers, k_s = plan.carried.shape
+    narrow = np.int8 if max(layers, k_s) <= np.iinfo(np.int8).max else np.int16
+    layer = np.full((b if with_layer else 0, *target.images.shape[2:]), -1, narrow)
+    return Found(layer, np.empty((b, 3), np.int64), Rows(*(t.numpy() for t in rows)))  # type: ignore[arg-type]
 
 
 def _extents(source: PlaneArrays) -> Array:
@@ -234,15 +244,16 @@ def _room_for(target: Planes, num_slots: int) -> Planes:
     return Planes(*(None if plane is None else empty_plane(name, plane) for name, plane in planes))  # type: ignore[arg-type]
 
 
-def _room_for_measures(b: int, layers: int, k_s: int, k_t: int, num_classes: int) -> Measures:
-    pasted, classes = (b, layers, k_s), (b, num_classes)
+def _room_for_measures(plan: PlanArrays, given: Given) -> Measures:
+    (b, k_t, _), pasted, classes = plan.target_box.shape, plan.carried.shape, (len(plan.carried), len(given.is_stuff))
     shapes = (b, k_t), (b, k_t), (b, k_t, 4), pasted, (*pasted, 4), classes, classes
     return Measures(*(np.empty(shape, np.int64) for shape in shapes))  # type: ignore[arg-type]
 
 
-def _room_for_slots(b: int, layers: int, k_s: int, k_t: int, num_classes: int) -> Any:
-    numbers = [np.empty(shape, np.int64) for shape in ((b, k_t), (b, k_t), (b, layers, k_s), (b, layers, k_s))]
-    flags = [np.empty(shape, np.bool_) for shape in ((b, k_t), (b, k_t), (b, num_classes))]
+def _room_for_slots(plan: PlanArrays, given: Given) -> SlotPlan:
+    (b, k_t, _), pasted = plan.target_box.shape, plan.carried.shape
+    numbers = [np.empty(shape, np.int64) for shape in ((b, k_t), (b, k_t), pasted, pasted)]
+    flags = [np.empty(shape, np.bool_) for shape in ((b, k_t), (b, k_t), (b, len(given.is_stuff)))]
     return SlotPlan(*flags[:2], *numbers, flags[2])  # type: ignore[call-arg,arg-type]
 
 
