@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Draw the reference of the statistics gate and keep its counts in tests/statistics/ks_snapshot.json.
+
+The reference is the plain loop sampler of tests/statistics/loop_sampler.py. Run this after a change of it or of the
+pictures and rules of tests/statistics/population.py; the tests say so when the file no longer fits. Same seed, same
+bytes. Do not run it because the gate fails: then the module draws otherwise than it did, and that is what to look at.
+
+    python scripts/gen_ks_snapshot.py               # a minute or two
+    python scripts/gen_ks_snapshot.py --check       # does the file fit? draws the first 1,000 images of it again
+    python scripts/gen_ks_snapshot.py --distances   # a table: how far the module lies from the reference
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "statistics"))
+
+import ks_snapshot
+import population
+from histograms import LIMIT, distances
+
+
+def print_distances(path: Path, num_images: int, seed: int) -> bool:
+    """One row for each modality; whether all of them are within the limit."""
+    from module_draws import make_module, module_counts
+
+    reference, passed = ks_snapshot.load(path), True
+    print("| modality | paste area | pastes per image | class of a paste | pastes per image of one class |")
+    print("| --- | --- | --- | --- | --- |")
+    for modality in population.MODALITIES:
+        found = distances(module_counts(make_module(modality), modality, num_images, seed), reference[modality])
+        passed &= max(found.values()) <= LIMIT
+        print(f"| {modality} | " + " | ".join(f"{distance:.4f}" for distance in found.values()) + " |", flush=True)
+    return passed
+
+
+def write(path: Path, num_images: int, seed: int) -> None:
+    """Draw everything and write the file, which appears whole or not at all."""
+    text = ks_snapshot.dumps(ks_snapshot.made(num_images, seed, lambda line: print(line, flush=True)))
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+    print(f"wrote {path}, {len(text.encode())} bytes")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run; 0 if all is well, 1 if the file is stale or a distance too large."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--check", action="store_true", help="compare the file with the reference, write nothing")
+    what.add_argument("--distances", action="store_true", help="compare the module with the file, write nothing")
+    parser.add_argument("--out", type=Path, default=ks_snapshot.SNAPSHOT, metavar="FILE", help="the snapshot")
+    parser.add_argument("--images", type=int, metavar="N", help="images a modality (50000; with --distances 5000)")
+    parser.add_argument("--seed", type=int, help="of the reference; with --distances of the module")
+    options = parser.parse_args(argv)
+    if options.images is not None and options.images < ks_snapshot.NUM_HEAD:
+        parser.error(f"--images: expected at least {ks_snapshot.NUM_HEAD}, got {options.images}")
+    try:
+        if options.check:
+            ks_snapshot.check_head(options.out)
+            print(f"{options.out} fits")
+        elif options.distances:
+            seed = 7 if options.seed is None else options.seed
+            return 0 if print_distances(options.out, options.images or 5_000, seed) else 1
+        else:
+            seed = ks_snapshot.SEED if options.seed is None else options.seed
+            write(options.out, options.images or ks_snapshot.NUM_IMAGES, seed)
+    except (OSError, ValueError) as error:
+        print(f"FAIL {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
