@@ -73,7 +73,7 @@ def paste(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig, placeme
         layers, carried = [], []
         for j in range(placement.layer_valid.shape[1]):
             source = images[int(placement.source_idx[b, j])]
-            layers.append(layer_over(target, source, placement, (b, j), config.antialias, metric))
+            layers.append(layer_over(target, source, placement, (b, j), config, metric))
             carried.append([int(k) for k in np.flatnonzero(placement.carried[b, j].numpy())])
         scenes.append(Scene(target, layers, carried, config))
     return [settle(scene) for scene in scenes]
@@ -92,11 +92,29 @@ def prepared(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> l
             extra = max(0, (config.max_instances or 0) - len(array)) if field.shape[:1] == ("N",) else 0
             image[name] = np.concatenate([array, np.zeros((extra, *array.shape[1:]), array.dtype)]) if extra else array
     for image in images:
+        if config.placement.pad_to_multiple is not None:
+            _pad(image, config.placement.pad_to_multiple)
         if "depth" in image:  # what is no number is no measurement, whatever the mask says
             finite = np.isfinite(image["depth"])
             image["depth_valid"] = image["depth_valid"] & finite
             image["depth"] = np.where(finite, image["depth"], np.float32(0))
     return images
+
+
+def _pad(image: Fields, multiple: int) -> None:
+    """Right and below, to sides that are multiples: the image mirrored, everything else as outside of a picture."""
+    height, width = image["images"].shape[-2:]
+    extra = ((0, -height % multiple), (0, -width % multiple))
+    if extra == ((0, 0), (0, 0)):
+        return
+    image.setdefault("padding_mask", np.zeros((1, height, width), bool))
+    for name, fill in {"semantic_maps": 255, "padding_mask": True}.items():
+        if name in image:
+            image[name] = np.pad(image[name], (*((0, 0),) * (image[name].ndim - 2), *extra), constant_values=fill)
+    for name in ("instance_masks", "panoptic_maps", "depth", "depth_valid", "normals"):
+        if name in image:
+            image[name] = np.pad(image[name], (*((0, 0),) * (image[name].ndim - 2), *extra))
+    image["images"] = np.pad(image["images"], ((0, 0), *extra), mode="reflect")
 
 
 # 1. Which layer is seen.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, gcd
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class Drawn:
 
     source_idx: list[int] = field(default_factory=list)
     layer_valid: list[bool] = field(default_factory=list)
-    scale_num: list[int] = field(default_factory=list)
+    scale: list[tuple[Fraction, Fraction]] = field(default_factory=list)
     hflip: list[bool] = field(default_factory=list)
     translate: list[tuple[int, int]] = field(default_factory=list)
     carried: list[list[int]] = field(default_factory=list)
@@ -70,21 +70,54 @@ def draw(images: list[Fields], config: BatchCopyPasteConfig, b: int) -> Drawn:
     """The placement of image ``b`` of `brute_force.prepared` images, before anything is settled."""
     seed, rules, drawn = int(images[b]["sample_seeds"]), config.placement, Drawn()
     candidates = [s for s in range(len(images)) if s != b and eligible(images[s], config)]
-    low, high = ceil(rules.scale_range[0] * SCALE_DEN), floor(rules.scale_range[1] * SCALE_DEN)
     for j in range(rules.layers):
         seeds = [int(image["sample_seeds"]) for image in images]
         keys = {s: bits(seed, "source", j, seeds[s], seeds[:s].count(seeds[s])) // 4 for s in candidates}
         drawn.source_idx.append(max(candidates, key=keys.__getitem__, default=0))
         drawn.layer_valid.append(bool(candidates))
-        drawn.scale_num.append(integer(seed, "scale", low, max(low, high), j))
         drawn.hflip.append(bernoulli(seed, "hflip", rules.hflip_probability, j))
     chosen = _choose(images, config, b, drawn, bool(candidates))
     for j, slots in enumerate(chosen):
+        drawn.scale.append(_scale(images, config, b, drawn, j, slots))
         translate, carried = _place(images, config, b, drawn, j, slots)
         drawn.translate.append(translate)
         drawn.carried.append(carried)
         drawn.does_not_fit += len(slots) - len(carried)
     return drawn
+
+
+def _scale(
+    images: list[Fields], config: BatchCopyPasteConfig, b: int, drawn: Drawn, j: int, slots: list[int]
+) -> tuple[Fraction, Fraction]:
+    """The scales of x and y of one layer."""
+    seed, rules, patch = int(images[b]["sample_seeds"]), config.placement, config.placement.pad_to_multiple
+    if rules.patch_aligned_paste and rules.align == "canvas":
+        edge = gcd(*images[b]["images"].shape[-2:])
+        steps = [
+            n for n in range(64 * edge + 1) if rules.scale_range[0] <= Fraction(n * patch, edge) <= rules.scale_range[1]
+        ]
+        scale = Fraction(integer(seed, "scale", steps[0], steps[-1], j) * patch, edge)
+        return scale, scale
+    low, high = ceil(rules.scale_range[0] * SCALE_DEN), floor(rules.scale_range[1] * SCALE_DEN)
+    num = integer(seed, "scale", low, max(low, high), j)
+    if rules.grouping == "instance":
+        source, slot = images[drawn.source_idx[j]], slots[0] if slots else 0
+        x1, y1, x2, y2 = pixel_box(source["boxes"][slot])
+        sides = max(x2 - x1, 1), max(y2 - y1, 1)
+        sizes = rules.class_sizes.get(int(source["labels"][slot]), rules.size_range)
+        if sizes is not None:
+            least, most = ceil(sizes.low * 16), floor(sizes.high * 16)
+            size = Fraction(integer(seed, "size", max(least, 1), max(least, most, 1), j), 16)
+            num = min(max(floor(size / max(sides) * SCALE_DEN), low), max(low, high))
+        if rules.align == "instance":
+            found = []
+            for side, room in zip(sides, extent(images[b]), strict=True):
+                count = max(1, floor(Fraction(side * num, SCALE_DEN * patch) + Fraction(1, 2)))
+                if count * patch > room and count > 1:
+                    count -= 1
+                found.append(Fraction(count * patch, side))
+            return found[0], found[1]
+    return Fraction(num, SCALE_DEN), Fraction(num, SCALE_DEN)
 
 
 def eligible(image: Fields, config: BatchCopyPasteConfig) -> list[int]:
@@ -107,13 +140,29 @@ def _choose(
         drawn.tried = drawn.no_source = int(tries)
         return [[] for _ in range(rules.layers)]
     available = [(j, k) for j, s in enumerate(drawn.source_idx) for k in eligible(images[s], config)]
+    keys = {(j, k): bits(seed, "slot", j, k) // 4 for j, k in available}
+    if rules.grouping == "instance":
+        keys = _one_for_each_layer(images, config, seed, drawn)
     wanted = integer(seed, "count", *rules.k_range) if tries else 0
     num_free = int((~images[b]["instance_valid"]).sum())
-    shuffled = sorted(available, key=lambda jk: bits(seed, "slot", *jk) // 4, reverse=True)
-    taken = shuffled[: min(wanted, num_free)]
-    drawn.tried = min(wanted, len(available))
+    taken = sorted(keys, key=keys.__getitem__, reverse=True)[: min(wanted, num_free)]
+    drawn.tried = min(wanted, len(keys))
     drawn.no_free_slot = drawn.tried - len(taken)
     return [sorted(k for i, k in taken if i == j) for j in range(rules.layers)]
+
+
+def _one_for_each_layer(
+    images: list[Fields], config: BatchCopyPasteConfig, seed: int, drawn: Drawn
+) -> dict[tuple[int, int], int]:
+    """A slot for each layer, and the layer's random number; layers of one source deal its slots out."""
+    hands: dict[int, list[int]] = {}
+    keys = {}
+    for j, s in enumerate(drawn.source_idx):
+        if s not in hands:
+            hands[s] = sorted(eligible(images[s], config), key=lambda k, j=j: bits(seed, "slot", j, k) // 4)
+        if hands[s]:
+            keys[j, hands[s].pop()] = bits(seed, "layer", j) // 4
+    return keys
 
 
 def _place(
@@ -121,20 +170,28 @@ def _place(
 ) -> tuple[tuple[int, int], list[int]]:
     """The best of ``max_attempts`` places of one layer, and the slots that fit there."""
     source = images[drawn.source_idx[j]]
-    scale = Fraction(drawn.scale_num[j], SCALE_DEN)
-    boxes = {k: mapped_box(source["boxes"][k], extent(source)[0], scale, drawn.hflip[j]) for k in slots}
-    size = extent(images[b])
-    best = None
+    boxes = {k: mapped_box(source["boxes"][k], extent(source)[0], drawn.scale[j], drawn.hflip[j]) for k in slots}
+    size, rules, best = extent(images[b]), config.placement, None
+    visible = Fraction(str(rules.min_visible_frac))
     for attempt in range(config.placement.max_attempts):
         translate = [0, 0]
         for a in range(2):
             first = -min((box[a] for box in boxes.values()), default=0)
             last = size[a] - max((box[a + 2] for box in boxes.values()), default=size[a])
             low, high = min(first, last), max(first, last)
-            translate[a] = integer(int(images[b]["sample_seeds"]), "translate", low, high, j, attempt, a)
+            if rules.partial == "clip" and boxes:
+                hidden = floor((size[a] - last + first) * (1 - visible))
+                low, high = low - hidden, high + hidden
+            seed = int(images[b]["sample_seeds"])
+            if rules.patch_aligned_paste:
+                patch, phase = rules.pad_to_multiple, -first if rules.align == "instance" else 0
+                low, high = ceil(Fraction(low + phase, patch)), floor(Fraction(high + phase, patch))
+                translate[a] = integer(seed, "translate", low, high, j, attempt, a) * patch - phase
+            else:
+                translate[a] = integer(seed, "translate", low, high, j, attempt, a)
         tx, ty = translate
         placed = {k: (x1 + tx, y1 + ty, x2 + tx, y2 + ty) for k, (x1, y1, x2, y2) in boxes.items()}
-        fits = [k for k, (x1, y1, x2, y2) in placed.items() if x1 >= 0 and y1 >= 0 and x2 <= size[0] and y2 <= size[1]]
+        fits = [k for k, box in placed.items() if _fits(box, size, None if rules.partial == "drop" else visible)]
         overlap = sum(shared(placed[k], pixel_box(other)) for k in fits for other in images[b]["boxes"])
         score = (len(fits), -overlap)
         if best is None or score > best[0]:
@@ -143,18 +200,27 @@ def _place(
     return best[1], best[2]
 
 
+def _fits(box: Box, size: tuple[int, int], visible: Fraction | None) -> bool:
+    """It lies inside, or as much of it as need be."""
+    x1, y1, x2, y2 = box
+    if x1 >= 0 and y1 >= 0 and x2 <= size[0] and y2 <= size[1]:
+        return True
+    inside = shared(box, (0, 0, *size))
+    return visible is not None and inside > 0 and Fraction(inside, (x2 - x1) * (y2 - y1)) >= visible
+
+
 def pixel_box(box: Array) -> Box:
     """The whole pixels that a box touches."""
     x1, y1, x2, y2 = (float(v) for v in box)
     return floor(x1), floor(y1), ceil(x2), ceil(y2)
 
 
-def mapped_box(box: Array, width: int, scale: Fraction, flip: bool) -> Box:
+def mapped_box(box: Array, width: int, scale: tuple[Fraction, Fraction], flip: bool) -> Box:
     """The output pixels whose nearest source pixel is in the box, at translation 0."""
     x1, y1, x2, y2 = pixel_box(box)
     if flip:
         x1, x2 = width - x2, width - x1
-    a, b, c, d = (ceil(v * scale - Fraction(1, 2)) for v in (x1, y1, x2, y2))
+    a, b, c, d = (ceil(v * scale[i % 2] - Fraction(1, 2)) for i, v in enumerate((x1, y1, x2, y2)))
     return a, b, c, d
 
 

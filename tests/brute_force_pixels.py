@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from segpaste.augmentation import Placement
+from segpaste.augmentation import BatchCopyPasteConfig, Placement
 
 Array = np.ndarray[Any, Any]
 Fields = Mapping[str, Array]  # of one image, by their batched names; absent ones are not in it
@@ -91,20 +91,32 @@ def extent(image: Fields) -> tuple[int, int]:
 
 
 def layer_over(
-    target: Fields, source: Fields, placement: Placement, which: tuple[int, int], antialias: bool, metric: bool
+    target: Fields,
+    source: Fields,
+    placement: Placement,
+    which: tuple[int, int],
+    config: BatchCopyPasteConfig,
+    metric: bool,
 ) -> Layer | None:
     """The layer ``which`` (row, layer) of a placement, None if it is not valid."""
     if not placement.layer_valid[which]:
         return None
     height, width = target["images"].shape[-2:]
     source_width, source_height = extent(source)
-    scale = Fraction(int(placement.scale_num[which]), placement.scale_den)
+    x_scale, y_scale = scales_of(placement.scale_num[which].tolist(), placement.scale_den[which].tolist())
     tx, ty = placement.translate[which].tolist()
     flip = bool(placement.hflip[which])
-    columns = axis(width, tx, scale, source_width, flip, antialias)
-    rows = axis(height, ty, scale, source_height, False, antialias)
+    columns = axis(width, tx, x_scale, source_width, flip, config.antialias)
+    rows = axis(height, ty, y_scale, source_height, False, config.antialias)
     depth_scale = focal_length(target) / focal_length(source) if metric else np.float32(1)
+    if config.perspective_depth:
+        depth_scale *= np.float32(np.sqrt(float(1 / (x_scale * y_scale))))
     return Layer(source, columns, rows, flip, depth_scale)
+
+
+def scales_of(num: list[int], den: list[int]) -> tuple[Fraction, Fraction]:
+    """Of x and of y."""
+    return Fraction(num[0], den[0]), Fraction(num[1], den[1])
 
 
 def focal_length(image: Fields) -> np.float32:

@@ -32,7 +32,7 @@ ARROWS: dict[str, set[str]] = {
     "bank": {"types", "seeding", "samplers"},
     "encoder": {"seeding", "samplers"},
     "integrations": {"types", "augmentation", "seeding"},
-    "presets": {"augmentation"},
+    "presets": {"augmentation", "types"},
     "replay": {"types", "augmentation", "datasets", "bank", "seeding"},
     "experimental": {"types", "kernels", "augmentation", "seeding"},
 }

@@ -36,6 +36,9 @@ PUBLIC = {
     "__version__",
     "create_coco_dataloader",
     "derive_seed",
+    "get_preset",
+    "list_presets",
+    "register_preset",
 }
 
 

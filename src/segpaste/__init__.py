@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from segpaste.augmentation import SourceStrategy as SourceStrategy
     from segpaste.datasets import CocoDetectionV2 as CocoDetectionV2
     from segpaste.datasets import create_coco_dataloader as create_coco_dataloader
+    from segpaste.presets import get_preset as get_preset
+    from segpaste.presets import list_presets as list_presets
+    from segpaste.presets import register_preset as register_preset
     from segpaste.seeding import derive_seed as derive_seed
     from segpaste.types import BatchedDenseSample as BatchedDenseSample
     from segpaste.types import CameraIntrinsics as CameraIntrinsics
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 _ROOMS = {
     "segpaste.augmentation": ("BatchCopyPaste", "BatchCopyPasteConfig", "IntraBatchSource", "SourceStrategy"),
     "segpaste.datasets": ("CocoDetectionV2", "create_coco_dataloader"),
+    "segpaste.presets": ("get_preset", "list_presets", "register_preset"),
     "segpaste.seeding": ("derive_seed",),
     "segpaste.types": (
         "BatchedDenseSample",

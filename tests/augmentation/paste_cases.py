@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from samples import SCHEMA, STUFF, make_batch, tight_boxes
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PlacementConfig
+from segpaste.augmentation.placement_config import SizeRange
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 SIZES = st.sampled_from([(11, 7), (7, 13), (13, 19), (5, 17), (9, 9), (1, 6)])
@@ -48,15 +49,36 @@ def batches(draw: st.DrawFn, modalities: frozenset[Modality]) -> PaddedBatchedDe
 
 
 @st.composite
-def configs(draw: st.DrawFn, modalities: frozenset[Modality]) -> BatchCopyPasteConfig:
-    placement = PlacementConfig(
-        scale_range=draw(SCALE_RANGES),
+def placements(draw: st.DrawFn) -> PlacementConfig:
+    """Half of them plain, the others with objects of their own sizes, cut, or on a grid of patches."""
+    kind = draw(st.sampled_from(["plain", "plain", "plain", "sized", "canvas", "objects"]))
+    options: dict[str, Any] = {"scale_range": draw(SCALE_RANGES)}
+    if kind in ("plain", "sized") and draw(st.booleans()):
+        options |= {"partial": "clip", "min_visible_frac": draw(st.sampled_from([0.5, 0.0, 0.3, 0.999999, 1.0]))}
+    if kind in ("sized", "objects"):
+        options |= {"grouping": "instance", "size_range": draw(st.sampled_from([None, SizeRange(low=2, high=9.3)]))}
+        options |= {
+            "class_sizes": draw(
+                st.sampled_from([{}, {2: SizeRange(low=0.01, high=0.02), 4: SizeRange(low=1, high=60)}])
+            )
+        }
+    if kind in ("canvas", "objects"):
+        options |= {"pad_to_multiple": draw(st.sampled_from([4, 3, 1, 16])), "patch_aligned_paste": True}
+        options |= {"align": "instance"} if kind == "objects" else {"scale_range": (0.5, 2.0)}
+    elif draw(st.sampled_from([False, False, True])):
+        options |= {"pad_to_multiple": draw(st.sampled_from([4, 16]))}
+    return PlacementConfig(
+        **options,
         hflip_probability=draw(st.sampled_from([0.5, 0.0, 1.0])),
         paste_prob=draw(st.sampled_from([1.0, 1.0, 1.0, 0.5])),
         k_range=draw(st.sampled_from([(1, 256), (1, 2), (2, 3)])),
-        layers=draw(st.sampled_from([2, 1, 3])),
+        layers=draw(st.sampled_from([2, 1, 3, 5])),
         max_attempts=draw(st.integers(1, 3)),
     )
+
+
+@st.composite
+def configs(draw: st.DrawFn, modalities: frozenset[Modality]) -> BatchCopyPasteConfig:
     panoptic = PanopticConfig(
         taxonomy=SCHEMA,
         stuff_policy=draw(st.sampled_from(["ignore", "revert"])),
@@ -69,10 +91,11 @@ def configs(draw: st.DrawFn, modalities: frozenset[Modality]) -> BatchCopyPasteC
         emit_depth=draw(st.sampled_from([None, None, None, False])),
         max_instances=draw(st.sampled_from([None, None, 10])),
         antialias=draw(st.booleans()),
+        perspective_depth=draw(st.sampled_from([False, False, True])),
         tile_size=draw(st.sampled_from([512, 512, 5])),
         min_area_px=draw(st.sampled_from([1, 1, 2, 4, 8])),
         min_residual_area_frac=draw(st.sampled_from([0.1, 0.0, 0.7, 1.0])),
-        placement=placement,
+        placement=draw(placements()),
         panoptic=panoptic if draw(st.sampled_from([True, True, False])) else None,
     )
 

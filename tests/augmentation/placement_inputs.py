@@ -9,18 +9,21 @@ from torch import Tensor
 
 from segpaste.augmentation import PlacementConfig, PlacementRequest
 from segpaste.augmentation.placement import LayerSources
+from segpaste.augmentation.schedule import Schedule
 
 
 def request(
     seeds: Tensor, extent: tuple[int, int] = (13, 9), num_free: int = 9, occupied: Any = ((0, 0, 0, 0),), **config: Any
 ) -> PlacementRequest:
-    num = len(seeds)
+    num, placement = len(seeds), PlacementConfig(**{"scale_range": (1.0, 1.0), **config})
     return PlacementRequest(
         seeds=seeds,
         extent=torch.tensor(extent).expand(num, 2),
         occupied=torch.tensor(occupied).expand(num, len(occupied), 4),
         num_free=torch.full((num,), num_free),
-        config=PlacementConfig(**{"scale_range": (1.0, 1.0), **config}),
+        canvas_size=extent[::-1],
+        config=placement,
+        schedule=Schedule(placement),
     )
 
 
@@ -31,5 +34,6 @@ def sources(num: int, boxes: Any, extent: tuple[int, int] = (13, 9), layers: int
         layer_valid=torch.ones(num, layers, dtype=torch.bool),
         extent=torch.tensor(extent).expand(num, layers, 2),
         boxes=torch.tensor(boxes).expand(num, layers, len(boxes), 4),
+        labels=torch.zeros(num, layers, len(boxes), dtype=torch.int64),
         eligible=torch.ones(num, layers, len(boxes), dtype=torch.bool),
     )

@@ -16,6 +16,7 @@ from torch import Tensor
 
 import brute_force
 import brute_force_draws
+from brute_force_pixels import scales_of
 from samples import (
     CPU_KERNELS,
     OPTIONAL,
@@ -38,6 +39,7 @@ from segpaste.augmentation import (
     PlacementCounts,
     SourceConfig,
 )
+from segpaste.augmentation.pad import padded_to_multiple
 from segpaste.kernels import use_kernels
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
@@ -52,8 +54,9 @@ EXACT = (
     "semantic_maps",
     "panoptic_maps",
     "depth_valid",
+    "padding_mask",
 )
-UNCHANGED = ("padding_mask", "camera_intrinsics", "sample_seeds")
+UNCHANGED = ("camera_intrinsics", "sample_seeds")
 SUBSETS = all_modality_subsets()
 WITH_MASKS = [m for m in SUBSETS if Modality.INSTANCE in m]
 WITHOUT_MASKS = [m for m in SUBSETS if Modality.INSTANCE not in m]
@@ -137,7 +140,8 @@ def assert_draws_equal(recording: Recording, b: int, drawn: brute_force_draws.Dr
     actual = recording.placement
     assert actual.source_idx[b].tolist() == drawn.source_idx
     assert actual.layer_valid[b].tolist() == drawn.layer_valid
-    assert actual.scale_num[b].tolist() == drawn.scale_num
+    scales = map(scales_of, actual.scale_num[b].tolist(), actual.scale_den[b].tolist())
+    assert list(scales) == drawn.scale
     assert actual.hflip[b].tolist() == drawn.hflip
     assert [tuple(t) for t in actual.translate[b].tolist()] == drawn.translate
     assert [row.nonzero().flatten().tolist() for row in actual.carried[b]] == drawn.carried
@@ -197,6 +201,8 @@ class TestForward:
         def check(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
             out, report, _ = run(batch, config)
             assert not report.num_placed.any()
+            if config.placement.pad_to_multiple is not None:
+                batch = padded_to_multiple(batch, config.placement.pad_to_multiple)
             gated = ("depth", "depth_valid") if config.emit_depth is False else ()
             assert all(getattr(out, name) is None for name in gated)
             dense = [f.batched_name for f in FIELDS if f.layout != "instance" and f.name != "instance_valid"]

@@ -10,6 +10,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 
 from samples import OPTIONAL, SCHEMA, all_modality_subsets, make_batch, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
-from segpaste.augmentation import IntraBatchSource, PanopticConfig, PlacementConfig, inputs
+from segpaste.augmentation import IntraBatchSource, PanopticConfig, Placement, PlacementConfig, inputs
 from segpaste.kernels import use_kernels
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
@@ -107,8 +108,13 @@ class TestEqualsEager:
         cameras = torch.rand(64, 4, generator=generator) * 900 + 100
         batch = replace(batch, camera_intrinsics=cameras)
         source_idx = torch.randint(64, (64, 5), generator=generator)
-        compiled = torch.compile(lambda b, idx: inputs.depth_scale(b, b, idx) * 1.0, fullgraph=True)
-        assert torch.equal(compiled(batch, source_idx), inputs.depth_scale(batch, batch, source_idx))
+        scale = torch.randint(1, 1 << 20, (2, 64, 5, 2), generator=generator)
+        none = torch.zeros(64, 5, dtype=torch.bool)
+        placement = Placement(source_idx, none, scale[0], scale[1], scale[0], none, none[..., None])
+        for perspective in (False, True):
+            factor = partial(inputs.depth_scale, batch, batch, placement, perspective)
+            compiled = torch.compile(lambda factor=factor: factor() * 1.0, fullgraph=True)
+            assert torch.equal(compiled(), factor())
 
     @pytest.mark.parametrize("modalities", SUBSETS)
     def test_each_subset_with_its_report_and_without_recompiling(self, modalities: Modalities) -> None:
@@ -197,6 +203,69 @@ class TestEqualsEager:
         for options in ({}, {"batch_size": 3}, {"batch_size": 2}, {"max_instances": 5}, {"size": (13, 19)}):
             batch = make_input(modalities, **options)
             assert_equal(compiled(batch, return_report=True), module(batch, return_report=True))
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "one object a layer": {"grouping": "instance", "layers": 3},
+    "sizes": {
+        "grouping": "instance",
+        "layers": 3,
+        "scale_range": (0.2, 4),
+        "size_range": {"low": 3, "high": 9},
+        "class_sizes": {2: {"low": 5, "high": 5}},
+    },
+    "cut": {"partial": "clip", "min_visible_frac": 0.3, "max_attempts": 2},
+    "canvas on patches": {"pad_to_multiple": 4, "patch_aligned_paste": True, "scale_range": (0.5, 2)},
+    "objects on patches": {
+        "pad_to_multiple": 4,
+        "patch_aligned_paste": True,
+        "align": "instance",
+        "grouping": "instance",
+        "layers": 2,
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("writing")
+class TestOptions:
+    @pytest.mark.parametrize("name", OPTIONS)
+    def test_each_equals_eager_in_one_graph(self, name: str) -> None:
+        module = make_module(frozenset(OPTIONAL), **OPTIONS[name])
+        compiled = torch.compile(module, fullgraph=True)
+        num_placed = 0
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            for seed in range(3):
+                batch = make_input(seed=seed)
+                expected = module(batch, return_report=True)
+                assert_equal(compiled(batch, return_report=True), expected)
+                num_placed += int(expected[1].num_placed.sum())
+        assert num_graphs() == 1
+        assert num_placed > 0
+
+    def test_larger_objects_are_nearer(self) -> None:
+        config = BatchCopyPasteConfig(perspective_depth=True, placement=PlacementConfig(scale_range=(0.5, 1.5)))
+        module, modalities = BatchCopyPaste(config), frozenset({Modality.INSTANCE, Modality.DEPTH})
+        compiled = torch.compile(module, fullgraph=True)
+        for seed in range(3):
+            batch = make_input(modalities, seed)
+            assert_equal(compiled(batch, return_report=True), module(batch, return_report=True))
+        assert num_graphs() == 1
+
+    def test_a_schedule_changes_a_hundred_times(self, writing: str) -> None:
+        """One graph, which reads the numbers as they are when it runs."""
+        module = make_module(INSTANCE)
+        compiled = torch.compile(module, fullgraph=True)
+        batch, found = make_input(INSTANCE), set()
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            for step in range(100 if writing == "cpu" else 10):
+                module.schedule.set(paste_prob=step % 3 / 2, k_range=(1, 1 + step % 2))
+                out, report = compiled(batch, return_report=True)
+                assert_equal((out, report), module(batch, return_report=True))
+                found.add((step % 3, step % 2, tuple(report.num_tried.tolist())))
+        assert num_graphs() == 1
+        assert all(not any(tried) for prob, _, tried in found if prob == 0)
+        assert len({tried for prob, _, tried in found if prob == 2}) == 2
 
 
 class TestSeeds:

@@ -21,6 +21,7 @@ from segpaste.augmentation import (
     PanopticConfig,
     PanopticTaxonomy,
     PlacementConfig,
+    SizeRange,
     SourceConfig,
 )
 
@@ -34,14 +35,29 @@ OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
     max_instances=12,
     tile_size=64,
     antialias=False,
+    perspective_depth=True,
     min_area_px=3,
     min_residual_area_frac=0.3,
     placement=PlacementConfig(
-        scale_range=(0.1, 3.3), hflip_probability=0.25, paste_prob=0.75, k_range=(2, 3), layers=2, max_attempts=5
+        scale_range=(0.1, 3.3),
+        size_range=SizeRange(low=3, high=9.5),
+        class_sizes={7: SizeRange(low=2, high=2)},
+        hflip_probability=0.25,
+        paste_prob=0.75,
+        fade_last=0.1,
+        k_range=(2, 3),
+        layers=2,
+        grouping="instance",
+        max_attempts=5,
+        partial="clip",
+        min_visible_frac=0.4,
+        pad_to_multiple=14,
     ),
     source=SourceConfig(mask_from="boxes"),
     panoptic=PanopticConfig(taxonomy=TAXONOMY, stuff_policy="ignore", tau_stuff_frac=0.7, tau_stuff_px=5),
 )
+ALIGNED: dict[str, Any] = {"patch_aligned_paste": True, "align": "instance"}
+"""These exclude others of the config above."""
 NESTED = {f"{group}.{key}": (group, key) for group in ("placement", "source", "panoptic") for key in ("colour", "k")}
 
 REFUSED: dict[str, tuple[Made, dict[str, Any]]] = {
@@ -178,8 +194,14 @@ class TestFiles:
             same = {n for n, f in type(config).model_fields.items() if getattr(config, n) == f.default}
             assert same == {only_choice}
         assert OTHER_THAN_DEFAULT.panoptic is not None
-        for config in (OTHER_THAN_DEFAULT.placement, OTHER_THAN_DEFAULT.panoptic):
-            assert not [n for n, f in type(config).model_fields.items() if getattr(config, n) == f.default]
+        for config, same in ((OTHER_THAN_DEFAULT.placement, ALIGNED), (OTHER_THAN_DEFAULT.panoptic, {})):
+            assert {n for n, f in type(config).model_fields.items() if getattr(config, n) == f.default} == set(same)
+        assert all(ALIGNED[n] != PlacementConfig.model_fields[n].default for n in ALIGNED)
+
+    def test_round_trip_of_what_is_not_cut(self, tmp_path: Path) -> None:
+        placement = PlacementConfig(grouping="instance", pad_to_multiple=8, **ALIGNED)
+        BatchCopyPasteConfig(placement=placement).save(tmp_path / "config.yaml")
+        assert BatchCopyPasteConfig.load(tmp_path / "config.yaml").placement == placement
 
     @pytest.mark.parametrize("suffix", [".json", ".yaml", ".yml"])
     @pytest.mark.parametrize("config", [BatchCopyPasteConfig(), OTHER_THAN_DEFAULT], ids=["default", "other"])

@@ -15,6 +15,7 @@ from torch import Tensor
 from samples import OPTIONAL, all_modality_subsets, make_batch, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, SourceStrategy
 from segpaste.augmentation import PasteReport, Placement, PlacementConfig, PlacementCounts, PlacementRequest
+from segpaste.augmentation.pad import padded_to_multiple
 from segpaste.augmentation.placement import SCALE_DEN
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
@@ -114,7 +115,8 @@ class TestPaintedIsLabelled:
     def test_anything(self, data: st.DataObject, modalities: frozenset[Modality]) -> None:
         batch, config = data.draw(batches(modalities)), data.draw(configs(modalities))
         out, report = BatchCopyPaste(config)(batch, return_report=True)
-        assert_painted_is_labelled(batch, out, report, config.min_area_px)
+        padded = padded_to_multiple(batch, config.placement.pad_to_multiple or 1)
+        assert_painted_is_labelled(padded, out, report, config.min_area_px)
 
     def test_an_object_of_one_pixel(self) -> None:
         batch = scene(rectangle((7, 5), 4, 2, 5, 3), noise((7, 5)))
@@ -286,9 +288,9 @@ class FixedRow:
         carried[:, :, 0] = valid
         zero = torch.zeros(num, 1, dtype=torch.int64)
         none = torch.zeros(num, dtype=torch.int64)
-        placement = Placement(
-            zero + self.row, valid, zero + SCALE_DEN, torch.zeros(num, 1, 2, dtype=torch.int64), zero > 0, carried
-        )
+        pair = torch.zeros(num, 1, 2, dtype=torch.int64)
+        maps = pair + SCALE_DEN, pair + SCALE_DEN, pair, zero > 0
+        placement = Placement(zero + self.row, valid, *maps, carried)
         return target, placement, PlacementCounts(valid.sum(1), none, none, none)
 
 

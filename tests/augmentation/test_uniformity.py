@@ -19,6 +19,7 @@ from placement_inputs import request
 from samples import CPU_KERNELS
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import IntraBatchSource, Placement, PlacementConfig
+from segpaste.augmentation.placement import SCALE_DEN
 from segpaste.kernels import use_kernels
 from segpaste.types import PaddedBatchedDenseSample
 
@@ -35,24 +36,24 @@ def writing(request: pytest.FixtureRequest) -> Iterator[str]:
         yield request.param
 
 
-def picture_rows(num: int) -> PaddedBatchedDenseSample:
-    """A batch of which a source reads nothing but its size and device."""
+def picture_rows(num: int, num_slots: int) -> PaddedBatchedDenseSample:
+    """A batch of which a source reads nothing but its sizes, its labels and its device."""
     return PaddedBatchedDenseSample(
         images=torch.zeros(num, 1, 1, 1, dtype=torch.uint8),
-        boxes=torch.zeros(num, 0, 4),
-        labels=torch.zeros(num, 0, dtype=torch.int64),
-        instance_valid=torch.zeros(num, 0, dtype=torch.bool),
+        boxes=torch.zeros(num, num_slots, 4),
+        labels=torch.zeros(num, num_slots, dtype=torch.int64),
+        instance_valid=torch.zeros(num, num_slots, dtype=torch.bool),
     )
 
 
 def draw(boxes: Boxes, eligible: Sequence[bool] | None = None, **options: Any) -> Placement:
     """The placement of ``NUM`` targets, in batches whose rows all look the same."""
-    batch, parts = picture_rows(ROWS), []
+    batch, parts = picture_rows(ROWS, len(boxes)), []
     offered = torch.tensor(eligible or [True] * len(boxes)).repeat(ROWS, 1)
     for first in range(0, NUM, ROWS):
         wanted = request(torch.arange(first, first + ROWS), occupied=boxes, **{"extent": (40, 40), **options})
         parts.append(IntraBatchSource().sample(batch, offered, wanted)[1])
-    names = ("source_idx", "layer_valid", "scale_num", "translate", "hflip", "carried")
+    names = ("source_idx", "layer_valid", "scale_num", "scale_den", "translate", "hflip", "carried")
     return Placement(**{name: torch.cat([getattr(part, name) for part in parts]) for name in names})
 
 
@@ -72,7 +73,7 @@ class TestPlaces:
         left = torch.where(placement.hflip[:, 0], 13 - box[2], box[0])
         right = left + box[2] - box[0]
         for axis, (low, high) in enumerate([(left, right), (torch.tensor(box[1]), torch.tensor(box[3]))]):
-            at_zero, num_pixels = self._covered(low, high, placement.scale_num[:, 0], placement.scale_den)
+            at_zero, num_pixels = self._covered(low, high, placement.scale_num[:, 0, axis], SCALE_DEN)
             where = at_zero + placement.translate[:, 0, axis]
             for size in num_pixels.unique().tolist():
                 num_places = (13, 9)[axis] - size + 1
@@ -138,7 +139,7 @@ class TestSlots:
 
     def test_slot_flip_and_scale_do_not_know_of_one_another(self) -> None:
         placement = draw(SMALL, k_range=(1, 1), scale_range=(0.75, 1.25))
-        large = (placement.scale_num[:, 0] >= placement.scale_den).long()
+        large = (placement.scale_num[:, 0, 0] >= SCALE_DEN).long()
         slot = placement.carried[:, 0].int().argmax(1)
         assert_uniform(np.bincount(slot + 3 * placement.hflip[:, 0] + 6 * large, minlength=12))
 
@@ -162,7 +163,7 @@ class TestSources:
 
     def test_rows_of_equal_seeds_are_alike(self) -> None:
         """As where a loader gives the same sample twice: every other row is as likely."""
-        counts, batch = np.zeros((5, 5), np.int64), picture_rows(5)
+        counts, batch = np.zeros((5, 5), np.int64), picture_rows(5, 1)
         for seed in range(400):
             wanted = request(torch.full((5,), seed), occupied=SMALL, extent=(40, 40))
             _, placement, _ = IntraBatchSource().sample(batch, torch.ones(5, 3, dtype=torch.bool), wanted)

@@ -44,8 +44,12 @@ REACHED: dict[str, Callable[[Case], bool]] = {
     ),
     "a flip": lambda case: _shown(case, case.report.placement.hflip),
     "no flip": lambda case: _shown(case, ~case.report.placement.hflip),
-    "a smaller paste": lambda case: _shown(case, case.report.placement.scale_num < (1 << 16)),
-    "a larger paste": lambda case: _shown(case, case.report.placement.scale_num > (1 << 16)),
+    "a smaller paste": lambda case: _shown(
+        case, (case.report.placement.scale_num < case.report.placement.scale_den).any(-1)
+    ),
+    "a larger paste": lambda case: _shown(
+        case, (case.report.placement.scale_num > case.report.placement.scale_den).any(-1)
+    ),
     "an invalid target under a paste": lambda case: _has(case.before, case.pasted, "depth_valid", 0),
     "an invalid paste": lambda case: bool((case.pasted & ~case.seen_surface.maybe_valid).any()),
     "a metric paste": lambda case: case.before.metric_depth and bool(case.pasted.any()),

@@ -312,7 +312,8 @@ def framed(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -
     placement = Placement(
         source_idx=layers % source.batch_size,
         layer_valid=torch.ones_like(layers, dtype=torch.bool),
-        scale_num=torch.full_like(layers, 3 << 14),
+        scale_num=torch.tensor([3, 4], device=DEVICE).expand(num_images, 2, 2),
+        scale_den=torch.tensor([4, 5], device=DEVICE).expand(num_images, 2, 2),
         translate=torch.stack([layers, 2 * layers + 1], -1),
         hflip=layers == 1,
         carried=source.instance_valid[layers % source.batch_size] & (num_slots > 0),

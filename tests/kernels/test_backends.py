@@ -407,7 +407,7 @@ class TestBadInput:
         """Loops would read boxes that are not there."""
         batch, paste = batch_of(num_instances=4, modalities={Modality.INSTANCE}), module(max_attempts=1)
         found = paste._survey(batch)
-        with use_kernels("cpu"), pytest.raises(ValueError, match=r"occupied of shape .* got \(\d+, 1, 4\)"):
+        with use_kernels("cpu"), pytest.raises(ValueError, match=r"occupied of shape .* got \(\(\d+, 1, 4\)"):
             IntraBatchSource().sample(
                 batch, found.eligible, paste._request(batch, found._replace(occupied=found.occupied[:, :1]))
             )
@@ -428,7 +428,7 @@ class TestBadInput:
         [
             (lambda p: {"source_idx": p.source_idx + 10**6}, "rows of the source batch"),
             (lambda p: {"source_idx": p.source_idx * 0 - 1}, "rows of the source batch"),
-            (lambda p: {"scale_num": p.scale_num * 0}, "scale_num > 0"),
+            (lambda p: {"scale_num": p.scale_num * 0}, "scales above 0"),
             (lambda p: {"carried": torch.ones_like(p.carried)}, "as many carried slots"),
             (lambda p: {"carried": p.carried[..., :2]}, "placement of 8 slots"),
         ],

@@ -5,11 +5,12 @@ from segpaste.augmentation.config import (
     BatchCopyPasteConfig,
     PanopticConfig,
     PanopticTaxonomy,
-    PlacementConfig,
     SourceConfig,
 )
 from segpaste.augmentation.placement import Placement, PlacementCounts, PlacementRequest
-from segpaste.augmentation.report import DROP_REASONS, PasteReport
+from segpaste.augmentation.placement_config import PlacementConfig, SizeRange
+from segpaste.augmentation.report import DROP_REASONS, PasteReport, num_mixed_tokens
+from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.source import IntraBatchSource, SourceStrategy
 
 __all__ = [
@@ -24,6 +25,9 @@ __all__ = [
     "PlacementConfig",
     "PlacementCounts",
     "PlacementRequest",
+    "Schedule",
+    "SizeRange",
     "SourceConfig",
     "SourceStrategy",
+    "num_mixed_tokens",
 ]

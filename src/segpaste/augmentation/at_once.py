@@ -35,13 +35,12 @@ def paste_at_once(
     maps = LayerMaps(
         source_idx=placement.source_idx,
         scale_num=placement.scale_num,
+        scale_den=placement.scale_den,
         translate=placement.translate,
         hflip=placement.hflip,
         carried=placement.carried,
-        depth_scale=None,
+        depth_scale=inputs.depth_scale(target, source, placement, frame.config.perspective_depth),
     )
-    if target.depth is not None and source.depth is not None:
-        maps = maps._replace(depth_scale=inputs.depth_scale(target, source, placement.source_idx))
     planes = pixel_planes(target)
     found = kernels.paste(
         planes,
@@ -50,7 +49,7 @@ def paste_at_once(
         instance_rows(source),
         maps,
         _class_kinds(frame),
-        rules(frame, placement.scale_den),
+        rules(frame),
         with_layer=with_report,
         in_place=in_place,
     )
@@ -70,13 +69,12 @@ def paste_at_once(
     return out, report
 
 
-def rules(frame: Frame, scale_den: int) -> Rules:
+def rules(frame: Frame) -> Rules:
     """What a whole paste goes by."""
     config, classes = frame.config, frame.classes
     residual = slots.as_decimal(config.min_residual_area_frac)
     stuff = classes if frame.guards_stuff and classes is not None else None
     return Rules(
-        scale_den=scale_den,
         num_taps=frame.num_taps,
         min_area_px=config.min_area_px,
         residual_num=residual.numerator,

@@ -18,6 +18,7 @@ from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.panoptic import ClassTables
 from segpaste.augmentation.placement import PlacementRequest
 from segpaste.augmentation.report import PasteReport, nothing_pasted_warning, tally, unchanged_report
+from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.source import IntraBatchSource, SourceStrategy
 from segpaste.kernels import Survey
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
@@ -54,6 +55,7 @@ class BatchCopyPaste(nn.Module):
         self.inplace = inplace
         self.config = config or BatchCopyPasteConfig()
         self.source = source or IntraBatchSource()
+        self.schedule = Schedule(self.config.placement)
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
         self._may_warn = True
         if self.config.emit_panoptic and self.config.panoptic is None:
@@ -117,7 +119,7 @@ class BatchCopyPaste(nn.Module):
         """
         batch = inputs.prepared(target, self.config, generator)
         if self.inplace:
-            in_place.check_writable(target, self.config.max_instances)
+            in_place.check_writable(target, self.config)
         out, report = self._pasted(batch, return_report)
         self._warn_once(report)
         if self.inplace:
@@ -180,11 +182,13 @@ class BatchCopyPaste(nn.Module):
             occupied=geometry.pixel_boxes(batch.boxes),
             num_free=(~batch.instance_valid).sum(1),
             extent=geometry.valid_extent(batch.padding_mask, batch.batch_size, batch.canvas_size, batch.device),
+            labels=batch.labels,
         )
 
     def _request(self, batch: PaddedBatchedDenseSample, found: Survey) -> PlacementRequest:
         assert batch.sample_seeds is not None
-        return PlacementRequest(batch.sample_seeds, found.extent, found.occupied, found.num_free, self.config.placement)
+        given = found.extent, found.occupied, found.num_free, batch.canvas_size
+        return PlacementRequest(batch.sample_seeds, *given, self.config.placement, self.schedule)
 
     def _warn_once(self, report: PasteReport | None) -> None:
         """Say so the first time that nothing could be pasted; on an accelerator look at the first batch only.

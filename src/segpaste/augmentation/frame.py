@@ -14,6 +14,7 @@ from torch import Tensor
 from segpaste import kernels
 from segpaste.augmentation import geometry, inputs, slots
 from segpaste.augmentation.config import BatchCopyPasteConfig
+from segpaste.augmentation.draw_scales import smallest_scale
 from segpaste.augmentation.panoptic import ClassTables
 from segpaste.augmentation.placement import Placement
 from segpaste.kernels import LayerPlan, Measures, Planes, Rows, SlotPlan, Visible
@@ -78,7 +79,7 @@ class Frame:
     @property
     def num_taps(self) -> int:
         """Taps per axis of the image filter."""
-        return geometry.num_filter_taps(self.config.placement.scale_range[0], self.config.antialias)
+        return geometry.num_filter_taps(smallest_scale(self.config.placement), self.config.antialias)
 
     @property
     def source_extent(self) -> Tensor:
@@ -89,18 +90,19 @@ class Frame:
     def plan(self, placement: Placement) -> LayerPlan:
         """The look-up tables and depth factors of all layers."""
         target, source = self.target, self.source
-        extent = self.source_extent[placement.source_idx]
+        extent, hflip = self.source_extent[placement.source_idx], placement.hflip
+        depth_scale = inputs.depth_scale(target, source, placement, self.config.perspective_depth)
         height, width = target.canvas_size
         with_linear = target.depth is not None or target.normals is not None
         boxes = geometry.pixel_boxes(source.boxes)[placement.source_idx]
-        boxes = geometry.mirrored(boxes, extent[:, :, None, 0], placement.hflip[:, :, None])
-        boxes = geometry.scaled_boxes(boxes, placement.scale_num[:, :, None], placement.scale_den)
+        boxes = geometry.mirrored(boxes, extent[:, :, None, 0], hflip[:, :, None])
+        boxes = geometry.scaled_boxes(boxes, placement.scale_num[:, :, None], placement.scale_den[:, :, None])
         boxes = boxes + placement.translate.repeat(1, 1, 2)[:, :, None]
         return LayerPlan(
             source_idx=placement.source_idx,
             carried=placement.carried,
-            hflip=placement.hflip,
-            depth_scale=inputs.depth_scale(target, source, placement.source_idx),
+            hflip=hflip,
+            depth_scale=torch.ones(hflip.shape, device=hflip.device) if depth_scale is None else depth_scale,
             paste_box=geometry.clipped(boxes, target.canvas_size),
             target_box=geometry.clipped(geometry.pixel_boxes(target.boxes), target.canvas_size),
             x=geometry.axis_table(placement, 0, width, extent[..., 0], self.num_taps, with_linear),

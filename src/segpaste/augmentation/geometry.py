@@ -1,7 +1,7 @@
 """Pixel geometry of a layer: its boxes and its look-up tables. The one place that knows coordinates.
 
-The map of a layer scales by ``scale_num / scale_den``, mirrors about the source's valid width and moves by whole
-pixels. It is axis-aligned, so it separates: each output column has a source column for the nearest read, and taps
+The map of a layer mirrors about the source's valid width, scales each axis by ``scale_num / scale_den`` and moves by
+whole pixels. It is axis-aligned, so it separates: each output column has a source column for the nearest read, and taps
 with weights for the smooth ones, whatever the row. All of it is integer arithmetic (`segpaste.types.sampling`), so
 no two backends can disagree about it.
 """
@@ -56,13 +56,13 @@ def mirrored(boxes: Tensor, width: Tensor, hflip: Tensor) -> Tensor:
     return torch.where(hflip.unsqueeze(-1), flipped, boxes)
 
 
-def scaled_boxes(boxes: Tensor, scale_num: Tensor, scale_den: int) -> Tensor:
-    """The pixels that a source box [..., 4] covers after scaling, before translation.
+def scaled_boxes(boxes: Tensor, scale_num: Tensor, scale_den: Tensor) -> Tensor:
+    """The pixels that a source box [..., 4] covers after scaling by (x, y) factors [..., 2], before translation.
 
     An output pixel is covered when its centre maps into the box, so the edge e goes to ceil(e * scale - 1/2).
     """
-    num = scale_num.unsqueeze(-1)
-    return -torch.div(scale_den - 2 * num * boxes, 2 * scale_den, rounding_mode="floor")
+    num, den = (torch.cat([pair, pair], -1) for pair in (scale_num, scale_den))
+    return -torch.div(den - 2 * num * boxes, 2 * den, rounding_mode="floor")
 
 
 def clipped(boxes: Tensor, canvas_size: tuple[int, int]) -> Tensor:
@@ -101,14 +101,14 @@ def axis_table(
         num_taps: T of the image filter, from `num_filter_taps`.
         with_linear: whether anything is read linearly; if not, those taps are left out, [B, L, 2, 0].
     """
-    num, den = placement.scale_num.unsqueeze(-1), placement.scale_den
+    num, den = (pair[..., axis].unsqueeze(-1) for pair in (placement.scale_num, placement.scale_den))
     extent = extent.unsqueeze(-1)
     pixels = torch.arange(out_size, device=num.device)
     position = sampling.source_position(pixels, placement.translate[..., axis].unsqueeze(-1), num, den)
     nearest = sampling.nearest_index(position, num)
     outside = (nearest < 0) | (nearest >= extent)
     flip = placement.hflip.unsqueeze(-1) if axis == 0 else None
-    radius = num if num_taps == 2 else torch.full_like(num, den)
+    radius = num if num_taps == 2 else den
     filter_idx, filter_weight = _taps(position, num, radius, num_taps, extent, flip)
     linear_idx, linear_weight = filter_idx[:, :, :2, :0], filter_weight[:, :, :2, :0]
     if with_linear:

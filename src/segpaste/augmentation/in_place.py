@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.types import PaddedBatchedDenseSample
 
 WRITTEN = (
@@ -23,13 +24,19 @@ WRITTEN = (
 """The fields that a paste changes."""
 
 
-def check_writable(batch: PaddedBatchedDenseSample, max_instances: int | None) -> None:
+def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
     """Every tensor that a paste in place would write can be written, so that none is before another fails.
 
     Raises:
-        ValueError: the config asks for more slots than the batch has, or tensors share memory.
+        ValueError: the config asks for more slots or a larger canvas than the batch has, or tensors share memory.
         RuntimeError: a tensor is a leaf of a graph of gradients.
     """
+    max_instances, multiple = config.max_instances, config.placement.pad_to_multiple
+    if multiple is not None and any(size % multiple for size in batch.canvas_size):
+        raise ValueError(
+            f"BatchCopyPaste: expected a canvas whose sides are multiples of pad_to_multiple={multiple} because "
+            f"inplace=True, got {batch.canvas_size}; pad the batch to that, or leave inplace out"
+        )
     if max_instances is not None and max_instances > batch.max_instances:
         raise ValueError(
             f"BatchCopyPaste: expected at most the batch's {batch.max_instances} slots in max_instances because "

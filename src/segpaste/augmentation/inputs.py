@@ -10,6 +10,8 @@ from torch import Tensor
 from segpaste import kernels
 from segpaste.augmentation import slots
 from segpaste.augmentation.config import BatchCopyPasteConfig
+from segpaste.augmentation.pad import padded_to_multiple
+from segpaste.augmentation.placement import Placement
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 GATES = {
@@ -80,6 +82,8 @@ def prepared(
         )
     check_modalities(target, config)
     batch = seeded(without_closed_gates(target, config), generator)
+    if config.placement.pad_to_multiple is not None:
+        batch = padded_to_multiple(batch, config.placement.pad_to_multiple)
     if config.max_instances is not None:
         batch = slots.with_slots(batch, config.max_instances)
     if batch.instance_masks is None and config.source.mask_from == "boxes":
@@ -126,21 +130,30 @@ def emitted(
     return out
 
 
-def depth_scale(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample, source_idx: Tensor) -> Tensor:
-    """The factor on each layer's depth, [B, L] float32: the ratio of focal lengths for metric depth, else 1.
+def depth_scale(
+    target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample, placement: Placement, perspective: bool
+) -> Tensor | None:
+    """The factor on each layer's depth, [B, L] float32, or None where it is 1.
+
+    For metric depth it is the ratio of focal lengths; with ``perspective`` it is divided by the scale, the geometric
+    mean of both axes.
 
     Raises:
         ValueError: one side is metric and the other is not, or a camera is missing.
     """
     if target.depth is None or source.depth is None:
-        return torch.ones(source_idx.shape, dtype=torch.float32, device=source_idx.device)
+        return None
     if target.metric_depth != source.metric_depth:
         raise ValueError(
             f"BatchCopyPaste: expected one metric_depth on both sides of a paste, got {target.metric_depth} in the "
             f"target and {source.metric_depth} in the source; convert one of them"
         )
-    if not target.metric_depth:
-        return torch.ones(source_idx.shape, dtype=torch.float32, device=source_idx.device)
-    if target.camera_intrinsics is None or source.camera_intrinsics is None:
-        raise ValueError("BatchCopyPaste: expected camera_intrinsics because metric_depth=True, got None")
-    return kernels.focal_ratio(target.camera_intrinsics, source.camera_intrinsics, source_idx)
+    factor = None
+    if target.metric_depth:
+        if target.camera_intrinsics is None or source.camera_intrinsics is None:
+            raise ValueError("BatchCopyPaste: expected camera_intrinsics because metric_depth=True, got None")
+        factor = kernels.focal_ratio(target.camera_intrinsics, source.camera_intrinsics, placement.source_idx)
+    if perspective:
+        nearer = kernels.inverse_scale(placement.scale_num, placement.scale_den)
+        factor = nearer if factor is None else factor * nearer
+    return factor

@@ -1,22 +1,27 @@
 """Where objects go: the draws of a placement, and nothing that touches a pixel.
 
 Each draw is a pure function of the target's seed, a name and an index (`segpaste.seeding`), so a sample draws the
-same wherever it stands in a batch.
+same wherever it stands in a batch. Which slots is told by `segpaste.augmentation.draw_slots`, how large by
+`segpaste.augmentation.draw_scales`, where by `segpaste.augmentation.draw_places`.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from segpaste import kernels, seeding
-from segpaste.augmentation import geometry
-from segpaste.augmentation.config import PlacementConfig
+from segpaste.augmentation import draw_places, draw_scales, draw_slots, geometry
+from segpaste.augmentation.placement_config import PlacementConfig
+from segpaste.augmentation.slots import as_decimal
 
-SCALE_DEN = 1 << 16
+if TYPE_CHECKING:
+    from segpaste.augmentation.schedule import Schedule
+
+SCALE_DEN = draw_scales.SCALE_DEN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,20 +31,20 @@ class Placement:
     Attributes:
         source_idx: [B, L] int64, row of the source batch (0 where the layer is not valid).
         layer_valid: [B, L] bool.
-        scale_num: [B, L] int64; the scale is ``scale_num / scale_den``.
+        scale_num: [B, L, 2] int64; the scales of (x, y) are ``scale_num / scale_den``.
+        scale_den: [B, L, 2] int64.
         translate: [B, L, 2] int64, (x, y) in target pixels; may be negative.
         hflip: [B, L] bool, mirror about the source's valid width before scaling.
         carried: [B, L, K_s] bool.
-        scale_den: common denominator of all scales.
     """
 
     source_idx: Tensor
     layer_valid: Tensor
     scale_num: Tensor
+    scale_den: Tensor
     translate: Tensor
     hflip: Tensor
     carried: Tensor
-    scale_den: int = SCALE_DEN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,14 +77,18 @@ class PlacementRequest:
         extent: [B, 2] int64, (width, height) of the targets' pictures.
         occupied: [B, K_t, 4] int64, pixel boxes of the targets' instances, zero where there is none.
         num_free: [B] int64, instance slots that a paste may take.
+        canvas_size: (H, W) of the target.
         config: the ranges and probabilities.
+        schedule: those of them that may change from step to step, as tensors.
     """
 
     seeds: Tensor
     extent: Tensor
     occupied: Tensor
     num_free: Tensor
+    canvas_size: tuple[int, int]
     config: PlacementConfig
+    schedule: Schedule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +100,7 @@ class LayerSources:
         layer_valid: [B, L] bool.
         extent: [B, L, 2] int64, (width, height) of the sources' pictures.
         boxes: [B, L, K_s, 4] int64, pixel boxes of their instances.
+        labels: [B, L, K_s] int64, their classes.
         eligible: [B, L, K_s] bool, instances that may be pasted.
     """
 
@@ -98,6 +108,7 @@ class LayerSources:
     layer_valid: Tensor
     extent: Tensor
     boxes: Tensor
+    labels: Tensor
     eligible: Tensor
 
 
@@ -109,110 +120,58 @@ def draw_placement(request: PlacementRequest, sources: LayerSources) -> tuple[Pl
     """
     config, seeds = request.config, request.seeds[:, None]
     layers = torch.arange(config.layers, device=seeds.device)
-    scale_num = seeding.random_integers(seeds, "scale", *scale_limits(config), layers)
     hflip = seeding.random_bernoulli(seeds, "hflip", config.hflip_probability, layers)
-
-    tries = seeding.random_bernoulli(request.seeds, "paste", config.paste_prob)
-    wanted = seeding.random_integers(request.seeds, "count", *config.k_range) * tries
-    available = sources.eligible & sources.layer_valid[..., None]
-    priority = _slot_priority(request.seeds, available)
-    chosen = _largest(priority, torch.minimum(wanted, request.num_free))
-
-    mirrored = geometry.mirrored(sources.boxes, sources.extent[:, :, None, 0], hflip[:, :, None])
-    scaled = geometry.scaled_boxes(mirrored, scale_num[:, :, None], SCALE_DEN)
-    translate, carried = _translate(request, chosen, scaled)
-
-    placement = Placement(sources.source_idx, sources.layer_valid, scale_num, translate, hflip, carried)
-    has_source = sources.layer_valid.any(1)
-    tried = torch.minimum(wanted, available.sum((1, 2)))
-    num_chosen = chosen.sum((1, 2))
-    no_source = (tries & ~has_source).to(torch.int64)
-    counts = PlacementCounts(tried + no_source, no_source, tried - num_chosen, num_chosen - carried.sum((1, 2)))
+    choice = draw_slots.choose(request, sources)
+    boxes = geometry.mirrored(sources.boxes, sources.extent[:, :, None, 0], hflip[:, :, None])
+    scale_num, scale_den = draw_scales.draw_scales(request, choice.chosen, boxes, sources.labels)
+    scaled = geometry.scaled_boxes(boxes, scale_num[:, :, None], scale_den[:, :, None])
+    translate, carried = draw_places.draw_places(request, choice.chosen, scaled)
+    placement = Placement(sources.source_idx, sources.layer_valid, scale_num, scale_den, translate, hflip, carried)
+    counts = PlacementCounts(
+        tried=choice.num_tried + choice.no_source,
+        no_source=choice.no_source,
+        no_free_slot=choice.num_tried - choice.num_chosen,
+        does_not_fit=choice.num_chosen - carried.sum((1, 2)),
+    )
     return placement, counts
 
 
-def scale_limits(config: PlacementConfig) -> tuple[int, int]:
-    """The smallest and the largest numerator of a scale over `SCALE_DEN`."""
-    low, high = config.scale_range
-    first = math.ceil(low * SCALE_DEN)
-    return first, max(first, math.floor(high * SCALE_DEN))
-
-
-def draw_at_once(request: PlacementRequest, eligible: Tensor) -> tuple[Placement, PlacementCounts]:
+def draw_at_once(request: PlacementRequest, eligible: Tensor, labels: Tensor) -> tuple[Placement, PlacementCounts]:
     """What `segpaste.augmentation.source.IntraBatchSource` chooses and draws, where the kernels do it at once.
 
     Args:
         request: the targets, which are the sources too.
         eligible: [B, K] bool.
+        labels: [B, K] int64.
     """
-    config, one = request.config, 1 << 32
-    ranges = kernels.DrawRanges(
-        *scale_limits(config),
-        SCALE_DEN,
-        *config.k_range,
-        round(config.paste_prob * one),
-        round(config.hflip_probability * one),
-        config.max_attempts,
+    found = kernels.Survey(eligible, request.occupied, request.num_free, request.extent, labels)
+    numbers = request.schedule.limits, request.schedule.size_table, request.config.layers, _ranges(request)
+    source_idx, layer_valid, draws = kernels.draw(request.seeds, found, *numbers)
+    maps = draws.scale_num, draws.scale_den, draws.translate, draws.hflip, draws.carried
+    counts = PlacementCounts(draws.tried, draws.no_source, draws.no_free_slot, draws.does_not_fit)
+    return Placement(source_idx, layer_valid, *maps), counts
+
+
+def _ranges(request: PlacementRequest) -> kernels.DrawRanges:
+    """What the loops draw from."""
+    config = request.config
+    on_grid = config.patch_aligned_paste and config.align == "canvas"
+    low, high, den = *draw_scales.scale_limits(config), SCALE_DEN
+    if on_grid:
+        low, high, den = draw_scales.canvas_grid(config, request.canvas_size)
+    seen = as_decimal(config.min_visible_frac)
+    return kernels.DrawRanges(
+        low_scale=low,
+        high_scale=high,
+        scale_den=den,
+        size_den=draw_scales.SIZE_DEN,
+        flip_threshold=round(config.hflip_probability * (1 << 32)),
+        max_attempts=config.max_attempts,
+        patch=(config.pad_to_multiple or 1) if config.patch_aligned_paste else 1,
+        on_grid=on_grid,
+        whole_patches=config.align == "instance",
+        one_each=config.grouping == "instance",
+        clips=config.partial == "clip",
+        seen_num=seen.numerator,
+        seen_den=seen.denominator,
     )
-    found = kernels.Survey(eligible, request.occupied, request.num_free, request.extent)
-    source_idx, layer_valid, draws = kernels.draw(request.seeds, found, config.layers, ranges)
-    placement = Placement(source_idx, layer_valid, draws.scale_num, draws.translate, draws.hflip, draws.carried)
-    return placement, PlacementCounts(draws.tried, draws.no_source, draws.no_free_slot, draws.does_not_fit)
-
-
-def _slot_priority(seeds: Tensor, available: Tensor) -> Tensor:
-    """A random non-negative number for each available slot of each layer, -1 for the others, [B, L, K_s]."""
-    layers = torch.arange(available.shape[1], device=seeds.device)[:, None]
-    slots = torch.arange(available.shape[2], device=seeds.device)
-    bits = seeding.random_bits(seeds[:, None, None], "slot", layers, slots)
-    return torch.where(available, (bits >> 2) & ((1 << 62) - 1), -1)
-
-
-def _largest(priority: Tensor, size: Tensor) -> Tensor:
-    """The ``size`` [B] entries of [B, L, K_s] of highest priority, those of -1 never: a uniformly random subset."""
-    flat = priority.flatten(1)
-    rank = flat.argsort(dim=1, descending=True, stable=True).argsort(dim=1, stable=True)
-    return ((rank < size[:, None]) & (flat >= 0)).view_as(priority)
-
-
-def _translate(request: PlacementRequest, chosen: Tensor, scaled: Tensor) -> tuple[Tensor, Tensor]:
-    """Places for every layer, and the chosen slots that lie inside the picture there.
-
-    The rectangle around all chosen boxes is uniform over where it fits; where it is larger than the picture it is
-    uniform over where it covers it.
-
-    Args:
-        request: the targets.
-        chosen: [B, L, K_s] bool.
-        scaled: [B, L, K_s, 4] int64, boxes after scale and flip.
-
-    Returns:
-        translate [B, L, 2] int64 and carried [B, L, K_s] bool.
-    """
-    far = 1 << 44  # more than any coordinate or overlap
-    corner = torch.where(chosen[..., None], scaled[..., :2], far).amin(2)
-    opposite = torch.where(chosen[..., None], scaled[..., 2:], -far).amax(2)
-    is_empty = ~chosen.any(2, keepdim=True)
-    first = torch.where(is_empty, 0, -corner)
-    last = torch.where(is_empty, 0, request.extent[:, None] - opposite)
-    low, high = torch.minimum(first, last).unsqueeze(2), torch.maximum(first, last).unsqueeze(2)
-
-    device = chosen.device
-    layers = torch.arange(chosen.shape[1], device=device)[:, None, None]
-    attempts = torch.arange(request.config.max_attempts, device=device)[:, None]
-    axes = torch.arange(2, device=device)
-    seeds = request.seeds[:, None, None, None]
-    candidates = seeding.random_integers(seeds, "translate", low, high, layers, attempts, axes)  # [B, L, A, 2]
-
-    placed = scaled[:, :, None] + candidates.repeat(1, 1, 1, 2)[:, :, :, None]  # [B, L, A, K_s, 4]
-    fits = chosen[:, :, None] & geometry.inside_extent(placed, request.extent[:, None, None, None])
-    if request.config.max_attempts == 1:
-        return candidates[:, :, 0], fits[:, :, 0]
-    overlap = geometry.box_overlap(placed, request.occupied[:, None, None]).sum(-1)
-    score = fits.sum(-1) * far - (overlap * fits).sum(-1)
-    num_attempts = request.config.max_attempts
-    untied = score * num_attempts - attempts[:, 0]  # which of equal maxima argmax takes is up to the compiler
-    best = untied.argmax(2, keepdim=True)
-    translate = candidates.gather(2, best[..., None].expand(-1, -1, -1, 2))[:, :, 0]
-    carried = fits.gather(2, best[..., None].expand(-1, -1, -1, fits.shape[-1]))[:, :, 0]
-    return translate, carried

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from segpaste.augmentation.frame import Settled
 from segpaste.augmentation.placement import SCALE_DEN, Placement, PlacementCounts
@@ -106,11 +107,13 @@ def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int) -> PasteR
     num_dropped[:, DROP_REASONS.index("no_source")] = 1
     off = torch.zeros(b, num_layers, dtype=torch.bool, device=device)
     zero = torch.zeros(b, num_layers, dtype=torch.int64, device=device)
+    pair = torch.zeros(b, num_layers, 2, dtype=torch.int64, device=device)
     placement = Placement(
         source_idx=zero,
         layer_valid=off,
-        scale_num=zero + SCALE_DEN,
-        translate=torch.zeros(b, num_layers, 2, dtype=torch.int64, device=device),
+        scale_num=pair + SCALE_DEN,
+        scale_den=pair + SCALE_DEN,
+        translate=pair,
         hflip=off,
         carried=torch.zeros(b, num_layers, k, dtype=torch.bool, device=device),
     )
@@ -123,6 +126,21 @@ def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int) -> PasteR
         slot_layer=torch.full((b, k), -1, dtype=torch.int64, device=device),
         slot_source=torch.full((b, k), -1, dtype=torch.int64, device=device),
     )
+
+
+def num_mixed_tokens(visible_layer: Tensor, patch_size: int) -> Tensor:
+    """How many patches of each image hold pixels of more than one layer, or of a layer and the target, [B] int64.
+
+    Args:
+        visible_layer: [B, H, W], from a report; what a canvas lacks of whole patches counts as the last ones do.
+        patch_size: the side of a patch, pixels.
+    """
+    height, width = visible_layer.shape[-2:]
+    bottom, right = -height % patch_size, -width % patch_size
+    layer = F.pad(visible_layer[:, None].float(), [0, right, 0, bottom], mode="replicate")  # exact: layers are few
+    highest = F.max_pool2d(layer, patch_size)
+    lowest = -F.max_pool2d(-layer, patch_size)
+    return (highest != lowest).flatten(1).sum(1)
 
 
 def nothing_pasted_warning(report: PasteReport) -> str | None:

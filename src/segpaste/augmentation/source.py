@@ -54,7 +54,7 @@ class IntraBatchSource:
     ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
         """See `SourceStrategy.sample`; the source batch is the target itself."""
         if kernels.pastes_whole(target.device):
-            return target, *draw_at_once(request, eligible)
+            return target, *draw_at_once(request, eligible, target.labels)
         batch_size, device = target.batch_size, target.device
         layers = torch.arange(request.config.layers, device=device)[:, None]
         rows = torch.arange(batch_size, device=device)
@@ -70,9 +70,7 @@ class IntraBatchSource:
             source_idx = torch.zeros(0, request.config.layers, dtype=torch.int64, device=device)
         else:
             source_idx = torch.where(has_source, priority.argmax(2), 0)
-        boxes = request.occupied
-        sources = LayerSources(
-            source_idx, has_source, request.extent[source_idx], boxes[source_idx], eligible[source_idx]
-        )
+        of_sources = (t[source_idx] for t in (request.extent, request.occupied, target.labels, eligible))
+        sources = LayerSources(source_idx, has_source, *of_sources)
         placement, counts = draw_placement(request, sources)
         return target, placement, counts

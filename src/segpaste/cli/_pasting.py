@@ -7,6 +7,7 @@ wanted. A dataset of one photo pastes from another position that shows the same 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,22 +45,21 @@ class PasteMap:
 
     Attributes:
         layer: which layer carries it.
-        scale_num: the scale's numerator.
-        scale_den: the scale's denominator.
+        scale: of (x, y), each as (numerator, denominator).
         translate: (x, y), whole pixels.
         hflip: mirrored about the source photo's width, before scaling.
     """
 
     layer: int
-    scale_num: int
-    scale_den: int
+    scale: tuple[tuple[int, int], tuple[int, int]]
     translate: tuple[int, int]
     hflip: bool
 
     @property
-    def scale(self) -> float:
-        """The size over the size in the source."""
-        return self.scale_num / self.scale_den
+    def mean_scale(self) -> float:
+        """The size over the size in the source: the geometric mean of both axes."""
+        (x_num, x_den), (y_num, y_den) = self.scale
+        return math.sqrt(x_num / x_den * y_num / y_den)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +209,9 @@ def _origins(
             continue
         source = int(placement.source_idx[b, layer])
         x, y = placement.translate[b, layer].tolist()
-        paste = PasteMap(
-            layer, int(placement.scale_num[b, layer]), placement.scale_den, (x, y), bool(placement.hflip[b, layer])
-        )
+        nums, dens = placement.scale_num[b, layer].tolist(), placement.scale_den[b, layer].tolist()
+        scale = (nums[0], dens[0]), (nums[1], dens[1])
+        paste = PasteMap(layer, scale, (x, y), bool(placement.hflip[b, layer]))
         slot = int(report.slot_source[b, k])
         yield Origin(picks[source], ids[source][slot], paste, _over(samples[source], slot))
 

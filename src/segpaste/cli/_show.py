@@ -85,7 +85,7 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
             PastedObject(
                 class_name=names[label],
                 source=inputs.photos.file_name(origin.pick.index),
-                scale=origin.paste.scale,
+                scale=origin.paste.mean_scale,
                 hflip=origin.paste.hflip,
                 area_px=area,
                 instance_id=instance_id,

@@ -203,7 +203,8 @@ def _provenance(origin: Origin, seed: int, inputs: Inputs) -> dict[str, Any]:
         "source_annotation_id": origin.annotation_id,
     }
     if (paste := origin.paste) is not None:
-        row |= {"scale": f"{paste.scale_num}/{paste.scale_den}", "scale_float": paste.scale}
+        row |= {"scale": [f"{num}/{den}" for num, den in paste.scale]}
+        row |= {"scale_float": [num / den for num, den in paste.scale]}
         row |= {"translate": list(paste.translate), "hflip": paste.hflip, "layer": paste.layer, "seed": seed}
     return row
 

@@ -79,12 +79,12 @@ def layer_maps(
     extent = _valid_extent(source)
     maps = []
     for layer in range(placement.source_idx.shape[1]):
-        row, num, shift, hflip = (
-            tensor[:, layer]
-            for tensor in (placement.source_idx, placement.scale_num, placement.translate, placement.hflip)
+        row, hflip = placement.source_idx[:, layer], placement.hflip[:, layer]
+        shift, num, den = (
+            tensor[:, layer] for tensor in (placement.translate, placement.scale_num, placement.scale_den)
         )
-        x = _axis(width, shift[:, 0], num, placement.scale_den, extent[row, 0], hflip)
-        y = _axis(height, shift[:, 1], num, placement.scale_den, extent[row, 1], torch.zeros_like(hflip))
+        x = _axis(width, shift[:, 0], num[:, 0], den[:, 0], extent[row, 0], hflip)
+        y = _axis(height, shift[:, 1], num[:, 1], den[:, 1], extent[row, 1], torch.zeros_like(hflip))
         x, y = Axis(*(t[:, None, :] for t in x)), Axis(*(t[:, :, None] for t in y))
         maps.append(LayerMap(row[:, None, None], hflip[:, None, None], y, x))
     return tuple(maps)
@@ -124,9 +124,9 @@ def _valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
     return torch.stack(ends, 1) * rows.any(1, keepdim=True)
 
 
-def _axis(size: int, shift: Tensor, num: Tensor, den: int, extent: Tensor, flip: Tensor) -> Axis:
+def _axis(size: int, shift: Tensor, num: Tensor, den: Tensor, extent: Tensor, flip: Tensor) -> Axis:
     """One axis [B, size] of one layer, in exact integers: ``doubled / (2 num)`` is x_src + 1/2."""
-    doubled = (2 * (torch.arange(size, device=num.device) - shift[:, None]) + 1) * den
+    doubled = (2 * (torch.arange(size, device=num.device) - shift[:, None]) + 1) * den[:, None]
     num, extent = num[:, None], extent[:, None]
     nearest = torch.div(doubled, 2 * num, rounding_mode="floor")
     first = torch.div(doubled - num, 2 * num, rounding_mode="floor")

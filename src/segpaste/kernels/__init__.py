@@ -12,7 +12,7 @@ from segpaste.kernels.operands import (
     SlotPlan,
     Visible,
 )
-from segpaste.kernels.ops import focal_ratio, measure, render, resolve
+from segpaste.kernels.ops import focal_ratio, inverse_scale, measure, render, resolve
 from segpaste.kernels.select import pastes_whole, use_kernels
 from segpaste.kernels.whole_operands import (
     ClassKinds,
@@ -39,6 +39,7 @@ __all__ = [
     "Visible",
     "draw",
     "focal_ratio",
+    "inverse_scale",
     "measure",
     "paste",
     "pastes_whole",

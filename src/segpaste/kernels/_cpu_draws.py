@@ -15,8 +15,9 @@ _GOLDEN = np.uint64(seeding.GOLDEN)
 _SALT = np.uint64(seeding.INDEX_SALT)
 _FIRST, _SECOND = (np.uint64(m) for m in seeding.MULTIPLIERS)
 _FAR = 1 << 44
-_NAMES = ("source", "scale", "hflip", "paste", "count", "slot", "translate")
-_SOURCE, _SCALE, _HFLIP, _PASTE, _COUNT, _SLOT, _TRANSLATE = (
+_LONGEST_SIDE = 1 << 20
+_NAMES = ("source", "scale", "size", "hflip", "paste", "count", "slot", "layer", "translate")
+_SOURCE, _SCALE, _SIZE, _HFLIP, _PASTE, _COUNT, _SLOT, _LAYER, _TRANSLATE = (
     np.uint64(seeding.name_key(name) % (1 << 64)) for name in _NAMES
 )
 
@@ -82,70 +83,89 @@ def _choose_rows(seeds, eligible, source_idx, layer_valid):
 
 
 @compiled
-def draw_rows(seeds, found, ranges, source_idx, layer_valid, out):
+def draw_rows(seeds, found, limits, size_table, ranges, source_idx, layer_valid, out):
     """A source among the other rows, slots, scale, flip and place for every layer of every row.
 
     Args:
         seeds: [B] int64.
         found: `segpaste.kernels.whole_operands.Survey` of arrays.
+        limits: [3] int64, as in `segpaste.augmentation.schedule.Schedule`.
+        size_table: [C + 1, 2] int64, likewise.
         ranges: `segpaste.kernels.whole_operands.DrawRanges`.
         source_idx: [B, L] int64, written.
         layer_valid: [B, L] bool, written.
         out: `segpaste.kernels.whole_operands.Draws` of arrays, written.
     """
-    eligible, boxes, extent = found.eligible, found.occupied, found.extent
-    _choose_rows(seeds, eligible, source_idx, layer_valid)
+    _choose_rows(seeds, found.eligible, source_idx, layer_valid)
     num_layers, num_slots = out.carried.shape[1], out.carried.shape[2]
-    priority = np.empty(num_layers * num_slots, np.int64)
-    scaled = np.empty((num_layers, num_slots, 4), np.int64)
+    priority = np.empty((num_layers, num_slots), np.int64)
+    boxes = np.empty((num_slots, 4), np.int64)
     for b in range(len(seeds)):
-        seed = seeds[b]
-        for j in range(num_layers):
-            s = source_idx[b, j]
-            num = _integer(_indexed(_keyed(seed, _SCALE), j), ranges.low_scale, ranges.high_scale)
-            flip = _happens(_indexed(_keyed(seed, _HFLIP), j), ranges.flip_threshold)
-            out.scale_num[b, j], out.hflip[b, j] = num, flip
-            for k in range(num_slots):
-                left, right = boxes[s, k, 0], boxes[s, k, 2]
-                if flip:
-                    left, right = extent[s, 0] - right, extent[s, 0] - left
-                scaled[j, k, 0] = scaled_edge(left, num, ranges.scale_den)
-                scaled[j, k, 1] = scaled_edge(boxes[s, k, 1], num, ranges.scale_den)
-                scaled[j, k, 2] = scaled_edge(right, num, ranges.scale_den)
-                scaled[j, k, 3] = scaled_edge(boxes[s, k, 3], num, ranges.scale_den)
-        _choose_slots(b, seed, source_idx, layer_valid, eligible, found.num_free[b], ranges, priority, out)
-        for j in range(num_layers):
-            _place(b, j, seed, scaled, extent, boxes, ranges, out)
+        _prioritise(b, seeds[b], source_idx, layer_valid, found.eligible, ranges.one_each, priority)
+        _choose_slots(b, seeds[b], layer_valid, found.num_free[b], limits, priority, out)
         num_fitting = 0
         for j in range(num_layers):
+            s = source_idx[b, j]
+            flip = _happens(_indexed(_keyed(seeds[b], _HFLIP), j), ranges.flip_threshold)
+            out.hflip[b, j] = flip
+            for k in range(num_slots):
+                boxes[k] = found.occupied[s, k]
+                if flip:
+                    left, right = boxes[k, 0], boxes[k, 2]
+                    boxes[k, 0], boxes[k, 2] = found.extent[s, 0] - right, found.extent[s, 0] - left
+            _scale(b, j, seeds[b], boxes, found.labels[s], found.extent[b], size_table, ranges, out)
+            _place(b, j, seeds[b], boxes, found.extent[b], found.occupied[b], ranges, out)
             for k in range(num_slots):
                 num_fitting += out.carried[b, j, k]
         out.does_not_fit[b] -= num_fitting
 
 
 @compiled
-def _choose_slots(b, seed, source_idx, layer_valid, eligible, num_free, ranges, priority, out):
-    """A uniformly random subset of the eligible slots: into ``carried``, counted in ``does_not_fit`` for now."""
-    num_layers, num_slots = out.carried.shape[1], out.carried.shape[2]
-    available, has_source = 0, False
+def _prioritise(b, seed, source_idx, layer_valid, eligible, one_each, priority):
+    """A random number for each slot that may be chosen, -1 for the others, into ``priority`` [L, K].
+
+    Where each layer carries ``one_each``, layers of one source take its slots in random order, each another one.
+    """
+    num_layers, num_slots = priority.shape
     for j in range(num_layers):
-        has_source |= layer_valid[b, j]
+        first, turn = j, 0
+        for i in range(j if one_each else 0):
+            if source_idx[b, i] == source_idx[b, j]:
+                first = min(first, i)
+                turn += 1
         for k in range(num_slots):
+            priority[j, k] = -1
             if layer_valid[b, j] and eligible[source_idx[b, j], k]:
-                state = _indexed(_indexed(_keyed(seed, _SLOT), j), k)
-                priority[j * num_slots + k] = np.int64(state >> np.uint64(2))
-                available += 1
-            else:
-                priority[j * num_slots + k] = -1
-    tries = _happens(_keyed(seed, _PASTE), ranges.paste_threshold)
-    wanted = _integer(_keyed(seed, _COUNT), ranges.low_count, ranges.high_count) if tries else 0
+                state = _indexed(_indexed(_keyed(seed, _SLOT), first), k)
+                priority[j, k] = np.int64(state >> np.uint64(2))
+        if one_each:
+            order = np.argsort(-priority[j], kind="mergesort")  # of equal ones the first
+            kept = order[turn] if turn < num_slots else -1
+            for k in range(num_slots):
+                if k != kept or priority[j, k] < 0:
+                    priority[j, k] = -1
+                else:
+                    priority[j, k] = np.int64(_indexed(_keyed(seed, _LAYER), j) >> np.uint64(2))
+
+
+@compiled
+def _choose_slots(b, seed, layer_valid, num_free, limits, priority, out):
+    """A uniformly random subset of the eligible slots: into ``carried``, counted in ``does_not_fit`` for now."""
+    num_slots, flat = priority.shape[1], priority.reshape(priority.size)
+    available, has_source = 0, False
+    for i in range(len(flat)):
+        available += flat[i] >= 0
+    for j in range(layer_valid.shape[1]):
+        has_source |= layer_valid[b, j]
+    tries = _happens(_keyed(seed, _PASTE), limits[0])
+    wanted = _integer(_keyed(seed, _COUNT), limits[1], limits[2]) if tries else 0
     num_tried = min(wanted, available)
     num_chosen = min(num_tried, num_free)
     if num_chosen >= available:
-        for i in range(len(priority)):
-            out.carried[b, i // num_slots, i % num_slots] = priority[i] >= 0
+        for i in range(len(flat)):
+            out.carried[b, i // num_slots, i % num_slots] = flat[i] >= 0
     else:
-        order = np.argsort(-priority, kind="mergesort")  # of equal ones the first
+        order = np.argsort(-flat, kind="mergesort")  # of equal ones the first
         out.carried[b] = False
         for i in order[:num_chosen]:
             out.carried[b, i // num_slots, i % num_slots] = True
@@ -155,38 +175,95 @@ def _choose_slots(b, seed, source_idx, layer_valid, eligible, num_free, ranges, 
 
 
 @compiled
-def _place(b, j, seed, scaled, extents, occupied, ranges, out):
-    """A place for layer ``j``; ``carried`` keeps the chosen slots that lie inside the picture there."""
-    num_slots, width, height = out.carried.shape[2], extents[b, 0], extents[b, 1]
-    x1, y1, x2, y2, is_empty = _FAR, _FAR, -_FAR, -_FAR, True
-    for k in range(num_slots):
-        if out.carried[b, j, k]:
-            is_empty = False
-            x1, y1 = min(x1, scaled[j, k, 0]), min(y1, scaled[j, k, 1])
-            x2, y2 = max(x2, scaled[j, k, 2]), max(y2, scaled[j, k, 3])
-    first_x, last_x, first_y, last_y = -x1, width - x2, -y1, height - y2
-    if is_empty:
-        first_x, last_x, first_y, last_y = 0, 0, 0, 0
-    best_score, best_x, best_y = np.int64(0), np.int64(0), np.int64(0)
-    for attempt in range(ranges.max_attempts):
-        state = _indexed(_indexed(_keyed(seed, _TRANSLATE), j), attempt)
-        x = _integer(_indexed(state, 0), min(first_x, last_x), max(first_x, last_x))
-        y = _integer(_indexed(state, 1), min(first_y, last_y), max(first_y, last_y))
-        score = np.int64(0)
-        if ranges.max_attempts > 1:
-            for k in range(num_slots):
-                if out.carried[b, j, k] and _fits(scaled[j, k], x, y, width, height):
-                    score += _FAR - _overlap(scaled[j, k], x, y, occupied[b])
-        if attempt == 0 or score > best_score:
-            best_score, best_x, best_y = score, x, y
-    out.translate[b, j, 0], out.translate[b, j, 1] = best_x, best_y
-    for k in range(num_slots):
-        out.carried[b, j, k] &= _fits(scaled[j, k], best_x, best_y, width, height)
+def _scale(b, j, seed, boxes, labels, extent, size_table, ranges, out):
+    """The scales of layer ``j``, and its ``boxes`` scaled by them."""
+    state = _indexed(_keyed(seed, _SCALE), j)
+    num = _integer(state, ranges.low_scale, ranges.high_scale)
+    den, slot = ranges.scale_den, 0
+    if ranges.on_grid:
+        num = num * ranges.patch
+    out.scale_num[b, j], out.scale_den[b, j] = num, den
+    if ranges.one_each and len(boxes) > 0:
+        while slot < len(boxes) - 1 and not out.carried[b, j, slot]:
+            slot += 1
+        if not out.carried[b, j, slot]:
+            slot = 0
+        sides = max(boxes[slot, 2] - boxes[slot, 0], 1), max(boxes[slot, 3] - boxes[slot, 1], 1)
+        label, others = labels[slot], len(size_table) - 1
+        row = label if 0 <= label <= others else others
+        low, high = size_table[row, 0], size_table[row, 1]
+        if low > 0:
+            size = _integer(_indexed(_keyed(seed, _SIZE), j), low, high)
+            wanted = size * den // (ranges.size_den * max(sides[0], sides[1]))
+            num = min(max(wanted, ranges.low_scale), ranges.high_scale)
+            out.scale_num[b, j] = num
+        if ranges.whole_patches:
+            for axis in range(2):
+                half = den * ranges.patch
+                count = max((2 * sides[axis] * num + half) // (2 * half), 1)
+                count = max(min(count, max(extent[axis] // ranges.patch, count - 1)), 1)
+                out.scale_num[b, j, axis], out.scale_den[b, j, axis] = count * ranges.patch, sides[axis]
+    for k in range(len(boxes)):
+        for i in range(4):
+            boxes[k, i] = scaled_edge(boxes[k, i], out.scale_num[b, j, i % 2], out.scale_den[b, j, i % 2])
 
 
 @compiled
-def _fits(box, x, y, width, height):
-    return box[0] + x >= 0 and box[1] + y >= 0 and box[2] + x <= width and box[3] + y <= height
+def _place(b, j, seed, scaled, extent, occupied, ranges, out):
+    """A place for layer ``j``; ``carried`` keeps the chosen slots that may be pasted there."""
+    x1, y1, x2, y2, is_empty = _FAR, _FAR, -_FAR, -_FAR, True
+    for k in range(len(scaled)):
+        if out.carried[b, j, k]:
+            is_empty = False
+            x1, y1 = min(x1, scaled[k, 0]), min(y1, scaled[k, 1])
+            x2, y2 = max(x2, scaled[k, 2]), max(y2, scaled[k, 3])
+    if is_empty:
+        x1, y1, x2, y2 = 0, 0, extent[0], extent[1]
+    best_score, best_x, best_y = np.int64(0), np.int64(0), np.int64(0)
+    for attempt in range(ranges.max_attempts):
+        state = _indexed(_indexed(_keyed(seed, _TRANSLATE), j), attempt)
+        x = _offset(_indexed(state, 0), x1, x2, extent[0], is_empty, ranges)
+        y = _offset(_indexed(state, 1), y1, y2, extent[1], is_empty, ranges)
+        score = np.int64(0)
+        if ranges.max_attempts > 1:
+            for k in range(len(scaled)):
+                if out.carried[b, j, k] and _fits(scaled[k], x, y, extent, ranges):
+                    score += _FAR - _overlap(scaled[k], x, y, occupied)
+        if attempt == 0 or score > best_score:
+            best_score, best_x, best_y = score, x, y
+    out.translate[b, j, 0], out.translate[b, j, 1] = best_x, best_y
+    for k in range(len(scaled)):
+        out.carried[b, j, k] &= _fits(scaled[k], best_x, best_y, extent, ranges)
+
+
+@compiled
+def _offset(state, corner, opposite, size, is_empty, ranges):
+    """How far to move along one axis what reaches from ``corner`` to ``opposite``."""
+    low, high = min(-corner, size - opposite), max(-corner, size - opposite)
+    if ranges.clips and not is_empty:
+        side = min(max(opposite - corner, 0), _LONGEST_SIDE)
+        hidden = side * (ranges.seen_den - ranges.seen_num) // ranges.seen_den
+        low, high = low - hidden, high + hidden
+    if not (ranges.on_grid or ranges.whole_patches):
+        return _integer(state, low, high)
+    phase = corner if ranges.whole_patches else 0
+    return _integer(state, -((-low - phase) // ranges.patch), (high + phase) // ranges.patch) * ranges.patch - phase
+
+
+@compiled
+def _fits(box, x, y, extent, ranges):
+    x1, y1, x2, y2 = box[0] + x, box[1] + y, box[2] + x, box[3] + y
+    if x1 >= 0 and y1 >= 0 and x2 <= extent[0] and y2 <= extent[1]:
+        return True
+    if not ranges.clips:
+        return False
+    area = _side(max(x1, 0), min(x2, extent[0])) * _side(max(y1, 0), min(y2, extent[1]))
+    return area > 0 and area * ranges.seen_den >= _side(x1, x2) * _side(y1, y2) * ranges.seen_num
+
+
+@compiled
+def _side(first, end):
+    return min(max(end - first, 0), _LONGEST_SIDE)
 
 
 @compiled

@@ -58,21 +58,18 @@ def find_extents(padding, extent):
 
 
 @compiled
-def lay_out(b, plan, scale_num, translate, extent, source_boxes, target_boxes, scale_den, height, width):
+def lay_out(b, plan, given, height, width):
     """Fill boxes and tables of row ``b``; tables hold nothing where no carried object lies.
 
     Args:
         b: the row.
         plan: `segpaste.kernels._cpu_arrays.PlanArrays`, with ``source_idx``, ``carried`` and ``hflip`` given.
-        scale_num: [B, L] int64.
-        translate: [B, L, 2] int64.
-        extent: [S, 2] int64, (width, height) of the sources' pictures.
-        source_boxes: [S, K_s, 4] float32.
-        target_boxes: [B, K_t, 4] float32.
-        scale_den: the denominator of all scales.
+        given: `segpaste.kernels.cpu.Given` of arrays.
         height: H of the target.
         width: W.
     """
+    translate, extent, source_boxes = given.translate, given.extent, given.source_boxes
+    target_boxes = given.target_rows.boxes
     for k in range(target_boxes.shape[1]):
         plan.target_box[b, k, 0] = min(max(_floor(target_boxes[b, k, 0]), 0), width)
         plan.target_box[b, k, 1] = min(max(_floor(target_boxes[b, k, 1]), 0), height)
@@ -81,7 +78,8 @@ def lay_out(b, plan, scale_num, translate, extent, source_boxes, target_boxes, s
         plan.target_box[b, k, 2] = max(plan.target_box[b, k, 0], plan.target_box[b, k, 2])
         plan.target_box[b, k, 3] = max(plan.target_box[b, k, 1], plan.target_box[b, k, 3])
     for j in range(plan.carried.shape[1]):
-        s, num, flip = plan.source_idx[b, j], scale_num[b, j], plan.hflip[b, j]
+        s, flip = plan.source_idx[b, j], plan.hflip[b, j]
+        x_num, x_den, y_num, y_den = _scales(given, b, j)
         x1, y1, x2, y2 = width, height, 0, 0
         for k in range(plan.carried.shape[2]):
             plan.paste_box[b, j, k] = 0
@@ -91,31 +89,41 @@ def lay_out(b, plan, scale_num, translate, extent, source_boxes, target_boxes, s
             top, bottom = _floor(source_boxes[s, k, 1]), _ceil(source_boxes[s, k, 3])
             if flip:
                 left, right = extent[s, 0] - right, extent[s, 0] - left
-            left = min(max(scaled_edge(left, num, scale_den) + translate[b, j, 0], 0), width)
-            right = min(max(scaled_edge(right, num, scale_den) + translate[b, j, 0], 0), width)
-            top = min(max(scaled_edge(top, num, scale_den) + translate[b, j, 1], 0), height)
-            bottom = min(max(scaled_edge(bottom, num, scale_den) + translate[b, j, 1], 0), height)
+            left = min(max(scaled_edge(left, x_num, x_den) + translate[b, j, 0], 0), width)
+            right = min(max(scaled_edge(right, x_num, x_den) + translate[b, j, 0], 0), width)
+            top = min(max(scaled_edge(top, y_num, y_den) + translate[b, j, 1], 0), height)
+            bottom = min(max(scaled_edge(bottom, y_num, y_den) + translate[b, j, 1], 0), height)
             right, bottom = max(left, right), max(top, bottom)
             box = plan.paste_box[b, j, k]
             box[0], box[1], box[2], box[3] = left, top, right, bottom
             x1, y1, x2, y2 = min(x1, left), min(y1, top), max(x2, right), max(y2, bottom)
         if x1 >= x2 or y1 >= y2:
             continue
-        offset, size = translate[b, j, 0], extent[s, 0]
-        _fill_nearest(plan.x_nearest[b, j], x1, x2, offset, num, scale_den, size, flip)
-        filters = plan.x_filter_idx[b, j], plan.x_filter_weight[b, j]
-        radius = num if filters[0].shape[0] == 2 else max(num, scale_den)
-        _fill_taps(*filters, x1, x2, offset, num, scale_den, radius, size, flip)
-        if plan.x_linear_idx.shape[3] > 0:
-            linear = plan.x_linear_idx[b, j], plan.x_linear_weight[b, j]
-            _fill_taps(*linear, x1, x2, offset, num, scale_den, num, size, flip)
-        offset, size = translate[b, j, 1], extent[s, 1]
-        _fill_nearest(plan.y_nearest[b, j], y1, y2, offset, num, scale_den, size, False)
-        filters = plan.y_filter_idx[b, j], plan.y_filter_weight[b, j]
-        _fill_taps(*filters, y1, y2, offset, num, scale_den, radius, size, False)
-        if plan.y_linear_idx.shape[3] > 0:
-            linear = plan.y_linear_idx[b, j], plan.y_linear_weight[b, j]
-            _fill_taps(*linear, y1, y2, offset, num, scale_den, num, size, False)
+        x = translate[b, j, 0], x_num, x_den
+        tables = plan.x_nearest[b, j], plan.x_filter_idx[b, j], plan.x_filter_weight[b, j]
+        _fill_axis(*tables, plan.x_linear_idx[b, j], plan.x_linear_weight[b, j], x1, x2, *x, extent[s, 0], flip)
+        y = translate[b, j, 1], y_num, y_den
+        tables = plan.y_nearest[b, j], plan.y_filter_idx[b, j], plan.y_filter_weight[b, j]
+        _fill_axis(*tables, plan.y_linear_idx[b, j], plan.y_linear_weight[b, j], y1, y2, *y, extent[s, 1], False)
+
+
+@compiled
+def _fill_axis(
+    nearest, filter_idx, filter_weight, linear_idx, linear_weight, first, end, offset, num, den, extent, flip
+):
+    """The tables of one axis from ``first`` to ``end - 1``; those of linear reads unless they are empty."""
+    _fill_nearest(nearest, first, end, offset, num, den, extent, flip)
+    radius = num if filter_idx.shape[0] == 2 else max(num, den)
+    _fill_taps(filter_idx, filter_weight, first, end, offset, num, den, radius, extent, flip)
+    if linear_idx.shape[1] > 0:
+        _fill_taps(linear_idx, linear_weight, first, end, offset, num, den, num, extent, flip)
+
+
+@compiled
+def _scales(given, b, j):
+    """Numerators and denominators of a layer's scales: those of x, then those of y."""
+    num, den = given.scale_num, given.scale_den
+    return num[b, j, 0], den[b, j, 0], num[b, j, 1], den[b, j, 1]
 
 
 @compiled

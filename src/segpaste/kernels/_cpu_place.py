@@ -29,35 +29,43 @@ def survey(rows: Rows, padding_mask: Tensor | None, canvas_size: tuple[int, int]
     kinds = NO_CLASS if is_thing is None else array(is_thing)
     given = array(rows.boxes), array(rows.labels), array(rows.instance_valid), padding, kinds
     survey_rows(*given, eligible, occupied, num_free, extent)
-    return Survey(*map(torch.from_numpy, (eligible, occupied, num_free, extent)))
+    found = (torch.from_numpy(table) for table in (eligible, occupied, num_free, extent))
+    return Survey(*found, labels=rows.labels)  # type: ignore[misc]
 
 
-def draw(seeds: Tensor, found: Survey, num_layers: int, ranges: DrawRanges) -> tuple[Tensor, Tensor, Draws]:
+def draw(
+    seeds: Tensor, found: Survey, limits: Tensor, size_table: Tensor, num_layers: int, ranges: DrawRanges
+) -> tuple[Tensor, Tensor, Draws]:
     """What `segpaste.augmentation.source.IntraBatchSource` chooses and `draw_placement` then draws.
 
     Args:
         seeds: [B] int64.
         found: of the batch, whose rows are targets and sources.
+        limits: [3] int64, as in `segpaste.augmentation.schedule.Schedule`.
+        size_table: [C + 1, 2] int64, likewise.
         num_layers: L.
         ranges: see there.
 
     Returns:
         The sources' rows [B, L] int64, whether there is one [B, L] bool, and the draws.
+
+    Raises:
+        ValueError: the survey's boxes or labels are not those of its slots.
     """
     b, k = found.eligible.shape
-    if found.occupied.shape != (b, k, 4):  # loops do not look where they read
-        raise ValueError(
-            f"draw: expected occupied of shape {(b, k, 4)}, as eligible, got {tuple(found.occupied.shape)}"
-        )
+    shapes = tuple(found.occupied.shape), tuple(found.labels.shape)
+    if shapes != ((b, k, 4), (b, k)):  # loops do not look where they read
+        raise ValueError(f"draw: expected occupied of shape {(b, k, 4)}, and labels, as eligible, got {shapes}")
     source_idx = torch.empty(b, num_layers, dtype=torch.int64)
     layer_valid = torch.empty(b, num_layers, dtype=torch.bool)
+    pairs = {name: torch.empty(b, num_layers, 2, dtype=torch.int64) for name in ("scale_num", "scale_den", "translate")}
+    counts = ("tried", "no_source", "no_free_slot", "does_not_fit")
     out = Draws(
-        scale_num=torch.empty(b, num_layers, dtype=torch.int64),
-        translate=torch.empty(b, num_layers, 2, dtype=torch.int64),
+        **pairs,
         hflip=torch.empty(b, num_layers, dtype=torch.bool),
         carried=torch.empty(b, num_layers, k, dtype=torch.bool),
-        **{name: torch.empty(b, dtype=torch.int64) for name in ("tried", "no_source", "no_free_slot", "does_not_fit")},
+        **{name: torch.empty(b, dtype=torch.int64) for name in counts},
     )
-    given = Survey(*map(array, found))  # type: ignore[arg-type]
-    draw_rows(array(seeds), given, ranges, source_idx.numpy(), layer_valid.numpy(), Draws(*(t.numpy() for t in out)))  # type: ignore[arg-type]
+    given = array(seeds), Survey(*map(array, found)), array(limits), array(size_table), ranges  # type: ignore[arg-type]
+    draw_rows(*given, source_idx.numpy(), layer_valid.numpy(), Draws(*(t.numpy() for t in out)))  # type: ignore[arg-type]
     return source_idx, layer_valid, out

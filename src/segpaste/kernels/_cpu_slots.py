@@ -9,7 +9,7 @@ from segpaste.kernels._cpu_surfaces import compiled
 
 
 @compiled
-def check_row(b, plan, scale_num, target_rows, source):
+def check_row(b, plan, given, source):
     """What a source strategy placed can be pasted: loops do not look where they write.
 
     Raises:
@@ -19,12 +19,13 @@ def check_row(b, plan, scale_num, target_rows, source):
     for j in range(plan.carried.shape[1]):
         if not 0 <= plan.source_idx[b, j] < source.images.shape[0]:
             raise ValueError("BatchCopyPaste: expected source_idx to be rows of the source batch; mend the strategy")
-        if scale_num[b, j] <= 0:
-            raise ValueError("BatchCopyPaste: expected scale_num > 0 in every layer; mend the source strategy")
+        if min(given.scale_num[b, j].min(), given.scale_den[b, j].min()) <= 0:
+            raise ValueError("BatchCopyPaste: expected scales above 0 in every layer; mend the source strategy")
         for k in range(plan.carried.shape[2]):
             num_carried += plan.carried[b, j, k]
-    for k in range(target_rows.instance_valid.shape[1]):
-        num_free += not target_rows.instance_valid[b, k]
+    valid = given.target_rows.instance_valid
+    for k in range(valid.shape[1]):
+        num_free += not valid[b, k]
     if num_carried > num_free:
         raise ValueError(
             "BatchCopyPaste: expected at most as many carried slots as the target has free ones (num_free of the "

@@ -54,7 +54,7 @@ def paste_rows(
     cut, starts = np.empty(0, np.uint8), np.empty(plan.carried.shape[1:], np.int64)
     depth, depth_ok = np.empty(0, np.float32), np.empty(0, np.uint8)
     for b in range(first, end):
-        _lay_out(b, plan, given, target, source, rules)
+        _lay_out(b, plan, given, target, source)
     reads, readers = _readers(first, end, plan, source)
     unread, waiting, num_waiting = np.ones(end, np.bool_), np.empty((end, 4), np.int64), 0
     for _ in range(first, end):
@@ -93,12 +93,10 @@ def paste_rows(
 
 
 @compiled
-def _lay_out(b, plan, given, target, source, rules):
+def _lay_out(b, plan, given, target, source):
     """Boxes and tables of row ``b``."""
-    check_row(b, plan, given.scale_num, given.target_rows, source)
-    scale, shift, boxes, their_boxes = given.scale_num, given.translate, given.source_boxes, given.target_rows.boxes
-    height, width = target.images.shape[2], target.images.shape[3]
-    lay_out(b, plan, scale, shift, given.extent, boxes, their_boxes, rules.scale_den, height, width)
+    check_row(b, plan, given, source)
+    lay_out(b, plan, given, target.images.shape[2], target.images.shape[3])
 
 
 @compiled

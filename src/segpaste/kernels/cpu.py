@@ -50,6 +50,7 @@ class Given(NamedTuple):
     """What a whole paste is given beside planes: arrays of `LayerMaps`, `ClassKinds` and rows."""
 
     scale_num: Array
+    scale_den: Array
     translate: Array
     extent: Array
     source_boxes: Array
@@ -172,6 +173,7 @@ def paste(
     plan = _room_for_plan(target, maps, rules)
     given = Given(
         scale_num=array(maps.scale_num),
+        scale_den=array(maps.scale_den),
         translate=array(maps.translate),
         extent=_extents(origin),
         source_boxes=array(source_rows.boxes),

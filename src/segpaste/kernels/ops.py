@@ -45,6 +45,20 @@ def focal_ratio(target_camera: Tensor, source_camera: Tensor, source_idx: Tensor
     return ratio
 
 
+def inverse_scale(scale_num: Tensor, scale_den: Tensor) -> Tensor:
+    """One over the scale of each layer, the geometric mean of both axes; an operator for the reason of `focal_ratio`.
+
+    Args:
+        scale_num: [B, L, 2] int64.
+        scale_den: [B, L, 2] int64.
+
+    Returns:
+        [B, L] float32.
+    """
+    inverse: Tensor = _inverse_scale(scale_num, scale_den)
+    return inverse
+
+
 def resolve(
     target: Planes,
     source: Planes,
@@ -109,6 +123,16 @@ def _unflat(tensors: list[Tensor]) -> LayerPlan:
 def _focal_ratio(target_camera: Tensor, source_camera: Tensor, source_idx: Tensor) -> Tensor:
     target, source = (c[:, 0].sqrt() * c[:, 1].sqrt() for c in (target_camera, source_camera))
     return target[:, None] / source[source_idx]
+
+
+@torch.library.custom_op("segpaste::inverse_scale", mutates_args=())
+def _inverse_scale(scale_num: Tensor, scale_den: Tensor) -> Tensor:
+    return (scale_den.double().prod(-1) / scale_num.double().prod(-1)).sqrt().float()
+
+
+@_inverse_scale.register_fake
+def _(scale_num: Tensor, scale_den: Tensor) -> Tensor:
+    return scale_num.new_empty(scale_num.shape[:-1], dtype=torch.float32)
 
 
 @_focal_ratio.register_fake

@@ -24,7 +24,8 @@ class LayerMaps(NamedTuple):
 
     Attributes:
         source_idx: [B, L] int64.
-        scale_num: [B, L] int64.
+        scale_num: [B, L, 2] int64, (x, y).
+        scale_den: [B, L, 2] int64.
         translate: [B, L, 2] int64.
         hflip: [B, L] bool.
         carried: [B, L, K_s] bool.
@@ -33,6 +34,7 @@ class LayerMaps(NamedTuple):
 
     source_idx: Tensor
     scale_num: Tensor
+    scale_den: Tensor
     translate: Tensor
     hflip: Tensor
     carried: Tensor
@@ -54,19 +56,20 @@ class Survey(NamedTuple):
         occupied: [B, K, 4] int64, boxes rounded outwards to whole pixels.
         num_free: [B] int64, slots without an instance.
         extent: [B, 2] int64, (width, height) of the pictures.
+        labels: [B, K] int64.
     """
 
     eligible: Tensor
     occupied: Tensor
     num_free: Tensor
     extent: Tensor
+    labels: Tensor
 
 
 class Rules(NamedTuple):
     """What a whole paste goes by, in integers.
 
     Attributes:
-        scale_den: the denominator of all scales.
         num_taps: T of the image filter.
         min_area_px: a paste or an instance of fewer visible pixels goes.
         residual_num: an instance of which less than ``residual_num / residual_den`` is left goes.
@@ -81,7 +84,6 @@ class Rules(NamedTuple):
         with_owner: some field depends on whose a pasted pixel is.
     """
 
-    scale_den: int
     num_taps: int
     min_area_px: int
     residual_num: int
@@ -126,23 +128,52 @@ class Outcome(NamedTuple):
 
 
 class DrawRanges(NamedTuple):
-    """What a placement is drawn from, in integers; ends of ranges are included, thresholds are out of 2 ** 32."""
+    """What a placement is drawn from, in integers; ends of ranges are included, thresholds are out of 2 ** 32.
+
+    Attributes:
+        low_scale: the smallest numerator of a scale; where it is ``on_grid``, in patches.
+        high_scale: the largest.
+        scale_den: their denominator.
+        size_den: sizes are drawn in parts of a pixel, so many to one.
+        flip_threshold: of mirroring.
+        max_attempts: places tried for each layer.
+        patch: the side of a patch, 1 where nothing is aligned.
+        on_grid: scales and places keep the source's canvas on patches.
+        whole_patches: scales and places keep each object on patches.
+        one_each: each layer carries one object.
+        clips: what leaves the picture is cut, if enough of it stays.
+        seen_num: at least ``seen_num / seen_den`` of its box.
+        seen_den: see above.
+    """
 
     low_scale: int
     high_scale: int
     scale_den: int
-    low_count: int
-    high_count: int
-    paste_threshold: int
+    size_den: int
     flip_threshold: int
     max_attempts: int
+    patch: int
+    on_grid: bool
+    whole_patches: bool
+    one_each: bool
+    clips: bool
+    seen_num: int
+    seen_den: int
+
+    @classmethod
+    def of(cls, numbers: Sequence[int]) -> DrawRanges:
+        """From a list of its fields, which an operator takes, truth as 0 and 1."""
+        ranges = cls(*numbers)  # type: ignore[arg-type]
+        flags = ("on_grid", "whole_patches", "one_each", "clips")
+        return ranges._replace(**{name: bool(getattr(ranges, name)) for name in flags})
 
 
 class Draws(NamedTuple):
     """A drawn placement, and what became of each try.
 
     Attributes:
-        scale_num: [B, L] int64.
+        scale_num: [B, L, 2] int64, (x, y).
+        scale_den: [B, L, 2] int64.
         translate: [B, L, 2] int64.
         hflip: [B, L] bool.
         carried: [B, L, K_s] bool.
@@ -153,6 +184,7 @@ class Draws(NamedTuple):
     """
 
     scale_num: Tensor
+    scale_den: Tensor
     translate: Tensor
     hflip: Tensor
     carried: Tensor

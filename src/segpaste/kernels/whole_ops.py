@@ -69,13 +69,16 @@ def survey(rows: Rows, padding_mask: Tensor | None, canvas_size: tuple[int, int]
     return _cpu_place.survey(rows, padding_mask, canvas_size, is_thing)
 
 
-def draw(seeds: Tensor, found: Survey, num_layers: int, ranges: DrawRanges) -> tuple[Tensor, Tensor, Draws]:
+def draw(
+    seeds: Tensor, found: Survey, limits: Tensor, size_table: Tensor, num_layers: int, ranges: DrawRanges
+) -> tuple[Tensor, Tensor, Draws]:
     """See `segpaste.kernels._cpu_place.draw`."""
     if not torch.compiler.is_compiling():
         from segpaste.kernels import _cpu_place
 
-        return _cpu_place.draw(seeds, found, num_layers, ranges)
-    source_idx, layer_valid, *draws = _draw(seeds, list(found), num_layers, list(ranges))
+        return _cpu_place.draw(seeds, found, limits, size_table, num_layers, ranges)
+    numbers = [int(number) for number in ranges]
+    source_idx, layer_valid, *draws = _draw(seeds, list(found), limits, size_table, num_layers, numbers)
     return source_idx, layer_valid, Draws(*draws)
 
 
@@ -127,15 +130,20 @@ def _(
 
 
 @torch.library.custom_op("segpaste::draw", mutates_args=())
-def _draw(seeds: Tensor, found: list[Tensor], num_layers: int, ranges: list[int]) -> list[Tensor]:
+def _draw(
+    seeds: Tensor, found: list[Tensor], limits: Tensor, size_table: Tensor, num_layers: int, ranges: list[int]
+) -> list[Tensor]:
     from segpaste.kernels import _cpu_place
 
-    source_idx, layer_valid, draws = _cpu_place.draw(seeds, Survey(*found), num_layers, DrawRanges(*ranges))
+    given = Survey(*found), limits, size_table, num_layers, DrawRanges.of(ranges)
+    source_idx, layer_valid, draws = _cpu_place.draw(seeds, *given)
     return [source_idx, layer_valid, *draws]
 
 
 @_draw.register_fake
-def _(seeds: Tensor, found: list[Tensor], num_layers: int, ranges: list[int]) -> list[Tensor]:
+def _(
+    seeds: Tensor, found: list[Tensor], limits: Tensor, size_table: Tensor, num_layers: int, ranges: list[int]
+) -> list[Tensor]:
     b, k = found[0].shape
 
     def integers(*shape: int) -> Tensor:
@@ -144,6 +152,6 @@ def _(seeds: Tensor, found: list[Tensor], num_layers: int, ranges: list[int]) ->
     def flags(*shape: int) -> Tensor:
         return seeds.new_empty(shape, dtype=torch.bool)
 
-    choice = [integers(b, num_layers), flags(b, num_layers)]
-    placed = [integers(b, num_layers), integers(b, num_layers, 2), flags(b, num_layers), flags(b, num_layers, k)]
-    return [*choice, *placed, *(integers(b) for _ in range(4))]
+    pairs = [integers(b, num_layers, 2) for _ in range(3)]
+    placed = [integers(b, num_layers), flags(b, num_layers), *pairs, flags(b, num_layers), flags(b, num_layers, k)]
+    return [*placed, *(integers(b) for _ in range(4))]

@@ -28,7 +28,7 @@ VANISHING_NORM = 1e-3
 """A mean of normals that is shorter than this has no direction."""
 
 
-def source_position(x: Tensor, offset: Tensor | int, num: Tensor | int, den: int) -> Tensor:
+def source_position(x: Tensor, offset: Tensor | int, num: Tensor | int, den: Tensor | int) -> Tensor:
     """``x_src * 2 num`` as int64, for output pixels ``x`` (shapes broadcast)."""
     return (2 * (x - offset) + 1) * den - num
 

@@ -1,0 +1,95 @@
+"""Where a layer lies: uniform over where its objects fit, on whole patches if asked, the best of some tries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from segpaste import seeding
+from segpaste.augmentation import geometry
+from segpaste.augmentation.placement_config import PlacementConfig
+from segpaste.augmentation.slots import as_decimal
+
+if TYPE_CHECKING:
+    from segpaste.augmentation.placement import PlacementRequest
+
+_FAR = 1 << 44
+"""More than any coordinate or overlap."""
+
+_LONGEST_SIDE = 1 << 20
+"""Sides of boxes count as no longer than this where areas are compared, pixels."""
+
+
+def draw_places(request: PlacementRequest, chosen: Tensor, scaled: Tensor) -> tuple[Tensor, Tensor]:
+    """Places for every layer, and the chosen slots that may be pasted there.
+
+    The rectangle around all chosen boxes is uniform over where it fits; where it is larger than the picture it is
+    uniform over where it covers it.
+
+    Args:
+        request: the targets.
+        chosen: [B, L, K_s] bool.
+        scaled: [B, L, K_s, 4] int64, boxes after scale and flip.
+
+    Returns:
+        translate [B, L, 2] int64 and carried [B, L, K_s] bool.
+    """
+    config = request.config
+    candidates = _candidates(request, chosen, scaled)  # [B, L, A, 2]
+    placed = scaled[:, :, None] + candidates.repeat(1, 1, 1, 2)[:, :, :, None]  # [B, L, A, K_s, 4]
+    fits = chosen[:, :, None] & _fits(config, placed, request.extent[:, None, None, None])
+    if config.max_attempts == 1:
+        return candidates[:, :, 0], fits[:, :, 0]
+    overlap = geometry.box_overlap(placed, request.occupied[:, None, None]).sum(-1)
+    score = fits.sum(-1) * _FAR - (overlap * fits).sum(-1)
+    attempts = torch.arange(config.max_attempts, device=chosen.device)
+    untied = score * config.max_attempts - attempts  # which of equal maxima argmax takes is up to the compiler
+    best = untied.argmax(2, keepdim=True)
+    translate = candidates.gather(2, best[..., None].expand(-1, -1, -1, 2))[:, :, 0]
+    carried = fits.gather(2, best[..., None].expand(-1, -1, -1, fits.shape[-1]))[:, :, 0]
+    return translate, carried
+
+
+def _candidates(request: PlacementRequest, chosen: Tensor, scaled: Tensor) -> Tensor:
+    """Translations to try, [B, L, A, 2] int64."""
+    config = request.config
+    corner = torch.where(chosen[..., None], scaled[..., :2], _FAR).amin(2)
+    opposite = torch.where(chosen[..., None], scaled[..., 2:], -_FAR).amax(2)
+    is_empty = ~chosen.any(2, keepdim=True)
+    corner, opposite = torch.where(is_empty, 0, corner), torch.where(is_empty, request.extent[:, None], opposite)
+    first, last = -corner, request.extent[:, None] - opposite
+    low, high = torch.minimum(first, last), torch.maximum(first, last)
+    if config.partial == "clip":
+        seen = as_decimal(config.min_visible_frac)
+        side = (opposite - corner).clamp(0, _LONGEST_SIDE) * ~is_empty
+        hidden = torch.div(side * (seen.denominator - seen.numerator), seen.denominator, rounding_mode="floor")
+        low, high = low - hidden, high + hidden
+    layers = torch.arange(chosen.shape[1], device=chosen.device)[:, None, None]
+    attempts = torch.arange(config.max_attempts, device=chosen.device)[:, None]
+    axes = torch.arange(2, device=chosen.device)
+    indices = request.seeds[:, None, None, None], "translate"
+    if not config.patch_aligned_paste:
+        return seeding.random_integers(*indices, low.unsqueeze(2), high.unsqueeze(2), layers, attempts, axes)
+    patch = config.pad_to_multiple
+    assert patch is not None
+    phase = corner if config.align == "instance" else torch.zeros_like(corner)
+    low, high = (
+        -torch.div(-low - phase, patch, rounding_mode="floor"),
+        torch.div(high + phase, patch, rounding_mode="floor"),
+    )
+    steps = seeding.random_integers(*indices, low.unsqueeze(2), high.unsqueeze(2), layers, attempts, axes)
+    return steps * patch - phase.unsqueeze(2)
+
+
+def _fits(config: PlacementConfig, placed: Tensor, extent: Tensor) -> Tensor:
+    """Whether boxes [..., 4] may be pasted into pictures of (width, height) [..., 2]."""
+    inside = geometry.inside_extent(placed, extent)
+    if config.partial == "drop":
+        return inside
+    least = as_decimal(config.min_visible_frac)
+    sides = (placed[..., 2:] - placed[..., :2]).clamp(0, _LONGEST_SIDE)
+    seen = torch.minimum(placed[..., 2:], extent) - placed[..., :2].clamp(min=0)
+    area = seen.clamp(0, _LONGEST_SIDE).prod(-1)
+    return inside | ((area > 0) & (area * least.denominator >= sides.prod(-1) * least.numerator))

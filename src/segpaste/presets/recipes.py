@@ -1,0 +1,77 @@
+"""The presets that come with the package."""
+
+from __future__ import annotations
+
+from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
+from segpaste.presets.preset import LoaderOptions, Preset
+
+SIMPLE_COPY_PASTE = Preset(
+    name="simple_copy_paste",
+    summary="Instance segmentation: a random subset of another image's objects, both images jittered before.",
+    reproduces=(
+        "Ghiasi et al., Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation, CVPR 2021: "
+        "large-scale jitter of 0.1 to 2.0 and flips of every image, then a random subset of the objects of another "
+        "image, at the size that they have there; hard edges; objects of which less than a tenth is left are "
+        "dropped. Differs: the group is moved to a random place, where the paper keeps it where it was."
+    ),
+    loader=LoaderOptions(size=1024, scale_range=(0.1, 2.0), hflip_prob=0.5),
+    config=BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(1.0, 1.0), hflip_probability=0.0)),
+)
+
+PANOPTIC_LSJ = Preset(
+    name="panoptic_lsj",
+    summary="Panoptic segmentation: things only, each pixel one owner, no stuff class wiped out.",
+    reproduces=(
+        "The jitter with which Mask2Former (Cheng et al., CVPR 2022) trains panoptic COCO, 0.1 to 2.0 on canvases of "
+        "1024 pixels, with things pasted between the images of a batch. Give the dataset's schema: "
+        "get_preset('panoptic_lsj').config_for(schema)."
+    ),
+    loader=LoaderOptions(size=1024, scale_range=(0.1, 2.0), hflip_prob=0.5),
+    config=BatchCopyPasteConfig(
+        emit_panoptic=True,
+        min_area_px=16,
+        placement=PlacementConfig(layers=2, k_range=(1, 8), scale_range=(0.5, 1.5), max_attempts=4),
+    ),
+)
+
+DEPTH_AWARE = Preset(
+    name="depth_aware",
+    summary="Depth and segmentation together: the nearer surface is seen, objects drawn larger are nearer.",
+    reproduces=(
+        "No single paper: pasted objects keep their metric depth, corrected for focal length and for the size that "
+        "they are drawn at, and hide or are hidden pixel by pixel."
+    ),
+    loader=LoaderOptions(size=512, scale_range=(0.5, 2.0), hflip_prob=0.5),
+    config=BatchCopyPasteConfig(
+        emit_depth=True,
+        perspective_depth=True,
+        min_area_px=16,
+        placement=PlacementConfig(
+            grouping="instance", layers=6, k_range=(1, 6), scale_range=(0.7, 1.5), max_attempts=4
+        ),
+    ),
+)
+
+VIT_PATCH = Preset(
+    name="vit_patch",
+    summary="Vision transformers: each pasted object covers whole patches of 14 pixels.",
+    reproduces=(
+        "No single paper: patches as DINOv2 (Oquab et al., 2023) has them. Edges of pasted boxes lie on the patch "
+        "grid, so that no token straddles one; set placement.pad_to_multiple for other sizes of patches."
+    ),
+    loader=LoaderOptions(size=518, scale_range=(0.1, 2.0), hflip_prob=0.5),
+    config=BatchCopyPasteConfig(
+        placement=PlacementConfig(
+            pad_to_multiple=14,
+            patch_aligned_paste=True,
+            align="instance",
+            grouping="instance",
+            layers=6,
+            k_range=(1, 6),
+            scale_range=(0.5, 2.0),
+            max_attempts=4,
+        ),
+    ),
+)
+
+RECIPES = (SIMPLE_COPY_PASTE, PANOPTIC_LSJ, DEPTH_AWARE, VIT_PATCH)

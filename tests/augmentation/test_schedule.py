@@ -1,0 +1,86 @@
+"""What `Schedule` holds, refuses and draws; that a compiled step follows it is in `test_compile`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from samples import CPU_KERNELS, make_batch
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig, Schedule
+from segpaste.kernels import use_kernels
+
+
+def test_it_starts_with_what_the_config_says() -> None:
+    schedule = Schedule(PlacementConfig(paste_prob=0.25, k_range=(2, 7)))
+    assert schedule.paste_prob == 0.25
+    assert schedule.k_range == (2, 7)
+
+
+def test_what_is_not_given_stays() -> None:
+    schedule = Schedule(PlacementConfig(paste_prob=0.25, k_range=(2, 7)))
+    schedule.set(k_range=(1, 1))
+    assert (schedule.paste_prob, schedule.k_range) == (0.25, (1, 1))
+    schedule.set(paste_prob=1.0)
+    assert (schedule.paste_prob, schedule.k_range) == (1.0, (1, 1))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"paste_prob": 1.1}, "0 <= paste_prob <= 1, got 1.1"),
+        ({"paste_prob": float("nan")}, "0 <= paste_prob <= 1, got nan"),
+        ({"k_range": (0, 2)}, r"got \(0, 2\)"),
+        ({"k_range": (3, 2), "paste_prob": 0.5}, r"got \(3, 2\)"),
+        ({"k_range": (1, 1 << 31)}, "k_range"),
+    ],
+)
+def test_refuses(options: dict[str, Any], message: str) -> None:
+    schedule = Schedule(PlacementConfig())
+    with pytest.raises(ValueError, match=message):
+        schedule.set(**options)
+    assert (schedule.paste_prob, schedule.k_range) == (1.0, (1, 256))
+
+
+@pytest.mark.parametrize("progress", [-0.1, 1.1, float("nan")])
+def test_progress_is_a_part_of_the_whole(progress: float) -> None:
+    with pytest.raises(ValueError, match="0 <= progress <= 1"):
+        Schedule(PlacementConfig()).at(progress)
+
+
+def test_the_last_part_of_training_is_without_pastes() -> None:
+    schedule = Schedule(PlacementConfig(paste_prob=0.5, fade_last=0.1))
+    found = []
+    for step in range(20):
+        schedule.at(step / 20)
+        found.append(schedule.paste_prob)
+    assert found == [0.5] * 18 + [0.0] * 2
+    schedule.set(paste_prob=0.75)  # not before it is asked for again
+    assert schedule.paste_prob == 0.0
+    schedule.at(0.0)
+    assert schedule.paste_prob == 0.75
+
+
+def test_without_a_last_part_pastes_go_on_to_the_end() -> None:
+    schedule = Schedule(PlacementConfig())
+    schedule.at(1.0)
+    assert schedule.paste_prob == 1.0
+
+
+@pytest.mark.parametrize("kernels", CPU_KERNELS)
+def test_a_step_follows_it(kernels: str) -> None:
+    paste = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(fade_last=0.5)))
+    batch = make_batch(4, num_instances=3, max_instances=8)
+    with use_kernels(kernels):
+        assert paste(batch, return_report=True)[1].num_tried.tolist() == [3, 3, 3, 3]
+        paste.schedule.set(k_range=(2, 2))
+        assert paste(batch, return_report=True)[1].num_tried.tolist() == [2, 2, 2, 2]
+        paste.schedule.at(0.5)
+        out, report = paste(batch, return_report=True)
+    assert not report.num_tried.any()
+    assert torch.equal(out.images, batch.images)
+
+
+def test_it_is_no_part_of_the_saved_state() -> None:
+    assert not BatchCopyPaste().state_dict()

@@ -1,0 +1,103 @@
+"""Presets: those that come along, those that users register, files of them, and that each pastes in one graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from samples import CPU_KERNELS, OPTIONAL, SCHEMA, make_batch
+from segpaste import get_preset, list_presets, register_preset
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
+from segpaste.kernels import use_kernels
+from segpaste.presets import LoaderOptions, Preset
+from segpaste.types import PaddedBatchedDenseSample
+
+NAMES = ("depth_aware", "panoptic_lsj", "simple_copy_paste", "vit_patch")
+
+
+def batch(seed: int = 0) -> PaddedBatchedDenseSample:
+    return make_batch(
+        4, size=(40, 56), num_instances=3, max_instances=12, modalities=OPTIONAL, metric_depth=True, seed=seed
+    )
+
+
+def test_which_there_are() -> None:
+    assert set(NAMES) <= set(list_presets())
+    assert list_presets() == sorted(list_presets())
+    for name in NAMES:
+        preset = get_preset(name)
+        assert preset.name == name
+        assert preset.summary.endswith(".")
+        assert preset.reproduces
+
+
+def test_an_unknown_name_gets_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"got 'vitpatch'; is it 'vit_patch'\?"):
+        get_preset("vitpatch")
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".json"])
+@pytest.mark.parametrize("name", NAMES)
+def test_yaml_in_yaml_out(name: str, suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"preset{suffix}"
+    get_preset(name).save(path)
+    assert Preset.load(path) == get_preset(name)
+
+
+def test_one_of_your_own() -> None:
+    mine = Preset(name="only_mine", summary="Mine.", config=BatchCopyPasteConfig(min_area_px=3))
+    assert register_preset(mine) is mine
+    assert register_preset(mine) is mine  # once more is no harm
+    assert get_preset("only_mine") == mine
+    with pytest.raises(ValueError, match="a name that is free, got 'only_mine'"):
+        register_preset(Preset(name="only_mine", summary="Another."))
+
+
+@pytest.mark.parametrize(
+    "values", [{"name": "With Space"}, {"name": "a", "other": 1}, {"name": "a", "loader": {"x": 1}}]
+)
+def test_refuses(values: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"name|other|x"):
+        Preset.model_validate({"summary": "", **values})
+
+
+def test_the_config_takes_a_schema_and_changes() -> None:
+    config = get_preset("panoptic_lsj").config_for(SCHEMA, placement={"layers": 3}, panoptic={"stuff_policy": "ignore"})
+    assert config.panoptic is not None
+    assert dict(config.panoptic.taxonomy.classes) == dict(SCHEMA.classes)
+    assert config.panoptic.stuff_policy == "ignore"
+    assert config.placement.layers == 3
+    assert config.placement.k_range == (1, 8)
+    with pytest.raises(ValueError, match="nothing_known"):
+        get_preset("panoptic_lsj").config_for(SCHEMA, nothing_known=1)
+
+
+def test_options_of_the_loader() -> None:
+    options = get_preset("simple_copy_paste").loader.model_dump()
+    assert options == {"size": 1024, "scale_range": (0.1, 2.0), "hflip_prob": 0.5}
+    assert LoaderOptions(**options) == get_preset("simple_copy_paste").loader
+
+
+@pytest.mark.parametrize("kernels", CPU_KERNELS)
+@pytest.mark.parametrize("name", NAMES)
+def test_each_pastes(name: str, kernels: str) -> None:
+    paste = BatchCopyPaste(get_preset(name).config_for(SCHEMA))
+    with use_kernels(kernels):
+        num_placed = sum(int(paste(batch(seed), return_report=True)[1].num_placed.sum()) for seed in range(3))
+    assert num_placed > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_each_is_one_graph(name: str) -> None:
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    paste = BatchCopyPaste(get_preset(name).config_for(SCHEMA))
+    compiled = torch.compile(paste, fullgraph=True, backend="aot_eager")
+    for seed in range(2):
+        out, expected = compiled(batch(seed)), paste(batch(seed))
+        assert torch.equal(out.images, expected.images)
+        assert torch.equal(out.instance_masks, expected.instance_masks)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
