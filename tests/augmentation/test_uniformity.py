@@ -163,7 +163,7 @@ class TestSources:
 
     def test_rows_of_equal_seeds_are_alike(self) -> None:
         """As where a loader gives the same sample twice: every other row is as likely."""
-        counts, batch = np.zeros((5, 5), np.int64), picture_rows(5, 1)
+        counts, batch = np.zeros((5, 5), np.int64), picture_rows(5, len(SMALL))
         for seed in range(400):
             wanted = request(torch.full((5,), seed), occupied=SMALL, extent=(40, 40))
             _, placement, _ = IntraBatchSource().sample(batch, torch.ones(5, 3, dtype=torch.bool), wanted)

@@ -66,6 +66,18 @@ def paste_both(batch: PaddedBatchedDenseSample, pair: tuple[BatchCopyPaste, Batc
     return found, expected
 
 
+def of_inference(tensor: torch.Tensor) -> torch.Tensor:
+    with torch.inference_mode():
+        return tensor.clone()
+
+
+def overlapping(images: torch.Tensor) -> torch.Tensor:
+    """As many values in fewer places."""
+    b, c, height, width = images.shape
+    room = images.new_zeros(b * c * height * width)
+    return room.as_strided(images.shape, (c * height * (width - 1), height * (width - 1), width - 1, 1))
+
+
 class TestEqualsOutOfPlace:
     @pytest.mark.parametrize("modalities", SUBSETS)
     @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16], ids=str)
@@ -211,12 +223,23 @@ class TestContract:
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            (lambda b: {"images": b.images.requires_grad_()}, "leaf .* in images"),
-            (lambda b: {"normals": b.normals.requires_grad_()}, "leaf .* in normals"),
+            (lambda b: {"images": b.images.requires_grad_()}, "requires grad .* got images"),
+            (lambda b: {"normals": b.normals.requires_grad_()[:]}, "requires grad .* got normals"),
+            (lambda b: {"depth": (b.depth.requires_grad_() * 1).split(4)[0]}, "requires grad .* got depth"),
+            (lambda b: {"normals": of_inference(b.normals)}, "inference tensor .* got normals"),
             (lambda b: {"labels": b.labels[:, :1].expand(-1, 8)}, "labels expanded"),
-            (lambda b: {"panoptic_maps": b.semantic_maps}, "panoptic_maps at the place of semantic_maps"),
+            (lambda b: {"images": overlapping(b.images)}, "images expanded"),
+            (
+                lambda b: {"panoptic_maps": b.semantic_maps},
+                "semantic_maps within that of panoptic_maps|panoptic_maps w",
+            ),
+            (
+                lambda b: {"normals": (n := torch.cat([b.normals] * 2, 1))[:, :3], "depth": n[:, 2:3]},
+                "depth within that",
+            ),
+            (lambda b: {"padding_mask": b.depth_valid}, "share no memory"),
         ],
-        ids=["first", "last", "expanded", "shared"],
+        ids=["first", "view", "part", "inference", "expanded", "into itself", "shared", "channels", "read"],
     )
     def test_what_cannot_be_written_is_refused_before_anything_is(self, change: Any, words: str) -> None:
         batch = batch_of(torch.float32, num_instances=8, max_instances=8)
@@ -234,8 +257,26 @@ class TestContract:
         unchanged = {name for name, value in tensors(batch).items() if value._version == before[name]}
         assert unchanged == {"camera_intrinsics", "sample_seeds"}
 
+    def test_an_empty_batch_may_be_expanded(self) -> None:
+        batch = make_batch(0, size=(9, 9), max_instances=4, num_instances=1)
+        batch = replace(batch, images=torch.empty(0, 1, 9, 9, dtype=torch.uint8).expand(0, 3, 9, 9))
+        assert modules()[1](batch).batch_size == 0
+
+    @pytest.mark.filterwarnings("error:BatchCopyPaste could paste nothing")
+    def test_a_warning_that_is_an_error_comes_when_all_is_written(self) -> None:
+        batch = make_batch(1, size=(9, 9), max_instances=4)
+        depth = batch.depth.clone()  # type: ignore[union-attr]
+        depth[..., ::3] = float("nan")
+        own = batch.derived(depth=depth).clone()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = BatchCopyPaste()(batch.derived(depth=depth))
+        with pytest.raises(UserWarning, match="could paste nothing"):
+            BatchCopyPaste(inplace=True)(own)
+        assert_same(own, expected)
+
     def test_boxes_one_pixel_short(self) -> None:
-        """Such a batch breaks the contract; empty rows are empty all the same."""
+        """Such a batch breaks the contract; slots that lose their instance are empty all the same."""
         for seed in range(4):
             batch = batch_of(num_instances=4, seed=seed, modalities={Modality.INSTANCE})
             short = batch.boxes - torch.tensor([0.0, 0, 1, 1]) * batch.instance_valid[..., None]

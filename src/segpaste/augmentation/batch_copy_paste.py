@@ -115,15 +115,15 @@ class BatchCopyPaste(nn.Module):
         Raises:
             ValueError: a modality that the config requires is missing, or a count or flag does not fit the config; in
                 place, the config asks for more instance slots than the batch has, or tensors share memory.
-            RuntimeError: in place, a tensor is a leaf that requires grad. Nothing has been written then.
+            RuntimeError: in place, a tensor requires grad, or is one of inference mode. Nothing has been written then.
         """
         batch = inputs.prepared(target, self.config, generator)
         if self.inplace:
             in_place.check_writable(target, self.config)
         out, report = self._pasted(batch, return_report)
-        self._warn_once(report)
         if self.inplace:
             out = in_place.written_back(batch, out)
+        self._warn_once(report)
         out = inputs.emitted(out, target, self.config)
         if return_report:
             assert report is not None

@@ -27,9 +27,11 @@ WRITTEN = (
 def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
     """Every tensor that a paste in place would write can be written, so that none is before another fails.
 
+    Compiled code looks at sizes only.
+
     Raises:
         ValueError: the config asks for more slots or a larger canvas than the batch has, or tensors share memory.
-        RuntimeError: a tensor is a leaf of a graph of gradients.
+        RuntimeError: a tensor is part of a graph of gradients, or of inference mode outside of it.
     """
     max_instances, multiple = config.max_instances, config.placement.pad_to_multiple
     if multiple is not None and any(size % multiple for size in batch.canvas_size):
@@ -44,23 +46,57 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
         )
     if torch.compiler.is_compiling():
         return
-    owners: dict[int, str] = {}
     for name, tensor in _written(batch).items():
-        if tensor.requires_grad and tensor.is_leaf and torch.is_grad_enabled():
+        if tensor.requires_grad and torch.is_grad_enabled():
             raise RuntimeError(
-                f"BatchCopyPaste: expected no leaf tensor that requires grad because inplace=True, got one in {name}; "
-                "detach it, or leave inplace out"
+                f"BatchCopyPaste: expected no tensor that requires grad because inplace=True, got {name}; detach it, "
+                "or leave inplace out"
             )
-        if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)):
+        if tensor.is_inference() and not torch.is_inference_mode_enabled():
+            raise RuntimeError(
+                f"BatchCopyPaste: expected no inference tensor outside of inference mode because inplace=True, got "
+                f"{name}; clone it, or leave inplace out"
+            )
+        if not _has_own_places(tensor):
             raise ValueError(
                 f"BatchCopyPaste: expected a place in memory for every value because inplace=True, got {name} expanded "
                 "from fewer; make it contiguous, or leave inplace out"
             )
-        if tensor.numel() and owners.setdefault(tensor.data_ptr(), name) != name:
+    _check_apart(batch)
+
+
+def _check_apart(batch: PaddedBatchedDenseSample) -> None:
+    """No field that is written shares memory with another one; those whose values alternate in it count as if so."""
+    written = _written(batch)
+    read = ((name, getattr(batch, name)) for name in ("padding_mask", "camera_intrinsics", "sample_seeds"))
+    spans = [(*_span(t), name) for name, t in [*written.items(), *read] if t is not None and t.numel()]
+    last_end, last = 0, ""
+    for start, end, name in sorted(spans):
+        if start < last_end and not {name, last}.isdisjoint(written):
             raise ValueError(
-                f"BatchCopyPaste: expected fields that share no memory because inplace=True, got {name} at the place "
-                f"of {owners[tensor.data_ptr()]}; clone one of them, or leave inplace out"
+                f"BatchCopyPaste: expected fields that share no memory because inplace=True, got {name} within that of "
+                f"{last}; clone one of them, or leave inplace out"
             )
+        last_end, last = max((last_end, last), (end, name))
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    """The first byte of its values, and one past the last."""
+    steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + (steps + 1) * tensor.element_size()
+
+
+def _has_own_places(tensor: Tensor) -> bool:
+    """Whether no two values lie at one place in memory."""
+    if tensor.numel() == 0:
+        return True
+    reach = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1:
+            if stride < reach:
+                return False
+            reach = (size - 1) * stride + reach
+    return True
 
 
 def can_be_written(batch: PaddedBatchedDenseSample) -> bool:

@@ -117,7 +117,7 @@ def _readers(first, end, plan, source):
 
 @compiled
 def _next_row(first, unread, readers, alone, plan):
-    """A row that was not read: one that nobody needs, which need not be held, else one with the least to hold."""
+    """A row that was not read: one that the fewest layers need, which need not be held if none does; the smallest."""
     chosen, least = -1, (0, 0)
     for b in range(first, len(unread)):
         if not unread[b]:

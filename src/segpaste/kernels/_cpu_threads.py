@@ -26,8 +26,10 @@ def share_out(num_rows: int, work: Callable[[int, int], T], num_threads: int | N
         return [work(0, num_rows)]
     parts = [(num_rows * i // num_parts, num_rows * (i + 1) // num_parts) for i in range(num_parts)]
     pool = thread_pool(num_parts - 1)
-    helpers: list[Future[T]] = [pool.submit(work, *part) for part in parts[1:]]
+    helpers: list[Future[T]] = []
     try:
+        for part in parts[1:]:
+            helpers.append(pool.submit(work, *part))
         own = work(*parts[0])
     finally:
         wait(helpers)  # nobody writes any more when an error leaves here
