@@ -18,6 +18,7 @@ from samples import SCHEMA
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
+    HarmonizeConfig,
     PanopticConfig,
     PanopticTaxonomy,
     PlacementConfig,
@@ -54,11 +55,15 @@ OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
         pad_to_multiple=14,
     ),
     source=SourceConfig(mask_from="boxes"),
+    harmonize=HarmonizeConfig(
+        mode="poisson", prob=0.5, pyramid_levels=3, surround_px=9, max_gain=2.5, poisson_cycles=4, feather_px=2
+    ),
     panoptic=PanopticConfig(taxonomy=TAXONOMY, stuff_policy="ignore", tau_stuff_frac=0.7, tau_stuff_px=5),
 )
 ALIGNED: dict[str, Any] = {"patch_aligned_paste": True, "align": "instance"}
 """These exclude others of the config above."""
-NESTED = {f"{group}.{key}": (group, key) for group in ("placement", "source", "panoptic") for key in ("colour", "k")}
+GROUPS = ("placement", "source", "harmonize", "panoptic")
+NESTED = {f"{group}.{key}": (group, key) for group in GROUPS for key in ("colour", "k")}
 
 REFUSED: dict[str, tuple[Made, dict[str, Any]]] = {
     "scale_range reversed": (PlacementConfig, {"scale_range": (2, 1)}),
@@ -79,6 +84,16 @@ REFUSED: dict[str, tuple[Made, dict[str, Any]]] = {
     "max_attempts none": (PlacementConfig, {"max_attempts": 0}),
     "kind unknown": (SourceConfig, {"kind": "elsewhere"}),
     "mask_from unknown": (SourceConfig, {"mask_from": "thin_air"}),
+    "mode unknown": (HarmonizeConfig, {"mode": "magic"}),
+    "prob above 1": (HarmonizeConfig, {"prob": 1.1}),
+    "pyramid_levels none": (HarmonizeConfig, {"pyramid_levels": 0}),
+    "pyramid_levels beyond any image": (HarmonizeConfig, {"pyramid_levels": 13}),
+    "surround_px none": (HarmonizeConfig, {"surround_px": 0}),
+    "max_gain below 1": (HarmonizeConfig, {"max_gain": 0.9}),
+    "max_gain NaN": (HarmonizeConfig, {"max_gain": float("nan")}),
+    "poisson_cycles none": (HarmonizeConfig, {"poisson_cycles": 0}),
+    "feather_px negative": (HarmonizeConfig, {"feather_px": -1}),
+    "feather_px a fraction": (HarmonizeConfig, {"feather_px": 1.5}),
     "blend_mode unknown": (BatchCopyPasteConfig, {"blend_mode": "soft"}),
     "max_instances none": (BatchCopyPasteConfig, {"max_instances": 0}),
     "tile_size none": (BatchCopyPasteConfig, {"tile_size": 0}),
@@ -107,7 +122,7 @@ class TestRefusals:
             make(**values)
         assert case.split()[0] in str(caught.value)
 
-    @pytest.mark.parametrize("make", [BatchCopyPasteConfig, PlacementConfig, SourceConfig])
+    @pytest.mark.parametrize("make", [BatchCopyPasteConfig, PlacementConfig, SourceConfig, HarmonizeConfig])
     def test_an_unknown_key(self, make: Made) -> None:
         with pytest.raises(ValidationError, match="colour"):
             make(colour=1)
@@ -137,7 +152,9 @@ class TestRefusals:
 
 
 class TestImmutable:
-    @pytest.mark.parametrize("config", [OTHER_THAN_DEFAULT, PlacementConfig(), SourceConfig(), TAXONOMY])
+    @pytest.mark.parametrize(
+        "config", [OTHER_THAN_DEFAULT, PlacementConfig(), SourceConfig(), HarmonizeConfig(), TAXONOMY]
+    )
     def test_frozen(self, config: BaseModel) -> None:
         for name in type(config).model_fields:
             with pytest.raises(ValidationError, match="frozen"):
@@ -194,7 +211,12 @@ class TestFiles:
             same = {n for n, f in type(config).model_fields.items() if getattr(config, n) == f.default}
             assert same == {only_choice}
         assert OTHER_THAN_DEFAULT.panoptic is not None
-        for config, same in ((OTHER_THAN_DEFAULT.placement, ALIGNED), (OTHER_THAN_DEFAULT.panoptic, {})):
+        pairs = (
+            (OTHER_THAN_DEFAULT.placement, ALIGNED),
+            (OTHER_THAN_DEFAULT.harmonize, {}),
+            (OTHER_THAN_DEFAULT.panoptic, {}),
+        )
+        for config, same in pairs:
             assert {n for n, f in type(config).model_fields.items() if getattr(config, n) == f.default} == set(same)
         assert all(ALIGNED[n] != PlacementConfig.model_fields[n].default for n in ALIGNED)
 

@@ -7,6 +7,7 @@ from segpaste.augmentation.config import (
     PanopticTaxonomy,
     SourceConfig,
 )
+from segpaste.augmentation.harmonize_config import HarmonizeConfig
 from segpaste.augmentation.placement import Placement, PlacementCounts, PlacementRequest
 from segpaste.augmentation.placement_config import PlacementConfig, SizeRange
 from segpaste.augmentation.report import DROP_REASONS, PasteReport, num_mixed_tokens
@@ -17,6 +18,7 @@ __all__ = [
     "DROP_REASONS",
     "BatchCopyPaste",
     "BatchCopyPasteConfig",
+    "HarmonizeConfig",
     "IntraBatchSource",
     "PanopticConfig",
     "PanopticTaxonomy",

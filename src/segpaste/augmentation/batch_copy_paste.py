@@ -14,6 +14,7 @@ from segpaste.augmentation import geometry, in_place, inputs
 from segpaste.augmentation.at_once import instance_rows, paste_at_once
 from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.frame import Frame
+from segpaste.augmentation.harmonize import harmonized
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.panoptic import ClassTables
 from segpaste.augmentation.placement import PlacementRequest
@@ -153,6 +154,20 @@ class BatchCopyPaste(nn.Module):
         return AugmentedLoader(loader, cls(config, inplace=inplace), max_instances, device)
 
     def _pasted(
+        self, batch: PaddedBatchedDenseSample, with_report: bool
+    ) -> tuple[PaddedBatchedDenseSample, PasteReport | None]:
+        """The batch with what its source gives, harmonised; a report if asked for, needed, or if nothing was pasted."""
+        if not self.config.harmonize.is_active:
+            return self._composed(batch, with_report)
+        assert batch.sample_seeds is not None
+        before = batch.images.clone() if self.inplace and in_place.can_be_written(batch) else batch.images
+        out, report = self._composed(batch, with_report=True)
+        assert report is not None
+        seen, padding = report.visible_layer >= 0, batch.padding_mask
+        images = harmonized(out.images, before, seen, batch.sample_seeds, self.config.harmonize, padding)
+        return out.derived(images=images), report
+
+    def _composed(
         self, batch: PaddedBatchedDenseSample, with_report: bool
     ) -> tuple[PaddedBatchedDenseSample, PasteReport | None]:
         """The batch with what its source gives; a report if asked for, or if nothing was pasted."""

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_serializer, field_validator
 
+from segpaste.augmentation.harmonize_config import HarmonizeConfig
 from segpaste.augmentation.placement_config import PlacementConfig
 from segpaste.augmentation.strict import FrozenMapping, Probability, SavedConfig, StrictConfig
 from segpaste.types import IGNORE_INDEX, PanopticSchema
@@ -112,7 +113,7 @@ class BatchCopyPasteConfig(SavedConfig):
         perspective_depth: an object drawn larger is nearer: its depth is divided by its scale.
         min_area_px: an instance with fewer visible pixels has no row.
         min_residual_area_frac: an instance of the target with less than this of its area left has no row.
-        placement, source, panoptic: see there.
+        placement, source, harmonize, panoptic: see there.
     """
 
     emit_instance: bool | None = None
@@ -127,6 +128,7 @@ class BatchCopyPasteConfig(SavedConfig):
     min_residual_area_frac: Probability = 0.1
     placement: PlacementConfig = PlacementConfig()
     source: SourceConfig = SourceConfig()
+    harmonize: HarmonizeConfig = HarmonizeConfig()
     panoptic: PanopticConfig | None = None
 
     @property
