@@ -6,8 +6,9 @@ The public names are below; they are imported when first used, so that `import s
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
+
+from segpaste._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from segpaste.augmentation import BatchCopyPaste as BatchCopyPaste
@@ -52,11 +53,6 @@ _ROOMS = {
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = sorted([*_HOME, "__version__"])
-
-try:
-    __version__ = version("segpaste")
-except PackageNotFoundError:  # a source tree that is not installed
-    __version__ = "0+unknown"
 
 
 def __getattr__(name: str) -> Any:

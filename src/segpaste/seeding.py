@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -53,10 +54,38 @@ def derive_seed(base_seed: int, epoch: int, rank: int, worker_id: int, sample_id
     return int.from_bytes(hashlib.sha256(payload).digest()[:8], "little")
 
 
+class SampleKey(NamedTuple):
+    """The five numbers that name a sample of a run; see `derive_seed`, which makes its seed of them.
+
+    Attributes:
+        base_seed: the run's seed.
+        epoch: counts passes over the data.
+        rank: the process in a distributed run.
+        worker_id: the loader worker, where it matters which one made the sample; else 0.
+        sample_idx: the sample's index in its dataset, or its position in an endless sequence.
+    """
+
+    base_seed: int
+    epoch: int
+    rank: int
+    worker_id: int
+    sample_idx: int
+
+    @property
+    def seed(self) -> int:
+        """`derive_seed` of the five, in [0, 2**64)."""
+        return derive_seed(*self)
+
+
 def to_int64(value: int) -> int:
-    """The integer of the same 64 bits that a torch.int64 holds, for ``sample_seeds``."""
+    """The integer of the same 64 bits that a torch.int64 holds, for ``sample_seeds`` and ``sample_keys``."""
     value %= _UINT64
     return value - _UINT64 if value >= _UINT64 >> 1 else value
+
+
+def from_int64(value: int) -> int:
+    """The inverse of `to_int64`: in [0, 2**64)."""
+    return value % _UINT64
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]

@@ -56,7 +56,7 @@ EXACT = (
     "depth_valid",
     "padding_mask",
 )
-UNCHANGED = ("camera_intrinsics", "sample_seeds")
+UNCHANGED = ("camera_intrinsics", "sample_seeds", "sample_keys")
 SUBSETS = all_modality_subsets()
 WITH_MASKS = [m for m in SUBSETS if Modality.INSTANCE in m]
 WITHOUT_MASKS = [m for m in SUBSETS if Modality.INSTANCE not in m]
@@ -120,6 +120,7 @@ def assert_equal(
         assert report.slot_source[b].tolist() == outcome.slot_source
         settled = [row.nonzero().flatten().tolist() for row in report.placement.carried[b]]
         assert settled == outcome.carried
+        assert torch.equal(report.drawn[b], recording.placement.carried[b])
         assert int(report.num_placed[b]) == sum(map(len, settled))
         dropped = dict(zip(DROP_REASONS, report.num_dropped[b].tolist(), strict=True))
         assert {reason: dropped[reason] for reason in outcome.dropped} == outcome.dropped

@@ -110,7 +110,7 @@ class TestTables:
 
     def test_what_is_there(self, out: Path) -> None:
         names = {path.name for path in out.iterdir()}
-        assert names == {"annotations.json", "images", "report.html", "gallery.png"}
+        assert names == {"annotations.json", "images", "replay.jsonl", "report.html", "gallery.png"}
         assert not (out.parent / "out.partial").exists()
 
 

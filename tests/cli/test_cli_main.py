@@ -31,7 +31,7 @@ def python(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 class TestHelp:
-    @pytest.mark.parametrize("command", [[], ["demo"], ["augment"]])
+    @pytest.mark.parametrize("command", [[], ["demo"], ["augment"], ["replay"]])
     def test_help_has_an_example(self, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         assert main([*command, "--help"]) == 0
         out = capsys.readouterr().out
@@ -40,7 +40,7 @@ class TestHelp:
     def test_the_examples_parse(self, capsys: pytest.CaptureFixture[str]) -> None:
         from segpaste.cli import parse
 
-        for command in ("demo", "augment"):
+        for command in ("demo", "augment", "replay"):
             main([command, "--help"])
             examples = re.findall(r"^ +segpaste (.+)$", capsys.readouterr().out, re.MULTILINE)
             assert examples
@@ -51,6 +51,7 @@ class TestHelp:
         statement = (
             "import sys\nfrom segpaste.cli import main\n"
             "assert main(['--help']) == main(['augment', '--help']) == main(['demo', '--help']) == 0\n"
+            "assert main(['replay', '--help']) == 0\n"
             "assert main(['augment', 'x.json', '--out', '/', '--num', '1']) == 2\n"
             "print(sorted({'torch', 'numpy', 'pydantic', 'PIL'} & set(sys.modules)))"
         )

@@ -22,7 +22,8 @@ INSTANCE_NAMES = ("boxes", "labels", "instance_ids", "instance_masks")
 
 def full_batch(**options: Any) -> PaddedBatchedDenseSample:
     """A batch with every field; K = 5 slots for 3, 1 and 2 instances."""
-    return make_batch(metric_depth=True, padding=(2, 1), **options)
+    batch = make_batch(metric_depth=True, padding=(2, 1), **options)
+    return dataclasses.replace(batch, sample_keys=torch.arange(5 * batch.batch_size).view(-1, 5))
 
 
 def tensors(batch: PaddedBatchedDenseSample) -> dict[str, Tensor]:
@@ -141,6 +142,9 @@ REFUSED: list[tuple[str, Any, type[Exception], str]] = [
     ("camera_intrinsics", torch.ones(3, 4).double(), TypeError, "expected dtype float32, got float64"),
     ("camera_intrinsics", torch.ones(3, 3), ValueError, r"\[B, 4\].*got \[3, 3\]"),
     ("sample_seeds", torch.zeros(2, dtype=torch.int64), ValueError, r"\[B\] with B=3, got \[2\]"),
+    ("sample_keys", torch.zeros(3, 5, dtype=torch.int32), TypeError, "expected dtype int64, got int32"),
+    ("sample_keys", torch.zeros(2, 5, dtype=torch.int64), ValueError, r"\[B, 5\] with B=3, got \[2, 5\]"),
+    ("sample_keys", torch.zeros(3, 4, dtype=torch.int64), ValueError, "5 along dimension 1"),
     ("instance_masks", torch.zeros(3, 4, 17, 11) > 0, ValueError, r"K=5, got \[3, 4, 17, 11\]"),
     ("semantic_maps", torch.zeros(3, 1, 17, 11).long(), ValueError, r"\[B, H, W\], got shape \[3, 1, 17, 11\]"),
     ("normals", torch.zeros(3, 3, 11, 17), ValueError, r"H=17, got \[3, 3, 11, 17\]"),

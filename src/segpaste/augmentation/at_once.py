@@ -65,6 +65,7 @@ def paste_at_once(
         placement=replace(placement, carried=found.carried),
         slot_layer=found.paste_layer,
         slot_source=found.paste_slot,
+        drawn=placement.carried,
     )
     return out, report
 

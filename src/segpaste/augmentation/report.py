@@ -45,6 +45,8 @@ class PasteReport:
         placement: the maps, with ``carried`` holding the pastes that are in the output.
         slot_layer: [B, K] int64, the layer of the paste in each output slot, -1 if it holds none.
         slot_source: [B, K] int64, the source slot of the paste in each output slot, -1 if it holds none.
+        drawn: [B, L, K_s] bool, the pastes as they were placed, before any of them was taken out; with the maps of
+            ``placement`` and the sources all that a replay needs.
     """
 
     num_tried: Tensor
@@ -54,6 +56,7 @@ class PasteReport:
     placement: Placement
     slot_layer: Tensor
     slot_source: Tensor
+    drawn: Tensor
 
     def __repr__(self) -> str:
         dropped = self.num_dropped.sum(0).tolist()
@@ -96,6 +99,7 @@ def tally(
         placement=replace(placement, carried=settled.plan.carried),
         slot_layer=slot_plan.paste_layer,
         slot_source=slot_plan.paste_slot,
+        drawn=placement.carried,
     )
 
 
@@ -125,6 +129,7 @@ def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int) -> PasteR
         placement=placement,
         slot_layer=torch.full((b, k), -1, dtype=torch.int64, device=device),
         slot_source=torch.full((b, k), -1, dtype=torch.int64, device=device),
+        drawn=torch.zeros_like(placement.carried),
     )
 
 

@@ -46,7 +46,7 @@ def reported(debug: bool) -> Iterator[Outcome]:
     try:
         with _plain_warnings(), _sigterm_interrupts():
             yield outcome
-    except SystemExit as stop:  # --help and --version
+    except SystemExit as stop:  # --help, --version, and a check that found differences
         outcome.exit_code = stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt as interrupt:
         outcome.exit_code = INTERRUPTED

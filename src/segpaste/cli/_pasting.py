@@ -1,8 +1,8 @@
 """An endless, seeded sequence of full batches out of a dataset, pasted, each image back at its own size.
 
-Position i of the sequence depends on the dataset, the seed, the batch size and the configuration only: the dataset is
-gone through in one random order after another, and every batch is full, so it does not matter how many images are
-wanted. A dataset of one photo pastes from another position that shows the same photo.
+Position i of the sequence depends on the dataset, the seed, the batch size and the configuration only: every batch is
+full, so it does not matter how many images are wanted. A dataset of one photo pastes from another position that shows
+the same photo.
 """
 
 from __future__ import annotations
@@ -10,33 +10,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PasteReport
 from segpaste.cli._inputs import Inputs
-from segpaste.datasets.jitter import FixedSizeCrop
-from segpaste.datasets.loader import EpochSampler
-from segpaste.seeding import derive_seed, to_int64
+from segpaste.cli._sequence import PhotoSequence, Pick, cornered, cut_to
+from segpaste.replay import ReplayRecord, records
+from segpaste.seeding import to_int64
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
-
-
-@dataclass(frozen=True, slots=True)
-class Pick:
-    """Which photo stands at one position of the sequence.
-
-    Attributes:
-        position: from 0.
-        epoch: how many times the dataset was gone through before.
-        index: of the photo in the dataset.
-        seed: of the sample, in [0, 2**64).
-    """
-
-    position: int
-    epoch: int
-    index: int
-    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +73,7 @@ class Augmented:
         origins: one for each instance of ``after``.
         num_tried: pastes that were drawn.
         dropped: reason to number of pastes that are not in it, those that are not zero.
+        record: makes ``after`` again; see `segpaste.cli._remaking.remade`.
     """
 
     pick: Pick
@@ -98,6 +82,7 @@ class Augmented:
     origins: tuple[Origin, ...]
     num_tried: int
     dropped: dict[str, int]
+    record: ReplayRecord
 
 
 @dataclass(slots=True)
@@ -119,20 +104,12 @@ class Paster:
     batch_size: int
     seconds: float = 0.0
     num_pasted_into: int = 0
-    _orders: dict[int, list[int]] = field(default_factory=dict)
+    _sequence: PhotoSequence = field(init=False)
     _module: BatchCopyPaste = field(init=False)
 
     def __post_init__(self) -> None:
+        self._sequence = PhotoSequence(self.inputs.photos, self.seed)
         self._module = BatchCopyPaste(self.config)
-
-    def pick(self, position: int) -> Pick:
-        """What stands at this position."""
-        epoch, place = divmod(position, len(self.inputs.photos))
-        if epoch not in self._orders:
-            sampler = EpochSampler(self.inputs.photos, 1, 0, seed=self.seed)  # type: ignore[arg-type]
-            sampler.set_epoch(epoch)
-            self._orders = {**dict(list(self._orders.items())[-1:]), epoch: sampler.order()}
-        return Pick(position, epoch, self._orders[epoch][place], derive_seed(self.seed, epoch, 0, 0, position))
 
     def batch(self, number: int) -> list[Augmented]:
         """The outputs of one batch; its first position is ``number * batch_size``.
@@ -142,7 +119,7 @@ class Paster:
             ValueError: the configuration does not fit the dataset.
         """
         first = number * self.batch_size
-        picks = [self.pick(position) for position in range(first, first + self.batch_size)]
+        picks = [self._sequence.pick(position) for position in range(first, first + self.batch_size)]
         read = {index: self.inputs.photos[index] for index in dict.fromkeys(pick.index for pick in picks)}
         named = {index: self._annotation_ids(index, sample) for index, sample in read.items()}
         samples = [read[pick.index] for pick in picks]
@@ -152,6 +129,7 @@ class Paster:
         self.seconds += time.perf_counter() - start
         self.num_pasted_into += len(picks)
         pasted = out.to_batched().to_samples()
+        recorded = records(self._module, padded, out, report, dataset=self.inputs.digest)
         return [
             Augmented(
                 pick,
@@ -160,6 +138,7 @@ class Paster:
                 tuple(_origins(b, picks, [named[pick.index] for pick in picks], samples, out, report)),
                 int(report.num_tried[b]),
                 {r: n for r, n in zip(DROP_REASONS, report.num_dropped[b].tolist(), strict=True) if n},
+                recorded[b],
             )
             for b, (pick, before, after) in enumerate(zip(picks, samples, pasted, strict=True))
         ]
@@ -172,9 +151,11 @@ class Paster:
 
     def _padded(self, samples: Sequence[DenseSample], picks: Sequence[Pick]) -> PaddedBatchedDenseSample:
         size = max(s.canvas_size[0] for s in samples), max(s.canvas_size[1] for s in samples)
-        seeds = torch.tensor([to_int64(pick.seed) for pick in picks])
-        batch = BatchedDenseSample.from_samples([FixedSizeCrop(size).transform(s, (0, 0)) for s in samples])
-        return batch.to_padded(self._num_slots(samples), sample_seeds=seeds)
+        return BatchedDenseSample.from_samples([cornered(s, size) for s in samples]).to_padded(
+            self._num_slots(samples),
+            sample_seeds=torch.tensor([to_int64(pick.seed) for pick in picks]),
+            sample_keys=torch.tensor([[to_int64(number) for number in pick.key] for pick in picks]),
+        )
 
     def _num_slots(self, samples: Sequence[DenseSample]) -> int:
         """Slots for the fullest image and for all that the layers can bring, unless the configuration says less."""
@@ -185,11 +166,6 @@ class Paster:
         panoptic = self.config.panoptic
         limit = most + room if panoptic is None else panoptic.taxonomy.max_instances_per_image
         return max(most, min(most + room, limit))
-
-
-def cut_to(sample: DenseSample, size: tuple[int, int]) -> DenseSample:
-    """The top left (H, W) of a sample, without a padding mask."""
-    return replace(FixedSizeCrop(size).transform(sample, (0, 0)), padding_mask=None)
 
 
 def _origins(

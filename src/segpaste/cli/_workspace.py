@@ -21,6 +21,9 @@ from typing import Any
 
 from segpaste.cli._errors import CommandError
 
+RECORDS = "replay.jsonl"
+"""The file of an augmented dataset that holds a replay record of every image, one per line."""
+
 
 def partial_of(out: Path) -> Path:
     """Where the result for ``out`` is built."""
@@ -117,6 +120,25 @@ def opened(out: Path, fingerprint: Mapping[str, Any]) -> Iterator[Workspace]:
                 shutil.rmtree(space.folder)
     finally:
         os.close(lock)
+
+
+@contextlib.contextmanager
+def keeping(space: Workspace) -> Iterator[None]:
+    """What ends a run before its time says what is left of it.
+
+    Raises:
+        DatasetError, ReplayError, KeyboardInterrupt: as they come, with that added.
+    """
+    from segpaste.datasets import DatasetError
+    from segpaste.replay import ReplayError
+
+    kept = f"{space.folder} keeps what is finished; the same command goes on from there"
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(kept if space.num_done() else "nothing was finished") from None
+    except (DatasetError, ReplayError) as error:
+        raise type(error)(f"{error} ({kept})" if space.num_done() else str(error)) from error
 
 
 def _lock(descriptor: int, folder: Path) -> None:

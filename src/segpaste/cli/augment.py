@@ -25,7 +25,8 @@ _EXAMPLE = """\
 KEY=VALUE words go over the configuration: placement.scale_range=[0.5,1.5], placement.k_range=[1,5].
 
 The result is built in DIR.partial and gets its name when it is whole. An interrupted run goes on when the same
-command is given again; the same seed gives the same bytes.
+command is given again; the same seed gives the same bytes. DIR/replay.jsonl has a record of every image, by which
+segpaste replay makes it again.
 
 examples:
   segpaste augment instances.json --images photos --out augmented --num 1000 --seed 1
@@ -69,21 +70,15 @@ def run(args: argparse.Namespace) -> None:
     out = Path(os.path.abspath(args.out))
     _workspace.expect_free(out)
     from segpaste.cli import _pasting, _settings, _show
-    from segpaste.datasets import DatasetError
 
     inputs = _open(args)
     config = _settings.load_config(args.config, args.overrides, inputs.schema)
     paster = _pasting.Paster(inputs, config, args.seed, args.batch_size)
     tally = _show.Tally()
     with _workspace.opened(out, _fingerprint(args, inputs, config)) as space, naming(space.folder):
-        kept = f"{space.folder} keeps what is finished; the same command goes on from there"
-        try:
+        with _workspace.keeping(space):
             _make_batches(args, space, paster)
             _assemble(args, space, paster, tally)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(kept if space.num_done() else "nothing was finished") from None
-        except DatasetError as error:
-            raise DatasetError(f"{error} ({kept})" if space.num_done() else str(error)) from error
         space.publish()
     print("\n".join(tally.lines()))
     if paster.seconds:
@@ -170,7 +165,12 @@ def _written(
             }
         },
     )
-    return {"rows": asdict(rows), "shown": _show.describe(augmented, inputs, f"{rows.image['file_name']}: {name}")}
+    file_name = rows.image["file_name"]
+    return {
+        "rows": asdict(rows),
+        "shown": _show.describe(augmented, inputs, f"{file_name}: {name}"),
+        "record": augmented.record.model_copy(update={"name": file_name}).to_json(),
+    }
 
 
 def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:
@@ -210,9 +210,9 @@ def _provenance(origin: Origin, seed: int, inputs: Inputs) -> dict[str, Any]:
 
 
 def _assemble(args: argparse.Namespace, space: _workspace.Workspace, paster: Paster, tally: Tally) -> None:
-    """Tables, report and gallery, from what the steps found."""
+    """Tables, records, report and gallery, from what the steps found."""
     from segpaste.cli import _show
-    from segpaste.datasets.coco_writer import SampleRows, write_tables
+    from segpaste.datasets.coco_writer import SampleRows, write_tables, write_whole
 
     numbers = range(-(-args.num // paster.batch_size))
 
@@ -234,6 +234,8 @@ def _assemble(args: argparse.Namespace, space: _workspace.Workspace, paster: Pas
         for row in paster.inputs.categories
     ]
     write_tables(space.files, _info(args, paster, space.files), categories, rows)
+    lines = (f"{item['record']}\n".encode() for number in numbers for item in space.found(number))
+    write_whole(space.files / _workspace.RECORDS, lines)
     _show.write_pages(space.files, items(), tally, f"segpaste augment {paster.inputs.name}")
 
 

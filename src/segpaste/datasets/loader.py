@@ -1,7 +1,8 @@
 """A loader whose batches depend on (dataset, seed, epoch, rank) and on nothing else.
 
 Not on the number of workers, on how they start, or on torch's global generator. Each sample has a seed of its own,
-which its jitter and later its augmentation draw from; the batch carries it in ``sample_seeds``.
+which its jitter and later its augmentation draw from; the batch carries it in ``sample_seeds``, and the numbers that it
+is made of in ``sample_keys``, by which `EpochDataLoader.sample_for` reads the sample again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch.utils.data.distributed import DistributedSampler
 from segpaste.datasets.coco import CocoDetectionV2
 from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
 from segpaste.datasets.records import DatasetError
-from segpaste.seeding import derive_seed, random_bits, to_int64
+from segpaste.seeding import SampleKey, derive_seed, random_bits, to_int64
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 
 OnError = Literal["raise", "skip"]
@@ -143,6 +144,7 @@ class EpochDataLoader(DataLoader[Any]):
         )
         self.max_instances = max_instances
         self.on_error = on_error
+        self._samples = seeded
         self.stats = LoaderStats()
         self._epoch_finished = False
         self._may_warn_of_epoch = shuffle
@@ -152,6 +154,24 @@ class EpochDataLoader(DataLoader[Any]):
         self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
         self._epoch_finished = False
         self._may_warn_of_epoch = False
+
+    def sample_for(self, key: SampleKey) -> DenseSample:
+        """Read the sample of one row again, jittered as it was; its key is its row of ``sample_keys``.
+
+        Args:
+            key: of any epoch, rank and base seed, for it names them.
+
+        Raises:
+            DatasetError: the sample cannot be read.
+            ValueError: the dataset is shorter than the key says.
+        """
+        num = len(self._samples)
+        if key.sample_idx >= num:
+            raise ValueError(f"sample_for: expected a sample_idx below {num}, the dataset's length, got {key}")
+        loaded = self._samples.load(key)
+        if loaded.sample is None:
+            raise DatasetError(loaded.error)
+        return loaded.sample
 
     def __iter__(self) -> Iterator[PaddedBatchedDenseSample]:  # type: ignore[override]
         if self._epoch_finished and self._may_warn_of_epoch:
@@ -229,10 +249,10 @@ def create_coco_dataloader(
 
 
 class _Loaded(NamedTuple):
-    """One sample, or the message of why there is none; with its seed."""
+    """One sample, or the message of why there is none; with its key."""
 
     sample: DenseSample | None
-    seed: int
+    key: SampleKey
     error: str = ""
 
 
@@ -256,18 +276,22 @@ class _SeededSamples(Dataset[_Loaded]):
     def __len__(self) -> int:
         return len(self.dataset)  # type: ignore[arg-type]
 
-    def __getitem__(self, key: tuple[int, int]) -> _Loaded:
-        epoch, sample_idx = key
-        seed = derive_seed(self.base_seed, epoch, self.rank, 0, sample_idx)
+    def __getitem__(self, place: tuple[int, int]) -> _Loaded:
+        epoch, sample_idx = place
+        return self.load(SampleKey(self.base_seed, epoch, self.rank, 0, sample_idx))
+
+    def load(self, key: SampleKey) -> _Loaded:
+        """The sample that a key names, jittered."""
+        index = key.sample_idx
         try:
-            sample = self.dataset[sample_idx]
+            sample = self.dataset[index]
         except DatasetError as error:
-            return _Loaded(None, seed, str(error))
+            return _Loaded(None, key, str(error))
         if not isinstance(sample, DenseSample):
             raise TypeError(
-                f"dataset[{sample_idx}]: expected a DenseSample, got {type(sample).__name__}; convert it in the dataset"
+                f"dataset[{index}]: expected a DenseSample, got {type(sample).__name__}; convert it in the dataset"
             )
-        return _Loaded(self.jitter(sample, seed) if self.jitter else sample, seed)
+        return _Loaded(self.jitter(sample, key.seed) if self.jitter else sample, key)
 
 
 @dataclass(frozen=True)
@@ -277,12 +301,15 @@ class _Collate:
     def __call__(self, loaded: Sequence[_Loaded]) -> _Fetched:
         broken = [one.error for one in loaded if one.sample is None]
         samples = [one.sample for one in loaded if one.sample is not None]
+        keys = [one.key for one in loaded if one.sample is not None]
         overflows = [s.num_instances for s in samples if s.num_instances > self.max_instances]
         if not samples:
             return _Fetched(None, broken, overflows)
-        seeds = torch.tensor([to_int64(one.seed) for one in loaded if one.sample is not None], dtype=torch.int64)
         batch = BatchedDenseSample.from_samples(samples).to_padded(
-            self.max_instances, overflow="largest", sample_seeds=seeds
+            self.max_instances,
+            overflow="largest",
+            sample_seeds=torch.tensor([to_int64(key.seed) for key in keys], dtype=torch.int64),
+            sample_keys=torch.tensor([[to_int64(number) for number in key] for key in keys], dtype=torch.int64),
         )
         return _Fetched(batch, broken, overflows)
 

@@ -145,6 +145,7 @@ class BatchedDenseSample:
         *,
         overflow: Literal["raise", "largest"] = "raise",
         sample_seeds: Tensor | None = None,
+        sample_keys: Tensor | None = None,
     ) -> PaddedBatchedDenseSample:
         """Give every image ``max_instances`` instance slots.
 
@@ -154,6 +155,7 @@ class BatchedDenseSample:
                 (in their order); the pixels of a dropped instance become ignore in semantic and 0 in panoptic maps
                 where the batch is panoptic.
             sample_seeds: [B] int64, one seed per image, for draws that can be replayed.
+            sample_keys: [B, 5] int64, what names each image in its run, for replay records.
 
         Raises:
             ValueError: an image has more instances than slots (naming the image and both counts), or padding to the
@@ -161,7 +163,7 @@ class BatchedDenseSample:
         """
         from segpaste.types.padded import pad_batch
 
-        return pad_batch(self, max_instances, overflow, sample_seeds)
+        return pad_batch(self, max_instances, overflow, sample_seeds, sample_keys)
 
 
 def largest_instances(boxes: Tensor, masks: Tensor | None, max_instances: int) -> Tensor:

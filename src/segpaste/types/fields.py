@@ -173,6 +173,7 @@ FIELDS: tuple[Field, ...] = (
     Field("camera_intrinsics", "camera_intrinsics", (4,), (torch.float32,), "image"),
     Field("instance_valid", "instance_valid", ("N",), (torch.bool,), "batch_only"),
     Field("sample_seeds", "sample_seeds", (), (torch.int64,), "batch_only"),
+    Field("sample_keys", "sample_keys", (5,), (torch.int64,), "batch_only"),
 )
 """All fields. ``metric_depth`` is the one flag of a sample and no tensor, so it has no row."""
 

@@ -44,6 +44,8 @@ class PaddedBatchedDenseSample:
         padding_mask: [B, 1, H, W], bool, True is padding: to the right of the picture and below it.
         camera_intrinsics: [B, 4], float32 (fx, fy, cx, cy) in pixels.
         sample_seeds: [B], int64, one seed per image; None lets the augmentation draw them.
+        sample_keys: [B, 5], int64, the numbers that name each image in its run (`segpaste.seeding.SampleKey`), each the
+            64 bits of a uint64; for replay records, nothing is drawn from them.
         metric_depth: depth is in metres.
 
     Raises:
@@ -64,6 +66,7 @@ class PaddedBatchedDenseSample:
     padding_mask: Tensor | None = None
     camera_intrinsics: Tensor | None = None
     sample_seeds: Tensor | None = None
+    sample_keys: Tensor | None = None
     metric_depth: bool = False
 
     def __post_init__(self) -> None:
@@ -216,6 +219,7 @@ def pad_batch(
     max_instances: int,
     overflow: Literal["raise", "largest"],
     sample_seeds: Tensor | None,
+    sample_keys: Tensor | None,
 ) -> PaddedBatchedDenseSample:
     """The function behind `BatchedDenseSample.to_padded`, which documents it."""
     if overflow not in ("raise", "largest"):
@@ -225,6 +229,7 @@ def pad_batch(
     device = batch.images.device
     kept = [_kept(batch, b, max_instances, overflow) for b in range(batch.batch_size)]
     values: dict[str, Any] = {"metric_depth": batch.metric_depth, "sample_seeds": sample_seeds}
+    values["sample_keys"] = sample_keys
     sizes = {"H": batch.canvas_size[0], "W": batch.canvas_size[1]}
     for field in SAMPLE_FIELDS:
         column = getattr(batch, field.batched_name)

@@ -1,0 +1,153 @@
+"""Images of an augmented dataset made again from their records, and compared with what is written."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from segpaste.cli._errors import CommandError
+from segpaste.cli._inputs import Inputs
+from segpaste.cli._sequence import PhotoSequence, cornered, cut_to
+from segpaste.datasets.coco_writer import LAYOUT, ImageFormat, SampleRows, write_sample
+from segpaste.datasets.records import IMAGE_COLUMNS, read_tables
+from segpaste.replay import ReplayError, ReplayRecord, replay
+from segpaste.seeding import SampleKey
+from segpaste.types import DenseSample
+
+Row = dict[str, Any]
+
+
+def remade(record: ReplayRecord, sequence: PhotoSequence) -> DenseSample:
+    """The augmented photo of a record, as `segpaste augment` had it.
+
+    Raises:
+        DatasetError: a photo or an annotation cannot be read.
+        ReplayError: the dataset does not give the recorded sample.
+    """
+    sizes: list[tuple[int, int]] = []
+
+    def read(key: SampleKey) -> DenseSample:
+        sample = sequence.sample_for(key)
+        sizes.append(sample.canvas_size)
+        return cornered(sample, record.canvas_size)
+
+    after = replay(record, read)
+    return cut_to(after, sizes[0])  # the target is read first
+
+
+def write_again(folder: Path, record: ReplayRecord, sample: DenseSample, inputs: Inputs) -> SampleRows:
+    """Write a sample as `segpaste augment` did: under the same names, with the same rows but for their provenance."""
+    image_format = cast(ImageFormat, Path(record.name or "").suffix[1:])
+    return write_sample(folder, image_id_of(record), sample, inputs.by_label, image_format=image_format)
+
+
+def image_id_of(record: ReplayRecord) -> int:
+    """The id that `segpaste augment` gives the image."""
+    return record.target[4] + 1
+
+
+class Written:
+    """An augmented dataset on disk, of which single images are compared.
+
+    Args:
+        folder: the dataset.
+
+    Raises:
+        DatasetError: a table is missing or broken.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        tables = read_tables(folder / "annotations.json", {"images": IMAGE_COLUMNS, "annotations": {"image_id": int}})
+        self.images = {row["file_name"]: row for row in tables["images"]}
+        self._annotations: dict[int, list[Row]] = defaultdict(list)
+        for row in tables["annotations"]:
+            self._annotations[row["image_id"]].append(row)
+        self._segments: dict[int, Row] = {}
+        if (path := folder / "panoptic.json").exists():
+            rows = read_tables(path, {"annotations": {"image_id": int, "segments_info": list}})["annotations"]
+            self._segments = {row["image_id"]: row for row in rows}
+
+    def differences(self, record: ReplayRecord, sequence: PhotoSequence, inputs: Inputs) -> list[str]:
+        """What of an image is not what its record gives, in words; nothing where all is equal.
+
+        Raises:
+            DatasetError: a photo or an annotation cannot be read.
+        """
+        if record.name not in self.images:
+            return ["is not in annotations.json"]
+        try:
+            sample = remade(record, sequence)
+        except ReplayError as error:
+            return [str(error)]
+        with tempfile.TemporaryDirectory() as scratch:
+            rows = write_again(Path(scratch), record, sample, inputs)
+            return [*self._other_files(Path(scratch), Path(record.name or "").stem), *self._other_rows(rows)]
+
+    def _other_files(self, scratch: Path, stem: str) -> Iterator[str]:
+        """Pixel files that are missing, too many, or of other values; how they are compressed does not matter."""
+        ours, theirs = (
+            {str(p.relative_to(root)) for name in ("images", *LAYOUT) for p in (root / name).glob(f"{stem}.*")}
+            for root in (scratch, self.folder)
+        )
+        for name in sorted(ours | theirs):
+            if name not in theirs:
+                yield f"{name} is missing"
+            elif name not in ours:
+                yield f"{name} is not of this image"
+            elif not _equal(_array(scratch / name), _array(self.folder / name)):
+                yield f"{name} differs"
+
+    def _other_rows(self, rows: SampleRows) -> Iterator[str]:
+        """Rows of the tables that are others; ids of annotations and provenance are left aside."""
+        image, image_id = _plain(rows.image), rows.image["id"]
+        there = self.images[rows.image["file_name"]]
+        if any(there.get(key) != value for key, value in image.items()):
+            yield "its row in annotations.json differs"
+        if _bare(_plain(rows.annotations)) != _bare(self._annotations[image_id]):
+            yield "its annotations differ"
+        segments = self._segments.get(image_id, {}).get("segments_info")
+        if (segments is None) != (rows.segments is None) or _shown(segments) != _shown(_plain(rows.segments)):
+            yield "its segments differ"
+
+
+def _array(path: Path) -> NDArray[Any]:
+    """The values of a pixel file.
+
+    Raises:
+        CommandError: it cannot be read.
+    """
+    try:
+        if path.suffix == ".npy":
+            return cast(NDArray[Any], np.load(path, allow_pickle=False))
+        with Image.open(path) as picture:
+            return np.array(picture)
+    except (OSError, ValueError) as error:
+        raise CommandError(
+            f"{path}: expected a picture or an array, got a file that cannot be read: {error}"
+        ) from error
+
+
+def _equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+
+
+def _plain(value: Any) -> Any:
+    """As it is after a way through JSON."""
+    return json.loads(json.dumps(value))
+
+
+def _bare(rows: list[Row]) -> list[Row]:
+    return [{key: value for key, value in row.items() if key not in ("id", "segpaste")} for row in rows]
+
+
+def _shown(segments: list[Row] | None) -> list[Row]:
+    return [{key: value for key, value in row.items() if key != "segpaste"} for row in segments or []]

@@ -1,0 +1,89 @@
+"""An endless, seeded sequence of the photos of a dataset.
+
+Position i depends on the dataset and the seed only: the dataset is gone through in one random order after another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from segpaste.cli._inputs import Photos
+from segpaste.datasets.jitter import FixedSizeCrop
+from segpaste.datasets.loader import EpochSampler
+from segpaste.replay import ReplayError
+from segpaste.seeding import SampleKey
+from segpaste.types import DenseSample
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Which photo stands at one position of the sequence.
+
+    Attributes:
+        key: names the sample; its index is the position, from 0, its epoch how many times the dataset was gone through
+            before.
+        index: of the photo in the dataset.
+    """
+
+    key: SampleKey
+    index: int
+
+    @property
+    def position(self) -> int:
+        """From 0."""
+        return self.key.sample_idx
+
+    @property
+    def epoch(self) -> int:
+        """How many times the dataset was gone through before."""
+        return self.key.epoch
+
+    @property
+    def seed(self) -> int:
+        """Of the sample, in [0, 2**64)."""
+        return self.key.seed
+
+
+@dataclass(slots=True)
+class PhotoSequence:
+    """The sequence of one dataset and one seed.
+
+    Attributes:
+        photos: the dataset, not empty.
+        seed: of the sequence.
+    """
+
+    photos: Photos
+    seed: int
+    _orders: dict[int, list[int]] = field(default_factory=dict)
+
+    def pick(self, position: int) -> Pick:
+        """What stands at this position."""
+        epoch, place = divmod(position, len(self.photos))
+        if epoch not in self._orders:
+            sampler = EpochSampler(self.photos, 1, 0, seed=self.seed)  # type: ignore[arg-type]
+            sampler.set_epoch(epoch)
+            self._orders = {**dict(list(self._orders.items())[-1:]), epoch: sampler.order()}
+        return Pick(SampleKey(self.seed, epoch, 0, 0, position), self._orders[epoch][place])
+
+    def sample_for(self, key: SampleKey) -> DenseSample:
+        """The photo that a key names, as it is in the dataset.
+
+        Raises:
+            DatasetError: it cannot be read.
+            ReplayError: the sequence has another key at that position.
+        """
+        pick = self.pick(key.sample_idx)
+        if pick.key != key:
+            raise ReplayError(f"expected a record of segpaste augment, with {pick.key} at that position, got {key}")
+        return self.photos[pick.index]
+
+
+def cornered(sample: DenseSample, size: tuple[int, int]) -> DenseSample:
+    """A sample in the top left corner of a canvas (H, W), with a padding mask."""
+    return FixedSizeCrop(size).transform(sample, (0, 0))
+
+
+def cut_to(sample: DenseSample, size: tuple[int, int]) -> DenseSample:
+    """The top left (H, W) of a sample, without a padding mask."""
+    return replace(cornered(sample, size), padding_mask=None)

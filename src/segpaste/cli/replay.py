@@ -1,0 +1,176 @@
+"""`segpaste replay`: images of an augmented dataset made again from their records, or compared with what is written."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segpaste.cli import _workspace
+from segpaste.cli._arguments import integer
+from segpaste.cli._errors import CommandError, naming
+
+if TYPE_CHECKING:
+    from segpaste.cli._inputs import Inputs
+    from segpaste.datasets.coco_writer import SampleRows
+    from segpaste.replay import ReplayRecord
+
+_EXAMPLE = """\
+RECORDS is the replay.jsonl that segpaste augment writes, or the folder it is in. The dataset is the one that was
+augmented; the configuration is in the records. With --check nothing is written: the exit code is 0 where every image,
+its annotations, depth and normals are equal to the last bit, else 1.
+
+examples:
+  segpaste replay augmented --dataset instances.json --images photos --check augmented
+  segpaste replay augmented/replay.jsonl --dataset instances.json --images photos --image 000007.png --out again
+  segpaste replay scenes --dataset scenes --index 0 --out again
+"""
+_NUM_SHOWN = 10
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    text = "Make augmented images again from their records, or check that they come out the same."
+    parser = commands.add_parser("replay", help="make augmented images again", description=text, example=_EXAMPLE)
+    parser.usage = "segpaste replay RECORDS --dataset ANNOTATIONS.json|scenes (--out DIR | --check DIR) [options]"
+    add = parser.add_argument
+    add("records", metavar="RECORDS", type=Path, help="replay.jsonl, or the folder of the augmented dataset")
+    add("--dataset", metavar="ANNOTATIONS.json|scenes", required=True, help="the dataset that was augmented")
+    add("--images", metavar="DIR", type=Path, help="the folder of its photos")
+    add("--panoptic-dir", metavar="DIR", type=Path, help="of the panoptic PNG files, default: named as the JSON")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--index", metavar="I", type=integer(0), help="only the record at this place, from 0")
+    which.add_argument("--image", metavar="NAME", help="only the image of this name, such as 000007.png")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--out", metavar="DIR", type=Path, help="write the images and annotations there")
+    what.add_argument("--check", metavar="DIR", type=Path, help="compare with this augmented dataset instead")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Make the images again and write or compare them.
+
+    Raises:
+        CommandError, DatasetError, ReplayError: an argument, a file or a record is not what it must be.
+        OSError: a file cannot be read, or the output not be written.
+        SystemExit: with 1, where an image is not the same.
+    """
+    if args.overrides:
+        raise CommandError(f"expected no configuration, it is in the records, got {next(iter(args.overrides))}=...")
+    if args.out is not None:
+        _workspace.expect_free(Path(os.path.abspath(args.out)))
+    path = args.records / _workspace.RECORDS if args.records.is_dir() else args.records
+    from segpaste.replay import read_records
+
+    records = _chosen(args, path, read_records(path))
+    inputs = _open(args, path, records)
+    if args.check is None:
+        _write(args, records, inputs)
+    elif not _is_same(args, records, inputs):
+        raise SystemExit(1)
+
+
+def _chosen(args: argparse.Namespace, path: Path, records: list[ReplayRecord]) -> list[ReplayRecord]:
+    """The records that were asked for, each of them with what this command needs."""
+    if not records:
+        raise CommandError(f"{path}: expected at least one replay record, got none; is this the right file?")
+    if args.index is not None and args.index >= len(records):
+        raise CommandError(f"--index: expected a number below {len(records)}, the records in {path}, got {args.index}")
+    chosen = records if args.index is None else records[args.index : args.index + 1]
+    if args.image is not None:
+        chosen = [record for record in records if record.name == args.image]
+        if len(chosen) != 1:
+            raise CommandError(f"--image: expected one record of {args.image} in {path}, got {len(chosen)}")
+    for record in chosen:
+        expected = [f"{record.target[4] + 1:06d}.{suffix}" for suffix in ("png", "jpg")]
+        if record.dataset is None or record.name not in expected:
+            raise CommandError(
+                f"{path}: expected records of segpaste augment, with a dataset and a name such as {expected[0]}, got "
+                f"{record.name!r}; replay those of a loader in Python, with segpaste.replay"
+            )
+    return chosen
+
+
+def _open(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord]) -> Inputs:
+    """The dataset of all the records."""
+    from segpaste.cli import _inputs
+
+    first = records[0]
+    if args.dataset == "scenes":
+        if args.images or args.panoptic_dir:
+            raise CommandError("scenes: expected neither --images nor --panoptic-dir; leave them out")
+        inputs = _inputs.open_scenes(first.target[0], first.canvas_size[0])
+    elif args.images is None:
+        raise CommandError("expected --images, the folder of the photos; give it")
+    else:
+        inputs = _inputs.open_coco(Path(args.dataset), args.images, args.panoptic_dir)
+    for record in records:
+        if record.dataset != inputs.digest or record.target[0] != first.target[0]:
+            raise CommandError(
+                f"{path}: expected records of {inputs.name} (sha256 {inputs.digest:.12}) and of one seed, got "
+                f"{record.name} of a dataset with {record.dataset:.12} and seed {record.target[0]}; give the dataset "
+                "that was augmented"
+            )
+    return inputs
+
+
+def _write(args: argparse.Namespace, records: Sequence[ReplayRecord], inputs: Inputs) -> None:
+    """A dataset of the images, built beside its final place."""
+    from dataclasses import asdict
+
+    from segpaste.cli import _remaking, _sequence, _show
+    from segpaste.datasets.coco_writer import SampleRows, write_tables, write_whole
+
+    text = "".join(f"{record.to_json()}\n" for record in records).encode()
+    fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(args.dataset)}
+    sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
+    with _workspace.opened(Path(os.path.abspath(args.out)), fingerprint) as space, naming(space.folder):
+        with _workspace.keeping(space), _show.progress(len(records)) as bar:
+            for number, record in enumerate(records):
+                if not space.is_done(number):
+                    sample = _remaking.remade(record, sequence)
+                    space.finish_step(number, asdict(_remaking.write_again(space.files, record, sample, inputs)))
+                bar.update()
+
+        def rows() -> Iterator[SampleRows]:
+            return (SampleRows(**space.found(number)) for number in range(len(records)))
+
+        write_tables(space.files, _info(inputs), inputs.categories, rows)
+        write_whole(space.files / _workspace.RECORDS, [text])
+        space.publish()
+    print(f"replayed {len(records):,} images")
+    print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in args.out.iterdir())))
+
+
+def _info(inputs: Inputs) -> dict[str, Any]:
+    """The table of that name; the configuration is in the records."""
+    from segpaste import __version__
+
+    source = {"name": inputs.name, "sha256": inputs.digest}
+    made = {"command": "segpaste replay", "source": source}
+    return {"description": f"{inputs.name}, augmented by copy-paste", "version": __version__, "segpaste": made}
+
+
+def _is_same(args: argparse.Namespace, records: Sequence[ReplayRecord], inputs: Inputs) -> bool:
+    """Compare every record's image with the written one; print how many are identical, and which are not."""
+    from segpaste.cli import _remaking, _sequence, _show
+
+    written = _remaking.Written(args.check)
+    sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
+    found: dict[str, list[str]] = {}
+    with _show.progress(len(records)) as bar:
+        for record in records:
+            found[str(record.name)] = written.differences(record, sequence, inputs)
+            bar.update()
+    if args.index is None and args.image is None:
+        found |= {name: ["has no record"] for name in written.images if name not in found}
+    different = {name: words for name, words in found.items() if words}
+    for name, words in list(different.items())[:_NUM_SHOWN]:
+        print(f"{name}: {', '.join(words)}")
+    if len(different) > _NUM_SHOWN:
+        print(f"and {len(different) - _NUM_SHOWN:,} more")
+    print(f"{len(found) - len(different)} of {len(found)} identical")
+    return not different

@@ -1,0 +1,182 @@
+"""The form of a replay record: one line of JSON, strict about types, without tensors or pickles."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
+from segpaste.augmentation.draw_scales import SCALE_DEN, scale_limits, smallest_scale
+from segpaste.seeding import SampleKey
+
+ADR_VERSION = "0001"
+
+_FAR_PX = 1 << 30
+_Number = Annotated[int, Field(ge=0, lt=1 << 64)]
+_Key = tuple[_Number, _Number, _Number, _Number, _Number]
+_Offset = Annotated[int, Field(ge=-_FAR_PX, le=_FAR_PX)]
+_Term = Annotated[int, Field(ge=1, le=1 << 40)]
+_Size = Annotated[int, Field(ge=1, le=1 << 20)]
+
+
+class ReplayError(ValueError):
+    """A record cannot be read, or does not give the sample that it was made of; one line says why."""
+
+
+class _Record(BaseModel):
+    """Strict about types; keys that it does not know are left aside, for fields are only ever added."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+
+class RecordedLayer(_Record):
+    """One layer of a placement that carries something.
+
+    Attributes:
+        layer: which of the L layers; later ones lie over earlier ones.
+        source: the five numbers of the source's `segpaste.seeding.SampleKey`.
+        scale_num: the numerators of the scales of (x, y).
+        scale_den: their denominators.
+        translate: (x, y), whole pixels.
+        hflip: mirrored about the source's valid width, before scaling.
+        slots: the source's instance slots as they were placed, ascending; some may not be seen in the result.
+    """
+
+    layer: int = Field(ge=0)
+    source: _Key
+    scale_num: tuple[_Term, _Term]
+    scale_den: tuple[_Term, _Term]
+    translate: tuple[_Offset, _Offset]
+    hflip: bool
+    slots: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+
+
+class ReplayRecord(_Record):
+    """What made one augmented sample.
+
+    Attributes:
+        adr_version: of the form of the record.
+        segpaste_version: of the package that pasted.
+        config: of the paste.
+        target: the five numbers of the target's `segpaste.seeding.SampleKey`.
+        canvas_size: (H, W) of the batch.
+        max_instances: K, the instance slots of the batch that was given to the module.
+        layers: the placement.
+        digest: `row_digest` of the result, or None where it was not taken.
+        dataset: a name of the dataset's content, if the writer of the record gave one.
+        name: what the writer calls the result, if anything.
+    """
+
+    adr_version: Literal["0001"] = "0001"
+    segpaste_version: str
+    config: BatchCopyPasteConfig
+    target: _Key
+    canvas_size: tuple[_Size, _Size]
+    max_instances: int = Field(ge=0, le=1 << 20)
+    layers: tuple[RecordedLayer, ...] = ()
+    digest: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    dataset: str | None = None
+    name: str | None = None
+
+    @model_validator(mode="after")
+    def _check_layers(self) -> Self:
+        num_slots = max(self.max_instances, self.config.max_instances or 0)
+        order = [layer.layer for layer in self.layers]
+        if order != sorted(set(order)) or (order and order[-1] >= self.config.placement.layers):
+            raise ValueError(f"layers: expected ascending ones below {self.config.placement.layers}, got {order}")
+        for layer in self.layers:
+            _check_scale(layer, self.config.placement)
+            if list(layer.slots) != sorted(set(layer.slots)) or layer.slots[-1] >= num_slots:
+                raise ValueError(f"layers: expected ascending slots below {num_slots}, got {list(layer.slots)}")
+        return self
+
+    @property
+    def sample_keys(self) -> list[SampleKey]:
+        """The samples that a replay reads, each once: the target, then the sources in the order of the layers."""
+        keys = (self.target, *(layer.source for layer in self.layers))
+        return [SampleKey(*key) for key in dict.fromkeys(keys)]
+
+    @property
+    def num_pastes(self) -> int:
+        """Pastes that were placed."""
+        return sum(len(layer.slots) for layer in self.layers)
+
+    def to_json(self) -> str:
+        """One line, without a line break at its end."""
+        return self.model_dump_json()
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The inverse of `to_json`.
+
+        Raises:
+            ReplayError: no JSON, another ``adr_version``, or a field that is missing or not what it must be.
+        """
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ReplayError(f"expected a replay record in JSON, got text that does not parse: {error}") from error
+        if not isinstance(values, dict):
+            raise ReplayError(f"expected a replay record, a JSON object, got a {type(values).__name__}")
+        if values.get("adr_version") != ADR_VERSION:
+            raise ReplayError(
+                f"expected a replay record of adr_version {ADR_VERSION!r}, got {values.get('adr_version')!r}; "
+                "replay it with the version of segpaste that wrote it"
+            )
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            raise ReplayError(_first_of(error)) from error
+
+
+def _check_scale(layer: RecordedLayer, config: PlacementConfig) -> None:
+    """The scale may have been drawn; on patches it must be one for which the image filter has taps."""
+    low, high = scale_limits(config)
+    pairs = list(zip(layer.scale_num, layer.scale_den, strict=True))
+    if config.patch_aligned_paste:
+        if min(num / den for num, den in pairs) < smallest_scale(config) * (1 - 1e-9):
+            raise ValueError(f"layers: expected scales of at least {smallest_scale(config)}, got {pairs}")
+    elif pairs[0] != pairs[1] or pairs[0][1] != SCALE_DEN or not low <= pairs[0][0] <= high:
+        raise ValueError(
+            f"layers: expected one scale of {low} to {high} over {SCALE_DEN} for both axes, as placement.scale_range "
+            f"says, got {pairs}"
+        )
+
+
+def read_records(path: str | PathLike[str]) -> list[ReplayRecord]:
+    """The records of a file with one per line, which `ReplayRecord.to_json` wrote; empty lines are passed over.
+
+    Raises:
+        ReplayError: a line is no record; the message has its number.
+        OSError: the file cannot be read.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ReplayError(
+            f"{path}: expected replay records in UTF-8, got other bytes; is it the right file?"
+        ) from error
+    found: list[ReplayRecord] = []
+    configs: dict[BatchCopyPasteConfig, BatchCopyPasteConfig] = {}  # records of one run share theirs
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            record = ReplayRecord.from_json(line)
+        except ReplayError as error:
+            raise ReplayError(f"{path}: line {number}: {error}") from error
+        found.append(record.model_copy(update={"config": configs.setdefault(record.config, record.config)}))
+    return found
+
+
+def _first_of(error: ValidationError) -> str:
+    """The first of pydantic's errors, in one line."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    got = "" if ", got " in message or first["type"] == "missing" else f", got {first['input']!r:.60}"
+    return f"{f'{where}: ' if where else ''}{message[:1].lower()}{message[1:]}{got}"

@@ -1,0 +1,121 @@
+"""From a forward to its records."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from segpaste._version import __version__
+from segpaste.augmentation import BatchCopyPaste, IntraBatchSource, PasteReport
+from segpaste.replay.record import RecordedLayer, ReplayRecord
+from segpaste.seeding import SampleKey, from_int64, to_int64
+from segpaste.types import FIELDS, PaddedBatchedDenseSample
+
+
+def records(
+    module: BatchCopyPaste,
+    batch: PaddedBatchedDenseSample,
+    out: PaddedBatchedDenseSample,
+    report: PasteReport,
+    *,
+    dataset: str | None = None,
+    with_digest: bool = True,
+) -> list[ReplayRecord]:
+    """The record of every image of a batch; waits for the device.
+
+    Args:
+        module: what pasted.
+        batch: its input, with ``sample_keys`` (a module that works in place has made it the output).
+        out: its output.
+        report: of that call.
+        dataset: a name of the dataset's content, such as a digest of its annotations.
+        with_digest: take a digest of every result, so that a replay that gives another one is an error.
+
+    Raises:
+        ValueError: the batch has no keys, or keys that its seeds do not come from; its images are of half precision,
+            its instances not in the first slots, or the sources not rows of the batch: what a key cannot name.
+    """
+    _check_named(module, batch, out)
+    assert batch.sample_keys is not None
+    keys = [SampleKey(*map(from_int64, row)) for row in batch.sample_keys.tolist()]
+    placed = _layers(report, keys)
+    return [
+        ReplayRecord(
+            segpaste_version=__version__,
+            config=module.config,
+            target=keys[b],
+            canvas_size=batch.canvas_size,
+            max_instances=batch.max_instances,
+            layers=placed[b],
+            digest=row_digest(out, b) if with_digest else None,
+            dataset=dataset,
+        )
+        for b in range(batch.batch_size)
+    ]
+
+
+def row_digest(batch: PaddedBatchedDenseSample, b: int) -> str:
+    """SHA-256 over what is equal of row ``b`` on every backend: integers, masks, boxes; of other floats the shape."""
+    digest = hashlib.sha256()
+    valid = batch.instance_valid[b].cpu()
+    for field in FIELDS:
+        value: Tensor | None = getattr(batch, field.batched_name)
+        if value is None or field.name in ("sample_seeds", "sample_keys"):
+            continue
+        digest.update(f"{field.name} {value.dtype} {list(value.shape[1:])};".encode())
+        if value.is_floating_point() and field.name != "boxes":
+            continue
+        row = value[b].cpu()
+        array = (row[valid] if field.layout == "instance" else row).numpy()
+        packed = np.packbits(array) if array.dtype == bool else array
+        digest.update(packed.astype(packed.dtype.newbyteorder("<"), copy=False).tobytes())
+    return digest.hexdigest()
+
+
+def _check_named(module: BatchCopyPaste, batch: PaddedBatchedDenseSample, out: PaddedBatchedDenseSample) -> None:
+    """All that a record must say can be said with the keys of the batch."""
+    if batch.sample_keys is None:
+        raise ValueError(
+            "records: expected sample_keys in the batch, got None; EpochDataLoader fills them, to_padded takes them"
+        )
+    if not isinstance(module.source, IntraBatchSource):
+        raise ValueError(
+            f"records: expected sources that are rows of the batch, got a {type(module.source).__name__}, whose "
+            "samples have no keys"
+        )
+    if batch.images.dtype not in (torch.uint8, torch.float32):
+        raise ValueError(f"records: expected uint8 or float32 images, which samples have, got {batch.images.dtype}")
+    seeds = [to_int64(SampleKey(*map(from_int64, row)).seed) for row in batch.sample_keys.tolist()]
+    if out.sample_seeds is None or out.sample_seeds.tolist() != seeds:
+        raise ValueError("records: expected sample_seeds that come from sample_keys, got others; give no generator")
+    valid = batch.instance_valid
+    if not module.inplace and bool((valid[:, 1:] & ~valid[:, :-1]).any()):
+        raise ValueError(
+            "records: expected the instances of a sample in the first slots, as to_padded puts them, got free slots "
+            "before them; is this the output of a paste?"
+        )
+
+
+def _layers(report: PasteReport, keys: list[SampleKey]) -> list[tuple[RecordedLayer, ...]]:
+    """For each image the layers that carry something."""
+    placement = report.placement
+    drawn = report.drawn.cpu()
+    names = ("source_idx", "scale_num", "scale_den", "translate", "hflip")
+    maps = [getattr(placement, name).tolist() for name in names]
+    found: list[list[RecordedLayer]] = [[] for _ in keys]
+    for b, j in torch.nonzero(drawn.any(2)).tolist():
+        source, scale_num, scale_den, translate, hflip = (values[b][j] for values in maps)
+        layer = RecordedLayer(
+            layer=j,
+            source=keys[source],
+            scale_num=tuple(scale_num),
+            scale_den=tuple(scale_den),
+            translate=tuple(translate),
+            hflip=hflip,
+            slots=tuple(torch.nonzero(drawn[b, j]).flatten().tolist()),
+        )
+        found[b].append(layer)
+    return [tuple(layers) for layers in found]

@@ -1,0 +1,121 @@
+"""From a record back to its sample."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from segpaste._version import __version__
+from segpaste.augmentation import BatchCopyPaste, Placement, PlacementCounts, PlacementRequest
+from segpaste.augmentation.placement import SCALE_DEN
+from segpaste.replay.record import ReplayError, ReplayRecord
+from segpaste.replay.recording import row_digest
+from segpaste.seeding import SampleKey, to_int64
+from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
+
+
+def replay(
+    record: ReplayRecord, read: Callable[[SampleKey], DenseSample], *, device: torch.device | str = "cpu"
+) -> DenseSample:
+    """Make the sample of a record again.
+
+    Args:
+        record: of the sample.
+        read: gives the sample that a key names as it stood in the batch, jitter and padding included; the target is
+            read first. `segpaste.datasets.EpochDataLoader.sample_for` is such a function.
+        device: where to paste.
+
+    Raises:
+        ReplayError: what was read does not fit the record, or the result is not the recorded one.
+    """
+    batch = _batch_of(record, read).to(device)
+    source = _RecordedSource(record)
+    module = BatchCopyPaste(record.config, source).to(device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # where nothing is seen of any paste, the first run has said so
+        out, report = module(batch, return_report=True)
+    if int(report.drawn[0].sum()) != record.num_pastes:
+        raise ReplayError(f"{_what(record)}: expected samples with instance masks, got samples without; read those too")
+    if record.digest is not None and row_digest(out, 0) != record.digest:
+        raise ReplayError(
+            f"{_what(record)}: the result is not the recorded one; is the dataset, or a transform, another one? (The "
+            f"record is of segpaste {record.segpaste_version}, this is {__version__})"
+        )
+    sample: DenseSample = out.to_batched().to_samples()[0]
+    return sample
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RecordedSource:
+    """A `segpaste.SourceStrategy` for the batch that `_batch_of` makes: the first row gets the recorded placement."""
+
+    record: ReplayRecord
+
+    def sample(
+        self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
+    ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
+        """See `segpaste.SourceStrategy.sample`; the source batch is the target itself.
+
+        Raises:
+            ReplayError: the samples do not hold what was pasted, or have no room for it.
+        """
+        placement = self._placement(*eligible.shape)
+        if bool((placement.carried & ~eligible.cpu()[placement.source_idx]).any()):
+            raise ReplayError(
+                f"{_what(self.record)}: a recorded slot holds nothing that can be pasted; is this another dataset?"
+            )
+        if self.record.num_pastes > int(request.num_free[0]):
+            raise ReplayError(f"{_what(self.record)}: the target has too few free slots; is this another dataset?")
+        moved = Placement(**{f.name: getattr(placement, f.name).to(target.device) for f in fields(placement)})
+        tried = moved.carried.sum((1, 2))
+        zero = torch.zeros_like(tried)
+        return target, moved, PlacementCounts(tried, zero, zero, zero)
+
+    def _placement(self, batch_size: int, num_slots: int) -> Placement:
+        record, keys = self.record, self.record.sample_keys
+        shape = batch_size, record.config.placement.layers
+        placement = Placement(
+            source_idx=torch.zeros(shape, dtype=torch.int64),
+            layer_valid=torch.zeros(shape, dtype=torch.bool),
+            scale_num=torch.full((*shape, 2), SCALE_DEN),
+            scale_den=torch.full((*shape, 2), SCALE_DEN),
+            translate=torch.zeros(*shape, 2, dtype=torch.int64),
+            hflip=torch.zeros(shape, dtype=torch.bool),
+            carried=torch.zeros(*shape, num_slots, dtype=torch.bool),
+        )
+        for layer in record.layers:
+            at = 0, layer.layer
+            placement.source_idx[at] = keys.index(SampleKey(*layer.source))
+            placement.layer_valid[at] = True
+            placement.scale_num[at] = torch.tensor(layer.scale_num)
+            placement.scale_den[at] = torch.tensor(layer.scale_den)
+            placement.translate[at] = torch.tensor(layer.translate)
+            placement.hflip[at] = layer.hflip
+            placement.carried[at][list(layer.slots)] = True
+        return placement
+
+
+def _batch_of(record: ReplayRecord, read: Callable[[SampleKey], DenseSample]) -> PaddedBatchedDenseSample:
+    """The target and the sources that a record names, as rows of a batch of their own."""
+    keys = record.sample_keys
+    samples = [read(key) for key in keys]
+    for key, sample in zip(keys, samples, strict=True):
+        if sample.canvas_size != record.canvas_size:
+            raise ReplayError(
+                f"{_what(record)}: expected a canvas of {record.canvas_size} of {key}, got {sample.canvas_size}; "
+                "is the jitter, or the padding, another one?"
+            )
+    return BatchedDenseSample.from_samples(samples).to_padded(
+        record.max_instances,
+        overflow="largest",
+        sample_seeds=torch.tensor([to_int64(key.seed) for key in keys]),
+        sample_keys=torch.tensor([[to_int64(number) for number in key] for key in keys]),
+    )
+
+
+def _what(record: ReplayRecord) -> str:
+    return record.name or f"record of {SampleKey(*record.target)}"
