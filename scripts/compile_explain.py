@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The compile gate: `BatchCopyPaste` is one graph for every set of modalities, and compiled it does what eager does.
+"""The compile gate: `BatchCopyPaste` is one graph for every set of modalities and every preset, and equals eager.
 
-Two steps for each set. First `torch._dynamo.explain` counts graphs and names breaks, and every break must be in the
+Two steps for each. First `torch._dynamo.explain` counts graphs and names breaks, and every break must be in the
 allowlist (one line each: a part of its text; the list is empty). Then the module is compiled with ``fullgraph=True``,
 run, and compared with eager: bit for bit, floating point to 1e-5. Neither is enough alone: the report can be empty for
 code that does not compile, and ``fullgraph=True`` turns an ``.item()`` into a symbol instead of refusing it. Not a
@@ -9,6 +9,7 @@ benchmark: the seconds are those of compiling.
 
     python scripts/compile_explain.py
     python scripts/compile_explain.py --subset instance+depth
+    python scripts/compile_explain.py --subset preset:vit_patch
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from torch import Tensor
 
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
+from segpaste.presets import get_preset, list_presets
 from segpaste.types import FIELDS, BatchedDenseSample, Modality, PaddedBatchedDenseSample
 
 ALLOWLIST = Path(__file__).with_name("compile_allowlist.txt")
@@ -83,13 +85,27 @@ def make_case(modalities: frozenset[Modality]) -> tuple[BatchCopyPaste, PaddedBa
     return BatchCopyPaste(BatchCopyPasteConfig(panoptic=panoptic)), padded
 
 
+def preset_names() -> list[str]:
+    """Every preset, as this gate calls it."""
+    return [f"preset:{name}" for name in list_presets()]
+
+
+def make_named(name: str) -> tuple[BatchCopyPaste, PaddedBatchedDenseSample]:
+    """The case of a set of modalities, or of a preset on all of them."""
+    if name not in preset_names():
+        return make_case(modality_subsets()[name])
+    _, batch = make_case(frozenset(OPTIONAL))
+    schema = SceneDataset(1, SCENES).schema
+    return BatchCopyPaste(get_preset(name.removeprefix("preset:")).config_for(schema)), batch
+
+
 def legal_subset(text: str) -> str:
-    """The name of the set that ``text`` names in any order.
+    """The name of the preset, or of the set that ``text`` names in any order.
 
     Raises:
         argparse.ArgumentTypeError: it names none, or one that is not legal.
     """
-    names = {frozenset(name.split("+")): name for name in modality_subsets()}
+    names = {frozenset(name.split("+")): name for name in [*modality_subsets(), *preset_names()]}
     if (name := names.get(frozenset(text.split("+")))) is None:
         raise argparse.ArgumentTypeError(f"expected one of {', '.join(names.values())}; got {text}")
     return name
@@ -202,12 +218,11 @@ def row(result: Result) -> str:
 def run(
     names: Iterable[str], allowlist: Sequence[str], compiles: bool, write: Callable[[str], object] = print
 ) -> list[Result]:
-    """Check these sets of modalities and write a table as they are done."""
-    subsets = modality_subsets()
-    write(f"{'modalities':<40} {'graphs':>6} {'breaks':>6}  {'equals eager':<14} {'seconds':>7}")
+    """Check these sets of modalities and presets, and write a table as they are done."""
+    write(f"{'modalities, or preset':<40} {'graphs':>6} {'breaks':>6}  {'equals eager':<14} {'seconds':>7}")
     results = []
     for name in names:
-        module, batch = make_case(subsets[name])
+        module, batch = make_named(name)
         results.append(check(name, module, batch, allowlist, compiles=compiles))
         write(row(results[-1]))
         for failure in results[-1].failures:
@@ -226,7 +241,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--subset", type=legal_subset, metavar="NAME", help="only this one, such as instance+depth")
+    parser.add_argument(
+        "--subset", type=legal_subset, metavar="NAME", help="only this one: instance+depth, preset:vit_patch"
+    )
     parser.add_argument("--no-compile", action="store_true", help="only read explain's report, which proves nothing")
     parser.add_argument("--allowlist", type=Path, default=ALLOWLIST, help="accepted graph breaks, one a line")
     options = parser.parse_args(argv)
@@ -236,7 +253,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"--allowlist: expected a text file, got {error}")
     if options.no_compile:
         print(NO_COMPILE_WARNING)
-    results = run([options.subset] if options.subset else modality_subsets(), allowlist, not options.no_compile)
+    everything = [*modality_subsets(), *preset_names()]
+    results = run([options.subset] if options.subset else everything, allowlist, not options.no_compile)
     unused = [] if options.subset else unused_entries(results, allowlist)
     for entry in unused:
         print(f"FAIL {options.allowlist.name}: no graph break matches {entry!r}; remove the line")

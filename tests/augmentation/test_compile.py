@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from samples import OPTIONAL, SCHEMA, all_modality_subsets, make_batch, subset_id
-from segpaste import BatchCopyPaste, BatchCopyPasteConfig
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig, list_presets
 from segpaste.augmentation import IntraBatchSource, PanopticConfig, Placement, PlacementConfig, inputs
 from segpaste.kernels import use_kernels
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
@@ -449,6 +449,11 @@ class TestTheGate:
             gate.main([argument])
         assert caught.value.code == 2
         assert "expected" in capsys.readouterr().err
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", list_presets())
+    def test_each_preset_passes(self, gate: ModuleType, name: str) -> None:
+        assert gate.main(["--subset", f"preset:{name}"]) == 0
 
     def test_each_case_carries_its_modalities(self, gate: ModuleType) -> None:
         for modalities in all_modality_subsets():

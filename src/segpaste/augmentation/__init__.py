@@ -13,6 +13,7 @@ from segpaste.augmentation.placement_config import PlacementConfig, SizeRange
 from segpaste.augmentation.report import DROP_REASONS, PasteReport, num_mixed_tokens
 from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.source import IntraBatchSource, SourceStrategy
+from segpaste.augmentation.summary import PasteSummary
 
 __all__ = [
     "DROP_REASONS",
@@ -23,6 +24,7 @@ __all__ = [
     "PanopticConfig",
     "PanopticTaxonomy",
     "PasteReport",
+    "PasteSummary",
     "Placement",
     "PlacementConfig",
     "PlacementCounts",

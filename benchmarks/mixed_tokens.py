@@ -1,0 +1,55 @@
+"""How many tokens of a vision transformer show more than one thing, with and without alignment.
+
+    python -m benchmarks.mixed_tokens
+
+Rectangles that fill their boxes, pasted one by one over canvases of several sizes, the same seeds with and without.
+A token is mixed where its patch shows pixels of a paste and of the target, or of two pastes.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import torch
+
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig, num_mixed_tokens
+from segpaste.types import PaddedBatchedDenseSample
+
+from .batches import random_boxes
+
+PATCHES = (8, 14, 16, 28, 32)
+SIZES = (448, 518)
+
+
+def pasted(batch: PaddedBatchedDenseSample, patch: int, is_aligned: bool) -> tuple[int, int]:
+    """Pastes in the output and mixed tokens, over some batches of seeds."""
+    options = {"patch_aligned_paste": True, "align": "instance"} if is_aligned else {}
+    placement = PlacementConfig(grouping="instance", layers=6, k_range=(6, 6), pad_to_multiple=patch, **options)  # type: ignore[arg-type]
+    paste = BatchCopyPaste(BatchCopyPasteConfig(placement=placement))
+    num_placed = num_mixed = 0
+    for start in range(0, 40, batch.batch_size):
+        seeds = torch.arange(start, start + batch.batch_size)
+        _, report = paste(batch.derived(sample_seeds=seeds), return_report=True)
+        num_placed += int(report.num_placed.sum())
+        num_mixed += int(num_mixed_tokens(report.visible_layer, patch).sum())
+    return num_placed, num_mixed
+
+
+def main() -> None:
+    """A table in Markdown."""
+    argparse.ArgumentParser(prog="python -m benchmarks.mixed_tokens", description=__doc__.splitlines()[0]).parse_args()
+    print("| canvas | patch | pastes, free | mixed tokens a paste | pastes, aligned | mixed tokens a paste | kept |")
+    print("|---|---|---|---|---|---|---|")
+    for size in SIZES:
+        batch = random_boxes(8, size, 12, torch.uint8)
+        for patch in PATCHES:
+            free, mixed_free = pasted(batch, patch, False)
+            aligned, mixed = pasted(batch, patch, True)
+            print(
+                f"| {size}² | {patch} | {free} | {mixed_free / max(free, 1):.1f} | {aligned} | "
+                f"{mixed / max(aligned, 1):.1f} | {aligned / max(free, 1):.0%} |"
+            )
+
+
+if __name__ == "__main__":
+    main()
