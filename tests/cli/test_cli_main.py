@@ -328,6 +328,20 @@ class TestDemo:
 
 
 class TestTaxonomyOfTheConfig:
+    def test_a_preset_lies_under_all_that_is_given(self, tmp_path: Path) -> None:
+        path, schema = tmp_path / "config.yaml", SceneDataset(1).schema
+        path.write_text("placement: {layers: 3, scale_range: [0.5, 1.0]}")
+        words = {"placement.scale_range": "[0.5, 0.75]"}
+        config = _settings.load_config(str(path), words, schema, "panoptic_lsj")
+        expected = segpaste.get_preset("panoptic_lsj").config_for(
+            schema, placement={"layers": 3, "scale_range": (0.5, 0.75)}
+        )
+        assert config == expected
+
+    def test_an_unknown_preset(self) -> None:
+        with pytest.raises(_errors.CommandError, match=r"--preset: expected one of .*, got 'vit'; is it 'vit_patch'"):
+            _settings.load_config(None, {}, None, "vit")
+
     def test_goes_before_the_datasets(self, tmp_path: Path) -> None:
         path = tmp_path / "paste.yaml"
         path.write_text("panoptic: {taxonomy: {classes: {0: stuff, 1: thing, 2: thing}}}\n")

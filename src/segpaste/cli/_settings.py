@@ -13,24 +13,28 @@ from pydantic import BaseModel, ValidationError
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy
 from segpaste.cli._errors import CommandError
+from segpaste.presets import get_preset
 from segpaste.types import PanopticSchema
 
 
 def load_config(
-    path: str | None, overrides: Mapping[str, str], schema: PanopticSchema | None = None
+    path: str | None, overrides: Mapping[str, str], schema: PanopticSchema | None = None, preset: str | None = None
 ) -> BatchCopyPasteConfig:
     """Make the configuration.
 
     Args:
         path: a YAML or JSON file, or None for the defaults.
         overrides: dotted keys such as ``placement.scale_range`` to values in YAML, such as ``[0.5, 1.5]``.
+        preset: the name of one, under all that is given.
         schema: the dataset's things and stuff; used where the configuration does not say which they are.
 
     Raises:
         CommandError: a file that does not parse, an unknown key (naming the nearest known one) or a bad value;
             or masks are closed out, which every command shows or writes.
     """
-    values = {} if path is None else _read(Path(path))
+    values = {} if preset is None else _of_preset(preset)
+    if path is not None:
+        values = _over(values, _read(Path(path)))
     for key, text in overrides.items():
         _set(values, key, _parsed(key, text))
     if schema is not None:
@@ -46,6 +50,22 @@ def load_config(
     if config.emit_instance is False:
         raise CommandError("emit_instance: expected masks in the output, got false; leave it out")
     return config
+
+
+def _of_preset(name: str) -> dict[str, Any]:
+    try:
+        return get_preset(name).config.model_dump(exclude_defaults=True)
+    except ValueError as error:
+        raise CommandError(f"--preset: {str(error).removeprefix('get_preset: ')}") from error
+
+
+def _over(values: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
+    """``others`` over ``values``, level by level."""
+    merged = dict(values)
+    for key, value in others.items():
+        old = merged.get(key)
+        merged[key] = _over(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
 
 
 def known_keys(model: type[BaseModel] = BatchCopyPasteConfig, prefix: str = "") -> Iterator[str]:

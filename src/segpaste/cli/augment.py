@@ -32,6 +32,7 @@ examples:
   segpaste augment instances.json --images photos --out augmented --num 1000 --seed 1
   segpaste augment panoptic.json --images photos --panoptic-dir panoptic --out augmented --num 1000
   segpaste augment scenes --out scenes --num 100 placement.layers=2
+  segpaste augment scenes --out patches --num 100 --preset vit_patch placement.pad_to_multiple=16
 """
 _DEFAULT_SIZE_PX = 256
 _NAMED = ("num", "seed", "batch_size", "size", "format", "gallery")
@@ -54,6 +55,7 @@ def add_to(commands: Any) -> None:
     add("--size", metavar="PX", type=integer(32, 4096), help=f"side of scenes, default: {_DEFAULT_SIZE_PX}")
     add("--format", choices=("png", "jpg"), default="png", help="of the images, default: png")
     add("--gallery", metavar="G", type=integer(0), default=12, help="images to draw, default: 12")
+    add("--preset", metavar="NAME", help="a recipe to start from, such as simple_copy_paste or vit_patch")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
     parser.set_defaults(run=run)
 
@@ -72,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
     from segpaste.cli import _pasting, _settings, _show
 
     inputs = _open(args)
-    config = _settings.load_config(args.config, args.overrides, inputs.schema)
+    config = _settings.load_config(args.config, args.overrides, inputs.schema, args.preset)
     paster = _pasting.Paster(inputs, config, args.seed, args.batch_size)
     tally = _show.Tally()
     with _workspace.opened(out, _fingerprint(args, inputs, config)) as space, naming(space.folder):
