@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from samples import CPU_KERNELS, OPTIONAL, SCHEMA, make_batch
 from segpaste import get_preset, list_presets, register_preset
-from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig
 from segpaste.kernels import use_kernels
 from segpaste.presets import LoaderOptions, Preset
 from segpaste.types import PaddedBatchedDenseSample
@@ -72,6 +73,28 @@ def test_the_config_takes_a_schema_and_changes() -> None:
     assert config.placement.k_range == (1, 8)
     with pytest.raises(ValueError, match="nothing_known"):
         get_preset("panoptic_lsj").config_for(SCHEMA, nothing_known=1)
+
+
+def test_the_schema_that_is_given_goes_over_that_of_the_preset() -> None:
+    other = {"taxonomy": {"classes": {0: "stuff", 77: "thing"}}, "stuff_policy": "ignore"}
+    preset = Preset(name="has_one", summary="", config=BatchCopyPasteConfig.model_validate({"panoptic": other}))
+    panoptic = preset.config_for(SCHEMA).panoptic
+    assert panoptic is not None
+    assert dict(panoptic.taxonomy.classes) == dict(SCHEMA.classes)
+    assert panoptic.stuff_policy == "ignore"
+
+
+def test_of_a_model_what_was_set_goes_over_the_preset() -> None:
+    placement = get_preset("vit_patch").config_for(placement=PlacementConfig(layers=3)).placement
+    assert (placement.layers, placement.pad_to_multiple) == (3, 14)
+
+
+@pytest.mark.parametrize(
+    "options", [{"size": -5}, {"size": (0, 3)}, {"scale_range": (2.0, 1.0)}, {"scale_range": (0, 1)}]
+)
+def test_a_loader_that_cannot_be_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        LoaderOptions(**options)
 
 
 def test_options_of_the_loader() -> None:

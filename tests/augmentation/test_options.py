@@ -23,6 +23,7 @@ from segpaste.augmentation import (
     inputs,
     num_mixed_tokens,
 )
+from segpaste.augmentation.draw_scales import smallest_scale
 from segpaste.kernels import use_kernels
 from segpaste.types import PaddedBatchedDenseSample
 
@@ -175,6 +176,17 @@ class TestPatches:
             assert (edges % patch == 0).all()
         assert num_aligned >= 0.95 * num_free
 
+    def test_no_axis_is_scaled_by_less_than_the_filter_has_taps_for(self, kernels: str) -> None:
+        """Also where only one patch has room."""
+        batch = rectangles((20, 70), num=4)
+        batch.boxes[:, 0] = torch.tensor([0.0, 0, 70, 20])
+        options = {"pad_to_multiple": 14, "patch_aligned_paste": True, "align": "instance", "grouping": "instance"}
+        config = PlacementConfig(**options, scale_range=(0.35, 1.2), layers=8)
+        for seed in range(20):
+            placement = placed(kernels, batch, seed, **config.model_dump())
+            scale = placement.scale_num / placement.scale_den
+            assert scale.min() >= smallest_scale(config)
+
     def test_no_token_is_mixed(self, kernels: str) -> None:
         """Of objects that fill their boxes."""
         batch = rectangles((90, 75), num=3)
@@ -220,6 +232,8 @@ class TestMixedTokens:
         layer[0, 2:4, 4:6] = 0  # whole: none
         layer[0, 4, 0], layer[0, 4, 1] = 0, 1  # at the canvas' edge
         assert num_mixed_tokens(layer, 2).tolist() == [2, 0]
+        with pytest.raises(ValueError, match="patch_size >= 1, got 0"):
+            num_mixed_tokens(layer, 0)
 
 
 class TestRefusals:

@@ -34,12 +34,14 @@ def test_what_is_not_given_stays() -> None:
         ({"k_range": (0, 2)}, r"got \(0, 2\)"),
         ({"k_range": (3, 2), "paste_prob": 0.5}, r"got \(3, 2\)"),
         ({"k_range": (1, 1 << 31)}, "k_range"),
+        ({"k_range": (1, 2, 3), "paste_prob": 0.5}, "k_range"),
     ],
 )
 def test_refuses(options: dict[str, Any], message: str) -> None:
     schedule = Schedule(PlacementConfig())
     with pytest.raises(ValueError, match=message):
         schedule.set(**options)
+    schedule.set()
     assert (schedule.paste_prob, schedule.k_range) == (1.0, (1, 256))
 
 
@@ -60,6 +62,14 @@ def test_the_last_part_of_training_is_without_pastes() -> None:
     assert schedule.paste_prob == 0.0
     schedule.at(0.0)
     assert schedule.paste_prob == 0.75
+
+
+@pytest.mark.parametrize("num", [10, 20, 30, 60, 90, 300])
+def test_the_last_part_starts_where_it_is_said_to(num: int) -> None:
+    for last in range(1, num):
+        schedule = Schedule(PlacementConfig(fade_last=last / num))
+        schedule.at((num - last) / num)
+        assert schedule.paste_prob == 0.0, last
 
 
 def test_without_a_last_part_pastes_go_on_to_the_end() -> None:

@@ -243,7 +243,7 @@ class TestSettings:
     def test_every_known_key_can_be_set(self) -> None:
         keys = list(_settings.known_keys())
         assert {"tile_size", "placement.scale_range", "source.mask_from", "panoptic.taxonomy.classes"} <= set(keys)
-        assert set(keys) == set(_settings.flat(full_config().model_dump())) - FREE | {"panoptic.taxonomy.classes"}
+        assert set(keys) == set(_settings.flat(full_config().model_dump())) - FREE | TABLES
 
     def test_values_are_yaml(self) -> None:
         words = {"placement.scale_range": "[0.5,1.5]", "source.mask_from": "boxes", "antialias": "false"}
@@ -264,11 +264,13 @@ class TestSettings:
         assert _arguments.overrides(["a.b=c=d", "e="]) == {"a.b": "c=d", "e": ""}
 
 
+TABLES = {"panoptic.taxonomy.classes", "placement.class_sizes"}
 FREE = {"panoptic.taxonomy.classes.0", "panoptic.taxonomy.classes.1"}
 
 
 def full_config() -> Any:
-    words = {"panoptic.taxonomy": "{classes: {0: thing, 1: stuff}}"}
+    words = {"panoptic.taxonomy": "{classes: {0: thing, 1: stuff}}", "placement.size_range": "{low: 1, high: 2}"}
+    words |= {"placement.grouping": "instance"}
     return _settings.load_config(None, words)
 
 

@@ -29,8 +29,8 @@ def scale_limits(config: PlacementConfig) -> tuple[int, int]:
 
 
 def smallest_scale(config: PlacementConfig) -> float:
-    """No axis is scaled by less: in whole patches an object may be drawn smaller by a third than it was to be."""
-    return config.scale_range[0] * (2 / 3 if config.align == "instance" else 1)
+    """No axis is scaled by less: 2.5 patches may be drawn as 1 where there is no room for 2."""
+    return config.scale_range[0] * (2 / 5 if config.align == "instance" else 1)
 
 
 def canvas_grid(config: PlacementConfig, canvas_size: tuple[int, int]) -> tuple[int, int, int]:
@@ -113,7 +113,7 @@ def _sized(request: PlacementRequest, num: Tensor, side: Tensor, label: Tensor) 
 
 
 def _whole_patches(request: PlacementRequest, num: Tensor, sides: Tensor) -> tuple[Tensor, Tensor]:
-    """Each axis scaled so that the object covers whole patches: as many as come next, but no more than there are."""
+    """Each axis scaled so that the object covers whole patches: as many as come next, one less if these do not fit."""
     patch = request.config.pad_to_multiple
     assert patch is not None
     half = SCALE_DEN * patch

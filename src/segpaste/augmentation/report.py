@@ -139,7 +139,12 @@ def num_mixed_tokens(visible_layer: Tensor, patch_size: int) -> Tensor:
     Args:
         visible_layer: [B, H, W], from a report; what a canvas lacks of whole patches counts as the last ones do.
         patch_size: the side of a patch, pixels.
+
+    Raises:
+        ValueError: it is below 1.
     """
+    if patch_size < 1:
+        raise ValueError(f"num_mixed_tokens: expected patch_size >= 1, got {patch_size}")
     height, width = visible_layer.shape[-2:]
     bottom, right = -height % patch_size, -width % patch_size
     layer = F.pad(visible_layer[:, None].float(), [0, right, 0, bottom], mode="replicate")  # exact: layers are few

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import operator
+
 import torch
 from torch import Tensor, nn
 
 from segpaste import seeding
 from segpaste.augmentation import draw_scales
 from segpaste.augmentation.placement_config import PlacementConfig
+from segpaste.augmentation.slots import as_decimal
 
 _ONE = 1 << 32
 
@@ -50,12 +53,12 @@ class Schedule(nn.Module):
         """
         if paste_prob is not None and not 0 <= paste_prob <= 1:
             raise ValueError(f"Schedule: expected 0 <= paste_prob <= 1, got {paste_prob}")
-        if k_range is not None and not 1 <= k_range[0] <= k_range[1] < 1 << 31:
+        if k_range is not None and not (len(k_range) == 2 and 1 <= k_range[0] <= k_range[1] < 1 << 31):
             raise ValueError(f"Schedule: expected k_range with 1 <= low <= high < 2**31, got {k_range}")
+        if k_range is not None:
+            self.limits[1:] = torch.tensor([operator.index(number) for number in k_range])
         if paste_prob is not None:
             self._paste_prob = paste_prob
-        if k_range is not None:
-            self.limits[1:] = torch.tensor(k_range)
         self.limits[0] = 0 if self._is_faded else round(self._paste_prob * _ONE)
 
     def at(self, progress: float) -> None:
@@ -69,7 +72,7 @@ class Schedule(nn.Module):
         """
         if not 0 <= progress <= 1:
             raise ValueError(f"Schedule: expected 0 <= progress <= 1, got {progress}")
-        self._is_faded = self._fade_last > 0 and progress >= 1 - self._fade_last
+        self._is_faded = self._fade_last > 0 and as_decimal(progress) >= 1 - as_decimal(self._fade_last)
         self.set()
 
     def draw_counts(self, seeds: Tensor) -> tuple[Tensor, Tensor]:

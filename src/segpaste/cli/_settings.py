@@ -6,7 +6,7 @@ import difflib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -71,7 +71,8 @@ def _over(values: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
 def known_keys(model: type[BaseModel] = BatchCopyPasteConfig, prefix: str = "") -> Iterator[str]:
     """Every dotted key that a configuration has."""
     for name, field in model.model_fields.items():
-        options = (field.annotation, *get_args(field.annotation))
+        is_table = get_origin(field.annotation) is Mapping
+        options = () if is_table else (field.annotation, *get_args(field.annotation))
         nested = [o for o in options if isinstance(o, type) and issubclass(o, BaseModel)]
         if nested:
             yield from known_keys(nested[0], f"{prefix}{name}.")

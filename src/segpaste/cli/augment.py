@@ -35,7 +35,7 @@ examples:
   segpaste augment scenes --out patches --num 100 --preset vit_patch placement.pad_to_multiple=16
 """
 _DEFAULT_SIZE_PX = 256
-_NAMED = ("num", "seed", "batch_size", "size", "format", "gallery")
+_NAMED = ("num", "seed", "batch_size", "size", "format", "gallery", "preset")
 """The options besides paths that the result depends on."""
 
 

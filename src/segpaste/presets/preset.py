@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field, PositiveFloat, PositiveInt, field_validator
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig
 from segpaste.augmentation.strict import Probability, SavedConfig, StrictConfig
@@ -20,9 +20,16 @@ class LoaderOptions(StrictConfig):
         hflip_prob: the probability of a mirrored photo.
     """
 
-    size: int | tuple[int, int] = 512
-    scale_range: tuple[float, float] = (0.1, 2.0)
+    size: PositiveInt | tuple[PositiveInt, PositiveInt] = 512
+    scale_range: tuple[PositiveFloat, PositiveFloat] = (0.1, 2.0)
     hflip_prob: Probability = 0.5
+
+    @field_validator("scale_range")
+    @classmethod
+    def _check_scale_range(cls, value: tuple[float, float]) -> tuple[float, float]:
+        if not value[0] <= value[1]:
+            raise ValueError(f"expected low <= high, got {value}")
+        return value
 
 
 class Preset(SavedConfig):
@@ -51,14 +58,16 @@ class Preset(SavedConfig):
         values = _merged(self.config.model_dump(), changes)
         if schema is not None:
             taxonomy = PanopticConfig.model_validate({"taxonomy": schema}).taxonomy
-            values["panoptic"] = _merged({"taxonomy": taxonomy}, values["panoptic"] or {})
+            values["panoptic"] = {**(values["panoptic"] or {}), "taxonomy": taxonomy}
         return BatchCopyPasteConfig.model_validate(values)
 
 
 def _merged(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """``changes`` over ``values``, level by level."""
     merged = dict(values)
-    for key, value in changes.items():
-        old = merged.get(key)
+    for key, given in changes.items():
+        old, value = merged.get(key), given
+        if isinstance(old, dict) and isinstance(given, BaseModel):
+            value = given.model_dump(exclude_unset=True)
         merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged

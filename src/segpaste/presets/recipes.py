@@ -7,15 +7,18 @@ from segpaste.presets.preset import LoaderOptions, Preset
 
 SIMPLE_COPY_PASTE = Preset(
     name="simple_copy_paste",
-    summary="Instance segmentation: a random subset of another image's objects, both images jittered before.",
+    summary="Instance segmentation: up to ten random objects of another image, both images jittered before.",
     reproduces=(
         "Ghiasi et al., Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation, CVPR 2021: "
         "large-scale jitter of 0.1 to 2.0 and flips of every image, then a random subset of the objects of another "
-        "image, at the size that they have there; hard edges; objects of which less than a tenth is left are "
-        "dropped. Differs: the group is moved to a random place, where the paper keeps it where it was."
+        "image, at the size that they have there, with hard edges. Differs: one to ten objects are taken, the group is "
+        "moved to a random place where the paper keeps it where it was, and objects of which less than a tenth is left "
+        "are dropped."
     ),
     loader=LoaderOptions(size=1024, scale_range=(0.1, 2.0), hflip_prob=0.5),
-    config=BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(1.0, 1.0), hflip_probability=0.0)),
+    config=BatchCopyPasteConfig(
+        placement=PlacementConfig(scale_range=(1.0, 1.0), hflip_probability=0.0, k_range=(1, 10))
+    ),
 )
 
 PANOPTIC_LSJ = Preset(
@@ -54,10 +57,10 @@ DEPTH_AWARE = Preset(
 
 VIT_PATCH = Preset(
     name="vit_patch",
-    summary="Vision transformers: each pasted object covers whole patches of 14 pixels.",
+    summary="Vision transformers: the box of each pasted object covers whole patches of 14 pixels.",
     reproduces=(
-        "No single paper: patches as DINOv2 (Oquab et al., 2023) has them. Edges of pasted boxes lie on the patch "
-        "grid, so that no token straddles one; set placement.pad_to_multiple for other sizes of patches."
+        "No single paper: patches as DINOv2 (Oquab et al., 2023) has them. Boxes of objects are placed on the patch "
+        "grid, so that no token straddles their edges; set placement.pad_to_multiple for other sizes of patches."
     ),
     loader=LoaderOptions(size=518, scale_range=(0.1, 2.0), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
