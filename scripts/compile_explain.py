@@ -79,7 +79,8 @@ def make_case(modalities: frozenset[Modality]) -> tuple[BatchCopyPaste, PaddedBa
     """A module and a batch of three small scenes of these modalities, with free slots and with seeds."""
     scenes = SceneDataset(3, SCENES, seed=1, modalities=modalities)
     batch = BatchedDenseSample.from_samples([scenes[i] for i in range(len(scenes))])
-    padded = batch.to_padded(8, overflow="largest", sample_seeds=torch.arange(1, len(scenes) + 1))
+    seeds, keys = torch.arange(1, len(scenes) + 1), torch.arange(5 * len(scenes)).view(-1, 5)
+    padded = batch.to_padded(8, overflow="largest", sample_seeds=seeds, sample_keys=keys)
     has_panoptic = Modality.PANOPTIC in modalities
     panoptic = PanopticConfig.model_validate({"taxonomy": scenes.schema}) if has_panoptic else None
     return BatchCopyPaste(BatchCopyPasteConfig(panoptic=panoptic)), padded
