@@ -61,12 +61,13 @@ def sources(world: Path) -> dict[int, Mask]:
 
 def pasted_mask(source: Mask, origin: dict[str, Any], size: tuple[int, int]) -> Mask:
     """The source's mask as the provenance says it was pasted, one pixel at a time."""
-    num, den = map(int, origin["scale"].split("/"))
+    scales = [tuple(map(int, scale.split("/"))) for scale in origin["scale"]]
     mask = np.zeros(size, bool)
     for y in range(size[0]):
         for x in range(size[1]):
             at_x, at_y = (
-                (2 * (p - t) + 1) * den // (2 * num) for p, t in zip((x, y), origin["translate"], strict=True)
+                (2 * (p - t) + 1) * den // (2 * num)
+                for p, t, (num, den) in zip((x, y), origin["translate"], scales, strict=True)
             )
             if 0 <= at_x < source.shape[1] and 0 <= at_y < source.shape[0]:
                 mask[y, x] = source[at_y, source.shape[1] - 1 - at_x if origin["hflip"] else at_x]
@@ -127,7 +128,7 @@ class TestProvenance:
                 origin = row["segpaste"]
                 expected = pasted_mask(sources[origin["source_annotation_id"]], origin, size)
                 np.testing.assert_array_equal(decode(row["segmentation"]), expected)
-                assert origin["scale_float"] == float(Fraction(origin["scale"]))
+                assert origin["scale_float"] == [float(Fraction(scale)) for scale in origin["scale"]]
                 assert origin["seed"] == image["segpaste"]["seed"]
                 covered |= expected
             for row in own:
@@ -213,7 +214,7 @@ class TestOptions:
         assert config["placement"]["layers"] == 2
         pasted = [row["segpaste"] for row in check_instances(tmp_path / "out") if row["segpaste"]["pasted"]]
         assert pasted
-        assert all(origin["hflip"] and origin["scale"] == "32768/65536" for origin in pasted)
+        assert all(origin["hflip"] and origin["scale"] == ["32768/65536"] * 2 for origin in pasted)
         assert {origin["layer"] for origin in pasted} == {0, 1}
 
     def test_max_instances_bounds_the_pastes(self, world: Path, tmp_path: Path) -> None:
