@@ -10,7 +10,7 @@ import torch
 
 from samples import CPU_KERNELS, OPTIONAL, SCHEMA, make_batch
 from segpaste import get_preset, list_presets, register_preset
-from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.kernels import use_kernels
 from segpaste.presets import LoaderOptions, Preset
 from segpaste.types import PaddedBatchedDenseSample
@@ -82,6 +82,10 @@ def test_the_schema_that_is_given_goes_over_that_of_the_preset() -> None:
     assert panoptic is not None
     assert dict(panoptic.taxonomy.classes) == dict(SCHEMA.classes)
     assert panoptic.stuff_policy == "ignore"
+    given = PanopticConfig.model_validate(other)
+    panoptic = get_preset("vit_patch").config_for(SCHEMA, panoptic=given).panoptic
+    assert panoptic is not None
+    assert (dict(panoptic.taxonomy.classes), panoptic.stuff_policy) == (dict(SCHEMA.classes), "ignore")
 
 
 def test_of_a_model_what_was_set_goes_over_the_preset() -> None:

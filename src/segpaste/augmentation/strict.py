@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -60,6 +60,17 @@ class SavedConfig(StrictConfig):
 def _check_suffix(path: Path) -> None:
     if path.suffix not in (".yaml", ".yml", ".json"):
         raise ValueError(f"{path}: expected a file name ending in .yaml, .yml or .json")
+
+
+def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``changes`` over ``values``, level by level; of a model, what was set in it."""
+    result = dict(values)
+    for key, given in changes.items():
+        old, new = result.get(key), given
+        if isinstance(old, dict) and isinstance(given, BaseModel):
+            new = given.model_dump(exclude_unset=True)
+        result[key] = merged(old, new) if isinstance(old, dict) and isinstance(new, dict) else new
+    return result
 
 
 class FrozenMapping(Mapping[_Key, _Value]):

@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy
+from segpaste.augmentation.strict import merged
 from segpaste.cli._errors import CommandError
 from segpaste.presets import get_preset
 from segpaste.types import PanopticSchema
@@ -34,7 +35,7 @@ def load_config(
     """
     values = {} if preset is None else _of_preset(preset)
     if path is not None:
-        values = _over(values, _read(Path(path)))
+        values = merged(values, _read(Path(path)))
     for key, text in overrides.items():
         _set(values, key, _parsed(key, text))
     if schema is not None:
@@ -57,15 +58,6 @@ def _of_preset(name: str) -> dict[str, Any]:
         return get_preset(name).config.model_dump(exclude_defaults=True)
     except ValueError as error:
         raise CommandError(f"--preset: {str(error).removeprefix('get_preset: ')}") from error
-
-
-def _over(values: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
-    """``others`` over ``values``, level by level."""
-    merged = dict(values)
-    for key, value in others.items():
-        old = merged.get(key)
-        merged[key] = _over(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged
 
 
 def known_keys(model: type[BaseModel] = BatchCopyPasteConfig, prefix: str = "") -> Iterator[str]:

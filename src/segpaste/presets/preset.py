@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, Field, PositiveFloat, PositiveInt, field_validator
+from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig
-from segpaste.augmentation.strict import Probability, SavedConfig, StrictConfig
+from segpaste.augmentation.strict import Probability, SavedConfig, StrictConfig, merged
 from segpaste.types import PanopticSchema
 
 
@@ -55,19 +55,8 @@ class Preset(SavedConfig):
         Raises:
             ValueError: (pydantic's) an unknown key or value.
         """
-        values = _merged(self.config.model_dump(), changes)
+        values = merged(self.config.model_dump(), changes)
         if schema is not None:
             taxonomy = PanopticConfig.model_validate({"taxonomy": schema}).taxonomy
-            values["panoptic"] = {**(values["panoptic"] or {}), "taxonomy": taxonomy}
+            values["panoptic"] = {**dict(values["panoptic"] or {}), "taxonomy": taxonomy}
         return BatchCopyPasteConfig.model_validate(values)
-
-
-def _merged(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """``changes`` over ``values``, level by level."""
-    merged = dict(values)
-    for key, given in changes.items():
-        old, value = merged.get(key), given
-        if isinstance(old, dict) and isinstance(given, BaseModel):
-            value = given.model_dump(exclude_unset=True)
-        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged
