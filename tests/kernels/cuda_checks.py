@@ -246,8 +246,14 @@ class Elsewhere:
         layers = torch.arange(request.config.layers, device=DEVICE)
         rows = (torch.arange(target.batch_size, device=DEVICE)[:, None] + layers) % other.batch_size
         extent = geometry.valid_extent(other.padding_mask, other.batch_size, other.canvas_size, other.device)
-        boxes, valid = geometry.pixel_boxes(other.boxes)[rows], torch.ones_like(rows, dtype=torch.bool)
-        sources = LayerSources(rows, valid, extent[rows], boxes, other.instance_valid[rows])
+        sources = LayerSources(
+            source_idx=rows,
+            layer_valid=torch.ones_like(rows, dtype=torch.bool),
+            extent=extent[rows],
+            boxes=geometry.pixel_boxes(other.boxes)[rows],
+            labels=other.labels[rows],
+            eligible=other.instance_valid[rows],
+        )
         return other, *draw_placement(request, sources)
 
 
