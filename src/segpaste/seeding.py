@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypedDict
 
 import torch
 from torch import Tensor
@@ -75,6 +76,31 @@ class SampleKey(NamedTuple):
     def seed(self) -> int:
         """`derive_seed` of the five, in [0, 2**64)."""
         return derive_seed(*self)
+
+
+class KeyTensors(TypedDict):
+    """The two fields of a batch that name its samples, as keyword arguments of ``to_padded``.
+
+    Attributes:
+        sample_seeds: [B] int64.
+        sample_keys: [B, 5] int64.
+    """
+
+    sample_seeds: Tensor
+    sample_keys: Tensor
+
+
+def key_tensors(keys: Sequence[SampleKey]) -> KeyTensors:
+    """Keys, and the seeds made of them, as a batch carries them."""
+    return KeyTensors(
+        sample_seeds=torch.tensor([to_int64(key.seed) for key in keys], dtype=torch.int64),
+        sample_keys=torch.tensor([[to_int64(number) for number in key] for key in keys], dtype=torch.int64).view(-1, 5),
+    )
+
+
+def keys_of(sample_keys: Tensor) -> list[SampleKey]:
+    """The keys that a batch carries in ``sample_keys`` [B, 5]: the inverse of `key_tensors`."""
+    return [SampleKey(*map(from_int64, row)) for row in sample_keys.tolist()]
 
 
 def to_int64(value: int) -> int:

@@ -18,7 +18,7 @@ from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteCo
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._sequence import PhotoSequence, Pick, cornered, cut_to
 from segpaste.replay import ReplayRecord, records
-from segpaste.seeding import to_int64
+from segpaste.seeding import key_tensors
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 
 
@@ -152,9 +152,7 @@ class Paster:
     def _padded(self, samples: Sequence[DenseSample], picks: Sequence[Pick]) -> PaddedBatchedDenseSample:
         size = max(s.canvas_size[0] for s in samples), max(s.canvas_size[1] for s in samples)
         return BatchedDenseSample.from_samples([cornered(s, size) for s in samples]).to_padded(
-            self._num_slots(samples),
-            sample_seeds=torch.tensor([to_int64(pick.seed) for pick in picks]),
-            sample_keys=torch.tensor([[to_int64(number) for number in pick.key] for pick in picks]),
+            self._num_slots(samples), **key_tensors([pick.key for pick in picks])
         )
 
     def _num_slots(self, samples: Sequence[DenseSample]) -> int:

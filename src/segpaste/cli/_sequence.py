@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from segpaste.cli._inputs import Photos
+from segpaste.datasets._epoch_samples import EpochSampler
 from segpaste.datasets.jitter import FixedSizeCrop
-from segpaste.datasets.loader import EpochSampler
 from segpaste.replay import ReplayError
 from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample

@@ -8,21 +8,20 @@ is made of in ``sample_keys``, by which `EpochDataLoader.sample_for` reads the s
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset
-from torch.utils.data.distributed import DistributedSampler
 
+from segpaste.datasets._epoch_samples import Collate, EpochSampler, Fetched, SeededSamples
 from segpaste.datasets.coco import CocoDetectionV2
 from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
 from segpaste.datasets.records import DatasetError
-from segpaste.seeding import SampleKey, derive_seed, random_bits, to_int64
-from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
+from segpaste.seeding import SampleKey, derive_seed
+from segpaste.types import DenseSample, PaddedBatchedDenseSample
 
 OnError = Literal["raise", "skip"]
 
@@ -42,35 +41,6 @@ class LoaderStats:
     num_broken: int = 0
     num_overflowed: int = 0
     num_dropped_instances: int = 0
-
-
-class EpochSampler(DistributedSampler[tuple[int, int]]):
-    """This replica's sample indices, each with the epoch it belongs to, so that running workers learn it.
-
-    As with torch's sampler every replica gets the same number: the first indices are repeated, or with ``drop_last``
-    the last ones left out. The order is drawn by `segpaste.seeding` from (seed, epoch).
-
-    Args:
-        dataset: anything with a length.
-        num_replicas: R.
-        rank: this replica, in 0..R - 1.
-        shuffle: a new order each epoch; else ascending.
-        seed: the run's seed, the same on all replicas.
-        drop_last: leave out instead of repeating.
-    """
-
-    def order(self) -> list[int]:
-        """All indices of the dataset in this epoch's order, the same on all replicas."""
-        num = len(self.dataset)  # type: ignore[arg-type]
-        if not self.shuffle:
-            return list(range(num))
-        seed = torch.tensor(to_int64(derive_seed(self.seed, self.epoch, 0, 0, 0)))
-        return random_bits(seed, "epoch.order", torch.arange(num)).argsort(stable=True).tolist()
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        order = self.order()
-        own = range(self.rank, self.total_size, self.num_replicas)
-        return iter([(self.epoch, order[position % len(order)]) for position in own])
 
 
 class EpochDataLoader(DataLoader[Any]):
@@ -129,12 +99,12 @@ class EpochDataLoader(DataLoader[Any]):
             raise ValueError(f"max_instances: expected at least 0, got {max_instances}")
         rank, num_replicas = _place_in_world(rank, num_replicas)
         derive_seed(base_seed, 0, rank, 0, 0)  # refuses a seed out of range here and not in a worker
-        seeded = _SeededSamples(dataset, jitter, base_seed, rank)
+        seeded = SeededSamples(dataset, jitter, base_seed, rank)
         super().__init__(
             seeded,
             batch_size=batch_size,
             sampler=EpochSampler(seeded, num_replicas, rank, shuffle, base_seed, drop_last),
-            collate_fn=_Collate(max_instances),
+            collate_fn=Collate(max_instances),
             drop_last=drop_last,
             num_workers=num_workers,
             pin_memory=pin_memory,
@@ -188,7 +158,7 @@ class EpochDataLoader(DataLoader[Any]):
                 yield fetched.batch
         self._epoch_finished = True
 
-    def _count(self, fetched: _Fetched) -> None:
+    def _count(self, fetched: Fetched) -> None:
         before = self.stats
         if fetched.broken and not before.num_broken:
             warnings.warn(f"left out: {fetched.broken[0]} (more are only counted in stats)", stacklevel=3)
@@ -246,72 +216,6 @@ def create_coco_dataloader(
         dataset = CocoDetectionV2(*paths)
     jitter = make_large_scale_jittering(size, scale_range, hflip_prob=hflip_prob, min_area_px=min_area_px)
     return EpochDataLoader(dataset, batch_size=batch_size, jitter=jitter, **options)
-
-
-class _Loaded(NamedTuple):
-    """One sample, or the message of why there is none; with its key."""
-
-    sample: DenseSample | None
-    key: SampleKey
-    error: str = ""
-
-
-class _Fetched(NamedTuple):
-    """What a worker sends for one batch: the batch, messages of broken samples, instance counts beyond the limit."""
-
-    batch: PaddedBatchedDenseSample | None
-    broken: list[str]
-    overflows: list[int]
-
-
-@dataclass(frozen=True)
-class _SeededSamples(Dataset[_Loaded]):
-    """The dataset seen through (epoch, index) keys. Its errors are values, so that they cross processes unwrapped."""
-
-    dataset: Dataset[DenseSample]
-    jitter: SampleTransform | None
-    base_seed: int
-    rank: int
-
-    def __len__(self) -> int:
-        return len(self.dataset)  # type: ignore[arg-type]
-
-    def __getitem__(self, place: tuple[int, int]) -> _Loaded:
-        epoch, sample_idx = place
-        return self.load(SampleKey(self.base_seed, epoch, self.rank, 0, sample_idx))
-
-    def load(self, key: SampleKey) -> _Loaded:
-        """The sample that a key names, jittered."""
-        index = key.sample_idx
-        try:
-            sample = self.dataset[index]
-        except DatasetError as error:
-            return _Loaded(None, key, str(error))
-        if not isinstance(sample, DenseSample):
-            raise TypeError(
-                f"dataset[{index}]: expected a DenseSample, got {type(sample).__name__}; convert it in the dataset"
-            )
-        return _Loaded(self.jitter(sample, key.seed) if self.jitter else sample, key)
-
-
-@dataclass(frozen=True)
-class _Collate:
-    max_instances: int
-
-    def __call__(self, loaded: Sequence[_Loaded]) -> _Fetched:
-        broken = [one.error for one in loaded if one.sample is None]
-        samples = [one.sample for one in loaded if one.sample is not None]
-        keys = [one.key for one in loaded if one.sample is not None]
-        overflows = [s.num_instances for s in samples if s.num_instances > self.max_instances]
-        if not samples:
-            return _Fetched(None, broken, overflows)
-        batch = BatchedDenseSample.from_samples(samples).to_padded(
-            self.max_instances,
-            overflow="largest",
-            sample_seeds=torch.tensor([to_int64(key.seed) for key in keys], dtype=torch.int64),
-            sample_keys=torch.tensor([[to_int64(number) for number in key] for key in keys], dtype=torch.int64),
-        )
-        return _Fetched(batch, broken, overflows)
 
 
 def _place_in_world(rank: int | None, num_replicas: int | None) -> tuple[int, int]:

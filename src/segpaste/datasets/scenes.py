@@ -26,7 +26,7 @@ from segpaste.datasets._scene_config import STUFF_NAMES, SceneConfig
 from segpaste.datasets._scene_geometry import Array, Box, Material, Patch, Plane, Scene, Solid, Sphere
 from segpaste.datasets._scene_layout import draw_scene
 from segpaste.datasets._scene_shading import render_image
-from segpaste.seeding import SampleKey, derive_seed, to_int64
+from segpaste.seeding import SampleKey, derive_seed, key_tensors
 from segpaste.types import (
     FIELDS,
     IGNORE_INDEX,
@@ -192,12 +192,7 @@ def scene_batch(
     dataset = SceneDataset(batch_size, config, seed)
     batch = BatchedDenseSample.from_samples([dataset[i] for i in range(batch_size)])
     keys = [SampleKey(seed, 0, 0, 0, i) for i in range(batch_size)]
-    return batch.to_padded(
-        max_instances,
-        overflow="largest",
-        sample_seeds=torch.tensor([to_int64(key.seed) for key in keys]),
-        sample_keys=torch.tensor([[to_int64(number) for number in key] for key in keys]),
-    )
+    return batch.to_padded(max_instances, overflow="largest", **key_tensors(keys))
 
 
 def _names_of(modalities: Collection[Modality]) -> set[str]:
