@@ -120,17 +120,25 @@ def _pad(image: Fields, multiple: int) -> None:
 # 1. Which layer is seen.
 
 
-def resolve(scene: Scene, carried: Carried, protected: frozenset[int]) -> Array:
+@dataclass(frozen=True)
+class Guards:
+    """Classes and pixels of the target that nothing may hide."""
+
+    classes: frozenset[int]
+    pixels: Array
+
+
+def resolve(scene: Scene, carried: Carried, guards: Guards) -> Array:
     """[H, W], the layer that is seen at each pixel, -1 for the target."""
     seen = np.full(scene.size, -1)
     for y, x in np.ndindex(*scene.size):
-        seen[y, x] = seen_at(scene, carried, protected, y, x)
+        seen[y, x] = seen_at(scene, carried, guards, y, x)
     return seen
 
 
-def seen_at(scene: Scene, carried: Carried, protected: frozenset[int], y: int, x: int) -> int:
+def seen_at(scene: Scene, carried: Carried, guards: Guards, y: int, x: int) -> int:
     target, ignore = scene.target, scene.config.ignore_index
-    if is_padding(target, y, x) or class_at(target, y, x) in {ignore, *protected}:
+    if is_padding(target, y, x) or class_at(target, y, x) in {ignore, *guards.classes} or guards.pixels[y, x]:
         return -1
     has_depth = "depth" in target
     if has_depth:
@@ -181,13 +189,22 @@ def driven_out(scene: Scene, seen: Array) -> frozenset[int]:
     return frozenset(found)
 
 
+def hidden_too_much(scene: Scene, seen: Array) -> Array:
+    """[H, W], the pixels of instances of which more is hidden than may be."""
+    pixels = np.zeros(scene.size, bool)
+    for mask, valid in zip(scene.target["instance_masks"], scene.target["instance_valid"], strict=True):
+        if valid and (mask & (seen >= 0)).sum() > Fraction(str(scene.config.max_hidden_frac)) * int(mask.sum()):
+            pixels |= mask
+    return pixels
+
+
 def settle(scene: Scene) -> Outcome:
-    """Resolve, keep stuff, take out what is too small, resolve what that frees, and write the output."""
-    free = resolve(scene, scene.carried, frozenset())
+    """Resolve, keep what must stay, take out what is too small, resolve what that frees, and write the output."""
+    free = resolve(scene, scene.carried, Guards(frozenset(), np.zeros(scene.size, bool)))
     area_free = {paste: int(m.sum()) for paste, m in pasted_masks(scene, scene.carried, free).items()}
     reverts = scene.config.panoptic is not None and scene.config.panoptic.stuff_policy == "revert"
-    protected = driven_out(scene, free) if reverts else frozenset()
-    masks = pasted_masks(scene, scene.carried, resolve(scene, scene.carried, protected))
+    guards = Guards(driven_out(scene, free) if reverts else frozenset(), hidden_too_much(scene, free))
+    masks = pasted_masks(scene, scene.carried, resolve(scene, scene.carried, guards))
     dropped = {"hidden": 0, "reverted": 0, "too_small": 0}
     carried: Carried = [[] for _ in scene.layers]
     for (j, k), mask in masks.items():
@@ -197,7 +214,7 @@ def settle(scene: Scene) -> Outcome:
             dropped["reverted"] += 1
         else:
             dropped["too_small" if area_free[j, k] else "hidden"] += 1
-    seen = resolve(scene, carried, protected)
+    seen = resolve(scene, carried, guards)
     outcome = Outcome({}, seen, carried, *_slots(scene, carried, seen), dropped)
     fields = render(scene, outcome)
     for label in frozenset() if reverts else driven_out(scene, seen):
@@ -217,7 +234,7 @@ def _slots(scene: Scene, carried: Carried, seen: Array) -> tuple[list[int], list
     num_slots = len(scene.target["instance_valid"])
     layers, sources = [-1] * num_slots, [-1] * num_slots
     free = [k for k in range(num_slots) if not survives(scene, k, seen)]
-    pastes = [(j, k) for j, slots in enumerate(carried) for k in slots]
+    pastes = [(j, k) for j, slots in enumerate(carried) for k in slots if k < num_slots]
     for slot, (j, k) in zip(free, pastes, strict=False):
         layers[slot], sources[slot] = j, k
     return layers, sources
@@ -240,6 +257,8 @@ def _render_pixel(out: dict[str, Array], layer: Layer, y: int, x: int) -> None:
     out["images"][:, y, x] = colour_at(layer, y, x)
     if "semantic_maps" in out:
         out["semantic_maps"][y, x] = class_at(layer.source, *source_pixel(layer, y, x))
+    if "panoptic_maps" in out:
+        out["panoptic_maps"][y, x] = 0  # of those that have an owner: see _render_slots
     if "depth" in out:
         out["depth"][0, y, x], valid = depth_at(layer, y, x)
         out["depth_valid"][0, y, x] &= valid

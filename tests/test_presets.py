@@ -15,7 +15,7 @@ from segpaste.kernels import use_kernels
 from segpaste.presets import LoaderOptions, Preset
 from segpaste.types import PaddedBatchedDenseSample
 
-NAMES = ("depth_aware", "panoptic_lsj", "simple_copy_paste", "vit_patch")
+NAMES = ("classmix", "depth_aware", "panoptic_lsj", "simple_copy_paste", "vit_patch")
 
 
 def batch(seed: int = 0) -> PaddedBatchedDenseSample:

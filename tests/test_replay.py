@@ -29,7 +29,7 @@ from segpaste.augmentation import HarmonizeConfig, PanopticConfig, PlacementConf
 from segpaste.datasets import EpochDataLoader, SceneConfig, SceneDataset
 from segpaste.kernels import use_kernels
 from segpaste.replay import ReplayError, ReplayRecord, read_records, records, replay
-from segpaste.seeding import SampleKey, derive_seed, from_int64, to_int64
+from segpaste.seeding import SampleKey, derive_seed, from_int64, key_tensors, keys_of, to_int64
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
 
 BASE_SEED = 2**64 - 3
@@ -39,12 +39,7 @@ KEY_OF_0 = SampleKey(BASE_SEED, 2, 1, 0, 0)
 def batch_of(samples: Sequence[DenseSample], max_instances: int = 9) -> PaddedBatchedDenseSample:
     """A batch whose row i is the sample of index i."""
     keys = [KEY_OF_0._replace(sample_idx=i) for i in range(len(samples))]
-    return BatchedDenseSample.from_samples(samples).to_padded(
-        max_instances,
-        overflow="largest",
-        sample_seeds=torch.tensor([to_int64(key.seed) for key in keys]),
-        sample_keys=torch.tensor([[to_int64(number) for number in key] for key in keys]),
-    )
+    return BatchedDenseSample.from_samples(samples).to_padded(max_instances, overflow="largest", **key_tensors(keys))
 
 
 def reader(samples: Sequence[DenseSample]) -> Callable[[SampleKey], DenseSample]:
@@ -96,8 +91,13 @@ def configs(draw: st.DrawFn, modalities: frozenset[Modality]) -> BatchCopyPasteC
         tau_stuff_frac=draw(st.sampled_from([0.1, 0.9])),
         tau_stuff_px=draw(st.sampled_from([1, 30])),
     )
-    boxes = Modality.INSTANCE not in modalities and draw(st.booleans())
+    mixes = Modality.SEMANTIC in modalities and draw(st.sampled_from([False, False, True]))
+    if mixes:
+        placement = PlacementConfig(**{name: options[name] for name in ("paste_prob", "layers")})
+    boxes = Modality.INSTANCE not in modalities and (mixes or draw(st.booleans()))
     return BatchCopyPasteConfig(
+        emit_classmix=mixes,
+        max_hidden_frac=draw(st.sampled_from([1.0, 1.0, 0.3])),
         emit_depth=draw(st.sampled_from([None, None, False])),
         emit_panoptic=draw(st.sampled_from([None, None, False])),
         max_instances=draw(st.sampled_from([None, None, 12])),
@@ -170,6 +170,20 @@ class TestEqual:
                 assert [record.num_pastes for record in found] == num_drawn.tolist()
                 for record, expected in zip(found, out.to_batched().to_samples(), strict=True):
                     assert_same(replay(record, reader(samples)), expected)
+
+    def test_of_classes_alone(self) -> None:
+        """ClassMix of images without instances; the schedule had another paste probability than the config."""
+        samples = make_samples(4, size=(23, 17), num_instances=0, modalities=[Modality.SEMANTIC])
+        config = BatchCopyPasteConfig(emit_classmix=True, placement=PlacementConfig(paste_prob=0, layers=2))
+        module, batch = BatchCopyPaste(config), batch_of(samples, 0)
+        module.schedule.set(paste_prob=1)
+        out, report = module(batch, return_report=True)
+        assert report.num_placed.all()
+        texts = [record.to_json() for record in records(module, batch, out, report)]
+        for text, expected in zip(texts, out.to_batched().to_samples(), strict=True):
+            record = ReplayRecord.from_json(text)
+            assert [layer.slots for layer in record.layers] == [(), ()]
+            assert_same(replay(record, reader(samples)), expected)
 
     def test_in_place(self) -> None:
         samples, config = make_samples(4, size=(23, 17)), BatchCopyPasteConfig()
@@ -300,7 +314,7 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a place out of reach": (set_in("layers", 0, "translate", 1, 1 << 40), "layers.0.translate.1: "),
     "a slot beyond the last": (set_in("layers", 0, "slots", [9]), "expected ascending slots below 9"),
     "a slot twice": (set_in("layers", 0, "slots", [0, 0]), "expected ascending slots"),
-    "no slot": (set_in("layers", 0, "slots", []), "layers.0.slots: "),
+    "no slot": (set_in("layers", 0, "slots", []), "layers: expected slots that layer 0 carries, got none"),
     "a layer beyond the last": (set_in("layers", 0, "layer", 1), "expected ascending ones below 1"),
     "a scale out of range": (set_in("layers", 0, "scale_num", [1 << 17] * 2), "as placement.scale_range says"),
     "another denominator": (set_in("layers", 0, "scale_den", [7, 7]), "over 65536"),
@@ -458,6 +472,14 @@ class TestKeys:
     @given(st.integers(0, 2**64 - 1))
     def test_64_bits_and_back(self, value: int) -> None:
         assert from_int64(int(torch.tensor(to_int64(value)))) == value
+
+    @pytest.mark.parametrize("num", [0, 1, 3])
+    def test_into_tensors_and_back(self, num: int) -> None:
+        keys = [KEY_OF_0._replace(sample_idx=2**63 + i) for i in range(num)]
+        tensors = key_tensors(keys)
+        assert keys_of(tensors["sample_keys"]) == keys
+        assert [from_int64(seed) for seed in tensors["sample_seeds"].tolist()] == [key.seed for key in keys]
+        assert tensors["sample_keys"].shape == (num, 5)
 
     def test_they_stay_with_the_batch(self) -> None:
         batch = batch_of(make_samples(2))

@@ -95,6 +95,7 @@ def configs(draw: st.DrawFn, modalities: frozenset[Modality]) -> BatchCopyPasteC
         tile_size=draw(st.sampled_from([512, 512, 5])),
         min_area_px=draw(st.sampled_from([1, 1, 2, 4, 8])),
         min_residual_area_frac=draw(st.sampled_from([0.1, 0.0, 0.7, 1.0])),
+        max_hidden_frac=draw(st.sampled_from([1.0, 1.0, 1.0, 0.5, 0.0, 0.3])),
         placement=draw(placements()),
         panoptic=panoptic if draw(st.sampled_from([True, True, False])) else None,
     )

@@ -4,137 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import paste_cases
 import pytest
 import torch
 from hypothesis import given, seed, settings
+from loop_checks import Recording, assert_equal, assert_unchanged, run
 from paste_cases import batches, configs
-from torch import Tensor
 
 import brute_force
 import brute_force_draws
 from brute_force_pixels import scales_of
 from samples import (
-    CPU_KERNELS,
     OPTIONAL,
     SCHEMA,
     all_modality_subsets,
-    assert_kernels_agree,
     assert_same,
     make_batch,
     subset_id,
 )
 from segpaste.augmentation import (
     DROP_REASONS,
-    BatchCopyPaste,
     BatchCopyPasteConfig,
-    IntraBatchSource,
     PanopticConfig,
-    PasteReport,
-    Placement,
     PlacementConfig,
-    PlacementCounts,
     SourceConfig,
 )
 from segpaste.augmentation.pad import padded_to_multiple
-from segpaste.kernels import use_kernels
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
 
-EXACT = (
-    "boxes",
-    "labels",
-    "instance_valid",
-    "instance_ids",
-    "instance_masks",
-    "semantic_maps",
-    "panoptic_maps",
-    "depth_valid",
-    "padding_mask",
-)
 UNCHANGED = ("camera_intrinsics", "sample_seeds", "sample_keys")
 SUBSETS = all_modality_subsets()
 WITH_MASKS = [m for m in SUBSETS if Modality.INSTANCE in m]
 WITHOUT_MASKS = [m for m in SUBSETS if Modality.INSTANCE not in m]
-
-
-class Recording(IntraBatchSource):
-    """Keeps the placement as it was drawn."""
-
-    placement: Placement
-    counts: PlacementCounts
-
-    def sample(self, *args: Any) -> Any:
-        source, self.placement, self.counts = super().sample(*args)
-        return source, self.placement, self.counts
-
-
-def run(
-    batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
-) -> tuple[PaddedBatchedDenseSample, PasteReport, Recording]:
-    """The forward by every kernel that runs on the CPU, which must agree; the reference's is returned."""
-    before = batch.clone()
-    outcomes = []
-    for name in CPU_KERNELS:
-        recording = Recording()
-        with use_kernels(name):
-            out, report = BatchCopyPaste(config, recording)(batch, return_report=True)
-        assert_same(batch, before)
-        outcomes.append((out, report, recording))
-    for out, report, _ in outcomes[1:]:
-        assert_kernels_agree((out, report), outcomes[0][:2])
-    return outcomes[0]
-
-
-def assert_image_equal(actual: Tensor, expected: np.ndarray[Any, Any], seen: np.ndarray[Any, Any]) -> None:
-    """Exact for uint8 and wherever the target is seen; else 1e-5 of the range, and one rounding to half types."""
-    unpasted = np.broadcast_to(seen < 0, expected.shape)
-    values = actual.double().numpy()
-    np.testing.assert_array_equal(values[unpasted], expected[unpasted])
-    if actual.dtype == torch.uint8:
-        np.testing.assert_array_equal(actual.numpy(), expected)
-        return
-    limit = max(1.0, float(np.abs(expected).max(initial=0)))
-    rounding = 0.0 if actual.dtype == torch.float32 else torch.finfo(actual.dtype).eps
-    assert (np.abs(values - expected) <= 1e-5 * limit + rounding * np.abs(expected)).all()
-
-
-def assert_equal(
-    out: PaddedBatchedDenseSample, report: PasteReport, recording: Recording, expected: list[brute_force.Outcome]
-) -> None:
-    for b, outcome in enumerate(expected):
-        for name in EXACT:
-            if (value := getattr(out, name)) is not None:
-                np.testing.assert_array_equal(value[b].numpy(), outcome.fields[name], err_msg=f"{name} of image {b}")
-        assert_image_equal(out.images[b], outcome.fields["images"], outcome.visible_layer)
-        if out.depth is not None:
-            np.testing.assert_allclose(out.depth[b].numpy(), outcome.fields["depth"], rtol=1e-6)
-        if out.normals is not None:
-            np.testing.assert_allclose(out.normals[b].numpy(), outcome.fields["normals"], rtol=0, atol=1e-5)
-        np.testing.assert_array_equal(report.visible_layer[b].numpy(), outcome.visible_layer)
-        assert report.slot_layer[b].tolist() == outcome.slot_layer
-        assert report.slot_source[b].tolist() == outcome.slot_source
-        settled = [row.nonzero().flatten().tolist() for row in report.placement.carried[b]]
-        assert settled == outcome.carried
-        assert torch.equal(report.drawn[b], recording.placement.carried[b])
-        assert int(report.num_placed[b]) == sum(map(len, settled))
-        dropped = dict(zip(DROP_REASONS, report.num_dropped[b].tolist(), strict=True))
-        assert {reason: dropped[reason] for reason in outcome.dropped} == outcome.dropped
-        for reason in ("no_source", "no_free_slot", "does_not_fit"):
-            assert dropped[reason] == int(getattr(recording.counts, reason)[b])
-        assert int(report.num_tried[b]) == int(report.num_placed[b]) + sum(dropped.values())
-
-
-def assert_unchanged(out: PaddedBatchedDenseSample, batch: PaddedBatchedDenseSample, names: tuple[str, ...]) -> None:
-    for name in names:
-        one, other = getattr(out, name), getattr(batch, name)
-        assert (one is None) == (other is None), name
-        if one is not None:
-            torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=name == "normals")
 
 
 def assert_draws_equal(recording: Recording, b: int, drawn: brute_force_draws.Drawn) -> None:

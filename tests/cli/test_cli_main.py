@@ -21,6 +21,7 @@ import segpaste
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.cli import _arguments, _errors, _inputs, _pasting, _settings, main
 from segpaste.datasets import SceneDataset
+from segpaste.presets import Preset
 
 SOURCE = Path(segpaste.__file__).parents[1]
 
@@ -339,6 +340,19 @@ class TestTaxonomyOfTheConfig:
             schema, placement={"layers": 3, "scale_range": (0.5, 0.75)}
         )
         assert config == expected
+
+    @pytest.mark.parametrize("suffix", ["yaml", "json"])
+    def test_a_preset_in_a_file(self, suffix: str, tmp_path: Path) -> None:
+        path = tmp_path / f"mine.{suffix}"
+        mine = Preset(name="mine", summary="", config=BatchCopyPasteConfig(min_area_px=7))
+        mine.save(path)
+        assert _settings.load_config(None, {}, None, str(path)) == mine.config
+        path.write_text("{}")
+        with pytest.raises(
+            _errors.CommandError,
+            match=rf"^--preset: {re.escape(str(path))}: name: Field required; give it, or leave name out",
+        ):
+            _settings.load_config(None, {}, None, str(path))
 
     def test_an_unknown_preset(self) -> None:
         with pytest.raises(_errors.CommandError, match=r"--preset: expected one of .*, got 'vit'; is it 'vit_patch'"):

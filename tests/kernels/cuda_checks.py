@@ -16,7 +16,14 @@ import torch
 from torch import Tensor
 
 from samples import OPTIONAL, SCHEMA, all_modality_subsets, assert_kernels_agree, assert_same, make_batch, subset_id
-from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig, geometry
+from segpaste.augmentation import (
+    DROP_REASONS,
+    BatchCopyPaste,
+    BatchCopyPasteConfig,
+    PanopticConfig,
+    PlacementConfig,
+    geometry,
+)
 from segpaste.augmentation.frame import Frame, Settled, pixel_planes
 from segpaste.augmentation.placement import LayerSources, Placement, PlacementCounts, PlacementRequest, draw_placement
 from segpaste.kernels import SlotPlan, cuda, reference, select, use_kernels
@@ -116,6 +123,19 @@ class TestAgree:
         out, report = agreed(batch, paste)
         left = (batch.panoptic_maps > 0) & (report.visible_layer < 0)
         assert ((out.panoptic_maps == 0) & left).any()
+
+    def test_objects_that_must_not_be_hidden(self) -> None:
+        paste = module(scale_range=(1.0, 1.5))
+        paste = BatchCopyPaste(paste.config.model_copy(update={"max_hidden_frac": 0.2}))
+        _, report = agreed(batch_of(max_instances=8, padding=(1, 2)), paste)
+        assert report.num_dropped[:, DROP_REASONS.index("reverted")].any()
+
+    @pytest.mark.parametrize("modalities", [set(OPTIONAL), MAPLESS, {Modality.SEMANTIC}], ids=subset_id)
+    def test_classes(self, modalities: set[Modality]) -> None:
+        num = (2, 3) if Modality.INSTANCE in modalities else 0
+        batch = batch_of(torch.float32, modalities=modalities, num_instances=num, max_instances=7, padding=(1, 2))
+        rules = PanopticConfig(taxonomy=SCHEMA, tau_stuff_px=0, tau_stuff_frac=0)
+        agreed(batch, BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True, panoptic=rules)), 2)
 
     def test_many_slots(self) -> None:
         """The last of which are those that are taken."""

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Literal, overload
 
 import torch
 from torch import nn
 
 from segpaste import kernels
-from segpaste.augmentation import geometry, in_place, inputs
+from segpaste.augmentation import classmix, geometry, in_place, inputs
 from segpaste.augmentation.at_once import instance_rows, paste_at_once
 from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.frame import Frame
 from segpaste.augmentation.harmonize import harmonized
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.panoptic import ClassTables
-from segpaste.augmentation.placement import PlacementRequest
+from segpaste.augmentation.placement import Placement, PlacementCounts, PlacementRequest
 from segpaste.augmentation.report import PasteReport, nothing_pasted_warning, tally, unchanged_report
 from segpaste.augmentation.schedule import Schedule
-from segpaste.augmentation.source import IntraBatchSource, SourceStrategy
+from segpaste.augmentation.source import IntraBatchSource, RowStrategy, SourceStrategy
 from segpaste.kernels import Survey
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
 
@@ -39,7 +40,8 @@ class BatchCopyPaste(nn.Module):
             made and copied.
 
     Raises:
-        ValueError: the config asks for panoptic output and has no taxonomy.
+        ValueError: the config asks for panoptic output and has no taxonomy, or for ClassMix of a source that does not
+            name rows of the batch.
 
     After Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation",
     CVPR 2021, extended to panoptic, semantic, depth and normals.
@@ -59,6 +61,11 @@ class BatchCopyPaste(nn.Module):
         self.schedule = Schedule(self.config.placement)
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
         self._may_warn = True
+        if self.config.emit_classmix and not isinstance(self.source, RowStrategy):
+            raise ValueError(
+                "BatchCopyPaste: expected a source that names rows of the batch (RowStrategy) because "
+                f"emit_classmix=True, got a {type(self.source).__name__}, which has no method rows"
+            )
         if self.config.emit_panoptic and self.config.panoptic is None:
             raise ValueError(
                 "BatchCopyPaste: expected config.panoptic because emit_panoptic=True, got None; "
@@ -68,7 +75,9 @@ class BatchCopyPaste(nn.Module):
     @property
     def read_modalities(self) -> frozenset[Modality]:
         """What every batch must carry; whatever else it carries is composed too."""
-        return frozenset({Modality.IMAGE, *(m for m, gate in inputs.GATES.items() if getattr(self.config, gate))})
+        mixed = {Modality.SEMANTIC} if self.config.emit_classmix else set()
+        asked = {m for m, gate in inputs.GATES.items() if getattr(self.config, gate)}
+        return frozenset({Modality.IMAGE, *asked, *mixed})
 
     @property
     def write_modalities(self) -> frozenset[Modality]:
@@ -171,19 +180,32 @@ class BatchCopyPaste(nn.Module):
         self, batch: PaddedBatchedDenseSample, with_report: bool
     ) -> tuple[PaddedBatchedDenseSample, PasteReport | None]:
         """The batch with what its source gives; a report if asked for, or if nothing was pasted."""
+        if self.config.emit_classmix:
+            return self._mixed(batch)
         if batch.instance_masks is None or batch.max_instances == 0:
             return inputs.with_finite_depth(batch), unchanged_report(batch, self.config.placement.layers)
         found = self._survey(batch)
         source, placement, counts = self.source.sample(batch, found.eligible, self._request(batch, found))
         inputs.check_source(batch, source)
         frame = Frame(self.config, self.classes, batch, source)
-        if kernels.pastes_whole(batch.device):
+        if frame.settles_at_once:
             writes = self.inplace and in_place.can_be_written(batch)
             return paste_at_once(frame, placement, counts, with_report=with_report, in_place=writes)
-        settled = frame.settle(frame.plan(placement))
-        slot_plan = frame.assign(settled)
-        report = tally(placement, counts, settled, slot_plan, self.config.min_area_px)
-        return frame.render(settled, slot_plan), report
+        return _in_stages(frame, placement, counts)
+
+    def _mixed(self, batch: PaddedBatchedDenseSample) -> tuple[PaddedBatchedDenseSample, PasteReport]:
+        """The batch with classes of its sources, and the report."""
+        assert isinstance(self.source, RowStrategy)
+        found = self._survey(batch)
+        request = self._request(batch, found)
+        known = None if self.classes is None else self.classes.is_thing | self.classes.is_stuff
+        present = classmix.present_classes(batch, known, self.config.ignore_index)
+        rows = self.source.rows(batch, present.any(1), request)
+        source, placement, counts = classmix.mixed_layers(
+            batch, rows, request, present, found.eligible, self.config.ignore_index
+        )
+        out, report = _in_stages(Frame(self.config, self.classes, batch, source), placement, counts)
+        return out, replace(report, placement=replace(report.placement, source_idx=rows.source_idx))
 
     def _survey(self, batch: PaddedBatchedDenseSample) -> Survey:
         """Eligible for a paste are instances with an extent, things only where a taxonomy is given."""
@@ -218,3 +240,13 @@ class BatchCopyPaste(nn.Module):
         self._may_warn = message is None and report.num_placed.device.type == "cpu"
         if message is not None:
             warnings.warn(message, stacklevel=5)  # the caller of the module's __call__
+
+
+def _in_stages(
+    frame: Frame, placement: Placement, counts: PlacementCounts
+) -> tuple[PaddedBatchedDenseSample, PasteReport]:
+    """A paste stage by stage, and its report."""
+    settled = frame.settle(frame.plan(placement))
+    slot_plan = frame.assign(settled)
+    report = tally(placement, counts, settled, slot_plan, frame.config.min_area_px)
+    return frame.render(settled, slot_plan), report

@@ -6,9 +6,9 @@ Build them once, outside any compiled region. A config loads from and saves to Y
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_serializer, field_validator
+from pydantic import Field, field_serializer, field_validator, model_validator
 
 from segpaste.augmentation.harmonize_config import HarmonizeConfig
 from segpaste.augmentation.placement_config import PlacementConfig
@@ -105,6 +105,10 @@ class BatchCopyPasteConfig(SavedConfig):
         emit_instance: instance masks and ids.
         emit_panoptic: the panoptic map; with it each pixel belongs to exactly one instance.
         emit_depth: depth and its validity; with it the nearer surface is seen.
+        emit_classmix: paste classes instead of objects: of each source half of its semantic classes, rounded up, where
+            they stand, and the instances of them with them. Batches must have semantic maps. Of ``placement`` only
+            ``paste_prob``, ``layers``, ``fade_last`` and ``pad_to_multiple`` play a part. Without a taxonomy classes
+            below 1024 are mixed.
         blend_mode: how the image is composed; ``alpha`` is a hard mask.
         max_instances: output slots K; fewer than the input has are refused (None: as many as it has). Pastes need
             free slots.
@@ -113,12 +117,15 @@ class BatchCopyPasteConfig(SavedConfig):
         perspective_depth: an object drawn larger is nearer: its depth is divided by its scale.
         min_area_px: an instance with fewer visible pixels has no row.
         min_residual_area_frac: an instance of the target with less than this of its area left has no row.
+        max_hidden_frac: an instance of the target of which pastes would hide more than this fraction is not hidden at
+            all: it stays in front of them.
         placement, source, harmonize, panoptic: see there.
     """
 
     emit_instance: bool | None = None
     emit_panoptic: bool | None = None
     emit_depth: bool | None = None
+    emit_classmix: bool = False
     blend_mode: Literal["alpha"] = "alpha"
     max_instances: int | None = Field(default=None, ge=1)
     tile_size: int = Field(default=512, ge=1)
@@ -126,10 +133,23 @@ class BatchCopyPasteConfig(SavedConfig):
     perspective_depth: bool = False
     min_area_px: int = Field(default=1, ge=1)
     min_residual_area_frac: Probability = 0.1
+    max_hidden_frac: Probability = 1.0
     placement: PlacementConfig = PlacementConfig()
     source: SourceConfig = SourceConfig()
     harmonize: HarmonizeConfig = HarmonizeConfig()
     panoptic: PanopticConfig | None = None
+
+    @model_validator(mode="after")
+    def _check_classmix(self) -> Self:
+        usual, heeded = PlacementConfig(), ("paste_prob", "layers", "fade_last", "pad_to_multiple")
+        names = [n for n in PlacementConfig.model_fields if n not in heeded]
+        others = [n for n in names if getattr(self.placement, n) != getattr(usual, n)]
+        if self.emit_classmix and others:
+            raise ValueError(
+                f"emit_classmix: expected of placement only {', '.join(heeded)}, for classes are pasted where they "
+                f"stand, got {', '.join(others)}"
+            )
+        return self
 
     @property
     def ignore_index(self) -> int:

@@ -35,7 +35,7 @@ def choose(request: PlacementRequest, sources: LayerSources) -> Choice:
     priority = _priorities(request.seeds, sources.source_idx, available, request.config.grouping == "instance")
     tries, wanted = request.schedule.draw_counts(request.seeds)
     num_tried = torch.minimum(wanted, (priority >= 0).sum((1, 2)))
-    chosen = _largest(priority, torch.minimum(wanted, request.num_free))
+    chosen = largest(priority, torch.minimum(wanted, request.num_free))
     no_source = (tries & ~sources.layer_valid.any(1)).to(torch.int64)
     return Choice(chosen, num_tried, chosen.sum((1, 2)), no_source)
 
@@ -49,22 +49,22 @@ def _priorities(seeds: Tensor, source_idx: Tensor, available: Tensor, one_each: 
     layers = torch.arange(num_layers, device=seeds.device)
     slots = torch.arange(num_slots, device=seeds.device)
     if not one_each:
-        return _random_where(available, seeds[:, None, None], "slot", layers[:, None], slots)
+        return random_where(available, seeds[:, None, None], "slot", layers[:, None], slots)
     same = source_idx[:, :, None] == source_idx[:, None, :]
     first = torch.where(same, layers, num_layers).amin(2, keepdim=True)
     turn = (same & (layers < layers[:, None])).sum(2, keepdim=True)
-    order = _random_where(available, seeds[:, None, None], "slot", first, slots)
+    order = random_where(available, seeds[:, None, None], "slot", first, slots)
     rank = order.argsort(dim=2, descending=True, stable=True).argsort(dim=2, stable=True)
-    return _random_where(available & (rank == turn), seeds[:, None, None], "layer", layers[:, None])
+    return random_where(available & (rank == turn), seeds[:, None, None], "layer", layers[:, None])
 
 
-def _random_where(condition: Tensor, seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
+def random_where(condition: Tensor, seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
     """62 random bits where the condition holds, else -1."""
     bits = seeding.random_bits(seeds, name, *indices)
     return torch.where(condition, (bits >> 2) & ((1 << 62) - 1), -1)
 
 
-def _largest(priority: Tensor, size: Tensor) -> Tensor:
+def largest(priority: Tensor, size: Tensor) -> Tensor:
     """The ``size`` [B] entries of [B, L, K_s] of highest priority, those of -1 never: a uniformly random subset."""
     flat = priority.flatten(1)
     rank = flat.argsort(dim=1, descending=True, stable=True).argsort(dim=1, stable=True)

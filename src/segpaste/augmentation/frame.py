@@ -29,7 +29,7 @@ class Settled(NamedTuple):
         visible: the visibility buffer.
         measures: of that buffer.
         area_free: [B, L, K_s] int64, visible pixels of the plan's pastes as first resolved.
-        area_protected: [B, L, K_s] int64, after stuff classes were given pixels back, before small pastes went.
+        area_protected: [B, L, K_s] int64, after stuff and objects were given pixels back, before small pastes went.
     """
 
     plan: LayerPlan
@@ -37,6 +37,18 @@ class Settled(NamedTuple):
     measures: Measures
     area_free: Tensor
     area_protected: Tensor
+
+
+class Guards(NamedTuple):
+    """What of the target must not be hidden.
+
+    Attributes:
+        classes: [B, num_classes] bool, semantic classes.
+        pixels: [B, H, W] bool, or None where no object is guarded.
+    """
+
+    classes: Tensor
+    pixels: Tensor | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +89,11 @@ class Frame:
         return self.classes.num_classes if self.guards_stuff and self.classes is not None else 0
 
     @property
+    def settles_at_once(self) -> bool:
+        """Whether the kernels can do all that the rules ask for in one call."""
+        return kernels.pastes_whole(self.target.device) and self.config.max_hidden_frac == 1
+
+    @property
     def num_taps(self) -> int:
         """Taps per axis of the image filter."""
         return geometry.num_filter_taps(smallest_scale(self.config.placement), self.config.antialias)
@@ -110,23 +127,24 @@ class Frame:
         )
 
     def settle(self, plan: LayerPlan) -> Settled:
-        """Resolve until every paste that is left is seen and no stuff class is wiped out.
+        """Resolve until every paste that is left is seen and nothing is hidden that must not be.
 
-        Stuff gets its pixels back first; then pastes of too few pixels go, which only enlarges what is left.
+        Stuff that was wiped out, and objects of which too much was hidden, get their pixels back first; then pastes of
+        too few pixels go, which only enlarges what is left.
         """
-        device = self.target.device
-        protected = torch.zeros(self.target.batch_size, self.num_classes, dtype=torch.bool, device=device)
-        visible, measures = self._look(plan, protected)
+        nothing = torch.zeros(self.target.batch_size, self.num_classes, dtype=torch.bool, device=self.target.device)
+        guards = Guards(nothing, None)
+        visible, measures = self._look(plan, guards)
         area_free = measures.paste_area
-        if self.reverts_stuff and self.classes is not None:
-            protected = self.classes.wiped_out(measures)
-            if _may_hold(protected):
-                visible, measures = self._look(plan, protected)
+        if self.reverts_stuff or self.config.max_hidden_frac < 1:
+            guards = self._guards(measures, nothing)
+            if _may_hold(guards.classes) or (guards.pixels is not None and _may_hold(guards.pixels)):
+                visible, measures = self._look(plan, guards)
         area_protected = measures.paste_area
         carried = plan.carried & (area_protected >= self.config.min_area_px)
         if _may_hold(carried != plan.carried):
             plan = plan._replace(carried=carried)
-            visible, measures = self._look(plan, protected)
+            visible, measures = self._look(plan, guards)
         return Settled(plan, visible, measures, area_free, area_protected)
 
     def assign(self, settled: Settled) -> SlotPlan:
@@ -141,20 +159,27 @@ class Frame:
         labels = self.source.labels[settled.plan.source_idx]
         known = torch.zeros_like(labels, dtype=torch.bool) if self.classes is None else self.classes.things(labels)
         paste_class = torch.where(known, labels, config.ignore_index)
-        return slots.assign_slots(self.target, survives, settled.plan.carried, paste_class, ignored_class)
+        placed = settled.plan.carried
+        if self.config.emit_classmix:  # what belongs to no instance takes no row
+            placed = placed & self.source.instance_valid[settled.plan.source_idx]
+        return slots.assign_slots(self.target, survives, placed, paste_class, ignored_class)
 
     def render(self, settled: Settled, slot_plan: SlotPlan) -> PaddedBatchedDenseSample:
         """Every field of the output."""
+        painted = slots.with_rest(slot_plan, settled.plan.carried) if self.config.emit_classmix else slot_plan
         planes = kernels.render(
             pixel_planes(self.target),
             pixel_planes(self.source),
             settled.plan,
             settled.visible,
-            slot_plan,
+            painted,
             self.is_panoptic,
             self.config.ignore_index,
             self.config.tile_size,
         )
+        if painted is not slot_plan:
+            num_rows = slot_plan.paste_layer.shape[1]
+            planes = planes._replace(instance_masks=planes.instance_masks[:, :num_rows].contiguous())
         source_labels = self.source.labels[settled.plan.source_idx]
         rows = slots.merge_rows(self.target, source_labels, slot_plan, settled.measures)
         return self.output(planes, rows)
@@ -169,11 +194,28 @@ class Frame:
         panoptic = self.config.panoptic
         return self.guards_stuff and panoptic is not None and panoptic.stuff_policy == "revert"
 
-    def _look(self, plan: LayerPlan, protected: Tensor) -> tuple[Visible, Measures]:
+    def _guards(self, measures: Measures, nothing: Tensor) -> Guards:
+        """What must not be hidden, by what was when nothing was guarded."""
+        classes, pixels = nothing, None
+        if self.reverts_stuff and self.classes is not None:
+            classes = self.classes.wiped_out(measures)
+        if self.config.max_hidden_frac < 1:
+            hides_too_much = slots.over_hidden(self.target.instance_valid, measures, self.config.max_hidden_frac)
+            pixels = geometry.covered(self.target, hides_too_much)
+        return Guards(classes, pixels)
+
+    def _look(self, plan: LayerPlan, guards: Guards) -> tuple[Visible, Measures]:
         """What is seen of a plan, and how much of everything."""
-        planes, config = (pixel_planes(self.target), pixel_planes(self.source)), self.config
-        visible = kernels.resolve(*planes, plan, protected, self.needs_owner, config.ignore_index, config.tile_size)
-        measures = kernels.measure(*planes, plan, visible, self.is_panoptic, self.num_classes, config.tile_size)
+        target, source, config = pixel_planes(self.target), pixel_planes(self.source), self.config
+        shown = target
+        if guards.pixels is not None:  # as padding they are not pasted over
+            closed = guards.pixels[:, None]
+            closed = closed if target.padding_mask is None else closed | target.padding_mask
+            shown = target._replace(padding_mask=closed)
+        visible = kernels.resolve(
+            shown, source, plan, guards.classes, self.needs_owner, config.ignore_index, config.tile_size
+        )
+        measures = kernels.measure(target, source, plan, visible, self.is_panoptic, self.num_classes, config.tile_size)
         return visible, measures
 
 

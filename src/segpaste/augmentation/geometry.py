@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from segpaste.kernels.layer_view import Tile, in_boxes
 from segpaste.kernels.operands import AxisTable
 from segpaste.types import sampling
 from segpaste.types.sampling import FARTHEST_EDGE
 
 if TYPE_CHECKING:
     from segpaste.augmentation.placement import Placement
+    from segpaste.types import PaddedBatchedDenseSample
 
 
 def _pair(width: int, height: int, device: torch.device) -> Tensor:
@@ -81,6 +83,18 @@ def box_overlap(boxes: Tensor, others: Tensor) -> Tensor:
     low = torch.maximum(boxes[..., :, None, :2], others[..., None, :, :2])
     high = torch.minimum(boxes[..., :, None, 2:], others[..., None, :, 2:])
     return (high - low).clamp(min=0).prod(-1)
+
+
+def covered(batch: PaddedBatchedDenseSample, chosen: Tensor) -> Tensor:
+    """Where any of the ``chosen`` instances [B, K] of a batch lies, within its box, [B, H, W] bool."""
+    assert batch.instance_masks is not None
+    masks, boxes = batch.instance_masks, pixel_boxes(batch.boxes)
+    if not torch.compiler.is_compiling() and batch.device.type == "cpu":  # few of many slots, as a rule
+        slots = chosen.any(0).nonzero()[:, 0]
+        masks, boxes, chosen = masks[:, slots], boxes[:, slots], chosen[:, slots]
+    height, width = batch.canvas_size
+    everything = Tile(slice(0, height), slice(0, width))
+    return (masks & in_boxes(boxes, everything) & chosen[:, :, None, None]).any(1)
 
 
 def num_filter_taps(min_scale: float, antialias: bool) -> int:

@@ -38,6 +38,11 @@ def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteCon
                 f"BatchCopyPaste: expected {' and '.join(_FIELDS[modality])} in the batch because {gate}=True, got "
                 f"a batch with {sorted(m.value for m in target.modalities)}"
             )
+    if config.emit_classmix and target.semantic_maps is None:
+        raise ValueError(
+            f"BatchCopyPaste: expected semantic_maps in the batch because emit_classmix=True, got a batch with "
+            f"{sorted(m.value for m in target.modalities)}"
+        )
     num_slots = max(target.max_instances, config.max_instances or 0)
     if config.panoptic is not None and Modality.PANOPTIC in target.modalities:
         limit = config.panoptic.taxonomy.max_instances_per_image
@@ -93,6 +98,8 @@ def prepared(
                 "say which pixel is whose: give the masks, or leave the panoptic maps out with emit_panoptic=False"
             )
         batch = slots.with_box_masks(batch)
+    if config.emit_classmix and batch.instance_masks is None:
+        batch = slots.with_empty_masks(batch)
     return batch
 
 

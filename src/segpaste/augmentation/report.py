@@ -18,7 +18,8 @@ DROP_REASONS = ("no_source", "no_free_slot", "does_not_fit", "hidden", "reverted
 
 ``no_source``: no other row has an eligible instance (one try per image is counted). ``no_free_slot``: the target's
 slots were full. ``does_not_fit``: its box would leave the picture. ``hidden``: no pixel of it is seen. ``reverted``:
-it gave its pixels back to a stuff class. ``too_small``: fewer than ``min_area_px`` pixels of it are seen.
+it gave its pixels back to a stuff class, or to an object of which too much was hidden. ``too_small``: fewer than
+``min_area_px`` pixels of it are seen.
 """
 
 
@@ -28,7 +29,7 @@ _ADVICE = {
     "no_free_slot": "pad to more slots, or set max_instances",
     "does_not_fit": "lower placement.scale_range or k_range, or raise placement.max_attempts or layers",
     "hidden": "the targets are nearer everywhere; are depth and masks aligned?",
-    "reverted": "lower panoptic.tau_stuff_frac or tau_stuff_px",
+    "reverted": "lower panoptic.tau_stuff_frac or tau_stuff_px, or raise max_hidden_frac",
     "too_small": "raise placement.scale_range, or lower min_area_px",
 }
 
@@ -47,6 +48,9 @@ class PasteReport:
         slot_source: [B, K] int64, the source slot of the paste in each output slot, -1 if it holds none.
         drawn: [B, L, K_s] bool, the pastes as they were placed, before any of them was taken out; with the maps of
             ``placement`` and the sources all that a replay needs.
+
+    With ClassMix ``drawn`` and ``placement.carried`` have one slot more, the last: what is pasted and belongs to no
+    instance. It counts as a paste.
     """
 
     num_tried: Tensor

@@ -51,6 +51,21 @@ def with_box_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
     )
 
 
+def with_empty_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
+    """A batch of no instances, without masks, given masks without a pixel.
+
+    Raises:
+        ValueError: it has instances. Looked at on the CPU, outside of compiled code; elsewhere they are left out.
+    """
+    if not torch.compiler.is_compiling() and batch.device.type == "cpu" and bool(batch.instance_valid.any()):
+        raise ValueError(
+            "BatchCopyPaste: expected instance masks beside the boxes because emit_classmix=True, got boxes alone; set "
+            "source.mask_from='boxes', or leave the boxes out"
+        )
+    masks = torch.zeros(*batch.boxes.shape[:2], *batch.canvas_size, dtype=torch.bool, device=batch.device)
+    return batch.derived(instance_masks=masks, instance_ids=torch.zeros_like(batch.labels, dtype=torch.int32))
+
+
 def as_decimal(number: float) -> Fraction:
     """The decimal that was given, to six digits, for comparisons in integers."""
     return Fraction(str(number)).limit_denominator(1_000_000)
@@ -64,6 +79,13 @@ def survivors(instance_valid: Tensor, measures: Measures, min_area_px: int, min_
     frac = as_decimal(min_residual_area_frac)
     enough = measures.area * frac.denominator >= measures.area_before * frac.numerator
     return instance_valid & enough & (measures.area >= min_area_px)
+
+
+def over_hidden(instance_valid: Tensor, measures: Measures, max_hidden_frac: float) -> Tensor:
+    """Which instances of the target would lose more than a fraction of their pixels, [B, K_t] bool."""
+    frac = as_decimal(max_hidden_frac)
+    hidden = measures.area_before - measures.area
+    return instance_valid & (hidden * frac.denominator > measures.area_before * frac.numerator)
 
 
 def assign_slots(
@@ -86,7 +108,8 @@ def assign_slots(
     chosen = order.gather(1, free_rank.clamp(0, flat.shape[1] - 1))
     num_slots = placed.shape[2]
     rank = flat.cumsum(1).view_as(placed)
-    last_id = (target.instance_ids * target.instance_valid).to(torch.int64).amax(1)
+    ids = (target.instance_ids * target.instance_valid).to(torch.int64)
+    last_id = F.pad(ids, [0, 1]).amax(1)  # of no slot, too
     if target.panoptic_maps is not None:  # also above an id that has pixels and no row
         last_id = torch.maximum(last_id, target.panoptic_maps.flatten(1).amax(1))
     last_id = last_id.clamp(max=MAX_FED_BACK_ID)  # larger numbers in a map are no ids
@@ -98,6 +121,22 @@ def assign_slots(
         fresh_id=torch.where(placed, last_id[:, None, None] + rank, 0),
         paste_class=paste_class,
         ignored_class=ignored_class,
+    )
+
+
+def with_rest(slots: SlotPlan, carried: Tensor) -> SlotPlan:
+    """A plan with a slot more for each layer, which holds what ClassMix pastes and no instance owns.
+
+    Kernels paint what some slot holds; the slots behind those of ``slots`` are no rows of the output.
+
+    Args:
+        slots: from `assign_slots`.
+        carried: [B, L, K_s] bool; the last slot of a source is the rest.
+    """
+    has_rest, layers = carried[..., -1], torch.arange(carried.shape[1], device=carried.device)
+    return slots._replace(
+        paste_layer=torch.cat([slots.paste_layer, torch.where(has_rest, layers, -1)], 1),
+        paste_slot=torch.cat([slots.paste_slot, torch.where(has_rest, carried.shape[2] - 1, -1)], 1),
     )
 
 

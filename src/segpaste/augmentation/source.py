@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -41,6 +41,33 @@ class SourceStrategy(Protocol):
         ...
 
 
+class LayerRows(NamedTuple):
+    """Which row of the batch each layer takes.
+
+    Attributes:
+        source_idx: [B, L] int64 (0 where the layer is not valid).
+        layer_valid: [B, L] bool.
+    """
+
+    source_idx: Tensor
+    layer_valid: Tensor
+
+
+@runtime_checkable
+class RowStrategy(Protocol):
+    """Names, for each target, the rows of its batch that are mixed into it: what ClassMix asks of a source."""
+
+    def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
+        """Choose a row for each layer; traces without a graph break.
+
+        Args:
+            target: the batch that is pasted into, with seeds.
+            candidates: [B] bool, rows of the target batch that have something to paste.
+            request: seeds and the number of layers.
+        """
+        ...
+
+
 class IntraBatchSource:
     """Sources are the other rows of the batch.
 
@@ -55,10 +82,17 @@ class IntraBatchSource:
         """See `SourceStrategy.sample`; the source batch is the target itself."""
         if kernels.pastes_whole(target.device):
             return target, *draw_at_once(request, eligible, target.labels)
+        rows = self.rows(target, eligible.any(1), request)
+        of_sources = (t[rows.source_idx] for t in (request.extent, request.occupied, target.labels, eligible))
+        placement, counts = draw_placement(request, LayerSources(rows.source_idx, rows.layer_valid, *of_sources))
+        return target, placement, counts
+
+    def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
+        """See `RowStrategy.rows`."""
         batch_size, device = target.batch_size, target.device
         layers = torch.arange(request.config.layers, device=device)[:, None]
         rows = torch.arange(batch_size, device=device)
-        candidate = eligible.any(1) & (rows[:, None] != rows)  # [B, S]
+        candidate = candidates & (rows[:, None] != rows)  # [B, S]
         same_seed = request.seeds[:, None] == request.seeds
         earlier_twins = (same_seed & (rows < rows[:, None])).sum(1)  # [S], zero where seeds are unique
         bits = seeding.random_bits(
@@ -70,7 +104,4 @@ class IntraBatchSource:
             source_idx = torch.zeros(0, request.config.layers, dtype=torch.int64, device=device)
         else:
             source_idx = torch.where(has_source, priority.argmax(2), 0)
-        of_sources = (t[source_idx] for t in (request.extent, request.occupied, target.labels, eligible))
-        sources = LayerSources(source_idx, has_source, *of_sources)
-        placement, counts = draw_placement(request, sources)
-        return target, placement, counts
+        return LayerRows(source_idx, has_source)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy
 from segpaste.augmentation.strict import merged
 from segpaste.cli._errors import CommandError
-from segpaste.presets import get_preset
+from segpaste.presets import Preset, get_preset
 from segpaste.types import PanopticSchema
 
 
@@ -26,7 +26,7 @@ def load_config(
     Args:
         path: a YAML or JSON file, or None for the defaults.
         overrides: dotted keys such as ``placement.scale_range`` to values in YAML, such as ``[0.5, 1.5]``.
-        preset: the name of one, under all that is given.
+        preset: the name of one, or a file that one was saved in, under all that is given.
         schema: the dataset's things and stuff; used where the configuration does not say which they are.
 
     Raises:
@@ -54,8 +54,15 @@ def load_config(
 
 
 def _of_preset(name: str) -> dict[str, Any]:
+    """What a preset that is known by its name, or saved in a file, says of the paste."""
     try:
-        return get_preset(name).config.model_dump(exclude_defaults=True)
+        if Path(name).suffix in (".yaml", ".yml", ".json"):
+            preset = Preset.model_validate(_read(Path(name)))
+        else:
+            preset = get_preset(name)
+        return preset.config.model_dump(exclude_defaults=True)
+    except ValidationError as error:
+        raise CommandError(f"--preset: {name}: {'; '.join(_explained(item) for item in error.errors())}") from error
     except ValueError as error:
         raise CommandError(f"--preset: {str(error).removeprefix('get_preset: ')}") from error
 

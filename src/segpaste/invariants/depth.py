@@ -18,7 +18,8 @@ def depth_monotonicity(case: Case) -> list[Violation]:
 
     ``d_out(p) = min(d_src(p), d_tgt(p))`` over everything that covers p; outside of pastes depth is the target's, bit
     for bit, and 0 where that is not finite. An invalid target depth hides nothing; depth inside a paste is finite.
-    Pixels of a stuff class that no paste touches may have been given back to it and are not asked for nearer surfaces.
+    Pixels of a stuff class that no paste touches may have been given back to it and are not asked for nearer surfaces;
+    nor, where ``max_hidden_frac`` limits what may be hidden, are those of an object that no paste touches.
 
     Args:
         case: one forward, with depth.
@@ -118,7 +119,11 @@ def _covers(case: Case, idx: int, layer: LayerMap) -> Tensor:
     source = case.source_batch
     assert source.instance_masks is not None
     carried = case.report.placement.carried[:, idx, : source.max_instances, None, None]  # slots beyond are empty
-    union = (source.instance_masks[layer.row[:, 0, 0]] & carried).any(1)
+    rows = layer.row[:, 0, 0]
+    masks = source.instance_masks[rows] & carried
+    if case.config.emit_classmix and source.semantic_maps is not None:  # that class is surely one of the chosen
+        masks &= source.labels[rows][:, :, None, None] == source.semantic_maps[rows][:, None]
+    union = masks.any(1)
     offered = layer._replace(row=torch.arange(len(union), device=union.device)[:, None, None]).nearest(union)
     if source.padding_mask is not None:
         offered &= ~layer.nearest(source.padding_mask[:, 0])
@@ -130,6 +135,10 @@ def _covers(case: Case, idx: int, layer: LayerMap) -> Tensor:
 def _closed(case: Case) -> Tensor:
     """Pixels of the target that pastes leave out, or may have had to, [B, H, W] bool."""
     closed = torch.zeros_like(case.pasted)
+    if case.config.max_hidden_frac < 1 and case.before.instance_masks is not None:
+        masks = case.before.instance_masks
+        untouched = ~(masks & case.pasted[:, None]).flatten(2).any(2)
+        closed |= (masks & untouched[:, :, None, None]).any(1)
     if case.before.padding_mask is not None:
         closed |= case.before.padding_mask[:, 0]
     semantic = case.before.semantic_maps

@@ -51,7 +51,7 @@ def instance_target_masks_subtract_paste_union(case: Case) -> list[Violation]:
     """A survivor's mask is its old one without the union of all pastes, and the pastes' masks are that union.
 
     Each pasted mask is the nearest read of its source's where its layer is seen; beside a panoptic map a pixel belongs
-    to the lowest slot that covers it.
+    to the lowest slot that covers it. With ClassMix pastes have pixels of no instance too.
 
     Args:
         case: one forward, with instance masks.
@@ -73,6 +73,8 @@ def instance_target_masks_subtract_paste_union(case: Case) -> list[Violation]:
     union = (masks & case.is_paste[:, :, None, None]).any(1)
     layer = case.report.visible_layer
     bare, hidden = case.pasted & ~union, union & ~case.pasted
+    if case.config.emit_classmix:  # stuff, above all
+        bare = torch.zeros_like(bare)
     return [
         *wrong,
         *found(name, bare, "a pasted mask, for layer {layer} is seen", "none", layer=layer),

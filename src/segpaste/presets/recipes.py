@@ -37,6 +37,19 @@ PANOPTIC_LSJ = Preset(
     ),
 )
 
+CLASSMIX = Preset(
+    name="classmix",
+    summary="Semantic segmentation: half of the classes of another image, where they stand there.",
+    reproduces=(
+        "Olsson et al., ClassMix: Segmentation-Based Data Augmentation for Semi-Supervised Learning, WACV 2021: half "
+        "of the classes of one image, rounded up, pasted over another, hard edges, labels mixed by the same mask. "
+        "Differs: the loader's jitter is this library's, and instances, panoptic ids, depth and normals come along "
+        "where a batch has them. Predicting the labels of unlabelled images is the training's own affair."
+    ),
+    loader=LoaderOptions(size=512, scale_range=(0.5, 1.5), hflip_prob=0.5),
+    config=BatchCopyPasteConfig(emit_classmix=True),
+)
+
 DEPTH_AWARE = Preset(
     name="depth_aware",
     summary="Depth and segmentation together: the nearer surface is seen, objects drawn larger are nearer.",
@@ -77,4 +90,4 @@ VIT_PATCH = Preset(
     ),
 )
 
-RECIPES = (SIMPLE_COPY_PASTE, PANOPTIC_LSJ, DEPTH_AWARE, VIT_PATCH)
+RECIPES = (SIMPLE_COPY_PASTE, PANOPTIC_LSJ, CLASSMIX, DEPTH_AWARE, VIT_PATCH)

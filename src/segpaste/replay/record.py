@@ -43,7 +43,8 @@ class RecordedLayer(_Record):
         scale_den: their denominators.
         translate: (x, y), whole pixels.
         hflip: mirrored about the source's valid width, before scaling.
-        slots: the source's instance slots as they were placed, ascending; some may not be seen in the result.
+        slots: the source's instance slots as they were placed, ascending; some may not be seen in the result. With
+            ClassMix there may be none: what it pastes follows from source and seed.
     """
 
     layer: int = Field(ge=0)
@@ -52,7 +53,7 @@ class RecordedLayer(_Record):
     scale_den: tuple[_Term, _Term]
     translate: tuple[_Offset, _Offset]
     hflip: bool
-    slots: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+    slots: tuple[Annotated[int, Field(ge=0)], ...]
 
 
 class ReplayRecord(_Record):
@@ -90,7 +91,9 @@ class ReplayRecord(_Record):
             raise ValueError(f"layers: expected ascending ones below {self.config.placement.layers}, got {order}")
         for layer in self.layers:
             _check_scale(layer, self.config.placement)
-            if list(layer.slots) != sorted(set(layer.slots)) or layer.slots[-1] >= num_slots:
+            if not layer.slots and not self.config.emit_classmix:
+                raise ValueError(f"layers: expected slots that layer {layer.layer} carries, got none")
+            if list(layer.slots) != sorted(set(layer.slots)) or (layer.slots and layer.slots[-1] >= num_slots):
                 raise ValueError(f"layers: expected ascending slots below {num_slots}, got {list(layer.slots)}")
         return self
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPaste, IntraBatchSource, PasteReport
 from segpaste.replay.record import RecordedLayer, ReplayRecord
-from segpaste.seeding import SampleKey, from_int64, to_int64
+from segpaste.seeding import SampleKey, key_tensors, keys_of
 from segpaste.types import FIELDS, PaddedBatchedDenseSample
 
 
@@ -40,8 +40,8 @@ def records(
     """
     _check_named(module, batch, out)
     assert batch.sample_keys is not None
-    keys = [SampleKey(*map(from_int64, row)) for row in batch.sample_keys.tolist()]
-    placed = _layers(report, keys)
+    keys = keys_of(batch.sample_keys)
+    placed = _layers(report, keys, module.config.emit_classmix)
     return [
         ReplayRecord(
             segpaste_version=__version__,
@@ -88,8 +88,8 @@ def _check_named(module: BatchCopyPaste, batch: PaddedBatchedDenseSample, out: P
         )
     if batch.images.dtype not in (torch.uint8, torch.float32):
         raise ValueError(f"records: expected uint8 or float32 images, which samples have, got {batch.images.dtype}")
-    seeds = [to_int64(SampleKey(*map(from_int64, row)).seed) for row in batch.sample_keys.tolist()]
-    if out.sample_seeds is None or out.sample_seeds.tolist() != seeds:
+    expected = key_tensors(keys_of(batch.sample_keys))["sample_seeds"]
+    if out.sample_seeds is None or not torch.equal(out.sample_seeds.cpu(), expected):
         raise ValueError("records: expected sample_seeds that come from sample_keys, got others; give no generator")
     valid = batch.instance_valid
     if not module.inplace and bool((valid[:, 1:] & ~valid[:, :-1]).any()):
@@ -99,8 +99,8 @@ def _check_named(module: BatchCopyPaste, batch: PaddedBatchedDenseSample, out: P
         )
 
 
-def _layers(report: PasteReport, keys: list[SampleKey]) -> list[tuple[RecordedLayer, ...]]:
-    """For each image the layers that carry something."""
+def _layers(report: PasteReport, keys: list[SampleKey], has_rest: bool) -> list[tuple[RecordedLayer, ...]]:
+    """For each image the layers that carry something; with ``has_rest`` the last slot is no instance."""
     placement = report.placement
     drawn = report.drawn.cpu()
     names = ("source_idx", "scale_num", "scale_den", "translate", "hflip")
@@ -115,7 +115,7 @@ def _layers(report: PasteReport, keys: list[SampleKey]) -> list[tuple[RecordedLa
             scale_den=tuple(scale_den),
             translate=tuple(translate),
             hflip=hflip,
-            slots=tuple(torch.nonzero(drawn[b, j]).flatten().tolist()),
+            slots=tuple(torch.nonzero(drawn[b, j, : drawn.shape[2] - has_rest]).flatten().tolist()),
         )
         found[b].append(layer)
     return [tuple(layers) for layers in found]

@@ -12,9 +12,10 @@ from torch import Tensor
 from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPaste, Placement, PlacementCounts, PlacementRequest
 from segpaste.augmentation.placement import SCALE_DEN
+from segpaste.augmentation.source import LayerRows
 from segpaste.replay.record import ReplayError, ReplayRecord
 from segpaste.replay.recording import row_digest
-from segpaste.seeding import SampleKey, to_int64
+from segpaste.seeding import SampleKey, key_tensors
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 
 
@@ -33,12 +34,12 @@ def replay(
         ReplayError: what was read does not fit the record, or the result is not the recorded one.
     """
     batch = _batch_of(record, read).to(device)
-    source = _RecordedSource(record)
-    module = BatchCopyPaste(record.config, source).to(device)
+    module = BatchCopyPaste(record.config, _RecordedSource(record)).to(device)
+    module.schedule.set(paste_prob=1)  # whatever it was when the record was made, these layers were pasted
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # where nothing is seen of any paste, the first run has said so
         out, report = module(batch, return_report=True)
-    if int(report.drawn[0].sum()) != record.num_pastes:
+    if not record.config.emit_classmix and int(report.drawn[0].sum()) != record.num_pastes:
         raise ReplayError(f"{_what(record)}: expected samples with instance masks, got samples without; read those too")
     if record.digest is not None and row_digest(out, 0) != record.digest:
         raise ReplayError(
@@ -75,6 +76,19 @@ class _RecordedSource:
         zero = torch.zeros_like(tried)
         return target, moved, PlacementCounts(tried, zero, zero, zero)
 
+    def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
+        """See `segpaste.augmentation.source.RowStrategy.rows`.
+
+        Raises:
+            ReplayError: a source has no class that can be pasted.
+        """
+        placement = self._placement(target.batch_size, target.max_instances)
+        if bool((placement.layer_valid & ~candidates.cpu()[placement.source_idx]).any()):
+            raise ReplayError(
+                f"{_what(self.record)}: a recorded source has no class to paste; is this another dataset?"
+            )
+        return LayerRows(placement.source_idx.to(target.device), placement.layer_valid.to(target.device))
+
     def _placement(self, batch_size: int, num_slots: int) -> Placement:
         record, keys = self.record, self.record.sample_keys
         shape = batch_size, record.config.placement.layers
@@ -109,12 +123,8 @@ def _batch_of(record: ReplayRecord, read: Callable[[SampleKey], DenseSample]) ->
                 f"{_what(record)}: expected a canvas of {record.canvas_size} of {key}, got {sample.canvas_size}; "
                 "is the jitter, or the padding, another one?"
             )
-    return BatchedDenseSample.from_samples(samples).to_padded(
-        record.max_instances,
-        overflow="largest",
-        sample_seeds=torch.tensor([to_int64(key.seed) for key in keys]),
-        sample_keys=torch.tensor([[to_int64(number) for number in key] for key in keys]),
-    )
+    batch = BatchedDenseSample.from_samples(samples)
+    return batch.to_padded(record.max_instances, overflow="largest", **key_tensors(keys))
 
 
 def _what(record: ReplayRecord) -> str:

@@ -1,0 +1,157 @@
+"""ClassMix: half of the classes of another image, pasted where they stand, and the instances of them with them.
+
+After Olsson et al., "ClassMix: Segmentation-Based Data Augmentation for Semi-Supervised Learning", WACV 2021. What is
+pasted is put into instance slots, so that every later stage is that of any other paste: the instances of the chosen
+classes keep theirs, and one slot more holds the rest, which belongs to no instance. The rest takes no row of the
+output.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from segpaste.augmentation import draw_slots, geometry
+from segpaste.augmentation.placement import SCALE_DEN, Placement, PlacementCounts, PlacementRequest
+from segpaste.augmentation.source import LayerRows
+from segpaste.kernels.reference import in_classes
+from segpaste.types import PaddedBatchedDenseSample
+
+NUM_CLASSES = 1024
+"""Without a taxonomy classes from 0 to one below this are mixed; others stay where they are."""
+
+
+def present_classes(batch: PaddedBatchedDenseSample, known: Tensor | None, ignore_index: int) -> Tensor:
+    """Which classes have a pixel in the pictures of a batch, [B, num_classes] bool.
+
+    Args:
+        batch: with semantic maps.
+        known: [num_classes] bool, the classes that may be mixed; None for all from 0 to `NUM_CLASSES` - 1.
+        ignore_index: the class that is none.
+    """
+    assert batch.semantic_maps is not None
+    num_classes = NUM_CLASSES if known is None else len(known)
+    semantic = batch.semantic_maps
+    counts = (semantic >= 0) & (semantic < num_classes) & (semantic != ignore_index)
+    if batch.padding_mask is not None:
+        counts = counts & ~batch.padding_mask[:, 0]
+    index = torch.where(counts, semantic, num_classes).flatten(1)
+    found = torch.zeros(batch.batch_size, num_classes + 1, dtype=torch.bool, device=batch.device)
+    found = found.scatter(1, index, torch.ones_like(index, dtype=torch.bool))[:, :num_classes]
+    return found if known is None else found & known.to(found.device)
+
+
+def choose_classes(seeds: Tensor, present: Tensor) -> Tensor:
+    """Half of the classes that are present, rounded up, uniformly at random, [B, L, num_classes] bool.
+
+    Args:
+        seeds: [B] int64, the targets' seeds.
+        present: [B, L, num_classes] bool, of each layer's source.
+    """
+    num_layers, num_classes = present.shape[1:]
+    layers = torch.arange(num_layers, device=seeds.device)[:, None]
+    classes = torch.arange(num_classes, device=seeds.device)
+    priority = draw_slots.random_where(present, seeds[:, None, None], "class", layers, classes)
+    half = (present.sum(2) + 1) // 2
+    return draw_slots.largest(priority.flatten(0, 1), half.flatten()).view_as(present)
+
+
+def mixed_layers(
+    batch: PaddedBatchedDenseSample,
+    rows: LayerRows,
+    request: PlacementRequest,
+    present: Tensor,
+    eligible: Tensor,
+    ignore_index: int,
+) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
+    """What is pasted, as a source batch of its own, and its placement.
+
+    Args:
+        batch: with semantic maps and instance masks.
+        rows: its row that is the source of each layer.
+        request: seeds, free slots, and how often to paste.
+        present: [B, num_classes] bool, from `present_classes`.
+        eligible: [B, K] bool, instances that may be pasted.
+        ignore_index: the class that is none.
+
+    Returns:
+        A source batch of B * L rows with K + 1 slots, the last of them for what belongs to no instance; a placement
+        that names its rows, one after the other; and what became of each try.
+    """
+    index, (num_targets, num_layers) = rows.source_idx.flatten(), rows.source_idx.shape
+    tries, _ = request.schedule.draw_counts(request.seeds)
+    shown = rows.layer_valid & tries[:, None]  # [B, L]
+    classes = choose_classes(request.seeds, present[rows.source_idx]) & shown[..., None]
+    of_class = classes.flatten(0, 1)  # [B * L, num_classes]
+
+    source = batch.map_tensors(lambda t: t.index_select(0, index))
+    assert source.semantic_maps is not None
+    semantic = source.semantic_maps
+    in_class = in_classes(semantic, of_class)
+    wanted = eligible[index] & in_classes(source.labels[:, :, None], of_class)[..., 0]
+    rest = in_class & ~_of_instances(source, wanted)
+    if source.padding_mask is not None:
+        rest = rest & ~source.padding_mask[:, 0]
+    has_rest = rest.flatten(1).any(1).view(num_targets, num_layers)
+
+    wanted = wanted.view(num_targets, num_layers, -1)
+    priority = draw_slots.random_where(
+        wanted,
+        request.seeds[:, None, None],
+        "slot",
+        torch.arange(num_layers, device=wanted.device)[:, None],
+        torch.arange(wanted.shape[2], device=wanted.device),
+    )
+    kept = draw_slots.largest(priority.flatten(1), request.num_free).view_as(wanted)
+    placement = _in_place(rows, torch.cat([kept, has_rest[..., None]], 2))
+    no_source = (tries & ~rows.layer_valid.any(1)).to(torch.int64)
+    num_wanted = wanted.sum((1, 2))
+    counts = PlacementCounts(
+        tried=num_wanted + has_rest.sum(1) + no_source,
+        no_source=no_source,
+        no_free_slot=num_wanted - kept.sum((1, 2)),
+        does_not_fit=torch.zeros_like(no_source),
+    )
+    return _with_rest(source, rest, in_class, ignore_index), placement, counts
+
+
+def _of_instances(source: PaddedBatchedDenseSample, wanted: Tensor) -> Tensor:
+    """The pixels that are pasted with an instance or not at all, [S, H, W] bool."""
+    if source.panoptic_maps is not None:
+        return source.panoptic_maps != 0
+    return geometry.covered(source, wanted)
+
+
+def _with_rest(
+    source: PaddedBatchedDenseSample, rest: Tensor, in_class: Tensor, ignore_index: int
+) -> PaddedBatchedDenseSample:
+    """The source with one slot more, and nothing to see outside of the chosen classes."""
+    assert source.instance_masks is not None
+    assert source.instance_ids is not None
+    assert source.semantic_maps is not None
+    extent = geometry.valid_extent(source.padding_mask, source.batch_size, source.canvas_size, source.device)
+    everywhere = torch.cat([torch.zeros_like(extent), extent], 1)[:, None]
+    return source.derived(
+        instance_masks=torch.cat([source.instance_masks, rest[:, None]], 1),
+        boxes=torch.cat([source.boxes, everywhere.to(source.boxes.dtype)], 1),
+        labels=F.pad(source.labels, [0, 1]),
+        instance_ids=F.pad(source.instance_ids, [0, 1]),
+        instance_valid=F.pad(source.instance_valid, [0, 1]),
+        semantic_maps=torch.where(in_class, source.semantic_maps, ignore_index),
+    )
+
+
+def _in_place(rows: LayerRows, carried: Tensor) -> Placement:
+    """Every layer where it stands in its source; it names rows of what `mixed_layers` makes."""
+    layers = rows.source_idx
+    one = torch.full((*layers.shape, 2), SCALE_DEN, dtype=torch.int64, device=layers.device)
+    return Placement(
+        source_idx=torch.arange(layers.numel(), device=layers.device).view_as(layers),
+        layer_valid=rows.layer_valid,
+        scale_num=one,
+        scale_den=one.clone(),
+        translate=torch.zeros_like(one),
+        hflip=torch.zeros_like(rows.layer_valid),
+        carried=carried,
+    )
