@@ -7,7 +7,9 @@ With `brute_force` it is the whole of a forward with intra-batch sources. It sha
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, field
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import ceil, floor, gcd
 
@@ -139,8 +141,8 @@ def _choose(
     if not has_source:
         drawn.tried = drawn.no_source = int(tries)
         return [[] for _ in range(rules.layers)]
-    available = [(j, k) for j, s in enumerate(drawn.source_idx) for k in eligible(images[s], config)]
-    keys = {(j, k): bits(seed, "slot", j, k) // 4 for j, k in available}
+    layers = enumerate(drawn.source_idx)
+    keys = {(j, k): key for j, s in layers for k, key in _slot_keys(images[s], config, seed, j).items()}
     if rules.grouping == "instance":
         keys = _one_for_each_layer(images, config, seed, drawn)
     wanted = integer(seed, "count", *rules.k_range) if tries else 0
@@ -155,14 +157,45 @@ def _one_for_each_layer(
     images: list[Fields], config: BatchCopyPasteConfig, seed: int, drawn: Drawn
 ) -> dict[tuple[int, int], int]:
     """A slot for each layer, and the layer's random number; layers of one source deal its slots out."""
+    layers = list(range(len(drawn.source_idx)))
+    if config.placement.class_temperature > 0:  # the first slots to those that stay if not all do
+        layers.sort(key=lambda j: bits(seed, "layer", j) // 4, reverse=True)
     hands: dict[int, list[int]] = {}
     keys = {}
-    for j, s in enumerate(drawn.source_idx):
+    for j in layers:
+        s = drawn.source_idx[j]
         if s not in hands:
-            hands[s] = sorted(eligible(images[s], config), key=lambda k, j=j: bits(seed, "slot", j, k) // 4)
+            order = _slot_keys(images[s], config, seed, drawn.source_idx.index(s))
+            hands[s] = sorted(order, key=order.__getitem__, reverse=True)
         if hands[s]:
-            keys[j, hands[s].pop()] = bits(seed, "layer", j) // 4
+            keys[j, hands[s].pop(0)] = bits(seed, "layer", j) // 4
     return keys
+
+
+def _slot_keys(source: Fields, config: BatchCopyPasteConfig, seed: int, j: int) -> dict[int, int]:
+    """What the eligible slots of a source are taken by, the largest first: random numbers, or how short they wait."""
+    random = {k: bits(seed, "slot", j, k) // 4 for k in eligible(source, config)}
+    temperature = Decimal(round(config.placement.class_temperature * 2**32)) / 2**32
+    if temperature == 0:
+        return random
+    num_objects = Counter(int(source["labels"][k]) for k in random)
+    keys = {}
+    for k in random:
+        with localcontext() as context:
+            context.prec = 50
+            factor = round(Decimal(min(num_objects[int(source["labels"][k])], 256)) ** temperature * 2**16)
+        keys[k] = -minus_log2(random[k] + 1) * factor
+    return keys
+
+
+def minus_log2(number: int) -> int:
+    """That of number / 2**62, times 2**32, from logarithms at every 1/256 and straight lines in between."""
+    exponent = number.bit_length() - 1
+    steps = Fraction(number * 2**38 // 2**exponent - 2**38, 2**30)  # from 0 to 256, in 30 binary places
+    with localcontext() as context:
+        context.prec = 50
+        low, high = (round((1 + Decimal(floor(steps) + i) / 256).ln() / Decimal(2).ln() * 2**32) for i in range(2))
+    return (62 - exponent) * 2**32 - (low + floor((high - low) * (steps - floor(steps))))
 
 
 def _place(

@@ -72,6 +72,7 @@ def placements(draw: st.DrawFn) -> PlacementConfig:
         hflip_probability=draw(st.sampled_from([0.5, 0.0, 1.0])),
         paste_prob=draw(st.sampled_from([1.0, 1.0, 1.0, 0.5])),
         k_range=draw(st.sampled_from([(1, 256), (1, 2), (2, 3)])),
+        class_temperature=draw(st.sampled_from([0.0, 1.0, 0.3])),
         layers=draw(st.sampled_from([2, 1, 3, 5])),
         max_attempts=draw(st.integers(1, 3)),
     )

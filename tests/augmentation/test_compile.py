@@ -212,8 +212,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "scale_range": (0.2, 4),
         "size_range": {"low": 3, "high": 9},
         "class_sizes": {2: {"low": 5, "high": 5}},
+        "class_temperature": 0.5,
     },
-    "cut": {"partial": "clip", "min_visible_frac": 0.3, "max_attempts": 2},
+    "cut": {"partial": "clip", "min_visible_frac": 0.3, "max_attempts": 2, "class_temperature": 1.0, "k_range": (1, 2)},
     "canvas on patches": {"pad_to_multiple": 4, "patch_aligned_paste": True, "scale_range": (0.5, 2)},
     "objects on patches": {
         "pad_to_multiple": 4,
@@ -267,16 +268,20 @@ class TestOptions:
         """One graph, which reads the numbers as they are when it runs."""
         module = make_module(INSTANCE)
         compiled = torch.compile(module, fullgraph=True)
-        batch, found = make_input(INSTANCE), set()
+        batch, found, drawn = make_input(INSTANCE, batch_size=8, num_instances=6, max_instances=9), set(), set()
+        batch.labels[batch.instance_valid] = torch.tensor([1, 1, 1, 1, 1, 2]).repeat(8)
         with torch._dynamo.config.patch(error_on_recompile=True):
             for step in range(100 if writing == "cpu" else 10):
-                module.schedule.set(paste_prob=step % 3 / 2, k_range=(1, 1 + step % 2))
+                temperature = step // 2 % 5 / 4
+                module.schedule.set(paste_prob=step % 3 / 2, k_range=(1, 1 + step % 2), class_temperature=temperature)
                 out, report = compiled(batch, return_report=True)
                 assert_equal((out, report), module(batch, return_report=True))
                 found.add((step % 3, step % 2, tuple(report.num_tried.tolist())))
+                drawn.add((step % 3, step % 2, str(report.drawn.nonzero().tolist())))
         assert num_graphs() == 1
         assert all(not any(tried) for prob, _, tried in found if prob == 0)
         assert len({tried for prob, _, tried in found if prob == 2}) == 2
+        assert len({slots for prob, most, slots in drawn if (prob, most) == (2, 0)}) > 1
 
 
 class TestSeeds:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -13,17 +13,25 @@ from segpaste.kernels import use_kernels
 
 
 def test_it_starts_with_what_the_config_says() -> None:
-    schedule = Schedule(PlacementConfig(paste_prob=0.25, k_range=(2, 7)))
+    schedule = Schedule(PlacementConfig(paste_prob=0.25, k_range=(2, 7), class_temperature=0.75))
     assert schedule.paste_prob == 0.25
     assert schedule.k_range == (2, 7)
+    assert schedule.class_temperature == 0.75
 
 
 def test_what_is_not_given_stays() -> None:
-    schedule = Schedule(PlacementConfig(paste_prob=0.25, k_range=(2, 7)))
+    def held() -> tuple[float, tuple[int, int], float]:
+        return schedule.paste_prob, schedule.k_range, schedule.class_temperature
+
+    schedule = Schedule(PlacementConfig(paste_prob=0.25, k_range=(2, 7), class_temperature=0.5))
     schedule.set(k_range=(1, 1))
-    assert (schedule.paste_prob, schedule.k_range) == (0.25, (1, 1))
+    assert held() == (0.25, (1, 1), 0.5)
     schedule.set(paste_prob=1.0)
-    assert (schedule.paste_prob, schedule.k_range) == (1.0, (1, 1))
+    assert held() == (1.0, (1, 1), 0.5)
+    schedule.set(class_temperature=1)
+    assert held() == (1.0, (1, 1), 1.0)
+    schedule.at(0.5)
+    assert held() == (1.0, (1, 1), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +43,9 @@ def test_what_is_not_given_stays() -> None:
         ({"k_range": (3, 2), "paste_prob": 0.5}, r"got \(3, 2\)"),
         ({"k_range": (1, 1 << 31)}, "k_range"),
         ({"k_range": (1, 2, 3), "paste_prob": 0.5}, "k_range"),
+        ({"class_temperature": 1.5, "paste_prob": 0.5, "k_range": (2, 2)}, "0 <= class_temperature <= 1, got 1.5$"),
+        ({"class_temperature": -0.1}, "0 <= class_temperature <= 1, got -0.1$"),
+        ({"class_temperature": float("nan")}, "0 <= class_temperature <= 1, got nan$"),
     ],
 )
 def test_refuses(options: dict[str, Any], message: str) -> None:
@@ -42,7 +53,7 @@ def test_refuses(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         schedule.set(**options)
     schedule.set()
-    assert (schedule.paste_prob, schedule.k_range) == (1.0, (1, 256))
+    assert (schedule.paste_prob, schedule.k_range, schedule.class_temperature) == (1.0, (1, 256), 0.0)
 
 
 @pytest.mark.parametrize("progress", [-0.1, 1.1, float("nan")])
@@ -90,6 +101,32 @@ def test_a_step_follows_it(kernels: str) -> None:
         out, report = paste(batch, return_report=True)
     assert not report.num_tried.any()
     assert torch.equal(out.images, batch.images)
+
+
+@pytest.mark.parametrize("kernels", CPU_KERNELS)
+@pytest.mark.parametrize("grouping", ["image", "instance"])
+def test_a_step_follows_its_temperature(kernels: str, grouping: Literal["image", "instance"]) -> None:
+    """A module whose temperature was changed draws as one that was made with it."""
+
+    def drawn(paste: BatchCopyPaste) -> torch.Tensor:
+        with use_kernels(kernels):
+            return paste(batch, return_report=True)[1].drawn
+
+    def made(temperature: float) -> BatchCopyPaste:
+        options = {"k_range": (2, 2), "layers": 4, "grouping": grouping, "scale_range": (0.5, 0.6)}
+        placement = PlacementConfig(**options, class_temperature=temperature)  # type: ignore[arg-type]
+        return BatchCopyPaste(BatchCopyPasteConfig(placement=placement))
+
+    batch = make_batch(8, num_instances=8, max_instances=12)
+    batch.labels[batch.instance_valid] = torch.tensor([1, 1, 1, 1, 1, 1, 2, 3]).repeat(8)
+    paste, found = made(0.0), []
+    for temperature in (0.0, 0.5, 1.0, 0.0):
+        paste.schedule.set(class_temperature=temperature)
+        found.append(drawn(paste))
+        assert torch.equal(found[-1], drawn(made(temperature)))
+    assert torch.equal(found[0], found[3])
+    assert not torch.equal(found[0], found[1])
+    assert not torch.equal(found[1], found[2])
 
 
 def test_it_is_no_part_of_the_saved_state() -> None:

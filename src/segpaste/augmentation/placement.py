@@ -145,7 +145,7 @@ def draw_at_once(request: PlacementRequest, eligible: Tensor, labels: Tensor) ->
         labels: [B, K] int64.
     """
     found = kernels.Survey(eligible, request.occupied, request.num_free, request.extent, labels)
-    numbers = request.schedule.limits, request.schedule.size_table, request.config.layers, _ranges(request)
+    numbers = request.schedule.tables, request.config.layers, _ranges(request)
     source_idx, layer_valid, draws = kernels.draw(request.seeds, found, *numbers)
     maps = draws.scale_num, draws.scale_den, draws.translate, draws.hflip, draws.carried
     counts = PlacementCounts(draws.tried, draws.no_source, draws.no_free_slot, draws.does_not_fit)

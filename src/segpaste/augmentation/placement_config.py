@@ -43,7 +43,12 @@ class PlacementConfig(StrictConfig):
         paste_prob: of pasting anything into an image.
         fade_last: the last part of training, in which nothing is pasted any more; `Schedule.at` of
             ``BatchCopyPaste.schedule`` is told how far it is.
-        k_range: how many slots are pasted into an image: a uniformly random subset of the eligible ones.
+        k_range: how many slots are pasted into an image: a random subset of the eligible ones.
+        class_temperature: how much that subset is balanced over classes. At 0 every object of a source is as likely,
+            so that common classes are pasted most; at 1 every class is, however many objects it has there. Slots are
+            drawn one after another, none twice, in proportion to n ** -class_temperature, n the eligible slots of
+            their class in the source (256 if there are more). With ``grouping`` instance that is the order in which
+            the layers of a source carry them; which layers are left out where fewer slots are wanted stays uniform.
         layers: L, the number of source rows that one image draws from, each with its own map.
         grouping: with ``image`` all slots of a layer share its map; with ``instance`` each layer carries one object,
             which so has a scale, place and flip of its own. Then at most ``layers`` objects are pasted.
@@ -65,6 +70,7 @@ class PlacementConfig(StrictConfig):
     paste_prob: Probability = 1.0
     fade_last: Probability = 0.0
     k_range: tuple[int, int] = (1, 256)
+    class_temperature: Probability = 0.0
     layers: int = Field(default=1, ge=1, le=64)
     grouping: Literal["image", "instance"] = "image"
     max_attempts: int = Field(default=1, ge=1, le=64)

@@ -7,8 +7,8 @@ import operator
 import torch
 from torch import Tensor, nn
 
-from segpaste import seeding
-from segpaste.augmentation import draw_scales
+from segpaste import kernels, seeding
+from segpaste.augmentation import draw_scales, draw_weights
 from segpaste.augmentation.placement_config import PlacementConfig
 from segpaste.augmentation.slots import as_decimal
 
@@ -16,7 +16,7 @@ _ONE = 1 << 32
 
 
 class Schedule(nn.Module):
-    """How often and how much is pasted, as of now.
+    """How often, how much and of which classes is pasted, as of now.
 
     The numbers are integers in buffers: they move with the module, and a compiled step reads what they hold when it
     runs. They are no part of the state that is saved: tell a resumed run how far it is.
@@ -27,13 +27,17 @@ class Schedule(nn.Module):
 
     limits: Tensor
     size_table: Tensor
+    inverse_weights: Tensor
+    log_table: Tensor
 
     def __init__(self, config: PlacementConfig) -> None:
         super().__init__()
-        self.register_buffer("limits", torch.zeros(3, dtype=torch.int64), persistent=False)
+        self.register_buffer("limits", torch.zeros(4, dtype=torch.int64), persistent=False)
         self.register_buffer("size_table", draw_scales.size_table(config), persistent=False)
+        self.register_buffer("inverse_weights", draw_weights.inverse_weights(0), persistent=False)
+        self.register_buffer("log_table", draw_weights.log_table(), persistent=False)
         self._paste_prob, self._fade_last, self._is_faded = config.paste_prob, config.fade_last, False
-        self.set(paste_prob=config.paste_prob, k_range=config.k_range)
+        self.set(paste_prob=config.paste_prob, k_range=config.k_range, class_temperature=config.class_temperature)
 
     @property
     def paste_prob(self) -> float:
@@ -45,18 +49,41 @@ class Schedule(nn.Module):
         """How many slots are pasted into an image."""
         return int(self.limits[1]), int(self.limits[2])
 
-    def set(self, *, paste_prob: float | None = None, k_range: tuple[int, int] | None = None) -> None:
-        """Change what is given, from the next step on.
+    @property
+    def class_temperature(self) -> float:
+        """From 0, every object is as likely to be pasted, to 1, every class of a source is, now."""
+        return int(self.limits[3]) / _ONE
+
+    @property
+    def tables(self) -> kernels.DrawTables:
+        """All of it, as the kernels take it."""
+        return kernels.DrawTables(self.limits, self.size_table, self.inverse_weights, self.log_table)
+
+    def set(
+        self,
+        *,
+        paste_prob: float | None = None,
+        k_range: tuple[int, int] | None = None,
+        class_temperature: float | None = None,
+    ) -> None:
+        """Change what is given, from the next step on; see `PlacementConfig` for what each is.
 
         Raises:
-            ValueError: a probability outside of [0, 1], or a range that is not 1 <= low <= high < 2**31.
+            ValueError: a probability or temperature outside of [0, 1], or a range that is not
+                1 <= low <= high < 2**31. Nothing is changed then.
         """
         if paste_prob is not None and not 0 <= paste_prob <= 1:
             raise ValueError(f"Schedule: expected 0 <= paste_prob <= 1, got {paste_prob}")
         if k_range is not None and not (len(k_range) == 2 and 1 <= k_range[0] <= k_range[1] < 1 << 31):
             raise ValueError(f"Schedule: expected k_range with 1 <= low <= high < 2**31, got {k_range}")
+        if class_temperature is not None and not 0 <= class_temperature <= 1:
+            raise ValueError(f"Schedule: expected 0 <= class_temperature <= 1, got {class_temperature}")
         if k_range is not None:
-            self.limits[1:] = torch.tensor([operator.index(number) for number in k_range])
+            self.limits[1:3] = torch.tensor([operator.index(number) for number in k_range])
+        if class_temperature is not None:
+            temperature = round(class_temperature * draw_weights.TEMPERATURE_ONE)
+            self.limits[3] = temperature
+            self.inverse_weights.copy_(draw_weights.inverse_weights(temperature))
         if paste_prob is not None:
             self._paste_prob = paste_prob
         self.limits[0] = 0 if self._is_faded else round(self._paste_prob * _ONE)
@@ -77,6 +104,6 @@ class Schedule(nn.Module):
 
     def draw_counts(self, seeds: Tensor) -> tuple[Tensor, Tensor]:
         """Whether each image [B] is pasted into, bool, and how many slots are wanted, int64."""
-        threshold, low, high = self.limits.to(seeds.device).unbind()
+        threshold, low, high, _ = self.limits.to(seeds.device).unbind()
         tries = seeding.random_u32(seeds, "paste") < threshold
         return tries, seeding.random_integers(seeds, "count", low, high) * tries

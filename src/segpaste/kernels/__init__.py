@@ -17,6 +17,7 @@ from segpaste.kernels.select import pastes_whole, use_kernels
 from segpaste.kernels.whole_operands import (
     ClassKinds,
     DrawRanges,
+    DrawTables,
     LayerMaps,
     Rows,
     Rules,
@@ -28,6 +29,7 @@ __all__ = [
     "AxisTable",
     "ClassKinds",
     "DrawRanges",
+    "DrawTables",
     "LayerMaps",
     "LayerPlan",
     "Measures",

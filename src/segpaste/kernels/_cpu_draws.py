@@ -10,6 +10,7 @@ import numpy as np
 from segpaste import seeding
 from segpaste.kernels._cpu_layout import scaled_edge
 from segpaste.kernels._cpu_surfaces import compiled
+from segpaste.kernels._cpu_weights import count_alike, weighted
 
 _GOLDEN = np.uint64(seeding.GOLDEN)
 _SALT = np.uint64(seeding.INDEX_SALT)
@@ -83,14 +84,13 @@ def _choose_rows(seeds, eligible, source_idx, layer_valid):
 
 
 @compiled
-def draw_rows(seeds, found, limits, size_table, ranges, source_idx, layer_valid, out):
+def draw_rows(seeds, found, tables, ranges, source_idx, layer_valid, out):
     """A source among the other rows, slots, scale, flip and place for every layer of every row.
 
     Args:
         seeds: [B] int64.
         found: `segpaste.kernels.whole_operands.Survey` of arrays.
-        limits: [3] int64, as in `segpaste.augmentation.schedule.Schedule`.
-        size_table: [C + 1, 2] int64, likewise.
+        tables: `segpaste.kernels.whole_operands.DrawTables` of arrays.
         ranges: `segpaste.kernels.whole_operands.DrawRanges`.
         source_idx: [B, L] int64, written.
         layer_valid: [B, L] bool, written.
@@ -100,9 +100,11 @@ def draw_rows(seeds, found, limits, size_table, ranges, source_idx, layer_valid,
     num_layers, num_slots = out.carried.shape[1], out.carried.shape[2]
     priority = np.empty((num_layers, num_slots), np.int64)
     boxes = np.empty((num_slots, 4), np.int64)
+    num_alike = np.empty(found.labels.shape, np.int64)
+    count_alike(found.eligible, found.labels, tables.limits[3], num_alike)
     for b in range(len(seeds)):
-        _prioritise(b, seeds[b], source_idx, layer_valid, found.eligible, ranges.one_each, priority)
-        _choose_slots(b, seeds[b], layer_valid, found.num_free[b], limits, priority, out)
+        _prioritise(b, seeds[b], source_idx, layer_valid, num_alike, tables, ranges.one_each, priority)
+        _choose_slots(b, seeds[b], layer_valid, found.num_free[b], tables.limits, priority, out)
         num_fitting = 0
         for j in range(num_layers):
             s = source_idx[b, j]
@@ -113,7 +115,7 @@ def draw_rows(seeds, found, limits, size_table, ranges, source_idx, layer_valid,
                 if flip:
                     left, right = boxes[k, 0], boxes[k, 2]
                     boxes[k, 0], boxes[k, 2] = found.extent[s, 0] - right, found.extent[s, 0] - left
-            _scale(b, j, seeds[b], boxes, found.labels[s], found.extent[b], size_table, ranges, out)
+            _scale(b, j, seeds[b], boxes, found.labels[s], found.extent[b], tables.size_table, ranges, out)
             _place(b, j, seeds[b], boxes, found.extent[b], found.occupied[b], ranges, out)
             for k in range(num_slots):
                 num_fitting += out.carried[b, j, k]
@@ -121,7 +123,7 @@ def draw_rows(seeds, found, limits, size_table, ranges, source_idx, layer_valid,
 
 
 @compiled
-def _prioritise(b, seed, source_idx, layer_valid, eligible, one_each, priority):
+def _prioritise(b, seed, source_idx, layer_valid, num_alike, tables, one_each, priority):
     """A random number for each slot that may be chosen, -1 for the others, into ``priority`` [L, K].
 
     Where each layer carries ``one_each``, layers of one source take its slots in random order, each another one.
@@ -129,15 +131,13 @@ def _prioritise(b, seed, source_idx, layer_valid, eligible, one_each, priority):
     num_layers, num_slots = priority.shape
     for j in range(num_layers):
         first, turn = j, 0
-        for i in range(j if one_each else 0):
-            if source_idx[b, i] == source_idx[b, j]:
-                first = min(first, i)
-                turn += 1
+        if one_each:
+            first, turn = _turn(b, j, seed, source_idx, layer_valid, tables.limits[3])
         for k in range(num_slots):
             priority[j, k] = -1
-            if layer_valid[b, j] and eligible[source_idx[b, j], k]:
+            if layer_valid[b, j] and num_alike[source_idx[b, j], k] > 0:
                 state = _indexed(_indexed(_keyed(seed, _SLOT), first), k)
-                priority[j, k] = np.int64(state >> np.uint64(2))
+                priority[j, k] = weighted(np.int64(state >> np.uint64(2)), num_alike[source_idx[b, j], k], tables)
         if one_each:
             order = np.argsort(-priority[j], kind="mergesort")  # of equal ones the first
             kept = order[turn] if turn < num_slots else -1
@@ -149,8 +149,22 @@ def _prioritise(b, seed, source_idx, layer_valid, eligible, one_each, priority):
 
 
 @compiled
+def _turn(b, j, seed, source_idx, layer_valid, temperature):
+    """The first of the layers that have the source of layer ``j``, and how many of them take a slot before it."""
+    first, turn = j, 0
+    own = np.int64(_indexed(_keyed(seed, _LAYER), j) >> np.uint64(2))
+    for i in range(source_idx.shape[1]):
+        if source_idx[b, i] == source_idx[b, j]:
+            first = min(first, i)
+            other = np.int64(_indexed(_keyed(seed, _LAYER), i) >> np.uint64(2)) if layer_valid[b, i] else -1
+            is_before = i < j if temperature == 0 or other == own else other > own
+            turn += is_before
+    return first, turn
+
+
+@compiled
 def _choose_slots(b, seed, layer_valid, num_free, limits, priority, out):
-    """A uniformly random subset of the eligible slots: into ``carried``, counted in ``does_not_fit`` for now."""
+    """The eligible slots of highest priority: into ``carried``, counted in ``does_not_fit`` for now."""
     num_slots, flat = priority.shape[1], priority.reshape(priority.size)
     available, has_source = 0, False
     for i in range(len(flat)):

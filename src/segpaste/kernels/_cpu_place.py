@@ -9,7 +9,7 @@ from torch import Tensor
 from segpaste.kernels._cpu_arrays import NO_CLASS, array
 from segpaste.kernels._cpu_draws import draw_rows
 from segpaste.kernels._cpu_layout import survey_rows
-from segpaste.kernels.whole_operands import DrawRanges, Draws, Rows, Survey
+from segpaste.kernels.whole_operands import DrawRanges, Draws, DrawTables, Rows, Survey
 
 
 def survey(rows: Rows, padding_mask: Tensor | None, canvas_size: tuple[int, int], is_thing: Tensor | None) -> Survey:
@@ -34,15 +34,14 @@ def survey(rows: Rows, padding_mask: Tensor | None, canvas_size: tuple[int, int]
 
 
 def draw(
-    seeds: Tensor, found: Survey, limits: Tensor, size_table: Tensor, num_layers: int, ranges: DrawRanges
+    seeds: Tensor, found: Survey, tables: DrawTables, num_layers: int, ranges: DrawRanges
 ) -> tuple[Tensor, Tensor, Draws]:
     """What `segpaste.augmentation.source.IntraBatchSource` chooses and `draw_placement` then draws.
 
     Args:
         seeds: [B] int64.
         found: of the batch, whose rows are targets and sources.
-        limits: [3] int64, as in `segpaste.augmentation.schedule.Schedule`.
-        size_table: [C + 1, 2] int64, likewise.
+        tables: the numbers of `segpaste.augmentation.schedule.Schedule`.
         num_layers: L.
         ranges: see there.
 
@@ -66,6 +65,6 @@ def draw(
         carried=torch.empty(b, num_layers, k, dtype=torch.bool),
         **{name: torch.empty(b, dtype=torch.int64) for name in counts},
     )
-    given = array(seeds), Survey(*map(array, found)), array(limits), array(size_table), ranges  # type: ignore[arg-type]
+    given = array(seeds), Survey(*map(array, found)), DrawTables(*map(array, tables)), ranges  # type: ignore[arg-type]
     draw_rows(*given, source_idx.numpy(), layer_valid.numpy(), Draws(*(t.numpy() for t in out)))  # type: ignore[arg-type]
     return source_idx, layer_valid, out

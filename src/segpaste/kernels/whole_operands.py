@@ -127,6 +127,23 @@ class Outcome(NamedTuple):
     layer: Tensor
 
 
+class DrawTables(NamedTuple):
+    """What a placement is drawn from and may change between steps: the buffers of `segpaste.augmentation.Schedule`.
+
+    Attributes:
+        limits: [4] int64, the chance of pasting at all in units of 2**-32, the fewest and the most slots, and the class
+            temperature in units of 2**-32.
+        size_table: [C + 1, 2] int64, see `segpaste.augmentation.draw_scales.size_table`.
+        inverse_weights: [257] int64, see `segpaste.augmentation.draw_weights.inverse_weights`.
+        log_table: [257] int64, see `segpaste.augmentation.draw_weights.log_table`.
+    """
+
+    limits: Tensor
+    size_table: Tensor
+    inverse_weights: Tensor
+    log_table: Tensor
+
+
 class DrawRanges(NamedTuple):
     """What a placement is drawn from, in integers; ends of ranges are included, thresholds are out of 2 ** 32.
 

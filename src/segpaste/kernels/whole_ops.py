@@ -16,6 +16,7 @@ from segpaste.kernels.whole_operands import (
     ClassKinds,
     DrawRanges,
     Draws,
+    DrawTables,
     LayerMaps,
     Outcome,
     Rows,
@@ -70,15 +71,15 @@ def survey(rows: Rows, padding_mask: Tensor | None, canvas_size: tuple[int, int]
 
 
 def draw(
-    seeds: Tensor, found: Survey, limits: Tensor, size_table: Tensor, num_layers: int, ranges: DrawRanges
+    seeds: Tensor, found: Survey, tables: DrawTables, num_layers: int, ranges: DrawRanges
 ) -> tuple[Tensor, Tensor, Draws]:
     """See `segpaste.kernels._cpu_place.draw`."""
     if not torch.compiler.is_compiling():
         from segpaste.kernels import _cpu_place
 
-        return _cpu_place.draw(seeds, found, limits, size_table, num_layers, ranges)
+        return _cpu_place.draw(seeds, found, tables, num_layers, ranges)
     numbers = [int(number) for number in ranges]
-    source_idx, layer_valid, *draws = _draw(seeds, list(found), limits, size_table, num_layers, numbers)
+    source_idx, layer_valid, *draws = _draw(seeds, list(found), list(tables), num_layers, numbers)
     return source_idx, layer_valid, Draws(*draws)
 
 
@@ -130,20 +131,16 @@ def _(
 
 
 @torch.library.custom_op("segpaste::draw", mutates_args=())
-def _draw(
-    seeds: Tensor, found: list[Tensor], limits: Tensor, size_table: Tensor, num_layers: int, ranges: list[int]
-) -> list[Tensor]:
+def _draw(seeds: Tensor, found: list[Tensor], tables: list[Tensor], num_layers: int, ranges: list[int]) -> list[Tensor]:
     from segpaste.kernels import _cpu_place
 
-    given = Survey(*found), limits, size_table, num_layers, DrawRanges.of(ranges)
+    given = Survey(*found), DrawTables(*tables), num_layers, DrawRanges.of(ranges)
     source_idx, layer_valid, draws = _cpu_place.draw(seeds, *given)
     return [source_idx, layer_valid, *draws]
 
 
 @_draw.register_fake
-def _(
-    seeds: Tensor, found: list[Tensor], limits: Tensor, size_table: Tensor, num_layers: int, ranges: list[int]
-) -> list[Tensor]:
+def _(seeds: Tensor, found: list[Tensor], tables: list[Tensor], num_layers: int, ranges: list[int]) -> list[Tensor]:
     b, k = found[0].shape
 
     def integers(*shape: int) -> Tensor:
