@@ -58,7 +58,7 @@ def _again(
         depth, ok, reach = np.empty(len(cut), np.float32), np.empty(len(cut), np.uint8), _reach(b, plan)
         seen = Seen(layer, owner, cut, starts, depth, ok)
         for _ in range(times if which == 3 else 1):
-            resolve(b, seen, plan, target, source, reach, protected, rules.ignore_index)
+            resolve(b, seen, plan, target, source, reach, protected, given.ranks, rules.ignore_index)
         for _ in range(times if which == 4 else 1):
             measure(b, seen, rules.exclusive, plan, target, reach, measures)
         for _ in range(times if which == 5 else 1):

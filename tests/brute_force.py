@@ -144,9 +144,12 @@ def seen_at(scene: Scene, carried: Carried, guards: Guards, y: int, x: int) -> i
     if has_depth:
         current = target["depth"][0, y, x]
         current_valid = bool(target["depth_valid"][0, y, x] and np.isfinite(current) and current > 0)
-    seen = -1
+    seen, front = -1, priority_of(scene, class_at(target, y, x))
     for j, layer in enumerate(scene.layers):
         if layer is None or not covering(layer, carried[j], y, x):
+            continue
+        highest = max(priority_of(scene, int(layer.source["labels"][k])) for k in covering(layer, carried[j], y, x))
+        if highest < front:
             continue
         at = source_pixel(layer, y, x)
         if is_padding(layer.source, *at) or class_at(layer.source, *at) == ignore:
@@ -156,8 +159,16 @@ def seen_at(scene: Scene, carried: Carried, guards: Guards, y: int, x: int) -> i
             if current_valid and not (valid and depth < current):
                 continue
             current, current_valid = depth, valid
-        seen = j
+        seen, front = j, highest
     return seen
+
+
+def priority_of(scene: Scene, label: int | None) -> int:
+    """Of a class in contact, 0 where it has none."""
+    panoptic = scene.config.panoptic
+    if panoptic is None or label is None or "panoptic_maps" not in scene.target:
+        return 0
+    return panoptic.contact_priority.get(label, 0)
 
 
 def pasted_masks(scene: Scene, carried: Carried, seen: Array) -> dict[tuple[int, int], Array]:
@@ -166,6 +177,8 @@ def pasted_masks(scene: Scene, carried: Carried, seen: Array) -> dict[tuple[int,
     for y, x in np.argwhere(seen >= 0):
         j = int(seen[y, x])
         owners = covering(scene.layers[j], carried[j], y, x)
+        labels = scene.layers[j].source["labels"]
+        owners.sort(key=lambda k: (-priority_of(scene, int(labels[k])), k))
         for k in owners[:1] if "panoptic_maps" in scene.target else owners:
             masks[j, k][y, x] = True
     return masks
@@ -214,12 +227,31 @@ def settle(scene: Scene) -> Outcome:
             dropped["reverted"] += 1
         else:
             dropped["too_small" if area_free[j, k] else "hidden"] += 1
+    carried, num_more = _settled(scene, carried, guards)
+    dropped["too_small"] += num_more
     seen = resolve(scene, carried, guards)
     outcome = Outcome({}, seen, carried, *_slots(scene, carried, seen), dropped)
     fields = render(scene, outcome)
     for label in frozenset() if reverts else driven_out(scene, seen):
         fields["semantic_maps"][(scene.target["semantic_maps"] == label) & (seen < 0)] = scene.config.ignore_index
     return replace(outcome, fields=fields)
+
+
+def _settled(scene: Scene, carried: Carried, guards: Guards) -> tuple[Carried, int]:
+    """The pastes that are left once none is too small any more, and how many went.
+
+    Without priorities none goes here: what has gone before only uncovered the others. With priorities and depth it may
+    have uncovered a paste that is farther than a third one and yet outranked what let it by.
+    """
+    masks = pasted_masks(scene, carried, resolve(scene, carried, guards))
+    small = {paste for paste, mask in masks.items() if mask.sum() < scene.config.min_area_px}
+    if not small:
+        return carried, 0
+    assert scene.config.panoptic is not None
+    assert any(scene.config.panoptic.contact_priority.values())
+    left = [[k for k in slots if (j, k) not in small] for j, slots in enumerate(carried)]
+    settled, num_more = _settled(scene, left, guards)
+    return settled, num_more + len(small)
 
 
 def survives(scene: Scene, slot: int, seen: Array) -> bool:

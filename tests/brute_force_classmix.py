@@ -85,6 +85,7 @@ def _mixed(source: Fields, chosen: set[int], wanted: list[int]) -> dict[str, Arr
         rest[y, x] = not owned and not padded
     mixed["semantic_maps"] = semantic
     mixed["instance_masks"] = np.concatenate([source["instance_masks"], rest[None]])
+    mixed["labels"] = np.append(source["labels"], 0)
     return mixed
 
 

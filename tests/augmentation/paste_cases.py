@@ -85,6 +85,7 @@ def configs(draw: st.DrawFn, modalities: frozenset[Modality]) -> BatchCopyPasteC
         stuff_policy=draw(st.sampled_from(["ignore", "revert"])),
         tau_stuff_frac=draw(st.sampled_from([0.1, 0.0, 0.5, 0.9])),
         tau_stuff_px=draw(st.sampled_from([0, 1, 8, 64])),
+        contact_priority=draw(st.sampled_from([{}, {}, {2: 1, 12: 1}, {1: -1000, 3: 7, 11: 3}])),
     )
     return BatchCopyPasteConfig(
         emit_instance=draw(st.sampled_from([None, None, None, False])),

@@ -80,7 +80,9 @@ def mixings(draw: st.DrawFn, modalities: frozenset[Modality]) -> BatchCopyPasteC
         paste_prob=draw(st.sampled_from([1.0, 1.0, 0.5])),
         pad_to_multiple=draw(st.sampled_from([None, None, 4])),
     )
-    return draw(configs(modalities)).model_copy(update={"emit_classmix": True, "placement": placement})
+    config = draw(configs(modalities))
+    panoptic = config.panoptic and config.panoptic.model_copy(update={"contact_priority": {}})
+    return config.model_copy(update={"emit_classmix": True, "placement": placement, "panoptic": panoptic})
 
 
 class TestForward:
@@ -274,6 +276,13 @@ class TestErrors:
             ValidationError, match=f"emit_classmix: expected of placement only .* got {next(iter(option))}"
         ):
             BatchCopyPasteConfig(emit_classmix=True, placement=PlacementConfig(**option))
+
+    def test_priorities_of_objects(self) -> None:
+        priorities = PanopticConfig(taxonomy=SCHEMA, contact_priority={1: 2})
+        with pytest.raises(
+            ValidationError, match=r"emit_classmix: expected no panoptic.contact_priority, .* got {1: 2}"
+        ):
+            BatchCopyPasteConfig(emit_classmix=True, panoptic=priorities)
 
     def test_a_source_that_names_no_rows(self) -> None:
         class Other:

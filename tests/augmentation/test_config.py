@@ -60,7 +60,9 @@ OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
     harmonize=HarmonizeConfig(
         mode="poisson", prob=0.5, pyramid_levels=3, surround_px=9, max_gain=2.5, poisson_cycles=4, feather_px=2
     ),
-    panoptic=PanopticConfig(taxonomy=TAXONOMY, stuff_policy="ignore", tau_stuff_frac=0.7, tau_stuff_px=5),
+    panoptic=PanopticConfig(
+        taxonomy=TAXONOMY, stuff_policy="ignore", tau_stuff_frac=0.7, tau_stuff_px=5, contact_priority={9: -2, 7: 1000}
+    ),
 )
 ALIGNED: dict[str, Any] = {"patch_aligned_paste": True, "align": "instance"}
 """These exclude others of the config above."""
@@ -114,6 +116,10 @@ REFUSED: dict[str, tuple[Made, dict[str, Any]]] = {
     "max_instances_per_image none": (PanopticTaxonomy, {"classes": {1: "thing"}, "max_instances_per_image": 0}),
     "stuff_policy unknown": (PanopticConfig, {"taxonomy": TAXONOMY, "stuff_policy": "keep"}),
     "tau_stuff_px negative": (PanopticConfig, {"taxonomy": TAXONOMY, "tau_stuff_px": -1}),
+    "contact_priority of no class": (PanopticConfig, {"taxonomy": TAXONOMY, "contact_priority": {2: 1}}),
+    "contact_priority too high": (PanopticConfig, {"taxonomy": TAXONOMY, "contact_priority": {1: 1001}}),
+    "contact_priority too low": (PanopticConfig, {"taxonomy": TAXONOMY, "contact_priority": {1: -1001}}),
+    "contact_priority a fraction": (PanopticConfig, {"taxonomy": TAXONOMY, "contact_priority": {1: 0.5}}),
     "taxonomy missing": (PanopticConfig, {}),
     "taxonomy a number": (PanopticConfig, {"taxonomy": 5}),
 }
@@ -147,6 +153,11 @@ class TestRefusals:
             PlacementConfig(scale_range=(2, 1))
         with pytest.raises(ValidationError, match=r"expected 1 <= low <= high < 2\*\*31, got \(5, 1\).*paste_prob"):
             PlacementConfig(k_range=(5, 1))
+        with pytest.raises(ValidationError, match=r"expected class ids that the taxonomy names, got \[2, 8\]"):
+            PanopticConfig(taxonomy=TAXONOMY, contact_priority={8: 1, 2: 1, 7: 1})
+        with pytest.raises(ValidationError, match=r"taxonomy(?s:.)*gas") as caught:  # and nothing about priorities
+            PanopticConfig.model_validate({"taxonomy": {"classes": {1: "gas"}}, "contact_priority": {1: 1}})
+        assert "contact_priority" not in str(caught.value)
 
     def test_panoptic_output_without_a_taxonomy(self) -> None:
         with pytest.raises(ValueError, match="taxonomy"):
@@ -201,12 +212,31 @@ class TestTaxonomy:
         assert PanopticTaxonomy(classes={1: "thing"}, max_instances_per_image=9) != TAXONOMY
         assert dict(TAXONOMY.classes) == {1: "thing", 7: "stuff", 9: "thing"}
 
+    def test_the_priorities_are_frozen_and_ascend(self) -> None:
+        assert OTHER_THAN_DEFAULT.panoptic is not None
+        priorities = OTHER_THAN_DEFAULT.panoptic.contact_priority
+        assert list(priorities.items()) == [(7, 1000), (9, -2)]
+        assert hash(priorities) == hash(copy.deepcopy(priorities))
+        with pytest.raises(TypeError):
+            priorities[9] = 1  # type: ignore[index]
+
     def test_the_tables_of_the_module(self) -> None:
         classes = BatchCopyPaste(OTHER_THAN_DEFAULT).classes
         assert classes is not None
         labels = torch.tensor([-1, 0, 1, 2, 7, 9, 10, 255])
         assert labels[classes.things(labels)].tolist() == [1, 9]
         assert classes.is_stuff.nonzero().flatten().tolist() == [7]
+        assert classes.class_rank.tolist() == [0] * 7 + [1000, 0, -2]
+        assert classes.ranks(labels[None]).of_slot.tolist() == [[0, 0, 0, 0, 1000, -2, 0, 0]]
+
+    @pytest.mark.parametrize("priorities", [{}, {1: 0}])
+    def test_no_table_without_priorities(self, priorities: dict[int, int]) -> None:
+        """Kernels go the shorter way."""
+        panoptic = PanopticConfig(taxonomy=TAXONOMY, contact_priority=priorities)
+        classes = BatchCopyPaste(BatchCopyPasteConfig(panoptic=panoptic)).classes
+        assert classes is not None
+        assert not classes.has_ranks
+        assert [t.numel() for t in classes.ranks(torch.tensor([[1, 9]]))] == [0, 0]
 
 
 class TestFiles:

@@ -265,7 +265,7 @@ class TestSettings:
         assert _arguments.overrides(["a.b=c=d", "e="]) == {"a.b": "c=d", "e": ""}
 
 
-TABLES = {"panoptic.taxonomy.classes", "placement.class_sizes"}
+TABLES = {"panoptic.taxonomy.classes", "panoptic.contact_priority", "placement.class_sizes"}
 FREE = {"panoptic.taxonomy.classes.0", "panoptic.taxonomy.classes.1"}
 
 

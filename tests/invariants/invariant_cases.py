@@ -119,7 +119,7 @@ def _draw_config(rng: np.random.Generator, subset: Subset, num_slots: int) -> Ba
         tau_stuff_px=_pick(rng, [0, 8, 64]),
     )
     has_taxonomy = rng.random() < (0.9 if Modality.PANOPTIC in subset else 0.2)
-    return BatchCopyPasteConfig(
+    config = BatchCopyPasteConfig(
         max_instances=_pick(rng, [None, max(num_slots, 1) + 3]),
         tile_size=_pick(rng, [512, 512, 512, 512, 512, 11]),
         antialias=bool(rng.random() < 0.15),
@@ -136,6 +136,11 @@ def _draw_config(rng: np.random.Generator, subset: Subset, num_slots: int) -> Ba
             max_attempts=int(rng.integers(1, 4)),
         ),
     )
+    if config.panoptic is None or rng.random() < 0.7:
+        return config
+    priorities = _pick(rng, [{1: 1}, {2: -1}, {3: 2, 1: 1, 12: 1}])
+    panoptic = PanopticConfig.model_validate({**dict(config.panoptic), "contact_priority": priorities})
+    return config.model_copy(update={"panoptic": panoptic})
 
 
 def _pick(rng: np.random.Generator, options: list[Any]) -> Any:

@@ -11,6 +11,7 @@ from invariant_cases import EVERYTHING, NUM_CASES, Subset, cases, subsets_with
 from samples import SCHEMA, subset_id
 from segpaste.augmentation import DROP_REASONS
 from segpaste.invariants import Case, batch_violations
+from segpaste.invariants.depth import _outranked
 from segpaste.invariants.panoptic import stuff_made_ignore
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
@@ -58,6 +59,9 @@ REACHED: dict[str, Callable[[Case], bool]] = {
     ),
     "padding": lambda case: bool(case.before.padding_mask is not None and case.before.padding_mask.any()),
     "stuff that becomes ignore": lambda case: bool(stuff_made_ignore(case).any()),
+    "priorities that keep a paste out": lambda case: bool(
+        (outranked := _outranked(case)) is not None and torch.stack(outranked).any()
+    ),
     "more slots": lambda case: case.after.max_instances > case.before.max_instances,
     **{f"a try that is dropped: {reason}": _drops(reason) for reason in DROP_REASONS},
     **{

@@ -26,7 +26,7 @@ from segpaste.augmentation import (
 )
 from segpaste.augmentation.frame import Frame, Settled, pixel_planes
 from segpaste.augmentation.placement import LayerSources, Placement, PlacementCounts, PlacementRequest, draw_placement
-from segpaste.kernels import SlotPlan, cuda, reference, select, use_kernels
+from segpaste.kernels import SlotPlan, cuda, no_ranks, reference, select, use_kernels
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -67,6 +67,15 @@ def batch_of(dtype: torch.dtype = torch.uint8, batch_size: int = 2, **options: A
     return batch.to(DEVICE)
 
 
+def grown(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
+    """Masks that overlap."""
+    valid = batch.instance_valid[..., None, None]
+    masks = torch.nn.functional.max_pool2d(batch.instance_masks.float(), 5, stride=1, padding=2).bool() & valid
+    reach = torch.tensor([-2.0, -2, 2, 2], device=DEVICE)
+    boxes = (batch.boxes + reach).clamp(min=0).minimum(torch.tensor([11.0, 17, 11, 17], device=DEVICE))
+    return replace(batch, instance_masks=masks, boxes=boxes * batch.instance_valid[..., None])
+
+
 def agreed(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste, at_least: int = 1) -> Any:
     """The output and the report of both writings, which agree; something was pasted."""
     outcomes = []
@@ -93,13 +102,7 @@ class TestAgree:
 
     def test_masks_that_overlap(self) -> None:
         for modalities in (MAPLESS, set(OPTIONAL)):
-            batch = batch_of(modalities=modalities)
-            valid = batch.instance_valid[..., None, None]
-            masks = torch.nn.functional.max_pool2d(batch.instance_masks.float(), 5, stride=1, padding=2).bool() & valid
-            reach = torch.tensor([-2.0, -2, 2, 2], device=DEVICE)
-            boxes = (batch.boxes + reach).clamp(min=0).minimum(torch.tensor([11.0, 17, 11, 17], device=DEVICE))
-            grown = replace(batch, instance_masks=masks, boxes=boxes * batch.instance_valid[..., None])
-            agreed(grown, module(scale_range=(0.5, 1.0)))
+            agreed(grown(batch_of(modalities=modalities)), module(scale_range=(0.5, 1.0)))
 
     def test_a_mask_reaches_as_far_as_its_box(self) -> None:
         batch = batch_of(modalities=MAPLESS)
@@ -115,6 +118,19 @@ class TestAgree:
             assert report.num_dropped[:, 4].any()
         else:
             assert ((out.semantic_maps == 255) & (batch.semantic_maps > 10) & (report.visible_layer < 0)).any()
+
+    @pytest.mark.parametrize("layers", [1, 3])
+    @pytest.mark.parametrize("modalities", [{*OPTIONAL}, {*OPTIONAL} - {Modality.DEPTH}], ids=subset_id)
+    def test_priorities_of_classes(self, layers: int, modalities: set[Modality]) -> None:
+        """Also of masks that overlap, and equal ones, which are none."""
+        options: dict[str, Any] = {"layers": layers, "scale_range": (0.5, 1.5)}
+        alike = {"contact_priority": dict.fromkeys(SCHEMA.classes, 7)}
+        batch = grown(batch_of(modalities=modalities, max_instances=8, seed=1))
+        _, report = agreed(batch, module(panoptic={"contact_priority": {1: 2, 2: -3, 12: 1}}, **options), 0)
+        with use_kernels("reference"):
+            plain = module(**options)(batch, return_report=True)
+        assert not torch.equal(report.visible_layer, plain[1].visible_layer)
+        assert_kernels_agree(agreed(batch, module(panoptic=alike, **options)), plain)
 
     def test_things_that_lose_their_row(self) -> None:
         batch = batch_of(max_instances=8, modalities=set(OPTIONAL) - {Modality.DEPTH})
@@ -177,7 +193,7 @@ class TestShapes:
         slots = SlotPlan(none, none, none.long(), none.long(), plan.carried.long(), plan.carried.long(), none)
         found = []
         for kernels in (reference, cuda):
-            visible = kernels.resolve(*planes, plan, none, False, 255, 512)
+            visible = kernels.resolve(*planes, plan, none, no_ranks(DEVICE), False, 255, 512)
             measures = kernels.measure(*planes, plan, visible, False, 0, 512)
             found.append((*visible, *measures, *kernels.render(*planes, plan, visible, slots, False, 255, 512)))
         assert (found[0][0] >= 0).any()
@@ -309,7 +325,7 @@ class TestDevice:
         none = batch.instance_valid[:, :0]
 
         def settled(kernels: Any) -> Any:
-            visible = kernels.resolve(*planes, plan, none, True, 255, 512)
+            visible = kernels.resolve(*planes, plan, none, no_ranks(DEVICE), True, 255, 512)
             return visible, kernels.measure(*planes, plan, visible, True, 13, 512)
 
         visible, measures = settled(reference)

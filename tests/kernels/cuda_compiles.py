@@ -56,12 +56,13 @@ def main(capability: int) -> None:
     for name in ("resolve", "measure", "render"):  # the reference's results go on, since nothing is launched
         pair = getattr(cuda, name), getattr(reference, name)
         setattr(cuda, name, lambda *arguments, pair=pair: [function(*arguments) for function in pair][1])
-    panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA})
+    plain = PanopticConfig.model_validate({"taxonomy": SCHEMA})
+    ranked = PanopticConfig.model_validate({"taxonomy": SCHEMA, "contact_priority": {1: 1}})
     full = make_batch(2, size=(16, 32), max_instances=8, metric_depth=True, padding=(1, 2))
     odd = make_batch(2, size=(17, 11), max_instances=5, modalities=set(OPTIONAL) - {Modality.PANOPTIC})
     one = make_batch(2, size=(17, 11), max_instances=1, num_instances=1, modalities={Modality.INSTANCE})
-    batches = [(full, 2), (replace(odd, images=odd.images.float()), 1), (replace(one, images=one.images.bfloat16()), 1)]
-    for batch, layers in batches:
+    odd, one = replace(odd, images=odd.images.float()), replace(one, images=one.images.bfloat16())
+    for batch, layers, panoptic in ((full, 2, plain), (full, 2, ranked), (odd, 1, plain), (one, 1, plain)):
         config = BatchCopyPasteConfig(placement=PlacementConfig(layers=layers), panoptic=panoptic)
         with use_kernels("cuda"):
             BatchCopyPaste(config)(batch)

@@ -93,8 +93,9 @@ def rules(frame: Frame) -> Rules:
 
 def _class_kinds(frame: Frame) -> ClassKinds:
     if frame.classes is None:
-        return ClassKinds(None, None)
-    return ClassKinds(frame.classes.is_thing, frame.classes.is_stuff if frame.guards_stuff else None)
+        return ClassKinds(None, None, None)
+    rank = frame.classes.class_rank if frame.is_panoptic and frame.classes.has_ranks else None
+    return ClassKinds(frame.classes.is_thing, frame.classes.is_stuff if frame.guards_stuff else None, rank)
 
 
 def instance_rows(batch: PaddedBatchedDenseSample) -> Rows:

@@ -6,9 +6,9 @@ Build them once, outside any compiled region. A config loads from and saves to Y
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_serializer, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from segpaste.augmentation.harmonize_config import HarmonizeConfig
 from segpaste.augmentation.placement_config import PlacementConfig
@@ -16,6 +16,7 @@ from segpaste.augmentation.strict import FrozenMapping, Probability, SavedConfig
 from segpaste.types import IGNORE_INDEX, PanopticSchema
 
 Kind = Literal["thing", "stuff"]
+Priority = Annotated[int, Field(ge=-1000, le=1000)]
 
 
 class SourceConfig(StrictConfig):
@@ -76,12 +77,17 @@ class PanopticConfig(StrictConfig):
             it becomes ignore (``ignore``).
         tau_stuff_frac: threshold as a fraction of the class's area before the paste.
         tau_stuff_px: threshold in pixels.
+        contact_priority: class id to priority, -1000 to 1000; 0 for a class that is not named, or outside of the
+            taxonomy. Where a paste meets another one, or the target, it is seen only over classes of at most its own
+            priority, beside all else that it needs to be seen. It plays a part only where the output has a panoptic
+            map, so that each pixel has one owner.
     """
 
     taxonomy: PanopticTaxonomy
     stuff_policy: Literal["revert", "ignore"] = "revert"
     tau_stuff_frac: Probability = 0.1
     tau_stuff_px: int = Field(default=64, ge=0)
+    contact_priority: Mapping[int, Priority] = FrozenMapping({})
 
     @field_validator("taxonomy", mode="before")
     @classmethod
@@ -93,6 +99,19 @@ class PanopticConfig(StrictConfig):
                 max_instances_per_image=value.max_instances_per_image,
             )
         return value
+
+    @field_validator("contact_priority", mode="after")
+    @classmethod
+    def _check_classes(cls, value: Mapping[int, int], info: ValidationInfo) -> Mapping[int, int]:
+        taxonomy: PanopticTaxonomy | None = info.data.get("taxonomy")  # None where it was refused
+        if taxonomy is not None and not value.keys() <= taxonomy.classes.keys():
+            unknown = sorted(value.keys() - taxonomy.classes.keys())
+            raise ValueError(f"expected class ids that the taxonomy names, got {unknown} among them")
+        return FrozenMapping(dict(sorted(value.items())))
+
+    @field_serializer("contact_priority")
+    def _plain(self, value: Mapping[int, int]) -> dict[int, int]:
+        return dict(value)
 
 
 class BatchCopyPasteConfig(SavedConfig):
@@ -148,6 +167,11 @@ class BatchCopyPasteConfig(SavedConfig):
             raise ValueError(
                 f"emit_classmix: expected of placement only {', '.join(heeded)}, for classes are pasted where they "
                 f"stand, got {', '.join(others)}"
+            )
+        if self.emit_classmix and self.panoptic is not None and any(self.panoptic.contact_priority.values()):
+            raise ValueError(
+                "emit_classmix: expected no panoptic.contact_priority, which is for objects, got "
+                f"{dict(self.panoptic.contact_priority)}"
             )
         return self
 

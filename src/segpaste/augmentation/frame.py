@@ -17,7 +17,7 @@ from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.draw_scales import smallest_scale
 from segpaste.augmentation.panoptic import ClassTables
 from segpaste.augmentation.placement import Placement
-from segpaste.kernels import LayerPlan, Measures, Planes, Rows, SlotPlan, Visible
+from segpaste.kernels import LayerPlan, Measures, Planes, Ranks, Rows, SlotPlan, Visible, no_ranks
 from segpaste.types import PaddedBatchedDenseSample
 
 
@@ -94,6 +94,13 @@ class Frame:
         return kernels.pastes_whole(self.target.device) and self.config.max_hidden_frac == 1
 
     @property
+    def ranks(self) -> Ranks:
+        """Priorities of classes, which need an owner of each pixel."""
+        if self.classes is None or not self.is_panoptic:
+            return no_ranks(self.target.device)
+        return self.classes.ranks(self.source.labels)
+
+    @property
     def num_taps(self) -> int:
         """Taps per axis of the image filter."""
         return geometry.num_filter_taps(smallest_scale(self.config.placement), self.config.antialias)
@@ -130,7 +137,8 @@ class Frame:
         """Resolve until every paste that is left is seen and nothing is hidden that must not be.
 
         Stuff that was wiped out, and objects of which too much was hidden, get their pixels back first; then pastes of
-        too few pixels go, which only enlarges what is left.
+        too few pixels go, which only enlarges what is left, unless priorities and depth both decide: then it may
+        uncover what outranks a third paste, so that one goes in turn.
         """
         nothing = torch.zeros(self.target.batch_size, self.num_classes, dtype=torch.bool, device=self.target.device)
         guards = Guards(nothing, None)
@@ -141,8 +149,10 @@ class Frame:
             if _may_hold(guards.classes) or (guards.pixels is not None and _may_hold(guards.pixels)):
                 visible, measures = self._look(plan, guards)
         area_protected = measures.paste_area
-        carried = plan.carried & (area_protected >= self.config.min_area_px)
-        if _may_hold(carried != plan.carried):
+        for _ in range(self._num_removals(plan)):
+            carried = plan.carried & (measures.paste_area >= self.config.min_area_px)
+            if not _may_hold(carried != plan.carried):
+                break
             plan = plan._replace(carried=carried)
             visible, measures = self._look(plan, guards)
         return Settled(plan, visible, measures, area_free, area_protected)
@@ -204,6 +214,15 @@ class Frame:
             pixels = geometry.covered(self.target, hides_too_much)
         return Guards(classes, pixels)
 
+    def _num_removals(self, plan: LayerPlan) -> int:
+        """How often pastes may have to be taken out until all that are left are seen.
+
+        What one uncovers lies in a later layer, what that hides in a later one again: once for every second layer.
+        """
+        has_depth = self.target.depth is not None and self.source.depth is not None
+        has_ranks = self.is_panoptic and self.classes is not None and self.classes.has_ranks
+        return (plan.carried.shape[1] + 1) // 2 if has_depth and has_ranks else 1
+
     def _look(self, plan: LayerPlan, guards: Guards) -> tuple[Visible, Measures]:
         """What is seen of a plan, and how much of everything."""
         target, source, config = pixel_planes(self.target), pixel_planes(self.source), self.config
@@ -212,10 +231,11 @@ class Frame:
             closed = guards.pixels[:, None]
             closed = closed if target.padding_mask is None else closed | target.padding_mask
             shown = target._replace(padding_mask=closed)
+        ignore_index, tile_size = config.ignore_index, config.tile_size
         visible = kernels.resolve(
-            shown, source, plan, guards.classes, self.needs_owner, config.ignore_index, config.tile_size
+            shown, source, plan, guards.classes, self.ranks, self.needs_owner, ignore_index, tile_size
         )
-        measures = kernels.measure(target, source, plan, visible, self.is_panoptic, self.num_classes, config.tile_size)
+        measures = kernels.measure(target, source, plan, visible, self.is_panoptic, self.num_classes, tile_size)
         return visible, measures
 
 

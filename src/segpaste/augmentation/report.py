@@ -28,7 +28,7 @@ _ADVICE = {
     "given, with things",
     "no_free_slot": "pad to more slots, or set max_instances",
     "does_not_fit": "lower placement.scale_range or k_range, or raise placement.max_attempts or layers",
-    "hidden": "the targets are nearer everywhere; are depth and masks aligned?",
+    "hidden": "the targets are nearer, or of higher priority, everywhere; are depth and masks aligned?",
     "reverted": "lower panoptic.tau_stuff_frac or tau_stuff_px, or raise max_hidden_frac",
     "too_small": "raise placement.scale_range, or lower min_area_px",
 }
@@ -84,8 +84,8 @@ def tally(
         slot_plan: what the output slots hold.
         min_area_px: fewer visible pixels than this are too small.
     """
-    gone = placement.carried & (settled.area_protected < min_area_px)
-    reverted = gone & (settled.area_free >= min_area_px)
+    gone = placement.carried & ~settled.plan.carried
+    reverted = gone & (settled.area_protected < min_area_px) & (settled.area_free >= min_area_px)
     hidden = gone & ~reverted & (settled.area_free == 0)
     dropped = {
         "no_source": counts.no_source,

@@ -66,6 +66,18 @@ class Case:
         return self.config.panoptic if Modality.PANOPTIC in self.modalities else None
 
     @property
+    def has_priorities(self) -> bool:
+        """Some class has a contact priority, where they play a part."""
+        return self.panoptic is not None and any(self.panoptic.contact_priority.values())
+
+    def priority(self, classes: Tensor) -> Tensor:
+        """The contact priorities of classes, int16."""
+        priorities = torch.zeros_like(classes, dtype=torch.int16)
+        for label, priority in ({} if self.panoptic is None else self.panoptic.contact_priority).items():
+            priorities.masked_fill_(classes == label, priority)
+        return priorities
+
+    @property
     def source_batch(self) -> PaddedBatchedDenseSample:
         """The batch that was pasted from."""
         return self.before if self.source is None else self.source

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from segpaste.invariants.case import Case, invariant
-from segpaste.invariants.layers import LayerMap
+from segpaste.invariants.layers import LayerMap, seen
 from segpaste.invariants.surfaces import RELATIVE_TOLERANCE, finite_depth
 from segpaste.invariants.violation import Violation, found
 from segpaste.types import Modality, PaddedBatchedDenseSample
@@ -19,7 +19,8 @@ def depth_monotonicity(case: Case) -> list[Violation]:
     ``d_out(p) = min(d_src(p), d_tgt(p))`` over everything that covers p; outside of pastes depth is the target's, bit
     for bit, and 0 where that is not finite. An invalid target depth hides nothing; depth inside a paste is finite.
     Pixels of a stuff class that no paste touches may have been given back to it and are not asked for nearer surfaces;
-    nor, where ``max_hidden_frac`` limits what may be hidden, are those of an object that no paste touches.
+    nor, where ``max_hidden_frac`` limits what may be hidden, are those of an object that no paste touches; nor is what
+    has a lower contact priority than what is seen.
 
     Args:
         case: one forward, with depth.
@@ -39,9 +40,11 @@ def depth_monotonicity(case: Case) -> list[Violation]:
     ]
     if case.source_batch.depth is None or case.source_batch.instance_masks is None:
         return violations
-    closed = _closed(case)
+    closed, outranked = _closed(case), _outranked(case)
     for idx, (layer, surface) in enumerate(zip(case.layers, case.surfaces, strict=True)):
         open_to = _covers(case, idx, layer) & ~closed
+        if outranked is not None:
+            open_to &= ~outranked[idx]
         nearer = valid_target & surface.valid & (surface.high * (1 + RELATIVE_TOLERANCE) < after)
         unseen = ~valid_target & ~case.pasted
         expected = f"layer {idx} at {{source}}, which is nearer"
@@ -117,19 +120,51 @@ def depth_metric_intrinsics_rescale(case: Case) -> list[Violation]:
 def _covers(case: Case, idx: int, layer: LayerMap) -> Tensor:
     """Where a carried mask of the layer offers a pixel of the picture that is not ignored, [B, H, W] bool."""
     source = case.source_batch
+    offered = _nearest(layer, _carried_masks(case, idx, layer).any(1))
+    if source.padding_mask is not None:
+        offered &= ~layer.nearest(source.padding_mask[:, 0])
+    if source.semantic_maps is not None:
+        offered &= layer.nearest(source.semantic_maps) != case.config.ignore_index
+    return offered & layer.y.inside & layer.x.inside
+
+
+def _carried_masks(case: Case, idx: int, layer: LayerMap) -> Tensor:
+    """Of the layer's source row, where the layer carries them, [B, K_s, H_s, W_s] bool."""
+    source = case.source_batch
     assert source.instance_masks is not None
     carried = case.report.placement.carried[:, idx, : source.max_instances, None, None]  # slots beyond are empty
     rows = layer.row[:, 0, 0]
     masks = source.instance_masks[rows] & carried
     if case.config.emit_classmix and source.semantic_maps is not None:  # that class is surely one of the chosen
         masks &= source.labels[rows][:, :, None, None] == source.semantic_maps[rows][:, None]
-    union = masks.any(1)
-    offered = layer._replace(row=torch.arange(len(union), device=union.device)[:, None, None]).nearest(union)
-    if source.padding_mask is not None:
-        offered &= ~layer.nearest(source.padding_mask[:, 0])
-    if source.semantic_maps is not None:
-        offered &= layer.nearest(source.semantic_maps) != case.config.ignore_index
-    return offered & layer.y.inside & layer.x.inside
+    return masks
+
+
+def _nearest(layer: LayerMap, planes: Tensor) -> Tensor:
+    """``planes`` [B, H_s, W_s], already those of the layer's source rows, at the nearest source pixels, [B, H, W]."""
+    return layer._replace(row=torch.arange(len(planes), device=planes.device)[:, None, None]).nearest(planes)
+
+
+def _outranked(case: Case) -> list[Tensor] | None:
+    """For each layer where what is seen has a higher contact priority, [B, H, W] bool; None without priorities.
+
+    What is seen has the highest priority that was ever seen at its pixel, so a layer that it does not outrank was
+    kept out by none.
+    """
+    if not case.has_priorities or case.source_batch.max_instances == 0:
+        return None
+    assert case.before.semantic_maps is not None
+    fronts = [_front(case, idx, layer) for idx, layer in enumerate(case.layers)]
+    of_target = case.priority(case.before.semantic_maps)
+    highest = torch.where(case.pasted, seen(case.report.visible_layer, fronts), of_target)
+    return [front < highest for front in fronts]
+
+
+def _front(case: Case, idx: int, layer: LayerMap) -> Tensor:
+    """The highest contact priority of the carried masks of a layer at each pixel, [B, H, W] int16."""
+    masks, priority = _carried_masks(case, idx, layer), case.priority(case.source_batch.labels)[layer.row[:, 0, 0]]
+    lowest = torch.iinfo(priority.dtype).min
+    return _nearest(layer, torch.where(masks, priority[:, :, None, None], lowest).amax(1))
 
 
 def _closed(case: Case) -> Tensor:

@@ -51,7 +51,8 @@ def instance_target_masks_subtract_paste_union(case: Case) -> list[Violation]:
     """A survivor's mask is its old one without the union of all pastes, and the pastes' masks are that union.
 
     Each pasted mask is the nearest read of its source's where its layer is seen; beside a panoptic map a pixel belongs
-    to the lowest slot that covers it. With ClassMix pastes have pixels of no instance too.
+    to one of the slots that cover it: to the lowest of those with the highest contact priority. With ClassMix pastes
+    have pixels of no instance too.
 
     Args:
         case: one forward, with instance masks.
@@ -164,6 +165,10 @@ def _strays(case: Case) -> Tensor:
         here = layer._replace(row=torch.arange(len(masks), device=masks.device)[:, None, None])
         shown = here.nearest(masks) & carried & (report.visible_layer == idx)[..., None]
         if Modality.PANOPTIC in case.modalities:
+            if case.has_priorities:
+                priority = case.priority(source.labels)[layer.row[:, 0, 0], None, None]
+                highest = torch.where(shown, priority, torch.iinfo(priority.dtype).min).amax(-1, keepdim=True)
+                shown &= priority == highest
             shown &= shown.cumsum(-1) == 1
         slot = report.slot_source.clamp(min=0)[:, None, None].expand(*shown.shape[:3], -1)
         wanted = shown.gather(-1, slot).permute(0, 3, 1, 2)

@@ -9,8 +9,10 @@ from segpaste.kernels.operands import (
     LayerPlan,
     Measures,
     Planes,
+    Ranks,
     SlotPlan,
     Visible,
+    no_ranks,
 )
 from segpaste.kernels.ops import focal_ratio, inverse_scale, measure, render, resolve
 from segpaste.kernels.select import pastes_whole, use_kernels
@@ -34,6 +36,7 @@ __all__ = [
     "LayerPlan",
     "Measures",
     "Planes",
+    "Ranks",
     "Rows",
     "Rules",
     "SlotPlan",
@@ -43,6 +46,7 @@ __all__ = [
     "focal_ratio",
     "inverse_scale",
     "measure",
+    "no_ranks",
     "paste",
     "pastes_whole",
     "render",

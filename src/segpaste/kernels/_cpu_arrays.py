@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.kernels.operands import LayerPlan, Planes
+from segpaste.kernels.operands import LayerPlan, Planes, Ranks
 
 Array = NDArray[Any]
 
@@ -171,6 +171,9 @@ def plane_arrays(planes: Planes) -> PlaneArrays:
 
 NO_CLASS = np.empty(0, np.bool_)
 """A table of classes that is not there."""
+
+NO_RANKS = Ranks(np.empty(0, np.int16), np.empty((0, 0), np.int16))  # type: ignore[arg-type]
+"""All classes are alike."""
 
 _NO_MAP = np.empty((0, 0, 0), np.int64)
 _NO_DEPTH = np.empty((0, 0, 0), np.float32)

@@ -35,14 +35,14 @@ def check_row(b, plan, given, source):
 
 @compiled
 def too_small(b, plan, measures, min_area_px):
-    """Take pastes of too few visible pixels out of the plan; whether there were any."""
-    found = False
+    """Take pastes of too few visible pixels out of the plan; how many there were."""
+    num_gone = 0
     for j in range(plan.carried.shape[1]):
         for k in range(plan.carried.shape[2]):
             if plan.carried[b, j, k] and measures.paste_area[b, j, k] < min_area_px:
                 plan.carried[b, j, k] = False
-                found = True
-    return found
+                num_gone += 1
+    return num_gone
 
 
 @compiled

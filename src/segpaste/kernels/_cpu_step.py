@@ -202,22 +202,25 @@ def _settle(b, seen, plan, target, source, given, measures, slots, found, rules)
     reach = _reach(b, plan)
     protected = np.zeros(slots.ignored_class.shape[1], np.bool_)
     was_carried = plan.carried[b].copy()
-    _look(b, seen, plan, target, source, reach, protected, measures, rules)
+    _look(b, seen, plan, target, source, reach, protected, given.ranks, measures, rules)
     free = measures.paste_area[b].copy()
     if rules.reverts_stuff and wiped_out(b, measures, given.is_stuff, rules, protected):
-        _look(b, seen, plan, target, source, reach, protected, measures, rules)
+        _look(b, seen, plan, target, source, reach, protected, given.ranks, measures, rules)
     count_dropped(b, was_carried, free, measures.paste_area[b], rules, found.dropped)
-    if too_small(b, plan, measures, rules.min_area_px):
-        _look(b, seen, plan, target, source, reach, protected, measures, rules)
+    num_gone = too_small(b, plan, measures, rules.min_area_px)
+    while num_gone > 0:
+        _look(b, seen, plan, target, source, reach, protected, given.ranks, measures, rules)
+        num_gone = too_small(b, plan, measures, rules.min_area_px)  # again only where ranks and depth both decide
+        found.dropped[b, 2] += num_gone
     slots.ignored_class[b] = False
     if not rules.reverts_stuff:
         wiped_out(b, measures, given.is_stuff, rules, slots.ignored_class[b])
 
 
 @compiled
-def _look(b, seen, plan, target, source, reach, protected, measures, rules):
+def _look(b, seen, plan, target, source, reach, protected, ranks, measures, rules):
     """What is seen, and how much of it."""
-    resolve(b, seen, plan, target, source, reach, protected, rules.ignore_index)
+    resolve(b, seen, plan, target, source, reach, protected, ranks, rules.ignore_index)
     measure(b, seen, rules.exclusive, plan, target, reach, measures)
 
 

@@ -16,7 +16,7 @@ _ONE = np.uint64(1)
 
 
 @compiled
-def resolve_rows(first, end, layer, owner, plan, target, source, protected, ignore_index):
+def resolve_rows(first, end, layer, owner, plan, target, source, protected, ranks, ignore_index):
     """Write which layer, and which of its slots, is seen at each pixel of rows ``first`` to ``end - 1``.
 
     Args:
@@ -28,6 +28,7 @@ def resolve_rows(first, end, layer, owner, plan, target, source, protected, igno
         target: `segpaste.kernels._cpu_arrays.PlaneArrays` of the batch that is pasted into.
         source: those of the source batch.
         protected: [B, num_classes] bool.
+        ranks: `segpaste.kernels.operands.Ranks` of arrays.
         ignore_index: the semantic class that is neither pasted nor pasted over.
     """
     cut, starts = np.empty(0, np.uint8), np.empty(plan.carried.shape[1:], np.int64)
@@ -36,7 +37,7 @@ def resolve_rows(first, end, layer, owner, plan, target, source, protected, igno
         cut = cut_out(b, plan, source, cut, starts)
         depth, depth_ok = np.empty(len(cut), np.float32), np.empty(len(cut), np.uint8)
         seen = Seen(layer[b], own(owner, b), cut, starts, depth, depth_ok)
-        resolve(b, seen, plan, target, source, everywhere, protected[b], ignore_index)
+        resolve(b, seen, plan, target, source, everywhere, protected[b], ranks, ignore_index)
 
 
 @compiled
@@ -97,7 +98,7 @@ def _cut_out(cut, start, mask, box, x_near, y_near):
 
 
 @compiled
-def resolve(b, seen, plan, target, source, reach, protected, ignore_index):
+def resolve(b, seen, plan, target, source, reach, protected, ranks, ignore_index):
     """Write what is seen within ``reach`` of row ``b``, `segpaste.kernels._cpu_arrays.Seen`.
 
     Where depth decides, the source's goes there too.
@@ -110,11 +111,13 @@ def resolve(b, seen, plan, target, source, reach, protected, ignore_index):
     has_depth = target.depth.shape[0] > 0 and source.depth.shape[0] > 0
     has_closed = target.semantic.shape[0] > 0 or target.padding.shape[0] > 0
     has_hidden = source.semantic.shape[0] > 0 or source.padding.shape[0] > 0
-    is_plain = not (has_depth or has_closed or has_hidden)
+    has_ranks = ranks.of_class.shape[0] > 0
+    is_plain = not (has_depth or has_closed or has_hidden or has_ranks)
     behind, behind_ok = np.empty((0, 0), np.float32), np.empty((0, 0), np.uint8)
     has_layers = plan.carried.shape[1] > 1
     if has_depth and has_layers:
         behind, behind_ok = _target_depth(b, target, reach)
+    front = _target_ranks(b, target, ranks.of_class, reach) if has_ranks else np.empty((0, 0), np.int16)
     size = 0 if is_plain else _largest_box(b, plan)
     offered = np.empty(size, np.uint8)
     for j in range(plan.carried.shape[1]):
@@ -132,6 +135,8 @@ def resolve(b, seen, plan, target, source, reach, protected, ignore_index):
                 _withdraw_closed(b, offered, box, target, protected, ignore_index)
             if has_hidden:
                 _withdraw_hidden(s, offered, box, source, x_near, y_near, ignore_index)
+            if has_ranks:
+                _withdraw_outranked(offered, front, ranks.of_slot[s, k], box)
             if has_depth:
                 read_depth(b, j, plan, source, offered, 0, box, depth, depth_ok, starts[j, k])
                 if has_layers:
@@ -140,6 +145,8 @@ def resolve(b, seen, plan, target, source, reach, protected, ignore_index):
                     _withdraw_behind(
                         offered, target.depth[b], target.depth_valid[b], depth, depth_ok, starts[j, k], box
                     )
+            if has_ranks:
+                _raise(offered, front, ranks.of_slot[s, k], box)
             _take(j, k, layer, owner, offered, 0, box)
 
 
@@ -185,6 +192,20 @@ def _target_depth(b, target, reach):
             behind[y, x] = value
             ok[y, x] = valid[y, x] & np.isfinite(value) & (value > 0)
     return behind, ok
+
+
+@compiled
+def _target_ranks(b, target, of_class, reach):
+    """Ranks of what row ``b`` shows [H, W], to be written over by layers; 0 for classes that are not known."""
+    front = np.zeros(target.images.shape[2:], of_class.dtype)
+    if target.semantic.shape[0] == 0:
+        return front
+    semantic = target.semantic[b]
+    for y in range(np.uint64(reach[1]), np.uint64(reach[3])):
+        for x in range(np.uint64(reach[0]), np.uint64(reach[2])):
+            label = semantic[y, x]
+            front[y, x] = of_class[label] if 0 <= label < of_class.shape[0] else 0
+    return front
 
 
 @compiled
@@ -242,6 +263,27 @@ def _withdraw_hidden(s, offered, box, source, x_near, y_near, ignore_index):
                     offered[at + x] = 0
                 if source.semantic.shape[0] > 0 and source.semantic[s, row, column] == ignore_index:
                     offered[at + x] = 0
+        at += width
+
+
+@compiled
+def _withdraw_outranked(offered, front, rank, box):
+    """Keep the offer where nothing of a higher rank is seen so far."""
+    at, x1, width = np.uint64(0), np.uint64(box[0]), np.uint64(box[2] - box[0])
+    for y in range(np.uint64(box[1]), np.uint64(box[3])):
+        for x in range(width):
+            offered[at + x] &= rank >= front[y, x1 + x]
+        at += width
+
+
+@compiled
+def _raise(offered, front, rank, box):
+    """What is seen where something is offered has its rank from now on."""
+    at, x1, width = np.uint64(0), np.uint64(box[0]), np.uint64(box[2] - box[0])
+    for y in range(np.uint64(box[1]), np.uint64(box[3])):
+        for x in range(width):
+            below = front[y, x1 + x]
+            front[y, x1 + x] = rank if offered[at + x] else below
         at += width
 
 

@@ -18,6 +18,7 @@ def resolve(
     plan,
     protected,
     num_classes,
+    ranks,
     ignore_index,
     ROWS: tl.constexpr,
     COLS: tl.constexpr,
@@ -33,6 +34,7 @@ def resolve(
         plan: `segpaste.kernels.cuda.PlanArguments`.
         protected: [B, num_classes] bytes.
         num_classes: size of that table.
+        ranks: `segpaste.kernels.cuda.RankArguments`.
         ignore_index: the semantic class that is neither pasted nor pasted over.
         ROWS: of a tile.
         COLS: of a tile.
@@ -46,6 +48,9 @@ def resolve(
     whose = tl.full([ROWS, COLS], -1, tl.int32)
     depth = tl.zeros([ROWS, COLS], tl.float32)
     depth_ok = tl.full([ROWS, COLS], 0, tl.int1)
+    seen_rank = tl.zeros([ROWS, COLS], tl.int32)
+    if ranks.of_class is not None and target.semantic is not None:
+        seen_rank = _target_ranks(target, here, on_canvas(rows, cols, height, width), ranks)
     for j in range(plan.num_layers):
         at = b * plan.num_layers + j
         first = at * source.num_slots
@@ -54,13 +59,22 @@ def resolve(
         if k < source.num_slots:
             row = tl.load(plan.source_idx + at)
             nearest, reached = nearest_source(plan, at, source, rows, cols, height, width)
-            lowest = tl.full([ROWS, COLS], -1, tl.int32)
+            foremost = tl.full([ROWS, COLS], -1, tl.int32)
+            top_rank = seen_rank
             while k < source.num_slots:
-                looked = reached & (lowest < 0) & in_box(plan.paste_box, first + k, rows, cols)
+                looked = reached & in_box(plan.paste_box, first + k, rows, cols)
+                if ranks.of_class is not None:
+                    rank = tl.load(ranks.of_slot + row * source.num_slots + k).to(tl.int32)
+                    looked &= (rank > top_rank) | ((rank == top_rank) & (foremost < 0))
+                else:
+                    looked &= foremost < 0
                 mask = source.masks + (row * source.num_slots + k) * source.size
-                lowest = tl.where(tl.load(mask + nearest, mask=looked, other=0) != 0, k, lowest)
+                covered = tl.load(mask + nearest, mask=looked, other=0) != 0
+                foremost = tl.where(covered, k, foremost)
+                if ranks.of_class is not None:
+                    top_rank = tl.where(covered, rank, top_rank)
                 k = next_of(slots, k, source.num_slots)
-            shown = _open(lowest >= 0, b, here, target, protected, num_classes, ignore_index)
+            shown = _open(foremost >= 0, b, here, target, protected, num_classes, ignore_index)
             shown = _has_something(shown, row * source.size + nearest, source, ignore_index)
             if target.depth is not None and source.depth is not None:
                 behind, behind_ok = _target_depth(target, here, shown & (seen < 0))
@@ -71,11 +85,21 @@ def resolve(
                 depth = tl.where(shown, front, depth)
                 depth_ok = tl.where(shown, front_ok, depth_ok)
             seen = tl.where(shown, j, seen)
-            whose = tl.where(shown, lowest, whose)
+            whose = tl.where(shown, foremost, whose)
+            if ranks.of_class is not None:
+                seen_rank = tl.where(shown, top_rank, seen_rank)
     written = on_canvas(rows, cols, height, width)
     tl.store(layer + here, seen.to(tl.int16), mask=written)
     if owner is not None:
         tl.store(owner + here, whose.to(tl.int16), mask=written)
+
+
+@triton.jit
+def _target_ranks(target, here, asked, ranks):
+    """The ranks of the target's classes, 0 for those that are not known."""
+    label = tl.load(target.semantic + here, mask=asked, other=-1)
+    known = (label >= 0) & (label < ranks.num_classes)
+    return tl.load(ranks.of_class + label, mask=known, other=0).to(tl.int32)
 
 
 @triton.jit

@@ -16,6 +16,7 @@ from torch import Tensor
 from segpaste.kernels import _cpu_measure, _cpu_step, _cpu_visibility
 from segpaste.kernels._cpu_arrays import (
     NO_CLASS,
+    NO_RANKS,
     Array,
     PlanArrays,
     PlaneArrays,
@@ -31,6 +32,7 @@ from segpaste.kernels.operands import (
     LayerPlan,
     Measures,
     Planes,
+    Ranks,
     SlotPlan,
     Visible,
     empty_measures,
@@ -58,6 +60,7 @@ class Given(NamedTuple):
     target_rows: Rows
     is_thing: Array
     is_stuff: Array
+    ranks: Ranks
 
 
 class Found(NamedTuple):
@@ -73,13 +76,16 @@ def resolve(
     source: Planes,
     plan: LayerPlan,
     protected: Tensor,
+    ranks: Ranks,
     with_owner: bool,
     ignore_index: int,
     tile_size: int,
 ) -> Visible:
     """As `segpaste.kernels.reference.resolve`; ``tile_size`` has no meaning here."""
     visible = empty_visible(target, with_owner)
-    arguments = plan_arrays(plan), plane_arrays(target), plane_arrays(source), array(protected), ignore_index
+    rank_arrays = Ranks(*(array(t) for t in ranks))  # type: ignore[arg-type]
+    planes = plane_arrays(target), plane_arrays(source)
+    arguments = plan_arrays(plan), *planes, array(protected), rank_arrays, ignore_index
     layer, owner = visible.layer.numpy(), visible.owner.numpy()
     share_out(len(layer), lambda first, end: _cpu_visibility.resolve_rows(first, end, layer, owner, *arguments))
     return visible
@@ -151,7 +157,7 @@ def paste(
         target_rows: its instances.
         source_rows: those of the source; boxes and labels are read.
         maps: what was drawn.
-        kinds: things and stuff.
+        kinds: things, stuff and priorities.
         rules: see there.
         with_layer: give ``Outcome.layer``.
         in_place: write into the target's planes and rows, all of them in row-major order (images may be channels last).
@@ -181,6 +187,7 @@ def paste(
         target_rows=Rows(*(array(t) for t in target_rows)),  # type: ignore[arg-type]
         is_thing=_table(kinds.is_thing),
         is_stuff=_table(kinds.is_stuff),
+        ranks=_ranks(kinds.rank, array(source_rows.labels)),
     )
     rows = Rows(*(torch.empty(t.shape, dtype=t.dtype) for t in target_rows))
     found = _room_for_found(of, plan, rows, with_layer)
@@ -206,6 +213,16 @@ def paste(
 
 def _table(classes: Tensor | None) -> Array:
     return NO_CLASS if classes is None else array(classes)
+
+
+def _ranks(of_class: Tensor | None, labels: Array) -> Ranks:
+    """Ranks of all classes, and of sources with these labels [S, K_s]."""
+    if of_class is None:
+        return NO_RANKS
+    table = array(of_class)
+    known = (labels >= 0) & (labels < len(table))
+    of_slot = np.where(known, table[labels.clip(0, len(table) - 1)], table.dtype.type(0))
+    return Ranks(table, of_slot)  # type: ignore[arg-type]
 
 
 def _room_for_plan(target: Planes, maps: LayerMaps, rules: Rules) -> PlanArrays:

@@ -18,6 +18,7 @@ from segpaste.kernels.operands import (
     LayerPlan,
     Measures,
     Planes,
+    Ranks,
     SlotPlan,
     Visible,
     empty_measures,
@@ -66,6 +67,14 @@ class PlaneArguments(NamedTuple):
     size: int
 
 
+class RankArguments(NamedTuple):
+    """`Ranks` for the kernels, None for tables that are empty."""
+
+    of_class: Tensor | None
+    of_slot: Tensor | None
+    num_classes: int
+
+
 class PlanArguments(NamedTuple):
     """`LayerPlan` for the kernels, its tables side by side, bools as bytes."""
 
@@ -94,6 +103,7 @@ def resolve(
     source: Planes,
     plan: LayerPlan,
     protected: Tensor,
+    ranks: Ranks,
     with_owner: bool,
     ignore_index: int,
     tile_size: int,
@@ -111,6 +121,7 @@ def resolve(
         _plan_arguments(plan),
         _plain(protected),
         protected.shape[1],
+        _rank_arguments(ranks),
         ignore_index,
         ROWS=rows,
         COLS=cols,
@@ -280,6 +291,11 @@ def _plain(tensor: Tensor) -> Tensor:
 def _plan_arguments(plan: LayerPlan) -> PlanArguments:
     tensors = [_plain(t) for t in (*plan[:-2], *plan.x, *plan.y)]
     return PlanArguments._make([*tensors, plan.carried.shape[1], plan.x.filter_idx.shape[2]])
+
+
+def _rank_arguments(ranks: Ranks) -> RankArguments:
+    num_classes = len(ranks.of_class)
+    return RankArguments._make([*(_plain(t) if num_classes else None for t in ranks), num_classes])
 
 
 def _plane_arguments(planes: Planes) -> PlaneArguments:

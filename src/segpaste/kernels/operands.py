@@ -52,6 +52,18 @@ class LayerPlan(NamedTuple):
     y: AxisTable
 
 
+class Ranks(NamedTuple):
+    """Priorities of classes: a paste is seen only over what has no higher one. Both are empty where there are none.
+
+    Attributes:
+        of_class: [num_classes] int16, of the target's semantic classes; that of all others is 0.
+        of_slot: [S, K_s] int16, of the source's instances.
+    """
+
+    of_class: Tensor
+    of_slot: Tensor
+
+
 class Planes(NamedTuple):
     """The pixel fields of a batch, with the shapes of `PaddedBatchedDenseSample`."""
 
@@ -70,8 +82,8 @@ class Visible(NamedTuple):
 
     Attributes:
         layer: [B, H, W] int16, the layer seen at the pixel, -1 for the target.
-        owner: [B, H, W] int16, the lowest source slot of that layer that covers the pixel, -1 for the target; [0, H, W]
-            where nobody asks for it.
+        owner: [B, H, W] int16, of the source slots of that layer that cover the pixel the one of the highest rank, of
+            equal ones the lowest, -1 for the target; [0, H, W] where nobody asks for it.
     """
 
     layer: Tensor
@@ -120,6 +132,11 @@ class SlotPlan(NamedTuple):
     fresh_id: Tensor
     paste_class: Tensor
     ignored_class: Tensor
+
+
+def no_ranks(device: torch.device) -> Ranks:
+    """All classes are alike."""
+    return Ranks(torch.empty(0, dtype=torch.int16, device=device), torch.empty(0, 0, dtype=torch.int16, device=device))
 
 
 def empty_plane(name: str, like: Tensor) -> Tensor:

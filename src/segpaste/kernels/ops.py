@@ -16,6 +16,7 @@ from segpaste.kernels.operands import (
     LayerPlan,
     Measures,
     Planes,
+    Ranks,
     SlotPlan,
     Visible,
     empty_measures,
@@ -64,12 +65,15 @@ def resolve(
     source: Planes,
     plan: LayerPlan,
     protected: Tensor,
+    ranks: Ranks,
     with_owner: bool,
     ignore_index: int,
     tile_size: int,
 ) -> Visible:
     """See `segpaste.kernels.reference.resolve`."""
-    return Visible(*_resolve(list(target), list(source), _flat(plan), protected, with_owner, ignore_index, tile_size))
+    return Visible(
+        *_resolve(list(target), list(source), _flat(plan), protected, list(ranks), with_owner, ignore_index, tile_size)
+    )
 
 
 def measure(
@@ -146,13 +150,14 @@ def _resolve(
     source: list[Tensor | None],
     plan: list[Tensor],
     protected: Tensor,
+    ranks: list[Tensor],
     with_owner: bool,
     ignore_index: int,
     tile_size: int,
 ) -> list[Tensor]:
     planes = Planes(*target), Planes(*source)  # type: ignore[arg-type]
     kernels = kernels_for(protected.device)
-    return list(kernels.resolve(*planes, _unflat(plan), protected, with_owner, ignore_index, tile_size))
+    return list(kernels.resolve(*planes, _unflat(plan), protected, Ranks(*ranks), with_owner, ignore_index, tile_size))
 
 
 @_resolve.register_fake
@@ -161,6 +166,7 @@ def _(
     source: list[Tensor | None],
     plan: list[Tensor],
     protected: Tensor,
+    ranks: list[Tensor],
     with_owner: bool,
     ignore_index: int,
     tile_size: int,

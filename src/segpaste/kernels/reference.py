@@ -13,7 +13,7 @@ from torch import Tensor
 
 from segpaste.kernels.extents import Extents
 from segpaste.kernels.layer_view import LayerView, Tile, in_boxes, tiles
-from segpaste.kernels.operands import LayerPlan, Measures, Planes, SlotPlan, Visible, empty_plane, empty_visible
+from segpaste.kernels.operands import LayerPlan, Measures, Planes, Ranks, SlotPlan, Visible, empty_plane, empty_visible
 from segpaste.types import sampling
 
 
@@ -22,17 +22,22 @@ def resolve(
     source: Planes,
     plan: LayerPlan,
     protected: Tensor,
+    ranks: Ranks,
     with_owner: bool,
     ignore_index: int,
     tile_size: int,
 ) -> Visible:
     """Which layer, and which of its instances, is seen at each pixel: the effective mask M_eff.
 
+    Layers come in order, the slots of each from the highest to the lowest; a slot is seen where all else allows its
+    layer and its rank is at least that of what is seen there by then.
+
     Args:
         target: planes of the batch that is pasted into.
         source: planes of the source batch.
         plan: the layers.
         protected: [B, num_classes] bool, semantic classes of the target that nothing may hide.
+        ranks: priorities of classes, for which each pixel has one owner.
         with_owner: find the owner of each pixel too.
         ignore_index: the semantic class that is neither pasted nor pasted over.
         tile_size: pixels on a side worked on at once.
@@ -45,10 +50,14 @@ def resolve(
         seen, owner = (plane[:, tile.rows, tile.cols] for plane in visible)
         is_open = _open_pixels(target, protected, ignore_index, tile)
         depth, depth_ok = _target_depth(target, tile)
+        front = _target_ranks(target, ranks, tile)
         for layer in range(plan.source_idx.shape[1]):
             view = LayerView(source, plan, layer, tile)
             masks = view.masks()
             shown = masks.any(1) & is_open
+            if front is not None:
+                masks, layer_front = _foremost(masks, ranks.of_slot[view.row])
+                shown &= layer_front >= front
             if source.padding_mask is not None:
                 shown &= ~view.nearest(source.padding_mask)[:, 0]
             if source.semantic_maps is not None:
@@ -58,6 +67,8 @@ def resolve(
                 shown &= ~depth_ok | (layer_ok & (layer_depth < depth))
                 depth = torch.where(shown, layer_depth, depth)
                 depth_ok = torch.where(shown, layer_ok, depth_ok)
+            if front is not None:
+                front = torch.where(shown, layer_front, front)
             seen[shown] = layer
             if with_owner:
                 owner[shown] = _lowest_slot(masks)[shown]
@@ -69,6 +80,25 @@ def _lowest_slot(masks: Tensor) -> Tensor:
     num_slots = masks.shape[1]
     slots = torch.arange(num_slots, device=masks.device, dtype=torch.int16)[:, None, None]
     return torch.where(masks, slots, num_slots).amin(1)
+
+
+def _foremost(masks: Tensor, ranks: Tensor) -> tuple[Tensor, Tensor]:
+    """Masks [B, K, h, w] without those that one of a higher rank [B, K] covers, and the highest, [B, h, w] int16."""
+    covering = torch.where(masks, ranks[:, :, None, None], torch.iinfo(ranks.dtype).min)
+    highest = covering.amax(1)
+    return masks & (covering == highest[:, None]), highest
+
+
+def _target_ranks(target: Planes, ranks: Ranks, tile: Tile) -> Tensor | None:
+    """The rank of each pixel's class, [B, h, w] int16, 0 for unknown ones; None where all classes are alike."""
+    num_classes = len(ranks.of_class)
+    if num_classes == 0:
+        return None
+    if target.semantic_maps is None:
+        return torch.zeros_like(target.images[:, 0, tile.rows, tile.cols], dtype=ranks.of_class.dtype)
+    semantic = target.semantic_maps[:, tile.rows, tile.cols]
+    known = (semantic >= 0) & (semantic < num_classes)
+    return torch.where(known, ranks.of_class[semantic.clamp(0, num_classes - 1)], 0)
 
 
 def _open_pixels(target: Planes, protected: Tensor, ignore_index: int, tile: Tile) -> Tensor:

@@ -42,10 +42,17 @@ class LayerMaps(NamedTuple):
 
 
 class ClassKinds(NamedTuple):
-    """Things and stuff as tables [num_classes] bool, None where no taxonomy is given or no class is watched."""
+    """Classes as tables [num_classes], None where no taxonomy is given or no class is watched.
+
+    Attributes:
+        is_thing: bool.
+        is_stuff: bool.
+        rank: int16, as in `segpaste.kernels.operands.Ranks`; None where all are alike.
+    """
 
     is_thing: Tensor | None
     is_stuff: Tensor | None
+    rank: Tensor | None
 
 
 class Survey(NamedTuple):
