@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from segpaste import get_preset, list_presets
-from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig
 from segpaste.datasets.scenes import SceneConfig, SceneDataset, scene_batch
 from segpaste.viz import draw_depth, draw_image, draw_instances, draw_panoptic, draw_semantic
 
@@ -33,6 +33,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "sizes": {"placement": {**OBJECTS, "scale_range": (0.1, 8.0), "size_range": {"low": 20, "high": 30}}},
     "clip": {"placement": {**OBJECTS, "max_attempts": 1, "partial": "clip", "min_visible_frac": 0.3}},
     "hidden": {"placement": {**OBJECTS, "max_attempts": 1, "scale_range": (1.0, 2.0)}, "max_hidden_frac": 0.1},
+    "contact": {"placement": {**OBJECTS, "max_attempts": 1, "scale_range": (1.0, 2.0)}, "emit_depth": False},
     "patches": {"placement": {**OBJECTS, "pad_to_multiple": 28, "patch_aligned_paste": True, "align": "instance"}},
     "perspective": {"placement": {**OBJECTS, "scale_range": (0.5, 2.0)}, "perspective_depth": True},
     "classmix": {"emit_classmix": True, "emit_depth": False},
@@ -43,6 +44,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 VIEWS: dict[str, Callable[..., Any]] = {
     **{f"options/{name}": draw_image for name in ("reinhard", "multiband", "poisson", "feather", "classmix")},
+    "options/contact": draw_panoptic,
     "presets/classmix": draw_semantic,
     "presets/panoptic_lsj": draw_panoptic,
     "presets/depth_aware": draw_depth,
@@ -68,6 +70,37 @@ def picture(config: BatchCopyPasteConfig, view: Callable[..., Any], row: int = 1
     return Image.fromarray(np.concatenate(list(pads), axis=1))
 
 
+def temperature_bars() -> Image.Image:
+    """How often an object is drawn, by how many of its class the source holds, at three temperatures."""
+    bars = Image.new("RGB", (526, 150), "white")
+    pen = ImageDraw.Draw(bars)
+    for panel, temperature in enumerate((0.0, 0.5, 1.0)):
+        chances, left = _chances(temperature), 10 + 175 * panel
+        for i, (num_alike, chance) in enumerate(chances.items()):
+            x, height = left + 40 * i, round(95 * chance / max(chances.values()))
+            pen.rectangle((x, 120 - height, x + 28, 120), fill=(46, 120, 150))
+            pen.text((x + 8, 123), str(num_alike), fill="black")
+        pen.text((left, 4), f"class_temperature={temperature}", fill="black")
+        pen.text((left, 135), "objects of the class", fill="black")
+    return bars
+
+
+def _chances(temperature: float) -> dict[int, float]:
+    """The part of the objects that were drawn, by how many objects of their class the source has."""
+    batch = scene_batch(24, 24, SceneConfig(height=64, width=64))
+    placement = {"class_temperature": temperature, "k_range": (1, 1), "scale_range": (0.25, 0.5), "max_attempts": 4}
+    paste = BatchCopyPaste(BatchCopyPasteConfig(placement=placement, emit_depth=False))
+    drawn, offered = np.zeros(4), np.zeros(4)
+    for seed in range(40):
+        _, report = paste(batch, torch.Generator().manual_seed(seed), return_report=True)
+        rows = report.placement.source_idx[:, 0]
+        labels, valid = batch.labels[rows], batch.instance_valid[rows]
+        num_alike = ((labels[:, :, None] == labels[:, None]) & valid[:, None]).sum(2).clamp(max=4)
+        np.add.at(drawn, num_alike[report.drawn[:, 0]].numpy() - 1, 1)
+        np.add.at(offered, num_alike[valid].numpy() - 1, 1)
+    return {n + 1: drawn[n] / offered[n] for n in range(4) if offered[n] > 200}
+
+
 def main() -> None:
     """Write those that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -75,6 +108,8 @@ def main() -> None:
     names = set(parser.parse_args().names)
     configs = {f"options/{name}": BatchCopyPasteConfig(**options) for name, options in OPTIONS.items()}
     schema = SceneDataset(1).schema
+    front = PanopticConfig(taxonomy=schema, contact_priority={0: 1, 5: 1})
+    configs["options/contact"] = configs["options/contact"].model_copy(update={"panoptic": front})
     configs |= {f"presets/{name}": get_preset(name).config_for(schema) for name in list_presets()}
     configs["presets/classmix"] = get_preset("classmix").config_for(schema, emit_depth=False)
     for path, config in configs.items():
@@ -83,6 +118,9 @@ def main() -> None:
             (IMAGES / path).parent.mkdir(parents=True, exist_ok=True)
             picture(config, VIEWS.get(path, draw_instances)).save(IMAGES / f"{path}.jpg", quality=85)
             print(path)
+    if not names or "temperature" in names:
+        temperature_bars().save(IMAGES / "options" / "temperature.png")
+        print("options/temperature")
 
 
 if __name__ == "__main__":
