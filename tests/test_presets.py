@@ -11,6 +11,7 @@ import torch
 from samples import CPU_KERNELS, OPTIONAL, SCHEMA, make_batch
 from segpaste import get_preset, list_presets, register_preset
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
+from segpaste.invariants import Case, check_all
 from segpaste.kernels import use_kernels
 from segpaste.presets import LoaderOptions, Preset
 from segpaste.types import PaddedBatchedDenseSample
@@ -128,3 +129,14 @@ def test_each_is_one_graph(name: str) -> None:
         assert torch.equal(out.images, expected.images)
         assert torch.equal(out.instance_masks, expected.instance_masks)
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+
+
+@pytest.mark.parametrize("kernels", CPU_KERNELS)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_comes_out_keeps_every_invariant(name: str, kernels: str) -> None:
+    """On canvases that are padded, with objects that come nearer as they grow, with classes for objects."""
+    config, before = get_preset(name).config_for(SCHEMA), batch(3)
+    with use_kernels(kernels):
+        out, report = BatchCopyPaste(config)(before, return_report=True)
+    assert report.num_placed.any()
+    check_all(Case(before, out, report, config))

@@ -185,6 +185,23 @@ class TestEqual:
             assert [layer.slots for layer in record.layers] == [(), ()]
             assert_same(replay(record, reader(samples)), expected)
 
+    def test_classes_of_another_dataset(self) -> None:
+        """A record says which instances came along, and that nothing was moved."""
+        samples = make_samples(4, size=(23, 17), num_instances=3)
+        _, found = recorded(BatchCopyPasteConfig(emit_classmix=True), batch_of(samples), with_digest=False)
+        record = next(r for r in found if r.num_pastes)
+        values = json.loads(record.to_json())
+        replay(record, reader(samples))
+        for change in ({"slots": []}, {"slots": [0, 1, 2]}):
+            values["layers"][0] |= {"slots": values["layers"][0]["slots"]} | change
+            with pytest.raises(ReplayError, match="other instances come with the classes"):
+                replay(ReplayRecord.from_json(json.dumps(values)), reader(samples))
+        for change in ({"hflip": True}, {"translate": [5, 5]}, {"scale_num": [40000, 40000]}):
+            moved = json.loads(record.to_json())
+            moved["layers"][0] |= change
+            with pytest.raises(ReplayError, match="layers: expected layers that stay where they are"):
+                ReplayRecord.from_json(json.dumps(moved))
+
     def test_in_place(self) -> None:
         samples, config = make_samples(4, size=(23, 17)), BatchCopyPasteConfig()
         pasted, expected = recorded(config, batch_of(samples))

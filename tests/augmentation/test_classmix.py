@@ -187,8 +187,16 @@ class TestClasses:
         assert not report.num_tried.any()
         assert_same(out, replace(batch, sample_seeds=out.sample_seeds))
 
+    @pytest.mark.parametrize("layers", [1, 3])
+    def test_no_image(self, kernels: str, layers: int) -> None:
+        batch = make_batch(0, size=(13, 11), num_instances=0, max_instances=2)
+        config = BatchCopyPasteConfig(emit_classmix=True, placement=PlacementConfig(layers=layers))
+        out, report = mixed(kernels, batch, config)
+        assert out.batch_size == len(report.num_tried) == 0
+
     def test_no_other_image(self, kernels: str) -> None:
-        _, report = mixed(kernels, stripes(1))
+        with pytest.warns(UserWarning, match="no_source 1; batch at least two images whose semantic maps hold classes"):
+            _, report = mixed(kernels, stripes(1))
         assert report.num_dropped[0, 0] == report.num_tried[0] == 1
 
 

@@ -43,6 +43,8 @@ def test_what_is_not_given_stays() -> None:
         ({"k_range": (3, 2), "paste_prob": 0.5}, r"got \(3, 2\)"),
         ({"k_range": (1, 1 << 31)}, "k_range"),
         ({"k_range": (1, 2, 3), "paste_prob": 0.5}, "k_range"),
+        ({"k_range": 5}, "k_range"),
+        ({"k_range": (1, 2.5)}, "k_range"),
         ({"class_temperature": 1.5, "paste_prob": 0.5, "k_range": (2, 2)}, "0 <= class_temperature <= 1, got 1.5$"),
         ({"class_temperature": -0.1}, "0 <= class_temperature <= 1, got -0.1$"),
         ({"class_temperature": float("nan")}, "0 <= class_temperature <= 1, got nan$"),

@@ -348,9 +348,12 @@ class TestTaxonomyOfTheConfig:
         mine.save(path)
         assert _settings.load_config(None, {}, None, str(path)) == mine.config
         path.write_text("{}")
+        with pytest.raises(_errors.CommandError, match=r"--preset: .* expected a preset, .* got none; .* --config$"):
+            _settings.load_config(None, {}, None, str(path))
+        path.write_text('{"name": "With Space", "config": {}, "summary": ""}')
         with pytest.raises(
             _errors.CommandError,
-            match=rf"^--preset: {re.escape(str(path))}: name: Field required; give it, or leave name out",
+            match=rf"^--preset: {re.escape(str(path))}: name: string should match",
         ):
             _settings.load_config(None, {}, None, str(path))
 

@@ -236,7 +236,7 @@ class BatchCopyPaste(nn.Module):
             return
         if report.num_placed.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return
-        message = nothing_pasted_warning(report)
+        message = nothing_pasted_warning(report, self.config.emit_classmix)
         self._may_warn = message is None and report.num_placed.device.type == "cpu"
         if message is not None:
             warnings.warn(message, stacklevel=5)  # the caller of the module's __call__

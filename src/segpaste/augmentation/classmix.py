@@ -95,7 +95,7 @@ def mixed_layers(
         rest = rest & ~source.padding_mask[:, 0]
     has_rest = rest.flatten(1).any(1).view(num_targets, num_layers)
 
-    wanted = wanted.view(num_targets, num_layers, -1)
+    wanted = wanted.view(num_targets, num_layers, batch.max_instances)
     priority = draw_slots.random_where(
         wanted,
         request.seeds[:, None, None],

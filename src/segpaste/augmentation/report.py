@@ -34,6 +34,11 @@ _ADVICE = {
 }
 
 
+_NOTHING_TO_MIX = (
+    "batch at least two images whose semantic maps hold classes that the taxonomy knows, or from 0 to 1023 without one"
+)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PasteReport:
     """What happened to each image; ``num_tried == num_placed + num_dropped.sum(1)``.
@@ -157,11 +162,17 @@ def num_mixed_tokens(visible_layer: Tensor, patch_size: int) -> Tensor:
     return (highest != lowest).flatten(1).sum(1)
 
 
-def nothing_pasted_warning(report: PasteReport) -> str | None:
-    """A sentence that says why nothing was pasted into a whole batch, or None if something was (or none was tried)."""
+def nothing_pasted_warning(report: PasteReport, mixes: bool) -> str | None:
+    """A sentence that says why nothing was pasted into a whole batch, or None if something was (or none was tried).
+
+    Args:
+        report: of the batch.
+        mixes: classes were to be pasted, not objects.
+    """
     if int(report.num_placed.sum()) > 0 or int(report.num_tried.sum()) == 0:
         return None
     totals = report.num_dropped.sum(0).tolist()
     why = ", ".join(f"{reason} {count}" for reason, count in zip(DROP_REASONS, totals, strict=True) if count)
-    advice = _ADVICE[DROP_REASONS[totals.index(max(totals))]]
+    reason = DROP_REASONS[totals.index(max(totals))]
+    advice = _NOTHING_TO_MIX if mixes and reason == "no_source" else _ADVICE[reason]
     return f"BatchCopyPaste could paste nothing into a batch: of {int(report.num_tried.sum())} tries, {why}; {advice}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
+from numbers import Integral
 
 import torch
 from torch import Tensor, nn
@@ -74,7 +76,7 @@ class Schedule(nn.Module):
         """
         if paste_prob is not None and not 0 <= paste_prob <= 1:
             raise ValueError(f"Schedule: expected 0 <= paste_prob <= 1, got {paste_prob}")
-        if k_range is not None and not (len(k_range) == 2 and 1 <= k_range[0] <= k_range[1] < 1 << 31):
+        if k_range is not None and not _is_range(k_range):
             raise ValueError(f"Schedule: expected k_range with 1 <= low <= high < 2**31, got {k_range}")
         if class_temperature is not None and not 0 <= class_temperature <= 1:
             raise ValueError(f"Schedule: expected 0 <= class_temperature <= 1, got {class_temperature}")
@@ -97,6 +99,7 @@ class Schedule(nn.Module):
         Raises:
             ValueError: it is not from 0 to 1.
         """
+        progress = float(progress)
         if not 0 <= progress <= 1:
             raise ValueError(f"Schedule: expected 0 <= progress <= 1, got {progress}")
         self._is_faded = self._fade_last > 0 and as_decimal(progress) >= 1 - as_decimal(self._fade_last)
@@ -107,3 +110,11 @@ class Schedule(nn.Module):
         threshold, low, high, _ = self.limits.to(seeds.device).unbind()
         tries = seeding.random_u32(seeds, "paste") < threshold
         return tries, seeding.random_integers(seeds, "count", low, high) * tries
+
+
+def _is_range(value: object) -> bool:
+    """Two integers, 1 <= low <= high < 2**31."""
+    if not isinstance(value, Sequence) or len(value) != 2 or not all(isinstance(n, Integral) for n in value):
+        return False
+    low, high = (operator.index(n) for n in value)
+    return 1 <= low <= high < 1 << 31

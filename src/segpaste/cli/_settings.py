@@ -55,16 +55,26 @@ def load_config(
 
 def _of_preset(name: str) -> dict[str, Any]:
     """What a preset that is known by its name, or saved in a file, says of the paste."""
+    if Path(name).suffix in (".yaml", ".yml", ".json"):
+        return _saved_preset(Path(name)).config.model_dump(exclude_defaults=True)
     try:
-        if Path(name).suffix in (".yaml", ".yml", ".json"):
-            preset = Preset.model_validate(_read(Path(name)))
-        else:
-            preset = get_preset(name)
-        return preset.config.model_dump(exclude_defaults=True)
-    except ValidationError as error:
-        raise CommandError(f"--preset: {name}: {'; '.join(_explained(item) for item in error.errors())}") from error
+        return get_preset(name).config.model_dump(exclude_defaults=True)
     except ValueError as error:
         raise CommandError(f"--preset: {str(error).removeprefix('get_preset: ')}") from error
+
+
+def _saved_preset(path: Path) -> Preset:
+    """What `Preset.save` wrote."""
+    values, names = _read(path), Preset.model_fields
+    if not {"name", "config"} <= values.keys() <= names.keys():
+        raise CommandError(
+            f"--preset: {path}: expected a preset, with the keys {', '.join(names)}, got "
+            f"{', '.join(values) or 'none'}; a paste configuration is given with --config"
+        )
+    try:
+        return Preset.model_validate(values)
+    except ValidationError as error:
+        raise CommandError(f"--preset: {path}: {'; '.join(_explained(item) for item in error.errors())}") from error
 
 
 def known_keys(model: type[BaseModel] = BatchCopyPasteConfig, prefix: str = "") -> Iterator[str]:

@@ -55,7 +55,7 @@ def add_to(commands: Any) -> None:
     add("--size", metavar="PX", type=integer(32, 4096), help=f"side of scenes, default: {_DEFAULT_SIZE_PX}")
     add("--format", choices=("png", "jpg"), default="png", help="of the images, default: png")
     add("--gallery", metavar="G", type=integer(0), default=12, help="images to draw, default: 12")
-    add("--preset", metavar="NAME|FILE", help="a recipe to start from, such as vit_patch, or one saved in YAML or JSON")
+    add("--preset", metavar="NAME|FILE", help="a recipe of pasting, such as vit_patch, or one saved in YAML or JSON")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
     parser.set_defaults(run=run)
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PasteReport
+from segpaste.augmentation.pad import padded_to_multiple
 from segpaste.invariants.layers import LayerMap, layer_maps, seen, seen_map
 from segpaste.invariants.surfaces import Surface, layer_surface
 from segpaste.invariants.violation import Violation
@@ -22,7 +23,7 @@ class Case:
     """One forward, to be checked.
 
     Attributes:
-        before: the batch that was given to the module.
+        before: the batch that was given to the module; padded as the config says, so that its canvas is the output's.
         after: the batch that came back.
         report: from ``return_report=True``.
         config: the module's.
@@ -39,6 +40,9 @@ class Case:
     source: PaddedBatchedDenseSample | None = None
 
     def __post_init__(self) -> None:
+        if self.config.placement.pad_to_multiple is not None:
+            padded = padded_to_multiple(self.before, self.config.placement.pad_to_multiple)
+            object.__setattr__(self, "before", padded)
         before, after = self.before, self.after
         sizes: dict[str, tuple[int, ...]] = {
             "before": (before.batch_size, *before.canvas_size),
@@ -95,7 +99,8 @@ class Case:
     @cached_property
     def surfaces(self) -> tuple[Surface, ...]:
         """The depth of each layer."""
-        return tuple(layer_surface(layer, self.before, self.source_batch) for layer in self.layers)
+        perspective = self.config.perspective_depth
+        return tuple(layer_surface(layer, self.before, self.source_batch, perspective) for layer in self.layers)
 
     @cached_property
     def seen_surface(self) -> Surface:

@@ -86,8 +86,9 @@ def depth_validity_join(case: Case) -> list[Violation]:
 def depth_metric_intrinsics_rescale(case: Case) -> list[Violation]:
     """Pasted depth is the source's times ``sqrt(fx_t fy_t) / sqrt(fx_s fy_s)`` if metric, and the source's if not.
 
-    The camera and the flag of the output are the target's. Read between pixels of one surface the depth lies within
-    their range; across a depth edge it is the nearest pixel's.
+    With ``perspective_depth`` it is divided by the layer's scale. The camera and the flag of the output are the
+    target's. Read between pixels of one surface the depth lies within their range; across a depth edge it is the
+    nearest pixel's.
 
     Args:
         case: one forward, with depth.

@@ -43,12 +43,14 @@ class LayerMap(NamedTuple):
     Attributes:
         row: int64, row of the source batch.
         hflip: bool, whether the layer is mirrored.
+        scale: float64, the geometric mean of both axes' scales.
         y: of the rows.
         x: of the columns.
     """
 
     row: Tensor
     hflip: Tensor
+    scale: Tensor
     y: Axis
     x: Axis
 
@@ -86,7 +88,9 @@ def layer_maps(
         x = _axis(width, shift[:, 0], num[:, 0], den[:, 0], extent[row, 0], hflip)
         y = _axis(height, shift[:, 1], num[:, 1], den[:, 1], extent[row, 1], torch.zeros_like(hflip))
         x, y = Axis(*(t[:, None, :] for t in x)), Axis(*(t[:, :, None] for t in y))
-        maps.append(LayerMap(row[:, None, None], hflip[:, None, None], y, x))
+        scale = (num.double() / den).prod(1).sqrt()
+        row, hflip, scale = (t[:, None, None] for t in (row, hflip, scale))
+        maps.append(LayerMap(row, hflip, scale, y, x))
     return tuple(maps)
 
 
@@ -98,7 +102,8 @@ def seen_map(visible_layer: Tensor, maps: Sequence[LayerMap]) -> LayerMap:
 
     y = Axis(*(of(part) for part in zip(*(m.y for m in maps), strict=True)))
     x = Axis(*(of(part) for part in zip(*(m.x for m in maps), strict=True)))
-    return LayerMap(of(m.row for m in maps), of(m.hflip for m in maps), y, x)
+    row, hflip, scale = (of(getattr(m, name) for m in maps) for name in ("row", "hflip", "scale"))
+    return LayerMap(row, hflip, scale, y, x)
 
 
 def seen(visible_layer: Tensor, values: Sequence[Tensor]) -> Tensor:

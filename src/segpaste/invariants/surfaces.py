@@ -35,8 +35,13 @@ class Surface(NamedTuple):
     maybe_valid: Tensor
 
 
-def layer_surface(layer: LayerMap, target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> Surface:
-    """What a layer shows: nothing where a pixel that is mixed has no depth, the nearest pixel's across a depth edge."""
+def layer_surface(
+    layer: LayerMap, target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample, perspective: bool
+) -> Surface:
+    """What a layer shows: nothing where a pixel that is mixed has no depth, the nearest pixel's across a depth edge.
+
+    With ``perspective`` it is as much nearer as the layer is enlarged.
+    """
     assert source.depth is not None
     depth, ok = source.depth[:, 0].double(), finite_depth(source)
     inf = float("inf")
@@ -52,6 +57,7 @@ def layer_surface(layer: LayerMap, target: PaddedBatchedDenseSample, source: Pad
         valid, maybe_valid = valid & (tap_ok | ~used), maybe_valid & (tap_ok | faint)
     is_edge = _is_edge(low, high) & _is_edge(firm_low, firm_high)
     nearest, factor = layer.nearest(depth), _focal_ratio(layer, target, source)
+    factor = factor / layer.scale if perspective else factor
     return Surface(
         torch.where(is_edge, nearest, low) * factor, torch.where(is_edge, nearest, high) * factor, valid, maybe_valid
     )

@@ -42,8 +42,8 @@ CLASSMIX = Preset(
     summary="Semantic segmentation: half of the classes of another image, where they stand there.",
     reproduces=(
         "Olsson et al., ClassMix: Segmentation-Based Data Augmentation for Semi-Supervised Learning, WACV 2021: half "
-        "of the classes of one image, rounded up, pasted over another, hard edges, labels mixed by the same mask. "
-        "Differs: the loader's jitter is this library's, and instances, panoptic ids, depth and normals come along "
+        "of the classes of one image pasted over another, hard edges, labels mixed by the same mask. Differs: half is "
+        "rounded up, the loader's jitter is this library's, and instances, panoptic ids, depth and normals come along "
         "where a batch has them. Predicting the labels of unlabelled images is the training's own affair."
     ),
     loader=LoaderOptions(size=512, scale_range=(0.5, 1.5), hflip_prob=0.5),

@@ -9,7 +9,8 @@ backend:
     >>> sample = replay(ReplayRecord.from_json(lines[0]), loader.sample_for)
 
 Nothing is drawn again: the placement is read from the record, and only the target and the sources that it names are
-read. Not for a dataset that gives another sample at each reading: take its draws from the sample's seed instead.
+read. (Which classes ClassMix chose follows from the seed and the sources.) Not for a dataset that gives another sample
+at each reading: take its draws from the sample's seed instead.
 """
 
 from segpaste.replay.record import RecordedLayer, ReplayError, ReplayRecord, read_records

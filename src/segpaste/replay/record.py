@@ -55,6 +55,11 @@ class RecordedLayer(_Record):
     hflip: bool
     slots: tuple[Annotated[int, Field(ge=0)], ...]
 
+    @property
+    def stands_still(self) -> bool:
+        """It is neither scaled, moved nor mirrored."""
+        return self.scale_num == self.scale_den and self.translate == (0, 0) and not self.hflip
+
 
 class ReplayRecord(_Record):
     """What made one augmented sample.
@@ -91,6 +96,10 @@ class ReplayRecord(_Record):
             raise ValueError(f"layers: expected ascending ones below {self.config.placement.layers}, got {order}")
         for layer in self.layers:
             _check_scale(layer, self.config.placement)
+            if self.config.emit_classmix and not layer.stands_still:
+                raise ValueError(
+                    f"layers: expected layers that stay where they are, for classes are mixed, got {layer}"
+                )
             if not layer.slots and not self.config.emit_classmix:
                 raise ValueError(f"layers: expected slots that layer {layer.layer} carries, got none")
             if list(layer.slots) != sorted(set(layer.slots)) or (layer.slots and layer.slots[-1] >= num_slots):

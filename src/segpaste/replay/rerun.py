@@ -39,7 +39,13 @@ def replay(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # where nothing is seen of any paste, the first run has said so
         out, report = module(batch, return_report=True)
-    if not record.config.emit_classmix and int(report.drawn[0].sum()) != record.num_pastes:
+    drawn = report.drawn[0]
+    if record.config.emit_classmix:  # whose classes, and so instances, are drawn again
+        drawn = drawn[:, :-1]
+        recorded = {(layer.layer, slot) for layer in record.layers for slot in layer.slots}
+        if recorded != {(layer, slot) for layer, slot in drawn.nonzero().tolist()}:
+            raise ReplayError(f"{_what(record)}: other instances come with the classes; is this another dataset?")
+    if int(drawn.sum()) != record.num_pastes:
         raise ReplayError(f"{_what(record)}: expected samples with instance masks, got samples without; read those too")
     if record.digest is not None and row_digest(out, 0) != record.digest:
         raise ReplayError(
