@@ -45,14 +45,11 @@ def _again(
     owner = np.empty((height, width) if rules.with_owner else (0, 0), found.layer.dtype)
     cut, starts = np.empty(0, np.uint8), np.empty(plan.carried.shape[1:], np.int64)
     protected = np.zeros(slots.ignored_class.shape[1], np.bool_)
-    boxes, scale_num, shift = given.source_boxes, given.scale_num, given.translate
     for b in range(first, end):
         for _ in range(times if which == 0 else 1):
             copy_row(b, out, target)
         for _ in range(times if which == 1 else 1):
-            lay_out(
-                b, plan, scale_num, shift, given.extent, boxes, given.target_rows.boxes, rules.scale_den, height, width
-            )
+            lay_out(b, plan, given, height, width)
         for _ in range(times if which == 2 else 1):
             cut = cut_out(b, plan, source, cut, starts)
         depth, ok, reach = np.empty(len(cut), np.float32), np.empty(len(cut), np.uint8), _reach(b, plan)

@@ -104,7 +104,7 @@ def mixed_layers(
         torch.arange(wanted.shape[2], device=wanted.device),
     )
     kept = draw_slots.largest(priority.flatten(1), request.num_free).view_as(wanted)
-    placement = _in_place(rows, torch.cat([kept, has_rest[..., None]], 2))
+    placement = _where_they_stand(rows, torch.cat([kept, has_rest[..., None]], 2))
     no_source = (tries & ~rows.layer_valid.any(1)).to(torch.int64)
     num_wanted = wanted.sum((1, 2))
     counts = PlacementCounts(
@@ -142,7 +142,7 @@ def _with_rest(
     )
 
 
-def _in_place(rows: LayerRows, carried: Tensor) -> Placement:
+def _where_they_stand(rows: LayerRows, carried: Tensor) -> Placement:
     """Every layer where it stands in its source; it names rows of what `mixed_layers` makes."""
     layers = rows.source_idx
     one = torch.full((*layers.shape, 2), SCALE_DEN, dtype=torch.int64, device=layers.device)
