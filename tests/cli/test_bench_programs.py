@@ -13,7 +13,7 @@ from segpaste import PaddedBatchedDenseSample
 from segpaste.cli import bench
 
 PROGRAMS = bench.load_programs()
-batches, device, growth, loading, pasting, peers, plan, plots, report, stand_ins, step, suite, timing = (
+batches, device, growth, loading, pasting, peers, phases, plan, plots, report, stand_ins, step, suite, timing = (
     importlib.import_module(f"{PROGRAMS}.{name}")
     for name in (
         "batches",
@@ -22,6 +22,7 @@ batches, device, growth, loading, pasting, peers, plan, plots, report, stand_ins
         "loading",
         "pasting",
         "peers",
+        "phases",
         "plan",
         "plots",
         "report",
@@ -229,3 +230,10 @@ class TestPlans:
         assert len({batch.images.sum().item() for batch in inputs}) == step.NUM_INPUTS
         times = timing.in_turns(found, rounds=1, warm_up=1)
         assert all(len(values) == 1 for values in times.values())
+
+
+def test_phases_go_through_the_loops_as_they_are() -> None:
+    """They call them one by one, and so must follow whatever the loops are given."""
+    found = phases.phases(batches.random_boxes(2, 48, 3, torch.uint8), phases.BatchCopyPasteConfig())
+    assert set(phases.PHASES) < set(found)
+    assert "copy" in phases.table({"small": found})
