@@ -463,7 +463,7 @@ class TestErrorsInThreads:
 
 def test_compiled_loops_go_where_numba_is_told(tmp_path: Path) -> None:
     """And code that checks bounds lies apart from code that does not."""
-    code = "from segpaste.kernels import _cpu_surfaces as s; print(s._CACHE)"
+    code = "from segpaste.kernels import _cpu_compile as c; print(c._CACHE)"
     folders = set()
     for extra in ({}, {"NUMBA_CACHE_DIR": str(tmp_path)}, {"NUMBA_BOUNDSCHECK": "1"}):
         run = subprocess.run(

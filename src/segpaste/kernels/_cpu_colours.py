@@ -6,7 +6,7 @@ import numba
 import numpy as np
 from numba.extending import overload
 
-from segpaste.kernels._cpu_surfaces import compiled
+from segpaste.kernels._cpu_compile import compiled
 from segpaste.types import sampling
 
 _BITS = 2 * sampling.WEIGHT_BITS

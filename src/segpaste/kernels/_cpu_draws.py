@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from segpaste import seeding
+from segpaste.kernels._cpu_compile import compiled, entry
 from segpaste.kernels._cpu_layout import scaled_edge
-from segpaste.kernels._cpu_surfaces import compiled
 from segpaste.kernels._cpu_weights import count_alike, weighted
 
 _GOLDEN = np.uint64(seeding.GOLDEN)
@@ -52,7 +52,7 @@ def _happens(state, threshold):
     return np.int64(state >> np.uint64(32)) < threshold
 
 
-@compiled
+@entry
 def _choose_rows(seeds, eligible, source_idx, layer_valid):
     """Another row of the batch for each layer, uniform over those that have an eligible instance.
 
@@ -83,7 +83,7 @@ def _choose_rows(seeds, eligible, source_idx, layer_valid):
             layer_valid[b, j] = best >= 0
 
 
-@compiled
+@entry
 def draw_rows(seeds, found, tables, ranges, source_idx, layer_valid, out):
     """A source among the other rows, slots, scale, flip and place for every layer of every row.
 
@@ -111,7 +111,8 @@ def draw_rows(seeds, found, tables, ranges, source_idx, layer_valid, out):
             flip = _happens(_indexed(_keyed(seeds[b], _HFLIP), j), ranges.flip_threshold)
             out.hflip[b, j] = flip
             for k in range(num_slots):
-                boxes[k] = found.occupied[s, k]
+                for i in range(4):
+                    boxes[k, i] = found.occupied[s, k, i]
                 if flip:
                     left, right = boxes[k, 0], boxes[k, 2]
                     boxes[k, 0], boxes[k, 2] = found.extent[s, 0] - right, found.extent[s, 0] - left
@@ -139,7 +140,7 @@ def _prioritise(b, seed, source_idx, layer_valid, num_alike, tables, one_each, p
                 state = _indexed(_indexed(_keyed(seed, _SLOT), first), k)
                 priority[j, k] = weighted(np.int64(state >> np.uint64(2)), num_alike[source_idx[b, j], k], tables)
         if one_each:
-            order = np.argsort(-priority[j], kind="mergesort")  # of equal ones the first
+            order = _descending(priority[j])
             kept = order[turn] if turn < num_slots else -1
             for k in range(num_slots):
                 if k != kept or priority[j, k] < 0:
@@ -179,13 +180,19 @@ def _choose_slots(b, seed, layer_valid, num_free, limits, priority, out):
         for i in range(len(flat)):
             out.carried[b, i // num_slots, i % num_slots] = flat[i] >= 0
     else:
-        order = np.argsort(-flat, kind="mergesort")  # of equal ones the first
+        order = _descending(flat)
         out.carried[b] = False
         for i in order[:num_chosen]:
             out.carried[b, i // num_slots, i % num_slots] = True
     no_source = 1 if tries and not has_source else 0
     out.tried[b], out.no_source[b] = num_tried + no_source, no_source
     out.no_free_slot[b], out.does_not_fit[b] = num_tried - num_chosen, num_chosen
+
+
+@compiled
+def _descending(priority):
+    """The order of the priorities, the highest first, of equal ones the first."""
+    return np.argsort(-priority, kind="mergesort")
 
 
 @compiled
@@ -225,7 +232,7 @@ def _scale(b, j, seed, boxes, labels, extent, size_table, ranges, out):
 @compiled
 def _place(b, j, seed, scaled, extent, occupied, ranges, out):
     """A place for layer ``j``; ``carried`` keeps the chosen slots that may be pasted there."""
-    x1, y1, x2, y2, is_empty = _FAR, _FAR, -_FAR, -_FAR, True
+    x1, y1, x2, y2, is_empty = _FAR, _FAR, -_FAR, -_FAR, np.bool_(True)
     for k in range(len(scaled)):
         if out.carried[b, j, k]:
             is_empty = False
@@ -236,8 +243,8 @@ def _place(b, j, seed, scaled, extent, occupied, ranges, out):
     best_score, best_x, best_y = np.int64(0), np.int64(0), np.int64(0)
     for attempt in range(ranges.max_attempts):
         state = _indexed(_indexed(_keyed(seed, _TRANSLATE), j), attempt)
-        x = _offset(_indexed(state, 0), x1, x2, extent[0], is_empty, ranges)
-        y = _offset(_indexed(state, 1), y1, y2, extent[1], is_empty, ranges)
+        x = _offset(_indexed(state, np.int64(0)), x1, x2, extent[0], is_empty, ranges)
+        y = _offset(_indexed(state, np.int64(1)), y1, y2, extent[1], is_empty, ranges)
         score = np.int64(0)
         if ranges.max_attempts > 1:
             for k in range(len(scaled)):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from segpaste.kernels._cpu_surfaces import compiled
+from segpaste.kernels._cpu_compile import compiled, entry
 from segpaste.types import sampling
 
 _ONE = sampling.WEIGHT_ONE
 _FARTHEST = sampling.FARTHEST_EDGE
 
 
-@compiled
+@entry
 def survey_rows(boxes, labels, valid, padding, is_thing, eligible, occupied, num_free, extent):
     """What a placement must know of a batch.
 
@@ -43,7 +43,7 @@ def survey_rows(boxes, labels, valid, padding, is_thing, eligible, occupied, num
             occupied[b, k, 2], occupied[b, k, 3] = _ceil(right), _ceil(bottom)
 
 
-@compiled
+@entry
 def find_extents(padding, extent):
     """Cut (width, height) [S, 2] to the picture: what lies before the last column and row without padding."""
     for s in range(padding.shape[0]):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from segpaste.kernels._cpu_arrays import Seen
-from segpaste.kernels._cpu_surfaces import compiled
+from segpaste.kernels._cpu_compile import compiled, entry
 from segpaste.kernels._cpu_visibility import cut_out, own
 
 _ONE = np.uint64(1)
 
 
-@compiled
+@entry
 def measure_rows(first, end, layer, owner, plan, target, source, out):
     """Write the areas and boxes of rows ``first`` to ``end - 1`` into ``out``, `Measures` of arrays.
 
@@ -50,7 +50,7 @@ def measure(b, seen, exclusive, plan, target, reach, out):
 @compiled
 def _rest(mask, layer, box, reach, rest):
     """The area of a mask, and of what no layer hides of it, whose box goes into ``rest``."""
-    before, after = 0, 0
+    before, after = np.int64(0), np.int64(0)
     x1, x2 = np.uint64(box[0]), np.uint64(box[2])
     near1, near2 = np.uint64(max(box[0], reach[0])), np.uint64(max(min(box[2], reach[2]), 0))
     left, top, right, bottom = x2, np.uint64(box[3]), x1, np.uint64(0)
@@ -83,7 +83,7 @@ def _rest(mask, layer, box, reach, rest):
 @compiled
 def _shown(j, k, layer, owner, cut, start, box, shown):
     """The area of what is seen of slot ``k`` of layer ``j``, whose box goes into ``shown``."""
-    area, at, width = 0, np.uint64(start), np.uint64(box[2] - box[0])
+    area, at, width = np.int64(0), np.uint64(start), np.uint64(box[2] - box[0])
     x1, x2 = np.uint64(box[0]), np.uint64(box[2])
     left, top, right, bottom = x2, np.uint64(box[3]), x1, np.uint64(0)
     for y in range(np.uint64(box[1]), np.uint64(box[3])):

@@ -10,7 +10,8 @@ import numpy as np
 
 from segpaste.kernels._cpu_arrays import Stage
 from segpaste.kernels._cpu_colours import read_colours
-from segpaste.kernels._cpu_surfaces import compiled, read_normals
+from segpaste.kernels._cpu_compile import compiled
+from segpaste.kernels._cpu_surfaces import read_normals
 
 _ONE = np.uint64(1)
 
@@ -137,10 +138,10 @@ def _with_strips(stage, num_strips):
     pastes, strips = stage.pastes, stage.strips
     if len(pastes) <= stage.used[0]:
         pastes = np.empty((16 + 2 * len(pastes), 5), np.int64)
-        pastes[: stage.used[0]] = stage.pastes[: stage.used[0]]
+        _copy_lines(pastes, stage.pastes, stage.used[0])
     if len(strips) < stage.used[1] + num_strips:
         strips = np.empty((stage.used[1] + num_strips + len(strips), 3), np.int32)
-        strips[: stage.used[1]] = stage.strips[: stage.used[1]]
+        _copy_lines(strips, stage.strips, stage.used[1])
     return Stage(
         pastes,
         strips,
@@ -152,6 +153,13 @@ def _with_strips(stage, num_strips):
         stage.normals,
         stage.used,
     )
+
+
+@compiled
+def _copy_lines(out, table, num_lines):
+    for n in range(num_lines):
+        for i in range(table.shape[1]):
+            out[n, i] = table[n, i]
 
 
 @compiled

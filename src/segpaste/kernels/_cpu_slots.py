@@ -5,7 +5,9 @@ The integers of `segpaste.augmentation.frame` and `segpaste.augmentation.slots`.
 
 from __future__ import annotations
 
-from segpaste.kernels._cpu_surfaces import compiled
+import numpy as np
+
+from segpaste.kernels._cpu_compile import compiled
 
 
 @compiled
@@ -104,7 +106,7 @@ def assign(b, plan, measures, target_rows, source_labels, is_thing, rules, last_
         enough = area >= rules.min_area_px and area * rules.residual_den >= before * rules.residual_num
         valid = target_rows.instance_valid[b, k]
         slots.survives[b, k], slots.dropped[b, k] = valid and enough, valid and not enough
-    rank, k_out = 0, 0
+    rank, k_out = 0, np.int64(0)
     for j in range(plan.carried.shape[1]):
         for k in range(num_slots):
             slots.fresh_id[b, j, k] = 0

@@ -9,16 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from segpaste.kernels._cpu_arrays import Seen
+from segpaste.kernels._cpu_compile import compiled, entry
 from segpaste.kernels._cpu_layout import lay_out
 from segpaste.kernels._cpu_measure import measure
 from segpaste.kernels._cpu_paint import outline, read_paste, read_row, with_pixels
 from segpaste.kernels._cpu_slots import assign, check_row, count_dropped, largest_id, too_small, wiped_out
-from segpaste.kernels._cpu_surfaces import compiled
 from segpaste.kernels._cpu_visibility import cut_out, own, read_depths, resolve
 from segpaste.kernels._cpu_write import copy_row, write_losses, write_paste
 
 
-@compiled
+@entry
 def paste_rows(
     first, end, out, target, source, given, plan, measures, slots, found, rules, in_place, alone, passing, held, lines
 ):
@@ -72,7 +72,9 @@ def paste_rows(
         labels = given.source_labels
         assign(b, plan, measures, given.target_rows, labels, given.is_thing, rules, last_id, slots, found.rows)
         if in_place and not (alone and readers[b] == 0):
-            waiting[num_waiting, 0], waiting[num_waiting, 1:] = b, held.used
+            waiting[num_waiting, 0] = b
+            for i in range(3):
+                waiting[num_waiting, 1 + i] = held.used[i]
             num_waiting += 1
             held = read_row(b, held, seen, plan, target, source, slots, rules.exclusive, lines)
         else:
@@ -88,7 +90,8 @@ def paste_rows(
                 num_waiting -= 1
                 _write_over(waiting[num_waiting, 0], held, waiting[num_waiting, 1], target, plan, slots, rules)
                 _write_instances(waiting[num_waiting, 0], given, found)
-                held.used[:] = waiting[num_waiting, 1:]
+                for i in range(3):
+                    held.used[i] = waiting[num_waiting, 1 + i]
     return held
 
 
@@ -150,13 +153,13 @@ def _pass_row(b, stage, out, seen, plan, target, source, slots, how, lines):
     for k_out in range(slots.paste_layer.shape[1]):
         if slots.paste_layer[b, k_out] >= 0:
             stage = with_pixels(outline(b, k_out, stage, seen, plan, slots, exclusive), target)
-            read_paste(0, stage, seen, plan, target, source, slots, lines)
-            write_paste(0, stage, out, plan, slots)
+            read_paste(np.int64(0), stage, seen, plan, target, source, slots, lines)
+            write_paste(np.int64(0), stage, out, plan, slots)
             stage.used[:] = 0
     return stage
 
 
-@compiled
+@entry
 def render_rows(first, end, out, layer, owner, plan, target, source, slots, exclusive, ignore_index, stage, lines):
     """Write rows ``first`` to ``end - 1`` of what is seen; the arguments are those of `paste_rows`."""
     cut, starts = np.empty(0, np.uint8), np.empty(plan.carried.shape[1:], np.int64)
@@ -168,7 +171,7 @@ def render_rows(first, end, out, layer, owner, plan, target, source, slots, excl
         stage = _pass_row(b, stage, out, seen, plan, target, source, slots, (exclusive, ignore_index, False), lines)
 
 
-@compiled
+@entry
 def write_rows(first, end, held, target, plan, slots, rules, found, given):
     """Write what is held for rows ``first`` to ``end - 1`` over the target itself."""
     paste = 0
@@ -180,7 +183,7 @@ def write_rows(first, end, held, target, plan, slots, rules, found, given):
 @compiled
 def _write_over(b, held, paste, target, plan, slots, rules):
     """Write row ``b``, whose first paste this is, over the target itself; returns the first paste behind it."""
-    write_losses(b, target, target, plan, slots, rules.ignore_index, True)
+    write_losses(b, target, target, plan, slots, rules.ignore_index, np.bool_(True))
     while paste < held.used[0] and held.pastes[paste, 0] == b:
         write_paste(paste, held, target, plan, slots)
         paste += 1
@@ -190,10 +193,13 @@ def _write_over(b, held, paste, target, plan, slots, rules):
 @compiled
 def _write_instances(b, given, found):
     """The instances of row ``b`` over the target's."""
-    given.target_rows.boxes[b] = found.rows.boxes[b]
-    given.target_rows.labels[b] = found.rows.labels[b]
-    given.target_rows.instance_ids[b] = found.rows.instance_ids[b]
-    given.target_rows.instance_valid[b] = found.rows.instance_valid[b]
+    out, rows = given.target_rows, found.rows
+    for k in range(rows.labels.shape[1]):
+        for i in range(4):
+            out.boxes[b, k, i] = rows.boxes[b, k, i]
+        out.labels[b, k] = rows.labels[b, k]
+        out.instance_ids[b, k] = rows.instance_ids[b, k]
+        out.instance_valid[b, k] = rows.instance_valid[b, k]
 
 
 @compiled

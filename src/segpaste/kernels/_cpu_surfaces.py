@@ -6,15 +6,9 @@ that it does at a pixel: a call that hands over an array costs more than the pix
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
-import numba
 import numpy as np
 
+from segpaste.kernels._cpu_compile import compiled
 from segpaste.types import sampling
 
 _EDGE_FRAC = np.float32(sampling.DEPTH_EDGE_FRAC)
@@ -24,28 +18,6 @@ _WEIGHT_STEP = np.float32(1 / sampling.WEIGHT_ONE**2)
 _WEIGHT_ONE = sampling.WEIGHT_ONE
 _NONE = np.float32(0)
 _FAR = np.float32(np.inf)
-
-_LOOPS = sorted(Path(__file__).parent.glob("_cpu_*.py"))
-_SETTINGS = os.environ.get("NUMBA_BOUNDSCHECK", "").encode()
-_CACHE = (
-    Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "__pycache__")
-    / hashlib.sha256(b"".join(p.read_bytes() for p in _LOOPS) + _SETTINGS).hexdigest()[:16]
-)
-
-
-def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a loop of the CPU kernels: no lock held, no reordering of sums, kept on disk.
-
-    Numba looks at the file of a function only to see whether what it kept is still true, and loops of one file call
-    those of another: so it is kept under a digest of all of them, apart for code that checks bounds. Where that folder
-    cannot be written Numba chooses.
-    """
-    config: Any = numba.config
-    before, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE)
-    try:
-        return numba.njit(nogil=True, cache=True)(function)
-    finally:
-        config.CACHE_DIR = before
 
 
 @compiled

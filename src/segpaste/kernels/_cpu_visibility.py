@@ -10,12 +10,22 @@ from __future__ import annotations
 import numpy as np
 
 from segpaste.kernels._cpu_arrays import Seen
-from segpaste.kernels._cpu_surfaces import compiled, read_depth
+from segpaste.kernels._cpu_compile import compiled, entry
+from segpaste.kernels._cpu_offers import (
+    offer,
+    raise_ranks,
+    withdraw_behind,
+    withdraw_closed,
+    withdraw_farther,
+    withdraw_hidden,
+    withdraw_outranked,
+)
+from segpaste.kernels._cpu_surfaces import read_depth
 
 _ONE = np.uint64(1)
 
 
-@compiled
+@entry
 def resolve_rows(first, end, layer, owner, plan, target, source, protected, ranks, ignore_index):
     """Write which layer, and which of its slots, is seen at each pixel of rows ``first`` to ``end - 1``.
 
@@ -130,24 +140,22 @@ def resolve(b, seen, plan, target, source, reach, protected, ranks, ignore_index
             if is_plain:
                 _take(j, k, layer, owner, cut, starts[j, k], box)
                 continue
-            _offer(offered, cut, starts[j, k], box)
+            offer(offered, cut, starts[j, k], box)
             if has_closed:
-                _withdraw_closed(b, offered, box, target, protected, ignore_index)
+                withdraw_closed(b, offered, box, target, protected, ignore_index)
             if has_hidden:
-                _withdraw_hidden(s, offered, box, source, x_near, y_near, ignore_index)
+                withdraw_hidden(s, offered, box, source, x_near, y_near, ignore_index)
             if has_ranks:
-                _withdraw_outranked(offered, front, ranks.of_slot[s, k], box)
+                withdraw_outranked(offered, front, ranks.of_slot[s, k], box)
             if has_depth:
-                read_depth(b, j, plan, source, offered, 0, box, depth, depth_ok, starts[j, k])
+                read_depth(b, j, plan, source, offered, np.int64(0), box, depth, depth_ok, starts[j, k])
                 if has_layers:
-                    _withdraw_farther(j, offered, layer, behind, behind_ok, depth, depth_ok, starts[j, k], box)
+                    withdraw_farther(j, offered, layer, behind, behind_ok, depth, depth_ok, starts[j, k], box)
                 else:
-                    _withdraw_behind(
-                        offered, target.depth[b], target.depth_valid[b], depth, depth_ok, starts[j, k], box
-                    )
+                    withdraw_behind(offered, target.depth[b], target.depth_valid[b], depth, depth_ok, starts[j, k], box)
             if has_ranks:
-                _raise(offered, front, ranks.of_slot[s, k], box)
-            _take(j, k, layer, owner, offered, 0, box)
+                raise_ranks(offered, front, ranks.of_slot[s, k], box)
+            _take(j, k, layer, owner, offered, np.int64(0), box)
 
 
 @compiled
@@ -209,13 +217,6 @@ def _target_ranks(b, target, of_class, reach):
 
 
 @compiled
-def _offer(offered, cut, start, box):
-    at = np.uint64(start)
-    for i in range(np.uint64((box[2] - box[0]) * max(box[3] - box[1], 0))):
-        offered[i] = cut[at + i]
-
-
-@compiled
 def _take(j, k, layer, owner, offered, start, box):
     """Layer ``j`` is seen wherever its slot ``k`` is offered."""
     at, x1, width = np.uint64(start), np.uint64(box[0]), np.uint64(box[2] - box[0])
@@ -228,89 +229,3 @@ def _take(j, k, layer, owner, offered, start, box):
                 below = owner[y, x1 + x]
                 owner[y, x1 + x] = k if offered[at + x] else below
         at += width
-
-
-@compiled
-def _withdraw_closed(b, offered, box, target, protected, ignore_index):
-    """Keep the offer where the target may be pasted over: no padding, not ignored, of no protected class."""
-    any_protected = protected.any()
-    at, x1, width = np.uint64(0), np.uint64(box[0]), np.uint64(box[2] - box[0])
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        if target.padding.shape[0] > 0:
-            for x in range(width):
-                offered[at + x] &= not target.padding[b, y, x1 + x]
-        if target.semantic.shape[0] > 0:
-            for x in range(width):
-                offered[at + x] &= target.semantic[b, y, x1 + x] != ignore_index
-            if any_protected:
-                for x in range(width):
-                    label = target.semantic[b, y, x1 + x]
-                    if 0 <= label < protected.shape[0] and protected[label]:
-                        offered[at + x] = 0
-        at += width
-
-
-@compiled
-def _withdraw_hidden(s, offered, box, source, x_near, y_near, ignore_index):
-    """Keep the offer where source row ``s`` has something to show: neither padding nor ignored."""
-    at, x1, width = np.uint64(0), np.uint64(box[0]), np.uint64(box[2] - box[0])
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        row = np.uint64(max(y_near[y], 0))
-        for x in range(width):
-            if offered[at + x]:
-                column = np.uint64(x_near[x1 + x])
-                if source.padding.shape[0] > 0 and source.padding[s, row, column]:
-                    offered[at + x] = 0
-                if source.semantic.shape[0] > 0 and source.semantic[s, row, column] == ignore_index:
-                    offered[at + x] = 0
-        at += width
-
-
-@compiled
-def _withdraw_outranked(offered, front, rank, box):
-    """Keep the offer where nothing of a higher rank is seen so far."""
-    at, x1, width = np.uint64(0), np.uint64(box[0]), np.uint64(box[2] - box[0])
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(width):
-            offered[at + x] &= rank >= front[y, x1 + x]
-        at += width
-
-
-@compiled
-def _raise(offered, front, rank, box):
-    """What is seen where something is offered has its rank from now on."""
-    at, x1, width = np.uint64(0), np.uint64(box[0]), np.uint64(box[2] - box[0])
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(width):
-            below = front[y, x1 + x]
-            front[y, x1 + x] = rank if offered[at + x] else below
-        at += width
-
-
-@compiled
-def _withdraw_farther(j, offered, layer, behind, behind_ok, depth, depth_ok, start, box):
-    """Keep the offer where it is nearer than what is seen so far, or that has no depth; remember the new depth."""
-    at, x1, width, of = np.uint64(0), np.uint64(box[0]), np.uint64(box[2] - box[0]), np.uint64(start)
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(width):
-            if offered[at + x] and layer[y, x1 + x] != j:
-                if behind_ok[y, x1 + x] and not (depth_ok[of + x] and depth[of + x] < behind[y, x1 + x]):
-                    offered[at + x] = 0
-                else:
-                    behind[y, x1 + x], behind_ok[y, x1 + x] = depth[of + x], depth_ok[of + x]
-        at += width
-        of += width
-
-
-@compiled
-def _withdraw_behind(offered, behind, valid, depth, depth_ok, start, box):
-    """Keep the offer where it is nearer than the target, or that has no depth: all that a single layer needs."""
-    at, x1, width, of = np.uint64(0), np.uint64(box[0]), np.uint64(box[2] - box[0]), np.uint64(start)
-    for y in range(np.uint64(box[1]), np.uint64(box[3])):
-        for x in range(width):
-            theirs = behind[y, x1 + x]
-            is_there = valid[y, x1 + x] & (theirs > 0) & (theirs < np.inf)
-            is_nearer = (depth_ok[of + x] != 0) & (depth[of + x] < theirs)
-            offered[at + x] &= is_nearer | (not is_there)
-        at += width
-        of += width

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segpaste.kernels._cpu_surfaces import compiled
+from segpaste.kernels._cpu_compile import compiled
 
 _TOP = 1 << 62
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from segpaste.kernels._cpu_surfaces import compiled
+from segpaste.kernels._cpu_compile import compiled
 
 
 @compiled
