@@ -136,11 +136,11 @@ def _draw_config(rng: np.random.Generator, subset: Subset, num_slots: int) -> Ba
             max_attempts=int(rng.integers(1, 4)),
         ),
     )
-    if config.panoptic is None or rng.random() < 0.7:
-        return config
-    priorities = _pick(rng, [{1: 1}, {2: -1}, {3: 2, 1: 1, 12: 1}])
-    panoptic = PanopticConfig.model_validate({**dict(config.panoptic), "contact_priority": priorities})
-    return config.model_copy(update={"panoptic": panoptic})
+    if config.panoptic is not None and rng.random() < 0.3:
+        priorities = _pick(rng, [{1: 1}, {2: -1}, {3: 2, 1: 1, 12: 1}])
+        panoptic = PanopticConfig.model_validate({**dict(config.panoptic), "contact_priority": priorities})
+        config = config.model_copy(update={"panoptic": panoptic})
+    return config.model_copy(update={"max_hidden_frac": _pick(rng, [1.0, 1.0, 1.0, 0.5, 0.2])})
 
 
 def _pick(rng: np.random.Generator, options: list[Any]) -> Any:

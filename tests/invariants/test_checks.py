@@ -11,7 +11,7 @@ import pytest
 import torch
 from invariant_cases import run
 
-from samples import SCHEMA, make_batch
+from samples import SCHEMA, STUFF, THINGS, make_batch
 from segpaste import invariants
 from segpaste.augmentation import (
     BatchCopyPaste,
@@ -26,6 +26,7 @@ from segpaste.augmentation import (
 from segpaste.invariants import Case, InvariantError, Violation, applicable, check, check_all, violations
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
+FLAT = (Modality.INSTANCE, Modality.PANOPTIC, Modality.SEMANTIC)
 SPOILED = 1
 CONFIG = BatchCopyPasteConfig(
     min_area_px=2, panoptic=PanopticConfig(taxonomy=SCHEMA, tau_stuff_px=4), placement=PlacementConfig(layers=2)
@@ -173,8 +174,8 @@ def test_spoiled_output_is_reported(sound: Case, name: str, words: str, spoil: A
 
 
 def test_every_invariant_is_spoiled() -> None:
-    names = {check.__name__ for check in invariants.INVARIANTS} - {"panoptic_stuff_area_threshold"}
-    assert {name for name, *_ in SPOILS} == names
+    by_config = {"panoptic_stuff_area_threshold", "panoptic_contact_priority", "instance_hidden_area_limited"}
+    assert {name for name, *_ in SPOILS} == {check.__name__ for check in invariants.INVARIANTS} - by_config
 
 
 @pytest.mark.parametrize("limit", [{"tau_stuff_px": 10_000}, {"tau_stuff_frac": 1.0}])
@@ -187,6 +188,36 @@ def test_lost_stuff_is_reported(sound: Case, limit: dict[str, Any]) -> None:
     giving_up = CONFIG.panoptic.model_copy(update={**limit, "stuff_policy": "ignore"})
     broken = invariants.panoptic_stuff_area_threshold(replace(sound, config=replace_panoptic(giving_up)))
     assert "ignore, for too little is left" in str(broken[0])
+
+
+def test_too_much_hidden_is_reported(sound: Case) -> None:
+    frac = float((1 - sound.area_left / sound.area_before)[sound.before.instance_valid].max())
+    assert frac > 0
+    stricter, exact = (CONFIG.model_copy(update={"max_hidden_frac": limit}) for limit in (frac / 2, frac))
+    assert "px to be hidden, got" in str(invariants.instance_hidden_area_limited(replace(sound, config=stricter))[0])
+    assert invariants.instance_hidden_area_limited(replace(sound, config=exact)) == []
+
+
+def test_priorities_that_are_not_kept_are_reported(sound: Case) -> None:
+    """Over the target, and without depth of one paste over another."""
+    assert CONFIG.panoptic is not None
+    above = CONFIG.panoptic.model_copy(update={"contact_priority": dict.fromkeys((*STUFF, *THINGS), 1) | {1: 0}})
+    case = replace(sound, config=replace_panoptic(above))
+    broken = invariants.panoptic_contact_priority(case)
+    assert broken
+    assert "target's class of priority 1" in str(broken[0])
+
+
+def test_pastes_in_the_wrong_order_are_reported() -> None:
+    """Two layers that lie on each other, and the taxonomy says afterwards that the lower one is above."""
+    before = make_batch(3, size=(19, 23), max_instances=12, num_instances=4, modalities=FLAT, seed=1)
+    case = run(before, CONFIG.model_copy(update={"placement": PlacementConfig(layers=3, scale_range=(1.5, 2.0))}))
+    assert CONFIG.panoptic is not None
+    messages = []
+    for label in THINGS:
+        above = CONFIG.panoptic.model_copy(update={"contact_priority": {label: 1}})
+        messages += map(str, invariants.panoptic_contact_priority(replace(case, config=replace_panoptic(above))))
+    assert any("the paste of priority 1 that lies here in front, got one of priority 0" in m for m in messages)
 
 
 def replace_panoptic(panoptic: PanopticConfig) -> BatchCopyPasteConfig:
@@ -232,7 +263,7 @@ class TestWhatIsMissing:
         case = run(sound.before, BatchCopyPasteConfig())
         with pytest.raises(ValueError, match=r"panoptic_thing_stuff_consistent: expected config\.panoptic"):
             invariants.panoptic_thing_stuff_consistent(case)
-        assert len(applicable(case)) == len(invariants.INVARIANTS) - 2
+        assert len(applicable(case)) == len(invariants.INVARIANTS) - 3
 
     def test_parts_of_different_forwards_are_refused(self, sound: Case) -> None:
         with pytest.raises(ValueError, match=r"expected one \[B, H, W\]"):

@@ -15,6 +15,7 @@ import torch
 from invariant_cases import EVERYTHING, draw, run
 from torch import Tensor
 
+from samples import STUFF
 from segpaste import invariants
 from segpaste.augmentation import BatchCopyPaste, frame, inputs, panoptic, slots
 from segpaste.invariants import Case, Violation
@@ -49,8 +50,14 @@ def wrap(patch: pytest.MonkeyPatch, owner: Any, name: str, change: Callable[...,
 
 @functools.cache
 def clean_cases() -> list[Case]:
-    """Cases with all modalities; drawn with the rules in force."""
-    return [run(*draw(EVERYTHING, number)) for number in range(NUM_CASES)]
+    """Cases with all modalities; drawn with the rules in force, and some that run into rare ones."""
+    drawn = [draw(EVERYTHING, number) for number in range(NUM_CASES)]
+    drawn += [(batch, config.model_copy(update={"max_hidden_frac": 0.1})) for batch, config in drawn[7:9]]
+    for batch, config in drawn[1:9]:
+        assert config.panoptic is not None
+        panoptic = config.panoptic.model_copy(update={"contact_priority": dict.fromkeys(STUFF, 1)})
+        drawn.append((batch, config.model_copy(update={"panoptic": panoptic})))
+    return [run(batch, config) for batch, config in drawn]
 
 
 def broken(name: str, cases: list[Case]) -> list[Violation]:
@@ -86,6 +93,20 @@ def survivors_are_renumbered(patch: pytest.MonkeyPatch) -> None:
 def _changed(rows: slots.Rows, name: str, change: Callable[[Tensor], Tensor]) -> slots.Rows:
     value = getattr(rows, name)
     return rows._replace(**{name: torch.where(rows.instance_valid, change(value), value)})
+
+
+@guards("instance_hidden_area_limited")
+def nothing_is_guarded(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, slots, "over_hidden", lambda original, *args: torch.zeros_like(original(*args)))
+
+
+@guards("panoptic_contact_priority")
+def classes_are_alike(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, *args: Any) -> Tensor | None:
+        front = original(*args)
+        return None if front is None else torch.full_like(front, -9)
+
+    wrap(patch, reference, "_target_ranks", change)
 
 
 @guards("instance_target_masks_subtract_paste_union")

@@ -30,5 +30,10 @@ def test_instance_small_area_dropped(subset: Subset) -> None:
 
 
 @pytest.mark.parametrize("subset", subsets_with(Modality.INSTANCE))
+def test_instance_hidden_area_limited(subset: Subset) -> None:
+    assert_holds(invariants.instance_hidden_area_limited, subset)
+
+
+@pytest.mark.parametrize("subset", subsets_with(Modality.INSTANCE))
 def test_instance_no_same_class_overlap(subset: Subset) -> None:
     assert_holds(invariants.instance_no_same_class_overlap, subset)

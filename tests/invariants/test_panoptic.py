@@ -27,3 +27,8 @@ def test_panoptic_fresh_instance_ids(subset: Subset) -> None:
 @pytest.mark.parametrize("subset", subsets_with(Modality.PANOPTIC))
 def test_panoptic_stuff_area_threshold(subset: Subset) -> None:
     assert_holds(invariants.panoptic_stuff_area_threshold, subset)
+
+
+@pytest.mark.parametrize("subset", subsets_with(Modality.PANOPTIC, Modality.INSTANCE))
+def test_panoptic_contact_priority(subset: Subset) -> None:
+    assert_holds(invariants.panoptic_contact_priority, subset)

@@ -20,6 +20,7 @@ from segpaste.invariants.depth import depth_metric_intrinsics_rescale, depth_mon
 from segpaste.invariants.image import image_kept_outside_pastes
 from segpaste.invariants.instance import (
     instance_bbox_recomputed_from_mask,
+    instance_hidden_area_limited,
     instance_identity_preserved,
     instance_no_same_class_overlap,
     instance_small_area_dropped,
@@ -27,6 +28,7 @@ from segpaste.invariants.instance import (
 )
 from segpaste.invariants.normals import normals_camera_frame_convention, normals_unit_norm_on_valid
 from segpaste.invariants.panoptic import (
+    panoptic_contact_priority,
     panoptic_fresh_instance_ids,
     panoptic_pixel_bijection,
     panoptic_stuff_area_threshold,
@@ -41,11 +43,13 @@ INVARIANTS: tuple[Check, ...] = (
     instance_target_masks_subtract_paste_union,
     instance_bbox_recomputed_from_mask,
     instance_small_area_dropped,
+    instance_hidden_area_limited,
     instance_no_same_class_overlap,
     panoptic_thing_stuff_consistent,
     panoptic_pixel_bijection,
     panoptic_fresh_instance_ids,
     panoptic_stuff_area_threshold,
+    panoptic_contact_priority,
     semantic_single_class_per_pixel,
     semantic_ignore_preserved,
     depth_monotonicity,
@@ -71,12 +75,14 @@ __all__ = [
     "depth_validity_join",
     "image_kept_outside_pastes",
     "instance_bbox_recomputed_from_mask",
+    "instance_hidden_area_limited",
     "instance_identity_preserved",
     "instance_no_same_class_overlap",
     "instance_small_area_dropped",
     "instance_target_masks_subtract_paste_union",
     "normals_camera_frame_convention",
     "normals_unit_norm_on_valid",
+    "panoptic_contact_priority",
     "panoptic_fresh_instance_ids",
     "panoptic_pixel_bijection",
     "panoptic_stuff_area_threshold",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from segpaste.invariants.case import Case, invariant
+from segpaste.invariants.case import Case, as_fraction, invariant
 from segpaste.invariants.violation import Violation, found
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
@@ -118,6 +118,22 @@ def instance_small_area_dropped(case: Case) -> list[Violation]:
         *found(name, small, f"at least {config.min_area_px} px", "{area} px", area=case.area_after),
         *found(name, case.kept & ~case.survives, wanted, "a row with {left} px left", **values),
     ]
+
+
+@invariant(Modality.INSTANCE)
+def instance_hidden_area_limited(case: Case) -> list[Violation]:
+    """Pastes hide at most ``max_hidden_frac`` of an instance of the target.
+
+    Args:
+        case: one forward, with instance masks.
+
+    Returns:
+        At most one violation for each image.
+    """
+    most, hidden = as_fraction(case.config.max_hidden_frac), case.area_before - case.area_left
+    too_much = case.before.instance_valid & (hidden * most.denominator > case.area_before * most.numerator)
+    text = f"at most {case.config.max_hidden_frac:g} of {{area}} px to be hidden", "{hidden} px"
+    return found("instance_hidden_area_limited", too_much, *text, area=case.area_before, hidden=hidden)
 
 
 @invariant(Modality.INSTANCE)

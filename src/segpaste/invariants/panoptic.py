@@ -133,6 +133,61 @@ def _masks_and_ids(batch: PaddedBatchedDenseSample, counted: Tensor) -> tuple[Te
     return count, total
 
 
+@invariant(Modality.PANOPTIC, Modality.INSTANCE, taxonomy=True)
+def panoptic_contact_priority(case: Case) -> list[Violation]:
+    """No paste is seen over a class of higher ``contact_priority``, nor over a paste of such a class.
+
+    Of two pastes the higher may yet be the one that depth hides, so where both sides have depth only the target is
+    looked at.
+
+    Args:
+        case: one forward, with panoptic maps, instance masks and ``config.panoptic``.
+
+    Returns:
+        At most one violation for each image and each of the two.
+    """
+    if not case.has_priorities:
+        return []
+    name, before, after = "panoptic_contact_priority", case.before, case.after
+    assert before.semantic_maps is not None
+    assert after.instance_masks is not None
+    masks = after.instance_masks & case.is_paste[..., None, None]
+    own = (masks * case.priority(after.labels)[..., None, None]).sum(1)
+    target = case.priority(before.semantic_maps)
+    text = "the target's class of priority {other} in front", "a paste of priority {own}"
+    over_target = found(name, masks.any(1) & (target > own), *text, own=own, other=target)
+    if Modality.DEPTH in case.modalities:
+        return over_target
+    highest = _highest_priority(case)
+    text = "the paste of priority {other} that lies here in front", "one of priority {own}"
+    return [*over_target, *found(name, masks.any(1) & (highest > own), *text, own=own, other=highest)]
+
+
+def _highest_priority(case: Case) -> Tensor:
+    """Of the pastes of the output that could be seen at a pixel, [B, H, W] int16; below all where there is none."""
+    source, report = case.source_batch, case.report
+    lowest = torch.iinfo(torch.int16).min
+    highest = torch.full_like(report.visible_layer, lowest, dtype=torch.int16)
+    if source.instance_masks is None or source.max_instances == 0:
+        return highest
+    shows = torch.ones_like(source.instance_masks[:, 0])
+    if source.semantic_maps is not None:
+        shows &= source.semantic_maps != case.config.ignore_index
+    if source.padding_mask is not None:
+        shows &= ~source.padding_mask[:, 0]
+    for idx, layer in enumerate(case.layers):
+        shown = layer.y.inside & layer.x.inside & layer.nearest(shows)
+        rows = layer.row[:, 0, 0]
+        here = layer._replace(row=torch.arange(len(rows), device=rows.device)[:, None, None])
+        for slot in range(case.after.max_instances):
+            own = report.slot_source[:, slot].clamp(min=0)
+            covers = here.nearest(source.instance_masks[rows, own]) & shown
+            covers &= (report.slot_layer[:, slot] == idx)[:, None, None]
+            priority = case.priority(case.after.labels[:, slot])[:, None, None]
+            highest = torch.where(covers, torch.maximum(highest, priority), highest)
+    return highest
+
+
 class _StuffAreas(NamedTuple):
     """Pixels of each class, [B, num_classes]; ``short`` marks stuff that pastes drove below a threshold."""
 
