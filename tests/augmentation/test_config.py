@@ -163,6 +163,19 @@ class TestRefusals:
         with pytest.raises(ValueError, match="taxonomy"):
             BatchCopyPaste(BatchCopyPasteConfig(emit_panoptic=True))
 
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"emit_classmix": True, "panoptic": OTHER_THAN_DEFAULT.panoptic}, "expected no panoptic.contact_priority"),
+            ({"emit_classmix": True, "perspective_depth": True}, "expected perspective_depth=False"),
+            ({"emit_classmix": True, "placement": PlacementConfig(k_range=(1, 2))}, "got k_range"),
+        ],
+        ids=["priorities", "perspective", "counts"],
+    )
+    def test_what_would_do_nothing(self, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValidationError, match=message):
+            BatchCopyPasteConfig(**options)
+
     def test_equal_ends_are_a_range(self) -> None:
         assert PlacementConfig(scale_range=(1, 1), k_range=(1, 1)).scale_range == (1.0, 1.0)
 

@@ -249,6 +249,7 @@ class TestRefusals:
             ({"grouping": "class"}, "grouping"),
             ({"pad_to_multiple": 0}, "pad_to_multiple"),
             ({"min_visible_frac": 1.5}, "min_visible_frac"),
+            ({"min_visible_frac": 0.4}, "min_visible_frac: expected partial='clip'.*got partial='drop' and 0.4"),
         ],
         ids=str,
     )

@@ -58,6 +58,16 @@ def test_refuses(options: dict[str, Any], message: str) -> None:
     assert (schedule.paste_prob, schedule.k_range, schedule.class_temperature) == (1.0, (1, 256), 0.0)
 
 
+@pytest.mark.parametrize("options", [{"k_range": (1, 2)}, {"class_temperature": 0.5, "paste_prob": 0.1}])
+def test_classes_have_no_counts_and_no_temperature(options: dict[str, Any]) -> None:
+    schedule = BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True)).schedule
+    with pytest.raises(ValueError, match="expected only paste_prob with emit_classmix"):
+        schedule.set(**options)
+    assert schedule.paste_prob == 1
+    schedule.set(paste_prob=0.25)
+    assert schedule.paste_prob == 0.25
+
+
 @pytest.mark.parametrize("progress", [-0.1, 1.1, float("nan")])
 def test_progress_is_a_part_of_the_whole(progress: float) -> None:
     with pytest.raises(ValueError, match="0 <= progress <= 1"):

@@ -58,7 +58,7 @@ class BatchCopyPaste(nn.Module):
         self.inplace = inplace
         self.config = config or BatchCopyPasteConfig()
         self.source = source or IntraBatchSource()
-        self.schedule = Schedule(self.config.placement)
+        self.schedule = Schedule(self.config.placement, chooses_objects=not self.config.emit_classmix)
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
         self._may_warn = True
         if self.config.emit_classmix and not isinstance(self.source, RowStrategy):

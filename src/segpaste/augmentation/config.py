@@ -173,6 +173,8 @@ class BatchCopyPasteConfig(SavedConfig):
                 "emit_classmix: expected no panoptic.contact_priority, which is for objects, got "
                 f"{dict(self.panoptic.contact_priority)}"
             )
+        if self.emit_classmix and self.perspective_depth:
+            raise ValueError("emit_classmix: expected perspective_depth=False, for nothing is scaled, got True")
         return self
 
     @property

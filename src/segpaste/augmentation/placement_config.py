@@ -124,6 +124,11 @@ class PlacementConfig(StrictConfig):
                 "align='instance': expected grouping='instance' and partial='drop', one whole object for each map, got "
                 f"grouping={self.grouping!r}, partial={self.partial!r}"
             )
+        if self.partial == "drop" and self.min_visible_frac != PlacementConfig.model_fields["min_visible_frac"].default:
+            raise ValueError(
+                "min_visible_frac: expected partial='clip', for without it a slot of which anything would leave the "
+                f"picture is not pasted, got partial='drop' and {self.min_visible_frac}"
+            )
         if self.align == "canvas" and self.patch_aligned_paste and self.draws_sizes:
             raise ValueError(
                 "size_range and class_sizes: expected align='instance' where pastes are aligned, got 'canvas'"

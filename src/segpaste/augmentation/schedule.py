@@ -25,6 +25,7 @@ class Schedule(nn.Module):
 
     Args:
         config: what they are at first.
+        chooses_objects: False with ClassMix, which pastes classes: ``paste_prob`` alone may then be set.
     """
 
     limits: Tensor
@@ -32,14 +33,15 @@ class Schedule(nn.Module):
     inverse_weights: Tensor
     log_table: Tensor
 
-    def __init__(self, config: PlacementConfig) -> None:
+    def __init__(self, config: PlacementConfig, *, chooses_objects: bool = True) -> None:
         super().__init__()
+        self._chooses_objects = chooses_objects
         self.register_buffer("limits", torch.zeros(4, dtype=torch.int64), persistent=False)
         self.register_buffer("size_table", draw_scales.size_table(config), persistent=False)
         self.register_buffer("inverse_weights", draw_weights.inverse_weights(0), persistent=False)
         self.register_buffer("log_table", draw_weights.log_table(), persistent=False)
         self._paste_prob, self._fade_last, self._is_faded = config.paste_prob, config.fade_last, False
-        self.set(paste_prob=config.paste_prob, k_range=config.k_range, class_temperature=config.class_temperature)
+        self._put(config.paste_prob, config.k_range, config.class_temperature)
 
     @property
     def paste_prob(self) -> float:
@@ -72,14 +74,27 @@ class Schedule(nn.Module):
 
         Raises:
             ValueError: a probability or temperature outside of [0, 1], or a range that is not
-                1 <= low <= high < 2**31. Nothing is changed then.
+                1 <= low <= high < 2**31; anything but ``paste_prob`` with ClassMix. Nothing is changed then.
         """
+        if not self._chooses_objects and (k_range, class_temperature) != (None, None):
+            raise ValueError(
+                "Schedule: expected only paste_prob with emit_classmix, which pastes classes and no objects, got "
+                f"k_range={k_range}, class_temperature={class_temperature}"
+            )
         if paste_prob is not None and not 0 <= paste_prob <= 1:
             raise ValueError(f"Schedule: expected 0 <= paste_prob <= 1, got {paste_prob}")
         if k_range is not None and not _is_range(k_range):
             raise ValueError(f"Schedule: expected k_range with 1 <= low <= high < 2**31, got {k_range}")
         if class_temperature is not None and not 0 <= class_temperature <= 1:
             raise ValueError(f"Schedule: expected 0 <= class_temperature <= 1, got {class_temperature}")
+        self._put(paste_prob, k_range, class_temperature)
+
+    def _put(
+        self,
+        paste_prob: float | None = None,
+        k_range: tuple[int, int] | None = None,
+        class_temperature: float | None = None,
+    ) -> None:
         if k_range is not None:
             self.limits[1:3] = torch.tensor([operator.index(number) for number in k_range])
         if class_temperature is not None:
@@ -103,7 +118,7 @@ class Schedule(nn.Module):
         if not 0 <= progress <= 1:
             raise ValueError(f"Schedule: expected 0 <= progress <= 1, got {progress}")
         self._is_faded = self._fade_last > 0 and as_decimal(progress) >= 1 - as_decimal(self._fade_last)
-        self.set()
+        self._put()
 
     def draw_counts(self, seeds: Tensor) -> tuple[Tensor, Tensor]:
         """Whether each image [B] is pasted into, bool, and how many slots are wanted, int64."""
