@@ -29,7 +29,7 @@ check: $(VENV)/.dev
 	$(BIN)/pytest -qq tests/test_public_surface.py tests/test_import_arrows.py
 
 test: check
-	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 clean:
 	rm -rf $(VENV) demo_out site

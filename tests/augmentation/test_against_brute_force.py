@@ -35,7 +35,11 @@ from segpaste.augmentation import (
 from segpaste.augmentation.pad import padded_to_multiple
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
-pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing"),
+    pytest.mark.first,
+    pytest.mark.xdist_group("brute-force"),  # where nothing is kept yet, one process compiles the loops for the others
+]
 
 UNCHANGED = ("camera_intrinsics", "sample_seeds", "sample_keys")
 SUBSETS = all_modality_subsets()

@@ -118,6 +118,7 @@ class TestForward:
     @DTYPES
     @pytest.mark.parametrize("channels_last", [False, True])
     @pytest.mark.usefixtures("writing")
+    @pytest.mark.xdist_group("harmonize-in-place")
     def test_in_place(self, mode: str, dtype: torch.dtype, channels_last: bool) -> None:
         batch = make_input(image_dtype=dtype)
         if channels_last:
@@ -166,9 +167,15 @@ class TestForward:
         assert_same(module(replace(batch, sample_seeds=out.sample_seeds)), out)
 
 
+WRITINGS_AND_MODES = pytest.mark.parametrize(
+    ("writing", "mode"), [*(("cpu", mode) for mode in sorted(MODES)), ("reference", "multiband")], indirect=["writing"]
+)
+"""To harmonise is one operator, whatever pastes before it: once with the reference, which takes long to compile."""
+
+
 @pytest.mark.usefixtures("fresh_dynamo", "writing")
 class TestCompiled:
-    @ALL_MODES
+    @WRITINGS_AND_MODES
     @pytest.mark.parametrize("inplace", [False, True])
     def test_one_graph_that_equals_eager(self, mode: str, inplace: bool) -> None:
         """Bit for bit, floats too: in the graph it is one operator."""
@@ -181,12 +188,10 @@ class TestCompiled:
         assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2
 
     @pytest.mark.slow
-    @ALL_MODES
-    def test_inductor(self, mode: str, writing: str) -> None:
-        """One operator, whatever pastes before it: once for the reference, which inductor compiles for two minutes."""
+    @WRITINGS_AND_MODES
+    def test_inductor(self, mode: str) -> None:
         module = BatchCopyPaste(make_config(mode, feather_px=1))
-        backend = "inductor" if writing == "cpu" or mode == "multiband" else "aot_eager"
-        compiled = torch.compile(module, fullgraph=True, backend=backend)
+        compiled = torch.compile(module, fullgraph=True)
         for channels_last in (False, True):
             batch = make_input(image_dtype=torch.uint8)
             order = torch.channels_last if channels_last else torch.contiguous_format

@@ -54,6 +54,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("bench")
 class TestRun:
     def test_it_ends_well_and_says_nothing_but_the_report(self, finished: Any) -> None:
         out, run = finished

@@ -22,6 +22,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.slow
+@pytest.mark.first
 def test_they_agree_with_the_reference() -> None:
     """All of `cuda_checks`: compiled where there is a CUDA device, else in Triton's interpreter."""
     mode = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
