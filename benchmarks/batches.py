@@ -14,26 +14,27 @@ NUM_CLASSES = 80
 
 
 def random_boxes(
-    batch_size: int, size: int, max_instances: int, dtype: torch.dtype, seed: int = 0
+    batch_size: int, size: int | tuple[int, int], max_instances: int, dtype: torch.dtype, seed: int = 0
 ) -> PaddedBatchedDenseSample:
-    """Images of noise with 1 to ``max_instances`` filled rectangles, a sixteenth to a third of a side each.
+    """Images of noise with 1 to ``max_instances`` filled rectangles, a sixteenth to a third of the shorter side each.
 
     Args:
         batch_size: B.
-        size: H and W, pixels.
+        size: H and W, or both as (H, W), pixels.
         max_instances: K, also the most instances that an image has.
         dtype: of the images, uint8 (0..255) or a floating one (0..1).
         seed: of everything random.
     """
     generator = torch.Generator().manual_seed(seed)
-    boxes = torch.zeros(batch_size, max_instances, 4)
+    canvas = (size, size) if isinstance(size, int) else size
+    boxes, side = torch.zeros(batch_size, max_instances, 4), min(canvas)
     for b in range(batch_size):
         for k in range(int(torch.randint(1, max_instances + 1, (), generator=generator))):
-            width, height = torch.randint(size // 16, size // 3, (2,), generator=generator).tolist()
-            x = int(torch.randint(size - width, (), generator=generator))
-            y = int(torch.randint(size - height, (), generator=generator))
+            width, height = torch.randint(side // 16, side // 3, (2,), generator=generator).tolist()
+            x = int(torch.randint(canvas[1] - width, (), generator=generator))
+            y = int(torch.randint(canvas[0] - height, (), generator=generator))
             boxes[b, k] = torch.tensor([x, y, x + width, y + height])
-    return _filled(boxes, size, dtype, generator)
+    return _filled(boxes, canvas, dtype, generator)
 
 
 def equal_squares(
@@ -44,7 +45,7 @@ def equal_squares(
     boxes = torch.zeros(batch_size, max_instances, 4)
     corners = torch.randint(size - side + 1, (batch_size, num_instances, 2), generator=generator).float()
     boxes[:, :num_instances] = torch.cat([corners, corners + side], -1)
-    return _filled(boxes, size, torch.float32, generator)
+    return _filled(boxes, (size, size), torch.float32, generator)
 
 
 def scenes(batch_size: int, size: int, max_instances: int) -> tuple[PaddedBatchedDenseSample, BatchCopyPasteConfig]:
@@ -79,15 +80,17 @@ def panoptic_tiles(
     return batch.derived(semantic_maps=semantic, panoptic_maps=panoptic), config
 
 
-def _filled(boxes: Tensor, size: int, dtype: torch.dtype, generator: torch.Generator) -> PaddedBatchedDenseSample:
+def _filled(
+    boxes: Tensor, canvas: tuple[int, int], dtype: torch.dtype, generator: torch.Generator
+) -> PaddedBatchedDenseSample:
     """A batch whose instances fill these boxes, [B, K, 4] in whole pixels, zero where there is none."""
     batch_size, max_instances, _ = boxes.shape
     valid = boxes[..., 2] > boxes[..., 0]
-    masks = torch.zeros(batch_size, max_instances, size, size, dtype=torch.bool)
+    masks = torch.zeros(batch_size, max_instances, *canvas, dtype=torch.bool)
     for b, k in valid.nonzero().tolist():
         x1, y1, x2, y2 = boxes[b, k].int().tolist()
         masks[b, k, y1:y2, x1:x2] = True
-    images = torch.rand(batch_size, 3, size, size, generator=generator)
+    images = torch.rand(batch_size, 3, *canvas, generator=generator)
     labels = torch.randint(1, NUM_CLASSES, (batch_size, max_instances), generator=generator)
     return PaddedBatchedDenseSample(
         images=images.to(dtype) if dtype.is_floating_point else (images * 255).to(dtype),

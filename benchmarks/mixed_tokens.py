@@ -18,7 +18,7 @@ from segpaste.types import PaddedBatchedDenseSample
 from .batches import random_boxes
 
 PATCHES = (8, 14, 16, 28, 32)
-SIZES = (448, 518)
+SIZES = ((448, 448), (518, 518), (448, 672), (333, 450))
 
 
 def pasted(batch: PaddedBatchedDenseSample, patch: int, is_aligned: bool) -> tuple[int, int]:
@@ -40,13 +40,13 @@ def main() -> None:
     argparse.ArgumentParser(prog="python -m benchmarks.mixed_tokens", description=__doc__.splitlines()[0]).parse_args()
     print("| canvas | patch | pastes, free | mixed tokens a paste | pastes, aligned | mixed tokens a paste | kept |")
     print("|---|---|---|---|---|---|---|")
-    for size in SIZES:
-        batch = random_boxes(8, size, 12, torch.uint8)
+    for height, width in SIZES:
+        batch = random_boxes(8, (height, width), 12, torch.uint8)
         for patch in PATCHES:
             free, mixed_free = pasted(batch, patch, False)
             aligned, mixed = pasted(batch, patch, True)
             print(
-                f"| {size}² | {patch} | {free} | {mixed_free / max(free, 1):.1f} | {aligned} | "
+                f"| {height} × {width} | {patch} | {free} | {mixed_free / max(free, 1):.1f} | {aligned} | "
                 f"{mixed / max(aligned, 1):.1f} | {aligned / max(free, 1):.0%} |"
             )
 

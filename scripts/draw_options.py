@@ -31,11 +31,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "layers": {"placement": {"layers": 3, "k_range": (4, 6), "max_attempts": 4}},
     "grouping": {"placement": OBJECTS},
     "sizes": {"placement": {**OBJECTS, "scale_range": (0.1, 8.0), "size_range": {"low": 20, "high": 30}}},
+    "attempts": {"placement": {**OBJECTS, "max_attempts": 32}},
     "clip": {"placement": {**OBJECTS, "max_attempts": 1, "partial": "clip", "min_visible_frac": 0.3}},
     "hidden": {"placement": {**OBJECTS, "max_attempts": 1, "scale_range": (1.0, 2.0)}, "max_hidden_frac": 0.1},
     "contact": {"placement": {**OBJECTS, "max_attempts": 1, "scale_range": (1.0, 2.0)}, "emit_depth": False},
     "patches": {"placement": {**OBJECTS, "pad_to_multiple": 28, "patch_aligned_paste": True, "align": "instance"}},
     "perspective": {"placement": {**OBJECTS, "scale_range": (0.5, 2.0)}, "perspective_depth": True},
+    "stuff": {"placement": {**OBJECTS, "scale_range": (1.5, 2.0)}, "emit_depth": False},
     "classmix": {"emit_classmix": True, "emit_depth": False},
     "reinhard": {"placement": OBJECTS, "harmonize": {"mode": "reinhard", "prob": 1.0}},
     "multiband": {"placement": OBJECTS, "harmonize": {"mode": "multiband", "prob": 1.0}},
@@ -45,6 +47,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 VIEWS: dict[str, Callable[..., Any]] = {
     **{f"options/{name}": draw_image for name in ("reinhard", "multiband", "poisson", "feather", "classmix")},
     "options/contact": draw_panoptic,
+    "options/stuff": draw_semantic,
     "presets/classmix": draw_semantic,
     "presets/panoptic_lsj": draw_panoptic,
     "presets/depth_aware": draw_depth,
@@ -110,6 +113,8 @@ def main() -> None:
     schema = SceneDataset(1).schema
     front = PanopticConfig(taxonomy=schema, contact_priority={0: 1, 5: 1})
     configs["options/contact"] = configs["options/contact"].model_copy(update={"panoptic": front})
+    ignored = PanopticConfig(taxonomy=schema, stuff_policy="ignore", tau_stuff_frac=0.8)
+    configs["options/stuff"] = configs["options/stuff"].model_copy(update={"panoptic": ignored})
     configs |= {f"presets/{name}": get_preset(name).config_for(schema) for name in list_presets()}
     configs["presets/classmix"] = get_preset("classmix").config_for(schema, emit_depth=False)
     for path, config in configs.items():

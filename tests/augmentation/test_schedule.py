@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 import torch
 
@@ -39,6 +40,8 @@ def test_what_is_not_given_stays() -> None:
     [
         ({"paste_prob": 1.1}, "0 <= paste_prob <= 1, got 1.1"),
         ({"paste_prob": float("nan")}, "0 <= paste_prob <= 1, got nan"),
+        ({"paste_prob": "often"}, "a number as paste_prob, got 'often'"),
+        ({"class_temperature": [0.5], "paste_prob": 0.5}, r"a number as class_temperature, got \[0.5\]"),
         ({"k_range": (0, 2)}, r"got \(0, 2\)"),
         ({"k_range": (3, 2), "paste_prob": 0.5}, r"got \(3, 2\)"),
         ({"k_range": (1, 1 << 31)}, "k_range"),
@@ -56,6 +59,13 @@ def test_refuses(options: dict[str, Any], message: str) -> None:
         schedule.set(**options)
     schedule.set()
     assert (schedule.paste_prob, schedule.k_range, schedule.class_temperature) == (1.0, (1, 256), 0.0)
+
+
+def test_numbers_in_tensors_are_numbers() -> None:
+    schedule = Schedule(PlacementConfig())
+    schedule.set(paste_prob=torch.tensor(0.25), class_temperature=np.float32(0.5))
+    schedule.at(torch.tensor(0.9))
+    assert (schedule.paste_prob, schedule.class_temperature) == (0.25, 0.5)
 
 
 @pytest.mark.parametrize("options", [{"k_range": (1, 2)}, {"class_temperature": 0.5, "paste_prob": 0.1}])

@@ -81,6 +81,8 @@ class Schedule(nn.Module):
                 "Schedule: expected only paste_prob with emit_classmix, which pastes classes and no objects, got "
                 f"k_range={k_range}, class_temperature={class_temperature}"
             )
+        paste_prob = _number("paste_prob", paste_prob)
+        class_temperature = _number("class_temperature", class_temperature)
         if paste_prob is not None and not 0 <= paste_prob <= 1:
             raise ValueError(f"Schedule: expected 0 <= paste_prob <= 1, got {paste_prob}")
         if k_range is not None and not _is_range(k_range):
@@ -125,6 +127,14 @@ class Schedule(nn.Module):
         threshold, low, high, _ = self.limits.to(seeds.device).unbind()
         tries = seeding.random_u32(seeds, "paste") < threshold
         return tries, seeding.random_integers(seeds, "count", low, high) * tries
+
+
+def _number(name: str, value: object) -> float | None:
+    """As a Python number, whatever holds it."""
+    try:
+        return None if value is None else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Schedule: expected a number as {name}, got {value!r}") from error
 
 
 def _is_range(value: object) -> bool:

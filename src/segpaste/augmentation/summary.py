@@ -28,7 +28,7 @@ class PasteSummary:
         return cls(torch.cat([sums, report.num_dropped.sum(0)]))
 
     def __add__(self, other: PasteSummary | PasteReport | int) -> PasteSummary:
-        """Both together, on the device of this one; a report is summed up first, and 0 is nothing, as `sum` has it."""
+        """Both together, on the device of this one; 0 is nothing, so `sum` takes summaries, and reports behind one."""
         if other == 0:
             return self
         if isinstance(other, PasteReport):
