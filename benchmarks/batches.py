@@ -65,7 +65,7 @@ def panoptic_tiles(
     corners = torch.tensor([[x * step, y * step] for y in range(per_row) for x in range(per_row)], dtype=torch.float32)
     boxes = torch.zeros(batch_size, max_instances, 4)
     boxes[:, : len(corners)] = torch.cat([corners, corners + step // 2], -1)
-    batch = _filled(boxes, size, torch.float32, generator)
+    batch = _filled(boxes, (size, size), torch.float32, generator)
     semantic = torch.full((batch_size, size, size), NUM_CLASSES)
     panoptic = torch.zeros(batch_size, size, size, dtype=torch.int64)
     for b in range(batch_size):
