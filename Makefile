@@ -40,7 +40,7 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/pip
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/pip
-	$(PIP_INSTALL) -e '.[dev,docs]'
+	$(PIP_INSTALL) -e '.[all]'
 	@touch $(VENV)/.core $@
 
 $(BIN)/pip:

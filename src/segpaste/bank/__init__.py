@@ -1,0 +1,52 @@
+"""Crops on disk: three formats, one protocol.
+
+from segpaste.bank import open_bank
+
+bank = open_bank("objects")
+crop = bank[0]
+"""
+
+from __future__ import annotations
+
+import os
+
+from segpaste.bank.files import LocalFolder
+from segpaste.bank.lmdb import LMDBBank, LMDBWriter
+from segpaste.bank.memmap import MemmapBank, MemmapWriter
+from segpaste.bank.record import BankError, Crop, Layout
+from segpaste.bank.sampler import BankSampler
+from segpaste.bank.shards import WebDatasetBank, WebDatasetWriter
+from segpaste.bank.staging import StagedCrops, stage_bank_batch
+from segpaste.bank.stored import InstanceBank, StoredBank, read_meta
+from segpaste.bank.writer import BankWriter
+
+__all__ = [
+    "BankError",
+    "BankSampler",
+    "BankWriter",
+    "Crop",
+    "InstanceBank",
+    "LMDBBank",
+    "LMDBWriter",
+    "Layout",
+    "MemmapBank",
+    "MemmapWriter",
+    "StagedCrops",
+    "StoredBank",
+    "WebDatasetBank",
+    "WebDatasetWriter",
+    "open_bank",
+    "stage_bank_batch",
+]
+
+_FORMATS: dict[str, type[StoredBank]] = {bank.format: bank for bank in (MemmapBank, LMDBBank, WebDatasetBank)}
+
+
+def open_bank(path: str | os.PathLike[str]) -> StoredBank:
+    """Open a bank of whatever format.
+
+    Raises:
+        BankError: there is none, or it is broken.
+    """
+    folder = LocalFolder(path)
+    return _FORMATS[read_meta(folder).format](folder)

@@ -1,0 +1,198 @@
+"""Files that a bank is written to and read from: digests as the bytes go by, reads at a position that are whole.
+
+A `Folder` is where a bank lies. This module has the one on a disk; `segpaste.bank.remote` has the one in an object
+store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from segpaste.bank.meta import FileEntry
+from segpaste.bank.record import BankError
+
+
+class Reader(Protocol):
+    """An open file of a folder, for one process."""
+
+    def read_into(self, buffers: Sequence[memoryview], offset: int) -> None:
+        """Fill all buffers with the bytes from a position on.
+
+        Raises:
+            BankError: the file ends before, or cannot be read.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class Folder(Protocol):
+    """Where the files of a bank lie; pickled with it, so it holds no handles."""
+
+    @property
+    def where(self) -> str:
+        """Absolute path or URL, without a slash at its end."""
+        ...
+
+    def read_bytes(self, name: str) -> bytes:
+        """A small file, whole.
+
+        Raises:
+            FileNotFoundError: there is none.
+            BankError: it cannot be read.
+        """
+        ...
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file, None where there is none."""
+        ...
+
+    def digest(self, name: str) -> str:
+        """SHA-256 of a file, hexadecimal.
+
+        Raises:
+            BankError: it cannot be read.
+        """
+        ...
+
+    def open(self, name: str, version: str) -> Reader:
+        """A reader of a file of the bank of that version.
+
+        Raises:
+            BankError: it cannot be opened.
+        """
+        ...
+
+
+class LocalFolder:
+    """A folder on a disk.
+
+    Args:
+        path: of it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+
+    @property
+    def where(self) -> str:
+        """Absolute path."""
+        return str(self.path)
+
+    def read_bytes(self, name: str) -> bytes:
+        """See `Folder.read_bytes`."""
+        try:
+            return (self.path / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(name) from None
+        except OSError as error:
+            raise _unreadable(self.path / name, error) from error
+
+    def size(self, name: str) -> int | None:
+        """See `Folder.size`."""
+        path = self.path / name
+        return path.stat().st_size if path.is_file() else None
+
+    def digest(self, name: str) -> str:
+        """See `Folder.digest`."""
+        try:
+            with (self.path / name).open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise _unreadable(self.path / name, error) from error
+
+    def open(self, name: str, version: str) -> LocalReader:
+        """See `Folder.open`."""
+        return LocalReader(self.path / name)
+
+
+class LocalReader:
+    """An open file, read at positions, so that no offset is shared with another process.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+    def read_into(self, buffers: Sequence[memoryview], offset: int) -> None:
+        """See `Reader.read_into`."""
+        wanted = sum(len(buffer) for buffer in buffers)
+        done = 0
+        while done < wanted:
+            try:
+                num = os.preadv(self._descriptor, _behind(buffers, done), offset + done)
+            except OSError as error:
+                raise _unreadable(self.path, error) from error
+            if num == 0:
+                raise BankError(
+                    f"{self.path}: expected {wanted} bytes at {offset}, got {done}; the file is shorter than when it "
+                    "was opened"
+                )
+            done += num
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self._descriptor)
+
+
+class HashedFile:
+    """A new file that is only appended to.
+
+    Args:
+        path: of the file; it must not exist yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        self._hash = hashlib.sha256()
+        self._file = path.open("xb")
+
+    def append(self, data: Any) -> None:
+        """Write bytes, or anything with a buffer of them."""
+        view = memoryview(data).cast("B")
+        self._file.write(view)
+        self._hash.update(view)
+        self.size += len(view)
+
+    def finish(self) -> FileEntry:
+        """Close it; its bytes are on disk then."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        return FileEntry(size=self.size, sha256=self._hash.hexdigest())
+
+    def close(self) -> None:
+        """Close it as it is."""
+        self._file.close()
+
+
+def entry_of(path: Path, name: str) -> FileEntry:
+    """What a file of a folder on a disk is."""
+    return FileEntry(size=(path / name).stat().st_size, sha256=LocalFolder(path).digest(name))
+
+
+def _behind(buffers: Sequence[memoryview], num: int) -> list[memoryview]:
+    """The buffers without their first ``num`` bytes: a large read may come in parts."""
+    rest = []
+    for buffer in buffers:
+        if num < len(buffer):
+            rest.append(buffer[num:])
+        num = max(0, num - len(buffer))
+    return rest
+
+
+def _unreadable(path: Path, error: OSError) -> BankError:
+    return BankError(f"{path}: cannot be read: {error.strerror or error}")

@@ -1,0 +1,146 @@
+"""Packed records in one LMDB file: for a bank that one machine's NVMe drives serve to many processes.
+
+Keys are the crop's index as 8 bytes, big-endian, so that the order of the file is that of the crops; a value is one
+packed record of `segpaste.bank.record`. The classes lie behind them, a block of 2^20 int64 to a key, so that a sampler
+need not walk through the crops. LMDB maps its file: one that is cut off while it is open kills the process, which is
+why sizes are compared before it is opened. http://www.lmdb.tech/doc/
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.bank.files import entry_of
+from segpaste.bank.meta import FileEntry, Format
+from segpaste.bank.record import Array, BankError, Column
+from segpaste.bank.stored import Columns, StoredBank
+from segpaste.bank.writer import FolderWriter
+from segpaste.extras import require
+
+DATA = "data.mdb"
+_CLASS_BLOCK = 1 << 20
+_PER_TRANSACTION = 1 << 28  # bytes
+
+
+def crop_key(index: int) -> bytes:
+    """The key of a crop's record."""
+    return struct.pack(">Q", index)
+
+
+def class_key(block: int) -> bytes:
+    """The key of a block of classes; behind those of all crops."""
+    return b"\xff" + struct.pack(">Q", block)
+
+
+class LMDBBank(StoredBank):
+    """A bank in one LMDB file."""
+
+    format: ClassVar[Format] = "lmdb"
+
+    def _open(self) -> Any:
+        return _Environment.of(self.where)
+
+    def _close(self, handle: Any) -> None:
+        handle.release()
+
+    def _read(self, handle: Any, rows: NDArray[np.int64], columns: Sequence[Column], out: Columns) -> None:
+        with handle.env.begin(buffers=True) as transaction:
+            for n, row in enumerate(rows.tolist()):
+                value = transaction.get(crop_key(row))
+                if value is None or len(value) != self.layout.dtype.itemsize:
+                    came = "no record" if value is None else f"{len(value)} bytes"
+                    raise BankError(
+                        f"{self.where}/{DATA}: expected {self.layout.dtype.itemsize} bytes for crop {row}, got {came}"
+                    )
+                record = np.frombuffer(value, self.layout.dtype)
+                for column in columns:
+                    out[column.name][n] = record[column.name][0]
+
+    def _class_ids(self, handle: Any) -> NDArray[np.int64]:
+        with handle.env.begin() as transaction:
+            blocks = range(-(-len(self) // _CLASS_BLOCK))
+            return np.frombuffer(b"".join(transaction.get(class_key(i)) for i in blocks), "<i8").astype(np.int64)
+
+
+class LMDBWriter(FolderWriter):
+    """Writes an `LMDBBank`; arguments as of `FolderWriter`."""
+
+    format: ClassVar[Format] = "lmdb"
+
+    def _start(self) -> None:
+        self._env = require("lmdb").open(str(self._folder), map_size=1 << 30, lock=False)
+        self._classes = (self._folder / "classes.raw").open("w+b")
+        self._waiting: list[tuple[bytes, bytes]] = []
+        self._size = 0
+
+    def _append(self, row: Array) -> None:
+        self._put(crop_key(self.num_crops), row.tobytes())
+        self._classes.write(row["class_id"].tobytes())
+
+    def _finish(self) -> dict[str, FileEntry]:
+        self._classes.seek(0)
+        for block, classes in enumerate(iter(lambda: self._classes.read(8 * _CLASS_BLOCK), b"")):
+            self._put(class_key(block), classes)
+        self._commit()
+        self._env.sync(True)
+        self._discard()
+        (self._folder / "classes.raw").unlink()
+        return {DATA: entry_of(self._folder, DATA)}
+
+    def _discard(self) -> None:
+        self._env.close()
+        self._classes.close()
+
+    def _put(self, key: bytes, value: bytes) -> None:
+        self._waiting.append((key, value))
+        self._size += len(value)
+        if self._size >= _PER_TRANSACTION:
+            self._commit()
+
+    def _commit(self) -> None:
+        """Write what waits, in a larger map if this one is full."""
+        full = require("lmdb").MapFullError
+        while True:
+            try:
+                with self._env.begin(write=True) as transaction:
+                    for key, value in self._waiting:
+                        transaction.put(key, value, append=True)
+                break
+            except full:
+                self._env.set_mapsize(2 * self._env.info()["map_size"])
+        self._waiting, self._size = [], 0
+
+
+class _Environment:
+    """The one environment that LMDB allows a process to have of a file, shared by the banks that are open on it."""
+
+    _of_path: ClassVar[dict[str, _Environment]] = {}
+
+    def __init__(self, path: str) -> None:
+        self.path, self.pid, self.num_users = path, os.getpid(), 0
+        self.env = require("lmdb").open(path, readonly=True, lock=False, readahead=False, create=False)
+
+    @classmethod
+    def of(cls, path: str) -> _Environment:
+        """That of this process; one that a parent opened is let go of first."""
+        found = cls._of_path.get(path)
+        if found is not None and found.pid != os.getpid():
+            found.env.close()
+            found = None
+        if found is None:
+            found = cls._of_path[path] = cls(path)
+        found.num_users += 1
+        return found
+
+    def release(self) -> None:
+        """One bank less; the last one closes it."""
+        self.num_users -= 1
+        if self.num_users == 0:
+            self.env.close()
+            self._of_path.pop(self.path, None)

@@ -1,0 +1,161 @@
+"""One crop, and the table of its columns, the same in every format.
+
+A bank is a table with a row for each crop. A format says where the columns lie on disk; what they are called, their
+dtypes and their shapes are said here, once. Numbers are little-endian, booleans are one byte, 0 or 1, and a packed
+record is the columns of one row, one after the other without gaps, in the order of `COLUMNS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+EMBEDDING_SIZE = 256
+"""Numbers of an embedding."""
+
+
+class Column(NamedTuple):
+    """One column of a bank.
+
+    Attributes:
+        name: the field of `Crop`.
+        dtype: of NumPy, little-endian.
+        shape: of one row; ``h`` and ``w`` are those of the crop.
+        group: columns that are there together; a bank without optional ones has ``core`` alone.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    group: str
+
+
+COLUMNS = (
+    Column("image", "u1", (3, "h", "w"), "core"),
+    Column("alpha", "?", (1, "h", "w"), "core"),
+    Column("class_id", "<i8", (), "core"),
+    Column("content_box", "<i4", (4,), "core"),
+    Column("source_size", "<i4", (2,), "provenance"),
+    Column("source_box", "<f4", (4,), "provenance"),
+    Column("scale", "<f4", (), "provenance"),
+    Column("image_id", "<i8", (), "provenance"),
+    Column("annotation_id", "<i8", (), "provenance"),
+    Column("embedding", "<f2", (EMBEDDING_SIZE,), "embedding"),
+    Column("depth", "<f4", (1, "h", "w"), "depth"),
+    Column("depth_valid", "?", (1, "h", "w"), "depth"),
+    Column("normals", "<f4", (3, "h", "w"), "normals"),
+    Column("intrinsics", "<f4", (4,), "intrinsics"),
+)
+"""All columns that there are; later versions only add some, at the end."""
+
+GROUPS = tuple(dict.fromkeys(column.group for column in COLUMNS))
+
+
+class BankError(ValueError):
+    """A bank, or what it is made of, is missing, broken, foreign or not what it must be; one line says what to do."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Crop:
+    """One object cut out of a photo; what a bank does not keep is None.
+
+    Attributes:
+        image: uint8 [3, h, w], RGB. Outside of ``content_box`` its edge pixels go on, here and in depth and normals, so
+            that no filter mixes another colour into an object's edge.
+        alpha: bool [1, h, w], the object.
+        class_id: from 0.
+        content_box: int32 [4], xyxy: the pixels that were read from the photo.
+        source_size: int32 [2], height and width of the photo.
+        source_box: float32 [4], xyxy, the object's box in the photo, in pixel edges.
+        scale: pixels of the crop for one of the photo, at most 1.
+        image_id: of the photo, in the dataset.
+        annotation_id: of the object.
+        embedding: float16 [256].
+        depth: float32 [1, h, w], in the dataset's unit.
+        depth_valid: bool [1, h, w].
+        normals: float32 [3, h, w], unit, camera frame right-down-forward; 0 where there is none.
+        intrinsics: float32 [4], fx, fy, cx, cy in pixels of the crop.
+    """
+
+    image: Array
+    alpha: Array
+    class_id: int
+    content_box: Array
+    source_size: Array | None = None
+    source_box: Array | None = None
+    scale: float | None = None
+    image_id: int | None = None
+    annotation_id: int | None = None
+    embedding: Array | None = None
+    depth: Array | None = None
+    depth_valid: Array | None = None
+    normals: Array | None = None
+    intrinsics: Array | None = None
+
+
+class Layout:
+    """Which columns a bank keeps, and for which size of crop.
+
+    Args:
+        crop_size: (h, w).
+        groups: the optional columns; ``core`` is always there.
+
+    Attributes:
+        columns: those that are kept, in order.
+        dtype: structured, of a packed record.
+    """
+
+    def __init__(self, crop_size: tuple[int, int], groups: Iterable[str] = ()) -> None:
+        wanted = {"core", *groups}
+        if unknown := wanted - set(GROUPS):
+            raise BankError(f"expected groups of columns among {', '.join(GROUPS)}, got {sorted(unknown)}")
+        if min(crop_size) < 1:
+            raise BankError(f"expected crop_size (h, w) of at least 1 pixel, got {crop_size}")
+        self.crop_size = crop_size
+        self.groups = tuple(group for group in GROUPS if group in wanted)
+        self.columns = tuple(column for column in COLUMNS if column.group in wanted)
+        self.dtype = np.dtype([(c.name, c.dtype, self.shape(c)) for c in self.columns])
+
+    def shape(self, column: Column) -> tuple[int, ...]:
+        """Of one row."""
+        sizes = {"h": self.crop_size[0], "w": self.crop_size[1]}
+        return tuple(sizes[n] if isinstance(n, str) else n for n in column.shape)
+
+    def pack(self, crop: Crop) -> Array:
+        """The crop as one row of `dtype`.
+
+        Raises:
+            BankError: a column is missing, or has another dtype or shape.
+        """
+        row = np.zeros((), self.dtype)
+        for column in self.columns:
+            value, shape = getattr(crop, column.name), self.shape(column)
+            if value is None:
+                raise BankError(f"crop: expected {column.name}, for the bank keeps {column.group}, got None")
+            array = np.asarray(value)
+            if array.shape != shape or (shape and array.dtype != np.dtype(column.dtype)):
+                raise BankError(
+                    f"crop: expected {column.name} {np.dtype(column.dtype).name} {list(shape)}, got "
+                    f"{array.dtype.name} {list(array.shape)}"
+                )
+            row[column.name] = array
+        return row
+
+    def unpack(self, row: Array) -> Crop:
+        """The crop of one row of `dtype`; arrays are views of it."""
+        values: dict[str, Any] = {c.name: row[c.name] if c.shape else row[c.name].item() for c in self.columns}
+        return Crop(**values)
+
+
+def byte_view(array: Array) -> memoryview:
+    """The bytes of a contiguous array, to be read into."""
+    return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
+
+
+assert [c.name for c in COLUMNS] == [f.name for f in fields(Crop)]

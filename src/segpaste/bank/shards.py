@@ -1,0 +1,163 @@
+"""Packed records in tar files and an index of them: for many terabytes, on disk or in an object store.
+
+A shard is a plain tar, ``shard-000000.tar``, whose members ``crop_00000000.bin`` are packed records of
+`segpaste.bank.record`, so that webdataset reads it too. ``index.parquet`` has a row for each crop: ``shard`` int32,
+``offset`` int64, of its record's first byte, ``size`` int64 and ``class_id`` int64. A crop is read at its offset,
+without looking at the tar. Members carry no time, owner or mode of the machine, so two builds are equal.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.bank.files import HashedFile, Reader, entry_of
+from segpaste.bank.meta import FileEntry, Format
+from segpaste.bank.record import Array, Column, Layout, byte_view
+from segpaste.bank.stored import Columns, StoredBank
+from segpaste.bank.writer import FolderWriter
+from segpaste.extras import require
+
+INDEX = "index.parquet"
+_BLOCK = tarfile.BLOCKSIZE
+
+
+def shard_name(shard: int) -> str:
+    """Of a shard's file."""
+    return f"shard-{shard:06d}.tar"
+
+
+class WebDatasetBank(StoredBank):
+    """A bank in tar shards."""
+
+    format: ClassVar[Format] = "webdataset"
+
+    def _open(self) -> dict[int, Reader]:
+        return {}
+
+    def _close(self, handle: dict[int, Reader]) -> None:
+        for reader in handle.values():
+            reader.close()
+
+    def _read(
+        self, handle: dict[int, Reader], rows: NDArray[np.int64], columns: Sequence[Column], out: Columns
+    ) -> None:
+        shards, offsets = self._index
+        runs = _runs(self.layout, [column.name for column in columns])
+        for n, row in enumerate(rows.tolist()):
+            shard = int(shards[row])
+            if shard not in handle:
+                handle[shard] = self.folder.open(shard_name(shard), self.version)
+            for start, names in runs:
+                handle[shard].read_into([byte_view(out[name][n : n + 1]) for name in names], int(offsets[row]) + start)
+
+    @cached_property
+    def _index(self) -> tuple[Array, Array]:
+        """Shard and offset of every crop; plain memory, which a forked child shares."""
+        return self._index_column("shard"), self._index_column("offset")
+
+    def _index_column(self, name: str) -> Array:
+        content = io.BytesIO(self.folder.read_bytes(INDEX))
+        table = require("pyarrow.parquet").read_table(
+            content, columns=[name], use_threads=False
+        )  # they do not survive forks
+        column: Array = table.column(name).to_numpy()
+        return column
+
+    def _class_ids(self, handle: dict[int, Reader]) -> NDArray[np.int64]:
+        return self._index_column("class_id")
+
+
+def _runs(layout: Layout, names: Sequence[str]) -> list[tuple[int, list[str]]]:
+    """Columns that lie side by side in a record: where they start, and which they are."""
+    fields = layout.dtype.fields
+    assert fields is not None
+    runs: list[tuple[int, list[str]]] = []
+    end = -1
+    for name, (dtype, start, *_) in fields.items():
+        if name not in names:
+            continue
+        if start != end:
+            runs.append((start, []))
+        runs[-1][1].append(name)
+        end = start + dtype.itemsize
+    return runs
+
+
+class WebDatasetWriter(FolderWriter):
+    """Writes a `WebDatasetBank`.
+
+    Args:
+        path, layout, class_names: see `FolderWriter`.
+        shard_bytes: a shard is closed with the record that reaches this size.
+        kept: the other arguments of `FolderWriter`.
+    """
+
+    format: ClassVar[Format] = "webdataset"
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        layout: Layout,
+        class_names: Sequence[str],
+        *,
+        shard_bytes: int = 1 << 30,
+        **kept: Any,
+    ) -> None:
+        self.shard_bytes = shard_bytes
+        super().__init__(path, layout, class_names, **kept)
+
+    def _start(self) -> None:
+        self._arrow, self._parquet = require("pyarrow"), require("pyarrow.parquet")
+        self._schema = self._arrow.schema(
+            [("shard", "int32"), ("offset", "int64"), ("size", "int64"), ("class_id", "int64")]
+        )
+        self._index = self._parquet.ParquetWriter(str(self._folder / INDEX), self._schema)
+        self._rows: list[tuple[int, int, int, int]] = []
+        self._entries: dict[str, FileEntry] = {}
+        self._shard: HashedFile | None = None
+
+    def _append(self, row: Array) -> None:
+        if self._shard is None:
+            self._shard = HashedFile(self._folder / shard_name(len(self._entries)))
+        data = row.tobytes()
+        member = tarfile.TarInfo(f"crop_{self.num_crops:08d}.bin")
+        member.size = len(data)
+        self._shard.append(member.tobuf(tarfile.USTAR_FORMAT))
+        self._rows.append((len(self._entries), self._shard.size, len(data), int(row["class_id"])))
+        self._shard.append(data)
+        self._shard.append(b"\0" * (-len(data) % _BLOCK))
+        if self._shard.size >= self.shard_bytes:
+            self._finish_shard()
+        if len(self._rows) == 1 << 16:
+            self._write_rows()
+
+    def _finish(self) -> dict[str, FileEntry]:
+        self._finish_shard()
+        self._write_rows()
+        self._index.close()
+        return self._entries | {INDEX: entry_of(self._folder, INDEX)}
+
+    def _finish_shard(self) -> None:
+        if self._shard is not None:
+            self._shard.append(b"\0" * 2 * _BLOCK)
+            self._entries[self._shard.path.name] = self._shard.finish()
+            self._shard = None
+
+    def _write_rows(self) -> None:
+        columns = list(zip(*self._rows, strict=True)) or [()] * 4
+        arrays = [self._arrow.array(c, field.type) for c, field in zip(columns, self._schema, strict=True)]
+        self._index.write_table(self._arrow.Table.from_arrays(arrays, schema=self._schema))
+        self._rows = []
+
+    def _discard(self) -> None:
+        if self._shard is not None:
+            self._shard.close()
+        self._index.close()

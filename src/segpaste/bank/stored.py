@@ -1,0 +1,286 @@
+"""What the formats share: opening and checking a folder, one set of handles per process, reads into given arrays.
+
+A handle belongs to the process that opened it: after a fork, and in a spawned worker, the files are opened anew, for
+file offsets and LMDB environments must not be shared. A pickled bank carries its path and version, never pixels.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.bank.files import Folder, LocalFolder
+from segpaste.bank.meta import META, BankMeta, Format, parse_meta
+from segpaste.bank.record import Array, BankError, Column, Crop, Layout
+
+Columns = dict[str, Array]
+"""Rows of some columns, [n, ...] each, by name."""
+
+
+@runtime_checkable
+class InstanceBank(Protocol):
+    """Crops that can be read by index; what samplers, loaders and sources ask of a bank."""
+
+    @property
+    def crop_size(self) -> tuple[int, int]:
+        """(h, w) of every crop, pixels."""
+        ...
+
+    @property
+    def class_frequencies(self) -> tuple[int, ...]:
+        """Crops of each class."""
+        ...
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Of each class."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Another one for other content."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Crop: ...
+
+    @property
+    def layout(self) -> Layout:
+        """The columns that it keeps."""
+        ...
+
+    @property
+    def metric_depth(self) -> bool:
+        """Depth is in metres."""
+        ...
+
+    def read(
+        self,
+        indices: Sequence[int] | NDArray[np.int64],
+        columns: Iterable[str] | None = None,
+        out: Columns | None = None,
+    ) -> Columns:
+        """Several crops, column by column, new arrays or into ``out``."""
+        ...
+
+    def crop_class_ids(self) -> NDArray[np.int64]:
+        """The class of every crop, [N]."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the files; reading opens them again."""
+        ...
+
+
+class StoredBank(ABC):
+    """A bank in a folder.
+
+    Args:
+        folder: the folder, or its path.
+
+    Attributes:
+        folder: where the files lie.
+        meta: what ``meta.json`` says.
+
+    Raises:
+        BankError: the folder holds no bank, one of another format, or a file is missing or not as long as it must be.
+    """
+
+    format: ClassVar[Format]
+
+    def __init__(self, folder: Folder | str | os.PathLike[str]) -> None:
+        self.folder: Folder = LocalFolder(folder) if isinstance(folder, str | os.PathLike) else folder
+        self.meta = read_meta(self.folder)
+        if self.meta.format != self.format:
+            raise BankError(
+                f"{self.where}: expected a bank of format {self.format!r}, got {self.meta.format!r}; "
+                "segpaste.open_bank finds out which it is"
+            )
+        self._layout = self.meta.layout
+        self._check_sizes()
+        self._handle: Any = None
+        self._pid = -1
+
+    @property
+    def where(self) -> str:
+        """Absolute path or URL of the folder."""
+        return self.folder.where
+
+    @property
+    def crop_size(self) -> tuple[int, int]:
+        """(h, w) of every crop, pixels."""
+        return self.layout.crop_size
+
+    @property
+    def class_frequencies(self) -> tuple[int, ...]:
+        """Crops of each class."""
+        return self.meta.class_frequencies
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Of each class."""
+        return self.meta.class_names
+
+    @property
+    def version(self) -> str:
+        """SHA-256 of ``meta.json``, which names the digest of every file."""
+        return self.meta.sha256
+
+    @property
+    def layout(self) -> Layout:
+        """The columns that it keeps."""
+        return self._layout
+
+    @property
+    def metric_depth(self) -> bool:
+        """Depth is in metres."""
+        return self.meta.metric_depth
+
+    def __len__(self) -> int:
+        return self.meta.num_crops
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.where!r}, {len(self)} crops of {self.crop_size})"
+
+    def __getitem__(self, index: int) -> Crop:
+        """Read one crop.
+
+        Raises:
+            IndexError: there is no such crop.
+            BankError: a file is gone or shorter than it was.
+        """
+        columns = self.read([index])
+        values = {name: rows[0] if rows.ndim > 1 else rows[0].item() for name, rows in columns.items()}
+        return Crop(**values)
+
+    def read(
+        self,
+        indices: Sequence[int] | NDArray[np.int64],
+        columns: Iterable[str] | None = None,
+        out: Columns | None = None,
+    ) -> Columns:
+        """Read several crops.
+
+        Args:
+            indices: of crops; negative ones count from the end.
+            columns: which to read, all of them by default, or those of ``out``.
+            out: contiguous arrays [n, ...] of the columns' dtypes to read into.
+
+        Returns:
+            Arrays [n, ...], by name.
+
+        Raises:
+            IndexError: there is no such crop.
+            KeyError: the bank does not keep a column.
+            ValueError: an array to read into has another shape or dtype.
+            BankError: a file is gone or shorter than it was.
+        """
+        rows = np.asarray(indices, np.int64).reshape(-1)
+        num = len(self)
+        if len(rows) and (rows.min() < -num or rows.max() >= num):
+            raise IndexError(f"{self.where}: expected indices below {num}, got {rows.min()} to {rows.max()}")
+        kept = {column.name: column for column in self.layout.columns}
+        names = list(columns) if columns is not None else list(kept if out is None else out)
+        chosen = [kept[name] for name in names]
+        if out is None:
+            out = {c.name: np.empty((len(rows), *self.layout.shape(c)), c.dtype) for c in chosen}
+        for c in chosen:
+            array, shape = out[c.name], (len(rows), *self.layout.shape(c))
+            if array.shape != shape or array.dtype != np.dtype(c.dtype) or not array.flags.c_contiguous:
+                raise ValueError(
+                    f"read: expected a contiguous {np.dtype(c.dtype).name} {list(shape)} for {c.name}, got "
+                    f"{array.dtype.name} {list(array.shape)}"
+                )
+        self._read(self._opened(), rows % max(num, 1), chosen, out)
+        return out
+
+    def crop_class_ids(self) -> NDArray[np.int64]:
+        """The class of every crop, [N]."""
+        return self._class_ids(self._opened())
+
+    def verify(self) -> None:
+        """Read every byte and compare it with what ``meta.json`` says.
+
+        Raises:
+            BankError: a file's digest is another one.
+        """
+        for name, entry in self.meta.files.items():
+            if (digest := self.folder.digest(name)) != entry.sha256:
+                raise BankError(
+                    f"{self.where}/{name}: expected SHA-256 {entry.sha256}, got {digest}; the file was changed, "
+                    "copy or build the bank again"
+                )
+
+    def close(self) -> None:
+        """Let go of the files; reading opens them again."""
+        if self._handle is not None and self._pid == os.getpid():
+            self._close(self._handle)
+        self._handle = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"folder": self.folder, "version": self.version}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        type(self).__init__(self, state["folder"])
+        if self.version != state["version"]:
+            raise BankError(
+                f"{self.where}: expected the bank of version {state['version'][:12]}, which was pickled, got "
+                f"{self.version[:12]}; it was replaced meanwhile"
+            )
+
+    def _opened(self) -> Any:
+        if self._handle is None or self._pid != os.getpid():
+            self._handle, self._pid = self._open(), os.getpid()
+        return self._handle
+
+    def _check_sizes(self) -> None:
+        for name, entry in self.meta.files.items():
+            size = self.folder.size(name)
+            if size != entry.size:
+                came = "no such file" if size is None else f"{size}"
+                raise BankError(
+                    f"{self.where}/{name}: expected {entry.size} bytes, got {came}; copy or build the bank again"
+                )
+
+    @abstractmethod
+    def _open(self) -> Any:
+        """What reads need, for this process alone."""
+
+    @abstractmethod
+    def _close(self, handle: Any) -> None:
+        """Close it."""
+
+    @abstractmethod
+    def _read(self, handle: Any, rows: NDArray[np.int64], columns: Sequence[Column], out: Columns) -> None:
+        """Write the rows of the columns into ``out``."""
+
+    @abstractmethod
+    def _class_ids(self, handle: Any) -> NDArray[np.int64]:
+        """The class of every crop, [N]."""
+
+
+def read_meta(folder: Folder) -> BankMeta:
+    """The meta of the bank in a folder.
+
+    Raises:
+        BankError: there is none, or it is broken.
+    """
+    try:
+        text = folder.read_bytes(META)
+    except FileNotFoundError:
+        raise BankError(
+            f"{folder.where}: expected a bank, a folder with {META}, found none; an interrupted build has none"
+        ) from None
+    return parse_meta(text, f"{folder.where}/{META}")

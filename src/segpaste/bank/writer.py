@@ -1,0 +1,156 @@
+"""What the writers of all formats share: a folder that has its final name only when all of it is there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+from segpaste._version import __version__
+from segpaste.bank.meta import FORMAT_VERSION, META, FileEntry, Format, sealed
+from segpaste.bank.record import Array, BankError, Crop, Layout
+
+
+class BankWriter(Protocol):
+    """Takes crops one after the other."""
+
+    def add(self, crop: Crop) -> None:
+        """Append a crop; its index is the number of those before it."""
+        ...
+
+    def finish(self) -> Path:
+        """Make it a bank; returns its folder."""
+        ...
+
+
+class FolderWriter(ABC):
+    """Writes ``PATH.partial``, which becomes ``PATH`` by one rename in `finish`; memory does not grow with the crops.
+
+    Leaving the ``with`` block without `finish` removes what was written.
+
+    Args:
+        path: the bank's folder; it must not exist, or be empty.
+        layout: size of the crops and the columns that are kept.
+        class_names: of each class.
+        build_seed, metric_depth, built_from: kept in the meta.
+
+    Raises:
+        BankError: the folder is there already.
+    """
+
+    format: ClassVar[Format]
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        layout: Layout,
+        class_names: Sequence[str],
+        *,
+        build_seed: int = 0,
+        metric_depth: bool = False,
+        built_from: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.path = Path(path).absolute()
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise BankError(f"{self.path}: expected a new or an empty folder, it is not; choose another, or remove it")
+        self.layout = layout
+        self.class_names = tuple(class_names)
+        self.build_seed = build_seed
+        self.metric_depth = metric_depth
+        self.built_from = dict(built_from or {})
+        self._counts = np.zeros(len(self.class_names), np.int64)
+        self._folder = self.path.with_name(self.path.name + ".partial")
+        if self._folder.exists():
+            shutil.rmtree(self._folder)
+        self._folder.mkdir(parents=True)
+        self._start()
+
+    @property
+    def num_crops(self) -> int:
+        """Crops so far."""
+        return int(self._counts.sum())
+
+    def add(self, crop: Crop) -> None:
+        """Append a crop.
+
+        Raises:
+            BankError: it does not fit the layout, or its class has no name.
+        """
+        self.add_row(self.layout.pack(crop))
+
+    def add_row(self, row: Array) -> None:
+        """Append a packed record of ``layout.dtype``.
+
+        Raises:
+            BankError: its class has no name.
+        """
+        class_id = int(row["class_id"])
+        if not 0 <= class_id < len(self.class_names):
+            raise BankError(f"crop: expected class_id from 0 to {len(self.class_names) - 1}, got {class_id}")
+        self._append(row)
+        self._counts[class_id] += 1
+
+    def finish(self) -> Path:
+        """Close the files, say in ``meta.json`` what they hold, give the folder its name.
+
+        Returns:
+            The folder.
+        """
+        files = {name: entry.model_dump() for name, entry in self._finish().items()}
+        values: dict[str, Any] = {
+            "format": self.format,
+            "format_version": FORMAT_VERSION,
+            "num_crops": self.num_crops,
+            "crop_h": self.layout.crop_size[0],
+            "crop_w": self.layout.crop_size[1],
+            "num_classes": len(self.class_names),
+            "has_embeddings": "embedding" in self.layout.groups,
+            "metric_depth": self.metric_depth,
+            "segpaste_version": __version__,
+            "build_seed": self.build_seed,
+            "built_from": self.built_from,
+            "class_frequencies": self._counts.tolist(),
+            "class_names": list(self.class_names),
+            "groups": list(self.layout.groups),
+            "files": files,
+        }
+        with (self._folder / META).open("xb") as file:
+            file.write(sealed(values))
+            file.flush()
+            os.fsync(file.fileno())
+        if self.path.exists():
+            self.path.rmdir()
+        self._folder.rename(self.path)
+        return self.path
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._folder.exists():
+            self._discard()
+            shutil.rmtree(self._folder)
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Open the data files."""
+
+    @abstractmethod
+    def _append(self, row: Array) -> None:
+        """Write one packed record."""
+
+    @abstractmethod
+    def _finish(self) -> dict[str, FileEntry]:
+        """Close the data files; what they are, by name."""
+
+    @abstractmethod
+    def _discard(self) -> None:
+        """Let go of the data files."""

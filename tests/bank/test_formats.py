@@ -1,0 +1,347 @@
+"""Every format gives back what was written, whoever reads it, and says so where its files are not those."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pickle
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import fields
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from segpaste.bank import (
+    BankError,
+    Crop,
+    InstanceBank,
+    Layout,
+    LMDBBank,
+    LMDBWriter,
+    MemmapBank,
+    MemmapWriter,
+    StoredBank,
+    WebDatasetBank,
+    WebDatasetWriter,
+    open_bank,
+)
+from segpaste.bank.files import HashedFile
+from segpaste.bank.record import GROUPS
+from segpaste.bank.writer import FolderWriter
+
+BANKS: dict[str, type[StoredBank]] = {"memmap": MemmapBank, "lmdb": LMDBBank, "webdataset": WebDatasetBank}
+WRITERS: dict[str, Callable[..., FolderWriter]] = {
+    "memmap": MemmapWriter,
+    "lmdb": LMDBWriter,
+    "webdataset": lambda *args, **kept: WebDatasetWriter(*args, shard_bytes=6000, **kept),
+}
+FORMATS = pytest.mark.parametrize("kind", BANKS)
+NAMES = ("cup", "chair", "lamp")
+SIZE = (5, 7)
+NUM = 23
+
+
+def make_crop(layout: Layout, index: int) -> Crop:
+    """A pure function of its arguments, so that every process knows what it must read."""
+    rng = np.random.default_rng(index)
+    values: dict[str, Any] = {}
+    for column in layout.columns:
+        shape, dtype = layout.shape(column), np.dtype(column.dtype)
+        if dtype.kind == "f":
+            values[column.name] = rng.normal(size=shape).astype(dtype)
+        else:
+            values[column.name] = rng.integers(0, 2 if dtype.kind == "b" else 100, shape).astype(dtype)
+        if not shape:
+            values[column.name] = values[column.name].item()
+    return Crop(**{**values, "class_id": index % len(NAMES)})
+
+
+def assert_equal(actual: Crop, expected: Crop) -> None:
+    for field in fields(Crop):
+        one, other = getattr(actual, field.name), getattr(expected, field.name)
+        assert (one is None) == (other is None), field.name
+        if isinstance(other, np.ndarray):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other, err_msg=field.name)
+        else:
+            assert one == other, field.name
+
+
+def write(kind: str, path: Path, num: int = NUM, groups: Any = GROUPS, first: int = 0) -> Path:
+    layout = Layout(SIZE, groups)
+    with WRITERS[kind](path, layout, NAMES, build_seed=7) as writer:
+        for index in range(first, first + num):
+            writer.add(make_crop(layout, index))
+        return writer.finish()
+
+
+def assert_sound(bank: StoredBank, num: int = NUM) -> None:
+    bank.verify()
+    assert len(bank) == num
+    for index in range(num):
+        assert_equal(bank[index], make_crop(bank.layout, index))
+    np.testing.assert_array_equal(bank.crop_class_ids(), np.arange(num) % len(NAMES))
+
+
+@pytest.fixture(params=BANKS)
+def bank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoredBank]:
+    with open_bank(write(request.param, tmp_path / "bank")) as opened:
+        yield opened
+
+
+class TestRead:
+    @pytest.mark.parametrize("groups", [(), ("provenance",), ("embedding", "intrinsics"), GROUPS], ids=str)
+    @FORMATS
+    def test_what_was_written(self, kind: str, groups: Any, tmp_path: Path) -> None:
+        opened = open_bank(write(kind, tmp_path / "bank", groups=groups))
+        assert type(opened) is BANKS[kind]
+        assert isinstance(opened, InstanceBank)
+        assert_sound(opened)
+        assert (opened.crop_size, opened.class_names, opened.class_frequencies) == (SIZE, NAMES, (8, 8, 7))
+
+    def test_many_in_any_order(self, bank: StoredBank) -> None:
+        indices = [3, -1, 3, 0, 22, -23, 11]
+        columns = bank.read(indices)
+        for n, index in enumerate(indices):
+            for name, rows in columns.items():
+                np.testing.assert_array_equal(rows[n], getattr(make_crop(bank.layout, index % NUM), name))
+
+    def test_some_columns(self, bank: StoredBank) -> None:
+        columns = bank.read(np.array([4, 2]), ["alpha", "class_id"])
+        assert list(columns) == ["alpha", "class_id"]
+        assert columns["class_id"].tolist() == [1, 2]
+        assert columns["alpha"].shape == (2, 1, *SIZE)
+        with pytest.raises(KeyError):
+            bank.read([0], ["colour"])
+
+    def test_no_crop(self, bank: StoredBank) -> None:
+        assert bank.read([])["image"].shape == (0, 3, *SIZE)
+        for index in (NUM, -NUM - 1):
+            with pytest.raises(IndexError, match=str(index)):
+                bank[index]
+
+    @FORMATS
+    def test_an_empty_bank(self, kind: str, tmp_path: Path) -> None:
+        opened = open_bank(write(kind, tmp_path / "bank", num=0))
+        assert_sound(opened, 0)
+        with pytest.raises(IndexError):
+            opened[0]
+
+    def test_closed_it_opens_again(self, bank: StoredBank) -> None:
+        bank.close()
+        other = open_bank(bank.where)
+        assert_sound(bank)
+        bank.close()
+        assert_sound(other)
+
+
+class TestBytes:
+    @FORMATS
+    def test_two_builds_are_equal(self, kind: str, tmp_path: Path) -> None:
+        one, other = write(kind, tmp_path / "one"), write(kind, tmp_path / "other")
+        names = sorted(os.listdir(one))
+        assert names == sorted(os.listdir(other))
+        assert all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
+
+    @FORMATS
+    def test_other_pixels_are_another_version(self, kind: str, tmp_path: Path) -> None:
+        versions = {open_bank(write(kind, tmp_path / f"{first}", first=3 * first)).version for first in range(3)}
+        assert len(versions) == 3
+
+
+def read_all(bank: StoredBank, seed: int) -> bool:
+    rng = np.random.default_rng(seed)
+    for index in rng.integers(0, NUM, 300).tolist():
+        assert_equal(bank[index], make_crop(bank.layout, index))
+    return True
+
+
+class TestProcesses:
+    @pytest.mark.parametrize("context", ["fork", "spawn"])
+    def test_each_opens_the_files_itself(self, bank: StoredBank, context: str) -> None:
+        """Also where the parent has read before, and goes on."""
+        assert_sound(bank)
+        with ProcessPoolExecutor(3, mp_context=get_context(context)) as pool:
+            futures = [pool.submit(read_all, bank, seed) for seed in range(6)]
+            assert read_all(bank, 99)
+            assert all(future.result(timeout=120) for future in futures)
+        assert_sound(bank)
+
+    def test_a_pickle_holds_no_pixels(self, bank: StoredBank) -> None:
+        bank[0]
+        assert len(pickle.dumps(bank)) < 500
+        assert_sound(pickle.loads(pickle.dumps(bank)))
+
+    @FORMATS
+    def test_a_pickle_of_a_bank_that_was_replaced(self, kind: str, tmp_path: Path) -> None:
+        pickled = pickle.dumps(open_bank(write(kind, tmp_path / "bank")))
+        shutil.rmtree(tmp_path / "bank")
+        write(kind, tmp_path / "bank", first=1)
+        with pytest.raises(BankError, match="replaced meanwhile"):
+            pickle.loads(pickled)
+
+
+def data_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.name != "meta.json")
+
+
+def set_field(folder: Path, name: str, value: Any, seal: bool = False) -> None:
+    path = folder / "meta.json"
+    values = json.loads(path.read_text())
+    if value is None:
+        del values[name]
+    else:
+        values[name] = value
+    path.write_text(json.dumps(values))
+
+
+@FORMATS
+class TestFaults:
+    def test_a_flipped_byte_is_found(self, kind: str, tmp_path: Path) -> None:
+        folder = write(kind, tmp_path / "bank")
+        for path in data_files(folder):
+            whole = path.read_bytes()
+            path.write_bytes(whole[:50] + bytes([whole[50] ^ 1]) + whole[51:])
+            with pytest.raises(BankError, match=f"{path.name}: expected SHA-256"):
+                BANKS[kind](folder).verify()
+            path.write_bytes(whole)
+        BANKS[kind](folder).verify()
+
+    @pytest.mark.parametrize(
+        "change", [lambda b: b[:-1], lambda b: b + b"\0", lambda b: b""], ids=["cut", "more", "none"]
+    )
+    def test_another_length(self, kind: str, change: Callable[[bytes], bytes], tmp_path: Path) -> None:
+        folder = write(kind, tmp_path / "bank")
+        for path in data_files(folder):
+            whole = path.read_bytes()
+            path.write_bytes(change(whole))
+            with pytest.raises(BankError, match=f"{path.name}: expected {len(whole)} bytes, got {len(change(whole))}"):
+                open_bank(folder)
+            path.write_bytes(whole)
+        open_bank(folder)
+
+    def test_a_file_is_gone(self, kind: str, tmp_path: Path) -> None:
+        folder = write(kind, tmp_path / "bank")
+        for path in data_files(folder):
+            path.rename(tmp_path / "away")
+            with pytest.raises(BankError, match=f"{path.name}: .* got no such file"):
+                open_bank(folder)
+            (tmp_path / "away").rename(path)
+
+    @pytest.mark.parametrize(
+        ("name", "value", "words"),
+        [
+            ("sha256", None, "'sha256' among them"),
+            ("sha256", "0" * 64, "of its own fields"),
+            ("format", None, "'format' and"),
+            ("num_crops", 22, "of its own fields"),
+            ("format_version", 2, "expected format_version 1, got 2"),
+        ],
+    )
+    def test_a_changed_meta(self, kind: str, name: str, value: Any, words: str, tmp_path: Path) -> None:
+        folder = write(kind, tmp_path / "bank")
+        set_field(folder, name, value)
+        with pytest.raises(BankError, match=words):
+            open_bank(folder)
+
+    @pytest.mark.parametrize("text", ["", "[]", "{", '{"images": []}', '{"format": "memmap", "sha256": 5}'])
+    def test_a_foreign_meta(self, kind: str, text: str, tmp_path: Path) -> None:
+        folder = write(kind, tmp_path / "bank")
+        (folder / "meta.json").write_text(text)
+        with pytest.raises(BankError, match=r"meta\.json"):
+            open_bank(folder)
+
+    def test_the_files_of_another_bank(self, kind: str, tmp_path: Path) -> None:
+        folder, other = write(kind, tmp_path / "bank"), write(kind, tmp_path / "other", first=1)
+        for path in data_files(folder):
+            shutil.copy(other / path.name, path)
+        with pytest.raises(BankError, match="expected"):
+            open_bank(folder).verify()
+
+    def test_another_format(self, kind: str, tmp_path: Path) -> None:
+        folder = write(kind, tmp_path / "bank")
+        for other in set(BANKS) - {kind}:
+            with pytest.raises(BankError, match=f"expected a bank of format '{other}', got '{kind}'"):
+                BANKS[other](folder)
+
+    def test_no_bank(self, kind: str, tmp_path: Path) -> None:
+        for folder in (tmp_path, tmp_path / "nowhere"):
+            with pytest.raises(BankError, match=r"expected a bank, a folder with meta\.json"):
+                BANKS[kind](folder)
+
+
+@FORMATS
+class TestWrite:
+    def test_an_interrupted_build_leaves_nothing_that_opens(self, kind: str, tmp_path: Path) -> None:
+        layout = Layout(SIZE)
+        writer = WRITERS[kind](tmp_path / "bank", layout, NAMES)
+        with writer:
+            writer.add(make_crop(layout, 0))
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_killed_build_too(self, kind: str, tmp_path: Path) -> None:
+        """And the next one does not find its rests."""
+        layout = Layout(SIZE, GROUPS)
+        writer = WRITERS[kind](tmp_path / "bank", layout, NAMES)
+        writer.add(make_crop(layout, 0))
+        writer._discard()
+        for folder in (tmp_path / "bank", tmp_path / "bank.partial"):
+            with pytest.raises(BankError, match="expected a bank"):
+                open_bank(folder)
+        assert_sound(open_bank(write(kind, tmp_path / "bank")))
+
+    def test_a_folder_that_is_there(self, kind: str, tmp_path: Path) -> None:
+        write(kind, tmp_path / "bank")
+        with pytest.raises(BankError, match="expected a new or an empty folder"):
+            write(kind, tmp_path / "bank")
+        (tmp_path / "empty").mkdir()
+        assert_sound(open_bank(write(kind, tmp_path / "empty")))
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"image": np.zeros((3, 5, 8), np.uint8)}, r"expected image uint8 \[3, 5, 7\], got uint8 \[3, 5, 8\]"),
+            ({"image": np.zeros((3, 5, 7), np.float32)}, "got float32"),
+            ({"alpha": None}, "expected alpha, for the bank keeps core, got None"),
+            ({"class_id": 3}, "expected class_id from 0 to 2, got 3"),
+            ({"class_id": -1}, "got -1"),
+        ],
+    )
+    def test_what_does_not_fit(self, kind: str, change: dict[str, Any], words: str, tmp_path: Path) -> None:
+        layout = Layout(SIZE)
+        values = {field.name: getattr(make_crop(layout, 0), field.name) for field in fields(Crop)}
+        with WRITERS[kind](tmp_path / "bank", layout, NAMES) as writer:
+            with pytest.raises(BankError, match=words):
+                writer.add(Crop(**{**values, **change}))
+            writer.add(make_crop(layout, 0))
+            assert_sound(open_bank(writer.finish()), 1)
+
+    def test_a_full_disk(self, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full(*_: Any) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        layout = Layout(SIZE)
+        with WRITERS[kind](tmp_path / "bank", layout, NAMES) as writer:
+            writer.add(make_crop(layout, 0))
+            monkeypatch.setattr(HashedFile, "append", full)
+            monkeypatch.setattr(type(writer), "_put", full, raising=False)
+            with pytest.raises(OSError, match="No space left"):
+                writer.add(make_crop(layout, 1))
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_truncated_file_while_it_is_open(tmp_path: Path) -> None:
+    """A positioned read says so; a mapped file would kill the process."""
+    for kind in ("memmap", "webdataset"):
+        opened = open_bank(write(kind, tmp_path / kind))
+        opened[NUM - 1]
+        for path in data_files(Path(opened.where)):
+            os.truncate(path, 10)
+        with pytest.raises(BankError, match="shorter than when it was opened"):
+            opened[NUM - 1]
