@@ -64,15 +64,24 @@ class Outcome:
     dropped: dict[str, int]
 
 
-def paste(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig, placement: Placement) -> list[Outcome]:
-    """Every image of a batch that has instance masks, with the pastes of a placement as it was drawn."""
+def paste(
+    batch: PaddedBatchedDenseSample,
+    config: BatchCopyPasteConfig,
+    placement: Placement,
+    sources: list[Fields] | None = None,
+) -> list[Outcome]:
+    """Every image of a batch that has instance masks, with the pastes of a placement as it was drawn.
+
+    Sources are those images too, or others.
+    """
     images = prepared(batch, config)
+    sources = images if sources is None else sources
     metric = batch.metric_depth and config.emit_depth is not False
     scenes = []
     for b, target in enumerate(images):
         layers, carried = [], []
         for j in range(placement.layer_valid.shape[1]):
-            source = images[int(placement.source_idx[b, j])]
+            source = sources[int(placement.source_idx[b, j])]
             layers.append(layer_over(target, source, placement, (b, j), config, metric))
             carried.append([int(k) for k in np.flatnonzero(placement.carried[b, j].numpy())])
         scenes.append(Scene(target, layers, carried, config))
@@ -154,7 +163,7 @@ def seen_at(scene: Scene, carried: Carried, guards: Guards, y: int, x: int) -> i
         at = source_pixel(layer, y, x)
         if is_padding(layer.source, *at) or class_at(layer.source, *at) == ignore:
             continue
-        if has_depth:
+        if has_depth and "depth" in layer.source:
             depth, valid = depth_at(layer, y, x)
             if current_valid and not (valid and depth < current):
                 continue
@@ -280,22 +289,38 @@ def render(scene: Scene, outcome: Outcome) -> dict[str, Array]:
     if out["images"].dtype != np.uint8:
         out["images"] = out["images"].astype(np.float64)
     for y, x in np.argwhere(outcome.visible_layer >= 0):
-        _render_pixel(out, scene.layers[outcome.visible_layer[y, x]], y, x)
+        j = int(outcome.visible_layer[y, x])
+        _render_pixel(out, scene, j, outcome.carried[j], y, x)
     _render_slots(out, scene, outcome)
     return out
 
 
-def _render_pixel(out: dict[str, Array], layer: Layer, y: int, x: int) -> None:
+def _render_pixel(out: dict[str, Array], scene: Scene, j: int, carried: list[int], y: int, x: int) -> None:
+    layer = scene.layers[j]
+    assert layer is not None
     out["images"][:, y, x] = colour_at(layer, y, x)
     if "semantic_maps" in out:
-        out["semantic_maps"][y, x] = class_at(layer.source, *source_pixel(layer, y, x))
+        out["semantic_maps"][y, x] = _class_of(scene, layer, carried, y, x)
     if "panoptic_maps" in out:
         out["panoptic_maps"][y, x] = 0  # of those that have an owner: see _render_slots
     if "depth" in out:
-        out["depth"][0, y, x], valid = depth_at(layer, y, x)
+        depth, valid = depth_at(layer, y, x) if "depth" in layer.source else (np.float32(0), False)
+        out["depth"][0, y, x] = depth
         out["depth_valid"][0, y, x] &= valid
     if "normals" in out:
-        out["normals"][:, y, x] = normal_at(layer, y, x)
+        out["normals"][:, y, x] = normal_at(layer, y, x) if "normals" in layer.source else 0
+
+
+def _class_of(scene: Scene, layer: Layer, carried: list[int], y: int, x: int) -> int:
+    """That of the source, or without its map that of the object, if it is a thing that the taxonomy knows."""
+    if "semantic_maps" in layer.source:
+        found = class_at(layer.source, *source_pixel(layer, y, x))
+        assert found is not None
+        return found
+    (slot,) = covering(layer, carried, y, x)
+    label, panoptic = int(layer.source["labels"][slot]), scene.config.panoptic
+    is_thing = panoptic is not None and panoptic.taxonomy.classes.get(label) == "thing"
+    return label if is_thing else scene.config.ignore_index
 
 
 def _render_slots(out: dict[str, Array], scene: Scene, outcome: Outcome) -> None:

@@ -78,30 +78,48 @@ def draw(images: list[Fields], config: BatchCopyPasteConfig, b: int) -> Drawn:
         drawn.source_idx.append(max(candidates, key=keys.__getitem__, default=0))
         drawn.layer_valid.append(bool(candidates))
         drawn.hflip.append(bernoulli(seed, "hflip", rules.hflip_probability, j))
-    chosen = _choose(images, config, b, drawn, bool(candidates))
+    place(images, config, b, drawn, bool(candidates))
+    return drawn
+
+
+def place(
+    images: list[Fields],
+    config: BatchCopyPasteConfig,
+    b: int,
+    drawn: Drawn,
+    has_source: bool,
+    shrunk: list[Fraction] | None = None,
+) -> None:
+    """Draw slots, scale and place of each layer whose source is drawn; scales are relative to it before it shrunk."""
+    chosen = _choose(images, config, b, drawn, has_source)
     for j, slots in enumerate(chosen):
-        drawn.scale.append(_scale(images, config, b, drawn, j, slots))
+        drawn.scale.append(_scale(images, config, b, drawn, j, slots, shrunk[j] if shrunk else Fraction(1)))
         translate, carried = _place(images, config, b, drawn, j, slots)
         drawn.translate.append(translate)
         drawn.carried.append(carried)
         drawn.does_not_fit += len(slots) - len(carried)
-    return drawn
 
 
 def _scale(
-    images: list[Fields], config: BatchCopyPasteConfig, b: int, drawn: Drawn, j: int, slots: list[int]
+    images: list[Fields],
+    config: BatchCopyPasteConfig,
+    b: int,
+    drawn: Drawn,
+    j: int,
+    slots: list[int],
+    shrunk: Fraction,
 ) -> tuple[Fraction, Fraction]:
     """The scales of x and y of one layer."""
     seed, rules, patch = int(images[b]["sample_seeds"]), config.placement, config.placement.pad_to_multiple
     if rules.patch_aligned_paste and rules.align == "canvas":
-        edge = gcd(*images[b]["images"].shape[-2:])
+        edge = gcd(*images[drawn.source_idx[j]]["images"].shape[-2:])
         steps = [
             n for n in range(64 * edge + 1) if rules.scale_range[0] <= Fraction(n * patch, edge) <= rules.scale_range[1]
         ]
         scale = Fraction(integer(seed, "scale", steps[0], steps[-1], j) * patch, edge)
         return scale, scale
     low, high = ceil(rules.scale_range[0] * SCALE_DEN), floor(rules.scale_range[1] * SCALE_DEN)
-    num = integer(seed, "scale", low, max(low, high), j)
+    num = min(floor(integer(seed, "scale", low, max(low, high), j) / shrunk), 64 * SCALE_DEN)
     if rules.grouping == "instance":
         source, slot = images[drawn.source_idx[j]], slots[0] if slots else 0
         x1, y1, x2, y2 = pixel_box(source["boxes"][slot])

@@ -108,7 +108,7 @@ def layer_over(
     flip = bool(placement.hflip[which])
     columns = axis(width, tx, x_scale, source_width, flip, config.antialias)
     rows = axis(height, ty, y_scale, source_height, False, config.antialias)
-    depth_scale = focal_length(target) / focal_length(source) if metric else np.float32(1)
+    depth_scale = focal_length(target) / focal_length(source) if metric and "depth" in source else np.float32(1)
     if config.perspective_depth:
         depth_scale *= np.float32(np.sqrt(float(1 / (x_scale * y_scale))))
     return Layer(source, columns, rows, flip, depth_scale)

@@ -1,5 +1,6 @@
 """What a paste is: the module, its config, where objects come from and where they go."""
 
+from segpaste.augmentation.bank_source import BankSource
 from segpaste.augmentation.batch_copy_paste import BatchCopyPaste
 from segpaste.augmentation.config import (
     BatchCopyPasteConfig,
@@ -17,6 +18,7 @@ from segpaste.augmentation.summary import PasteSummary
 
 __all__ = [
     "DROP_REASONS",
+    "BankSource",
     "BatchCopyPaste",
     "BatchCopyPasteConfig",
     "HarmonizeConfig",

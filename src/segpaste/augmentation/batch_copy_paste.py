@@ -13,6 +13,7 @@ from torch import nn
 from segpaste import kernels
 from segpaste.augmentation import classmix, geometry, in_place, inputs
 from segpaste.augmentation.at_once import instance_rows, paste_at_once
+from segpaste.augmentation.bank_source import BankSource
 from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.frame import Frame
 from segpaste.augmentation.harmonize import harmonized
@@ -23,7 +24,7 @@ from segpaste.augmentation.report import PasteReport, nothing_pasted_warning, ta
 from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.source import IntraBatchSource, RowStrategy, SourceStrategy
 from segpaste.kernels import Survey
-from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
+from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample, StagedCrops
 
 
 class BatchCopyPaste(nn.Module):
@@ -34,7 +35,7 @@ class BatchCopyPaste(nn.Module):
 
     Args:
         config: what a paste may do.
-        source: where objects come from; by default the other rows of the batch.
+        source: where objects come from; by default as ``config.source`` says.
         inplace: paste into the batch's own tensors. On the CPU only what changes is touched then; in compiled code, on
             other devices, in half precision and where tensors lie in another order than row-major, new tensors are
             made and copied.
@@ -57,8 +58,12 @@ class BatchCopyPaste(nn.Module):
         super().__init__()
         self.inplace = inplace
         self.config = config or BatchCopyPasteConfig()
-        self.source = source or IntraBatchSource()
+        self.source = source or _source_of(self.config)
         self.schedule = Schedule(self.config.placement, chooses_objects=not self.config.emit_classmix)
+        self._placement = self.config.placement
+        if self.config.source.kind == "bank":  # each crop is a layer of its own
+            drawn = {"layers": self.config.num_layers, "grouping": "instance"}
+            self._placement = self._placement.model_copy(update=drawn)
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
         self._may_warn = True
         if self.config.emit_classmix and not isinstance(self.source, RowStrategy):
@@ -91,6 +96,7 @@ class BatchCopyPaste(nn.Module):
         target: PaddedBatchedDenseSample,
         generator: torch.Generator | None = None,
         *,
+        staged: StagedCrops | None = None,
         return_report: Literal[False] = False,
     ) -> PaddedBatchedDenseSample: ...
 
@@ -100,6 +106,7 @@ class BatchCopyPaste(nn.Module):
         target: PaddedBatchedDenseSample,
         generator: torch.Generator | None = None,
         *,
+        staged: StagedCrops | None = None,
         return_report: Literal[True],
     ) -> tuple[PaddedBatchedDenseSample, PasteReport]: ...
 
@@ -108,6 +115,7 @@ class BatchCopyPaste(nn.Module):
         target: PaddedBatchedDenseSample,
         generator: torch.Generator | None = None,
         *,
+        staged: StagedCrops | None = None,
         return_report: bool = False,
     ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
         """Paste into every image of the batch; the input is not changed, unless the module works in place.
@@ -115,6 +123,7 @@ class BatchCopyPaste(nn.Module):
         Args:
             target: B images with K instance slots.
             generator: draws the B seeds, instead of ``target.sample_seeds``. Outside of compiled code only.
+            staged: crops of an instance bank for each target, on its device, which ``source.kind="bank"`` asks for.
             return_report: return a `PasteReport` too.
 
         Returns:
@@ -130,7 +139,7 @@ class BatchCopyPaste(nn.Module):
         batch = inputs.prepared(target, self.config, generator)
         if self.inplace:
             in_place.check_writable(target, self.config)
-        out, report = self._pasted(batch, return_report)
+        out, report = self._pasted(batch, staged, return_report)
         if self.inplace:
             out = in_place.written_back(batch, out)
         self._warn_once(report)
@@ -163,29 +172,29 @@ class BatchCopyPaste(nn.Module):
         return AugmentedLoader(loader, cls(config, inplace=inplace), max_instances, device)
 
     def _pasted(
-        self, batch: PaddedBatchedDenseSample, with_report: bool
+        self, batch: PaddedBatchedDenseSample, staged: StagedCrops | None, with_report: bool
     ) -> tuple[PaddedBatchedDenseSample, PasteReport | None]:
         """The batch with what its source gives, harmonised; a report if asked for, needed, or if nothing was pasted."""
         if not self.config.harmonize.is_active:
-            return self._composed(batch, with_report)
+            return self._composed(batch, staged, with_report)
         assert batch.sample_seeds is not None
         before = batch.images.clone() if self.inplace and in_place.can_be_written(batch) else batch.images
-        out, report = self._composed(batch, with_report=True)
+        out, report = self._composed(batch, staged, with_report=True)
         assert report is not None
         seen, padding = report.visible_layer >= 0, batch.padding_mask
         images = harmonized(out.images, before, seen, batch.sample_seeds, self.config.harmonize, padding)
         return out.derived(images=images), report
 
     def _composed(
-        self, batch: PaddedBatchedDenseSample, with_report: bool
+        self, batch: PaddedBatchedDenseSample, staged: StagedCrops | None, with_report: bool
     ) -> tuple[PaddedBatchedDenseSample, PasteReport | None]:
         """The batch with what its source gives; a report if asked for, or if nothing was pasted."""
         if self.config.emit_classmix:
             return self._mixed(batch)
         if batch.instance_masks is None or batch.max_instances == 0:
-            return inputs.with_finite_depth(batch), unchanged_report(batch, self.config.placement.layers)
+            return inputs.with_finite_depth(batch), unchanged_report(batch, self.config.num_layers)
         found = self._survey(batch)
-        source, placement, counts = self.source.sample(batch, found.eligible, self._request(batch, found))
+        source, placement, counts = self.source.sample(batch, found.eligible, self._request(batch, found, staged))
         inputs.check_source(batch, source)
         frame = Frame(self.config, self.classes, batch, source)
         if frame.settles_at_once:
@@ -222,10 +231,12 @@ class BatchCopyPaste(nn.Module):
             labels=batch.labels,
         )
 
-    def _request(self, batch: PaddedBatchedDenseSample, found: Survey) -> PlacementRequest:
+    def _request(
+        self, batch: PaddedBatchedDenseSample, found: Survey, staged: StagedCrops | None = None
+    ) -> PlacementRequest:
         assert batch.sample_seeds is not None
         given = found.extent, found.occupied, found.num_free, batch.canvas_size
-        return PlacementRequest(batch.sample_seeds, *given, self.config.placement, self.schedule)
+        return PlacementRequest(batch.sample_seeds, *given, self._placement, self.schedule, self.classes, staged)
 
     def _warn_once(self, report: PasteReport | None) -> None:
         """Say so the first time that nothing could be pasted; on an accelerator look at the first batch only.
@@ -236,10 +247,14 @@ class BatchCopyPaste(nn.Module):
             return
         if report.num_placed.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return
-        message = nothing_pasted_warning(report, self.config.emit_classmix)
+        message = nothing_pasted_warning(report, self.config)
         self._may_warn = message is None and report.num_placed.device.type == "cpu"
         if message is not None:
             warnings.warn(message, stacklevel=5)  # the caller of the module's __call__
+
+
+def _source_of(config: BatchCopyPasteConfig) -> SourceStrategy:
+    return BankSource(config.source) if config.source.kind == "bank" else IntraBatchSource()
 
 
 def _in_stages(

@@ -23,13 +23,33 @@ class SourceConfig(StrictConfig):
     """Where pasted objects come from.
 
     Attributes:
-        kind: ``intra_batch`` takes them from the other rows of the batch.
+        kind: ``intra_batch`` takes them from the other rows of the batch, ``bank`` from the crops of an instance bank
+            that are staged for each call.
         mask_from: what stands for the masks of a batch that has boxes and no masks: its ``boxes``, as filled
             rectangles; all its boxes come out rounded outwards to whole pixels. With None nothing is pasted there.
+        crops_per_target: with a bank, how many of the staged crops are layers of a target, each with its own map.
+        value_range: with a bank, the value of white in float images, 1 or 255, for crops are uint8. Without it only
+            uint8 images are pasted into.
+        relative_to: with a bank, what ``placement.scale_range`` is relative to: the ``crop`` as it lies in the bank, or
+            the object in its ``photo``, before it was shrunk to fit its crop.
+        without_depth: with a bank, what becomes of a crop without depth where the target has depth: it is pasted
+            and its depth is ``invalid``, or ``skip`` leaves it out.
     """
 
-    kind: Literal["intra_batch"] = "intra_batch"
+    kind: Literal["intra_batch", "bank"] = "intra_batch"
     mask_from: Literal["boxes"] | None = None
+    crops_per_target: int = Field(default=1, ge=1, le=64)
+    value_range: float | None = Field(default=None, gt=0)
+    relative_to: Literal["crop", "photo"] = "crop"
+    without_depth: Literal["invalid", "skip"] = "invalid"
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> Self:
+        names = ("crops_per_target", "value_range", "relative_to", "without_depth")
+        given = [n for n in names if getattr(self, n) != SourceConfig.model_fields[n].default]
+        if self.kind != "bank" and given:
+            raise ValueError(f"expected kind='bank' with {', '.join(given)}, got kind={self.kind!r}")
+        return self
 
 
 class PanopticTaxonomy(StrictConfig):
@@ -176,6 +196,37 @@ class BatchCopyPasteConfig(SavedConfig):
         if self.emit_classmix and self.perspective_depth:
             raise ValueError("emit_classmix: expected perspective_depth=False, for nothing is scaled, got True")
         return self
+
+    @model_validator(mode="after")
+    def _check_bank(self) -> Self:
+        if self.source.kind != "bank":
+            return self
+        if self.emit_classmix:
+            raise ValueError("source.kind='bank': expected emit_classmix=False, for crops are objects, got True")
+        if self.placement.layers != 1:
+            raise ValueError(
+                "source.kind='bank': expected placement.layers=1, for source.crops_per_target says how many layers "
+                f"there are, got {self.placement.layers}"
+            )
+        if self.placement.class_temperature != 0:
+            raise ValueError(
+                "source.kind='bank': expected placement.class_temperature=0, for the sampler of the bank balances "
+                f"classes, got {self.placement.class_temperature}"
+            )
+        is_fixed = self.placement.size_range is not None or (
+            self.placement.patch_aligned_paste and self.placement.align == "canvas"
+        )
+        if self.source.relative_to == "photo" and is_fixed:
+            raise ValueError(
+                "source.relative_to='photo': expected neither placement.size_range nor align='canvas', which draw "
+                "sizes of their own, got one of them"
+            )
+        return self
+
+    @property
+    def num_layers(self) -> int:
+        """L."""
+        return self.source.crops_per_target if self.source.kind == "bank" else self.placement.layers
 
     @property
     def ignore_index(self) -> int:

@@ -9,13 +9,16 @@ import torch
 from torch import Tensor
 
 from segpaste import seeding
-from segpaste.augmentation.placement_config import PlacementConfig
+from segpaste.augmentation.placement_config import LARGEST_SCALE, PlacementConfig
 
 if TYPE_CHECKING:
-    from segpaste.augmentation.placement import PlacementRequest
+    from segpaste.augmentation.placement import LayerSources, PlacementRequest
 
 SCALE_DEN = 1 << 16
 """The denominator of scales that no grid asks for another one."""
+
+LARGEST_NUM = round(LARGEST_SCALE * SCALE_DEN)
+"""The largest numerator over `SCALE_DEN`."""
 
 SIZE_DEN = 16
 """Sizes in pixels are drawn in steps of one part in this many."""
@@ -53,14 +56,16 @@ def canvas_grid(config: PlacementConfig, canvas_size: tuple[int, int]) -> tuple[
     return first, last, edge
 
 
-def draw_scales(request: PlacementRequest, chosen: Tensor, boxes: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+def draw_scales(
+    request: PlacementRequest, sources: LayerSources, chosen: Tensor, boxes: Tensor
+) -> tuple[Tensor, Tensor]:
     """The scales of all layers.
 
     Args:
         request: the targets.
+        sources: of the layers.
         chosen: [B, L, K_s] bool, slots that are to be pasted.
-        boxes: [B, L, K_s, 4] int64, pixel boxes in the source.
-        labels: [B, L, K_s] int64.
+        boxes: [B, L, K_s, 4] int64, pixel boxes in the source, mirrored.
 
     Returns:
         Numerators and denominators [B, L, 2] int64, (x, y).
@@ -68,11 +73,13 @@ def draw_scales(request: PlacementRequest, chosen: Tensor, boxes: Tensor, labels
     config = request.config
     seeds, layers = request.seeds[:, None], torch.arange(config.layers, device=request.seeds.device)
     if config.patch_aligned_paste and config.align == "canvas":
-        first, last, edge = canvas_grid(config, request.canvas_size)
+        first, last, edge = canvas_grid(config, sources.canvas_size or request.canvas_size)
         assert config.pad_to_multiple is not None
         num = seeding.random_integers(seeds, "scale", first, last, layers) * config.pad_to_multiple
         return _both(num), torch.full_like(_both(num), edge)
     num = seeding.random_integers(seeds, "scale", *scale_limits(config), layers)
+    if sources.shrunk is not None:
+        num = torch.div(num * SCALE_DEN, sources.shrunk, rounding_mode="floor").clamp(max=LARGEST_NUM)
     if config.grouping == "image":
         return _both(num), torch.full_like(_both(num), SCALE_DEN)
     slot = chosen.to(torch.uint8).argmax(2, keepdim=True) if chosen.shape[2] else None
@@ -81,7 +88,7 @@ def draw_scales(request: PlacementRequest, chosen: Tensor, boxes: Tensor, labels
     box = boxes.gather(2, slot[..., None].expand(-1, -1, -1, 4))[:, :, 0]
     sides = (box[..., 2:] - box[..., :2]).clamp(min=1)
     if config.draws_sizes:
-        num = _sized(request, num, sides.amax(-1), labels.gather(2, slot)[:, :, 0])
+        num = _sized(request, num, sides.amax(-1), sources.labels.gather(2, slot)[:, :, 0])
     if config.align == "instance":
         return _whole_patches(request, num, sides)
     return _both(num), torch.full_like(_both(num), SCALE_DEN)

@@ -19,7 +19,9 @@ from segpaste.augmentation.placement_config import PlacementConfig
 from segpaste.augmentation.slots import as_decimal
 
 if TYPE_CHECKING:
+    from segpaste.augmentation.panoptic import ClassTables
     from segpaste.augmentation.schedule import Schedule
+    from segpaste.types import StagedCrops
 
 SCALE_DEN = draw_scales.SCALE_DEN
 
@@ -78,8 +80,10 @@ class PlacementRequest:
         occupied: [B, K_t, 4] int64, pixel boxes of the targets' instances, zero where there is none.
         num_free: [B] int64, instance slots that a paste may take.
         canvas_size: (H, W) of the target.
-        config: the ranges and probabilities.
+        config: the ranges and probabilities, ``layers`` and ``grouping`` as the source makes them.
         schedule: those of them that may change from step to step, as tensors.
+        classes: things and stuff, if the config has a taxonomy.
+        staged: crops of a bank, for a source that takes them from there.
     """
 
     seeds: Tensor
@@ -89,6 +93,8 @@ class PlacementRequest:
     canvas_size: tuple[int, int]
     config: PlacementConfig
     schedule: Schedule
+    classes: ClassTables | None = None
+    staged: StagedCrops | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +108,8 @@ class LayerSources:
         boxes: [B, L, K_s, 4] int64, pixel boxes of their instances.
         labels: [B, L, K_s] int64, their classes.
         eligible: [B, L, K_s] bool, instances that may be pasted.
+        canvas_size: (H, W) of the sources; None where it is that of the targets.
+        shrunk: [B, L] int64, over `SCALE_DEN`: scales that are drawn are divided by it; None for 1.
     """
 
     source_idx: Tensor
@@ -110,6 +118,8 @@ class LayerSources:
     boxes: Tensor
     labels: Tensor
     eligible: Tensor
+    canvas_size: tuple[int, int] | None = None
+    shrunk: Tensor | None = None
 
 
 def draw_placement(request: PlacementRequest, sources: LayerSources) -> tuple[Placement, PlacementCounts]:
@@ -123,7 +133,7 @@ def draw_placement(request: PlacementRequest, sources: LayerSources) -> tuple[Pl
     hflip = seeding.random_bernoulli(seeds, "hflip", config.hflip_probability, layers)
     choice = draw_slots.choose(request, sources)
     boxes = geometry.mirrored(sources.boxes, sources.extent[:, :, None, 0], hflip[:, :, None])
-    scale_num, scale_den = draw_scales.draw_scales(request, choice.chosen, boxes, sources.labels)
+    scale_num, scale_den = draw_scales.draw_scales(request, sources, choice.chosen, boxes)
     scaled = geometry.scaled_boxes(boxes, scale_num[:, :, None], scale_den[:, :, None])
     translate, carried = draw_places.draw_places(request, choice.chosen, scaled)
     placement = Placement(sources.source_idx, sources.layer_valid, scale_num, scale_den, translate, hflip, carried)

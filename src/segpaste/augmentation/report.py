@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.frame import Settled
 from segpaste.augmentation.placement import SCALE_DEN, Placement, PlacementCounts
 from segpaste.kernels import SlotPlan
@@ -16,10 +17,10 @@ from segpaste.types import PaddedBatchedDenseSample
 DROP_REASONS = ("no_source", "no_free_slot", "does_not_fit", "hidden", "reverted", "too_small")
 """Why a tried paste is not in the output, in the order of `PasteReport.num_dropped`.
 
-``no_source``: no other row has an eligible instance (one try per image is counted). ``no_free_slot``: the target's
-slots were full. ``does_not_fit``: its box would leave the picture. ``hidden``: no pixel of it is seen. ``reverted``:
-it gave its pixels back to a stuff class, or to an object of which too much was hidden. ``too_small``: fewer than
-``min_area_px`` pixels of it are seen.
+``no_source``: no other row has an eligible instance, or no staged crop can be pasted (one try per image is counted).
+``no_free_slot``: the target's slots were full. ``does_not_fit``: its box would leave the picture. ``hidden``: no pixel
+of it is seen. ``reverted``: it gave its pixels back to a stuff class, or to an object of which too much was hidden.
+``too_small``: fewer than ``min_area_px`` pixels of it are seen.
 """
 
 
@@ -36,6 +37,11 @@ _ADVICE = {
 
 _NOTHING_TO_MIX = (
     "batch at least two images whose semantic maps hold classes that the taxonomy knows, or from 0 to 1023 without one"
+)
+
+_NOTHING_STAGED = (
+    "stage crops with an object in them, of thing classes if a taxonomy is given (class_map says which class of the "
+    "dataset each class of the bank is), and with depth if source.without_depth='skip'"
 )
 
 
@@ -162,17 +168,21 @@ def num_mixed_tokens(visible_layer: Tensor, patch_size: int) -> Tensor:
     return (highest != lowest).flatten(1).sum(1)
 
 
-def nothing_pasted_warning(report: PasteReport, mixes: bool) -> str | None:
+def nothing_pasted_warning(report: PasteReport, config: BatchCopyPasteConfig) -> str | None:
     """A sentence that says why nothing was pasted into a whole batch, or None if something was (or none was tried).
 
     Args:
         report: of the batch.
-        mixes: classes were to be pasted, not objects.
+        config: of the paste.
     """
     if int(report.num_placed.sum()) > 0 or int(report.num_tried.sum()) == 0:
         return None
     totals = report.num_dropped.sum(0).tolist()
     why = ", ".join(f"{reason} {count}" for reason, count in zip(DROP_REASONS, totals, strict=True) if count)
     reason = DROP_REASONS[totals.index(max(totals))]
-    advice = _NOTHING_TO_MIX if mixes and reason == "no_source" else _ADVICE[reason]
+    advice = _ADVICE[reason]
+    if reason == "no_source" and config.emit_classmix:
+        advice = _NOTHING_TO_MIX
+    elif reason == "no_source" and config.source.kind == "bank":
+        advice = _NOTHING_STAGED
     return f"BatchCopyPaste could paste nothing into a batch: of {int(report.num_tried.sum())} tries, {why}; {advice}"

@@ -83,8 +83,15 @@ class IntraBatchSource:
         if kernels.pastes_whole(target.device):
             return target, *draw_at_once(request, eligible, target.labels)
         rows = self.rows(target, eligible.any(1), request)
-        of_sources = (t[rows.source_idx] for t in (request.extent, request.occupied, target.labels, eligible))
-        placement, counts = draw_placement(request, LayerSources(rows.source_idx, rows.layer_valid, *of_sources))
+        sources = LayerSources(
+            source_idx=rows.source_idx,
+            layer_valid=rows.layer_valid,
+            extent=request.extent[rows.source_idx],
+            boxes=request.occupied[rows.source_idx],
+            labels=target.labels[rows.source_idx],
+            eligible=eligible[rows.source_idx],
+        )
+        placement, counts = draw_placement(request, sources)
         return target, placement, counts
 
     def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:

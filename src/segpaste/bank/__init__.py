@@ -16,7 +16,7 @@ from segpaste.bank.memmap import MemmapBank, MemmapWriter
 from segpaste.bank.record import BankError, Crop, Layout
 from segpaste.bank.sampler import BankSampler
 from segpaste.bank.shards import WebDatasetBank, WebDatasetWriter
-from segpaste.bank.staging import StagedCrops, stage_bank_batch
+from segpaste.bank.staging import stage_bank_batch
 from segpaste.bank.stored import InstanceBank, StoredBank, read_meta
 from segpaste.bank.writer import BankWriter
 
@@ -31,7 +31,6 @@ __all__ = [
     "Layout",
     "MemmapBank",
     "MemmapWriter",
-    "StagedCrops",
     "StoredBank",
     "WebDatasetBank",
     "WebDatasetWriter",

@@ -6,6 +6,7 @@ from segpaste.types.boxes import tight_boxes
 from segpaste.types.dense import DenseSample
 from segpaste.types.fields import FIELDS, Field
 from segpaste.types.padded import PaddedBatchedDenseSample
+from segpaste.types.staged import StagedCrops
 from segpaste.types.tensors import (
     IGNORE_INDEX,
     CameraIntrinsics,
@@ -31,6 +32,7 @@ __all__ = [
     "PanopticMap",
     "PanopticSchema",
     "SemanticMap",
+    "StagedCrops",
     "keep_largest",
     "select_instances",
     "tight_boxes",

@@ -1,0 +1,142 @@
+"""Objects from an instance bank: each layer is one of the crops that a loader has staged for its target."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from segpaste.augmentation import draw_slots
+from segpaste.augmentation.config import SourceConfig
+from segpaste.augmentation.draw_scales import SCALE_DEN
+from segpaste.augmentation.placement import (
+    LayerSources,
+    Placement,
+    PlacementCounts,
+    PlacementRequest,
+    draw_placement,
+)
+from segpaste.types import PaddedBatchedDenseSample, StagedCrops
+
+
+class BankSource:
+    """Sources are staged crops, ``config.crops_per_target`` of those that came with a target, each a layer of its own.
+
+    Which ones is drawn uniformly among those that can be pasted: with an object in them, of a thing class where a
+    taxonomy is given. That rare classes get their share is up to `segpaste.BankSampler`.
+
+    Args:
+        config: of ``kind="bank"``.
+
+    After Zhao et al., "X-Paste: Revisiting Scalable Copy-Paste for Instance Segmentation using CLIP and
+    StableDiffusion", ICML 2023, https://arxiv.org/abs/2212.03863.
+    """
+
+    def __init__(self, config: SourceConfig) -> None:
+        if config.kind != "bank":
+            raise ValueError(f"BankSource: expected a SourceConfig of kind='bank', got {config.kind!r}")
+        self.config = config
+
+    def sample(
+        self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
+    ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
+        """See `segpaste.SourceStrategy.sample`; row ``b * K + k`` of the source batch is crop k of target b."""
+        staged = self._checked(request.staged, target)
+        source = source_batch(staged, target, self.config)
+        usable = self._usable(staged, target, request)
+        crops = torch.arange(staged.num_crops, device=staged.device)
+        priority = draw_slots.random_where(usable, request.seeds[:, None], "crop", crops)
+        order = priority.argsort(dim=1, descending=True, stable=True)[:, : self.config.crops_per_target]
+        rows = torch.arange(staged.batch_size, device=staged.device)[:, None] * staged.num_crops + order
+        height, width = staged.crop_size
+        sources = LayerSources(
+            source_idx=rows,
+            layer_valid=usable.gather(1, order),
+            extent=torch.tensor([width, height], device=staged.device).expand(*rows.shape, 2),
+            boxes=staged.boxes.flatten(0, 1)[rows][:, :, None],
+            labels=staged.class_ids.flatten()[rows][..., None],
+            eligible=usable.gather(1, order)[..., None],
+            canvas_size=staged.crop_size,
+            shrunk=self._shrunk(staged, rows),
+        )
+        return source, *draw_placement(request, sources)
+
+    def _checked(self, staged: StagedCrops | None, target: PaddedBatchedDenseSample) -> StagedCrops:
+        """The staged crops, if they fit the target."""
+        if staged is None:
+            raise ValueError(
+                "BatchCopyPaste: expected staged crops because source.kind='bank', got none; call it as "
+                "augment(batch, staged=crops), with crops from stage_bank_batch or create_bank_dataloader"
+            )
+        if staged.batch_size != target.batch_size or staged.num_crops < self.config.crops_per_target:
+            raise ValueError(
+                f"BatchCopyPaste: expected staged crops for {target.batch_size} targets, at least "
+                f"crops_per_target={self.config.crops_per_target} for each, got {staged.batch_size} x "
+                f"{staged.num_crops}; give the loader the same batch size, or stage more"
+            )
+        if staged.device != target.device:
+            raise ValueError(
+                f"BatchCopyPaste: expected staged crops on {target.device}, the target's device, got {staged.device}; "
+                "move them with .to(device)"
+            )
+        return staged
+
+    def _usable(self, staged: StagedCrops, target: PaddedBatchedDenseSample, request: PlacementRequest) -> Tensor:
+        """Crops that may be pasted, [B, K] bool."""
+        usable = (staged.boxes[..., 2:] > staged.boxes[..., :2]).all(-1)
+        if request.classes is not None:
+            usable = usable & request.classes.things(staged.class_ids)
+        if target.depth is not None and self.config.without_depth == "skip":
+            if staged.depth_valid is None:
+                return torch.zeros_like(usable)
+            usable = usable & (staged.depth_valid & staged.alphas).flatten(2).any(2)
+        return usable
+
+    def _shrunk(self, staged: StagedCrops, rows: Tensor) -> Tensor | None:
+        """How far the crops were shrunk, over `SCALE_DEN`, where scales are relative to the photo."""
+        if self.config.relative_to == "crop":
+            return None
+        if staged.scales is None:
+            raise ValueError(
+                "BatchCopyPaste: expected a bank that keeps provenance because source.relative_to='photo', got crops "
+                "without their scale; build one with it"
+            )
+        return (staged.scales * SCALE_DEN).round().to(torch.int64).clamp(min=1).flatten()[rows]
+
+
+def source_batch(
+    staged: StagedCrops, target: PaddedBatchedDenseSample, config: SourceConfig
+) -> PaddedBatchedDenseSample:
+    """Staged crops as a batch with one instance slot, B * K rows, in the target's kind of image.
+
+    Raises:
+        ValueError: the target's images are floats, and the config does not say what white is in them.
+    """
+    images, masks = staged.images.flatten(0, 1), staged.alphas.flatten(0, 1)
+    if target.images.dtype != torch.uint8:
+        if config.value_range is None:
+            raise ValueError(
+                f"BatchCopyPaste: expected source.value_range, the value of white in {target.images.dtype} images, for "
+                "the crops of a bank are uint8, got None; set it to 1 or 255"
+            )
+        images = (images.to(torch.float32) * (config.value_range / 255)).to(target.images.dtype)
+    has_object = (staged.boxes[..., 2:] > staged.boxes[..., :2]).all(-1).view(-1, 1)
+    with_depth = target.depth is not None and staged.depth is not None
+    cameras = staged.camera_intrinsics
+    return target.derived(
+        images=images,
+        boxes=staged.boxes.view(-1, 1, 4).to(torch.float32),
+        labels=torch.where(has_object, staged.class_ids.view(-1, 1), 0),
+        instance_valid=has_object,
+        instance_ids=has_object.to(torch.int32),
+        instance_masks=masks,
+        semantic_maps=None,
+        panoptic_maps=None,
+        depth=staged.depth.flatten(0, 1) if with_depth and staged.depth is not None else None,
+        depth_valid=staged.depth_valid.flatten(0, 1) if with_depth and staged.depth_valid is not None else None,
+        normals=None if target.normals is None or staged.normals is None else staged.normals.flatten(0, 1),
+        padding_mask=None,
+        camera_intrinsics=None if cameras is None else cameras.flatten(0, 1),
+        sample_seeds=None,
+        sample_keys=None,
+        metric_depth=staged.metric_depth and with_depth,
+    )

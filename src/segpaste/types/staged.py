@@ -1,0 +1,196 @@
+"""The crops of one training step, as a loader hands them to `BatchCopyPaste`.
+
+They stay uint8, as they lie in their bank, until they are painted. Where all tensors are views of one piece of memory,
+as `segpaste.stage_bank_batch` makes them, that is what is sent between processes, pinned and copied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+_ALIGN = 64
+_Shape = tuple[int | str, ...]
+
+SHAPES: Mapping[str, tuple[_Shape, torch.dtype]] = {
+    "images": (("B", "K", 3, "h", "w"), torch.uint8),
+    "alphas": (("B", "K", 1, "h", "w"), torch.bool),
+    "class_ids": (("B", "K"), torch.int64),
+    "boxes": (("B", "K", 4), torch.int64),
+    "crop_idx": (("B", "K"), torch.int64),
+    "scales": (("B", "K"), torch.float32),
+    "depth": (("B", "K", 1, "h", "w"), torch.float32),
+    "depth_valid": (("B", "K", 1, "h", "w"), torch.bool),
+    "normals": (("B", "K", 3, "h", "w"), torch.float32),
+    "camera_intrinsics": (("B", "K", 4), torch.float32),
+}
+"""The tensors of `StagedCrops`."""
+
+
+class Place(NamedTuple):
+    """Where a tensor lies in a piece of memory.
+
+    Attributes:
+        start: its first byte.
+        dtype: of its values.
+        shape: of it, in row-major order.
+    """
+
+    start: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    def view(self, buffer: Tensor) -> Tensor:
+        """The tensor, in a buffer of bytes."""
+        end = self.start + math.prod(self.shape) * self.dtype.itemsize
+        return buffer[self.start : end].view(self.dtype).view(self.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StagedCrops:
+    """K crops for each of B targets; what their bank does not keep is None.
+
+    Attributes:
+        images: [B, K, 3, h, w] uint8, RGB.
+        alphas: [B, K, 1, h, w] bool, the objects.
+        class_ids: [B, K] int64.
+        boxes: [B, K, 4] int64, xyxy, the pixels of the crop that its object spans; zero where alpha is empty.
+        crop_idx: [B, K] int64, where the crops lie in the bank.
+        scales: [B, K] float32, pixels of the crop for one of its photo.
+        depth: [B, K, 1, h, w] float32.
+        depth_valid: [B, K, 1, h, w] bool.
+        normals: [B, K, 3, h, w] float32.
+        camera_intrinsics: [B, K, 4] float32, fx, fy, cx, cy in pixels of the crop.
+        metric_depth: depth is in metres.
+        version: of the bank.
+
+    Raises:
+        ValueError: a tensor has another shape or dtype, or depth comes without its validity.
+    """
+
+    images: Tensor
+    alphas: Tensor
+    class_ids: Tensor
+    boxes: Tensor
+    crop_idx: Tensor
+    scales: Tensor | None = None
+    depth: Tensor | None = None
+    depth_valid: Tensor | None = None
+    normals: Tensor | None = None
+    camera_intrinsics: Tensor | None = None
+    metric_depth: bool = False
+    version: str = ""
+
+    def __post_init__(self) -> None:
+        if torch.compiler.is_compiling() or not isinstance(self.images, Tensor):
+            return  # pytree functions rebuild containers around placeholders
+        if self.images.ndim != 5:
+            raise ValueError(f"StagedCrops.images: expected [B, K, 3, h, w], got {list(self.images.shape)}")
+        sizes = dict(zip(("B", "K", "", "h", "w"), self.images.shape, strict=True))
+        for name, (shape, dtype) in SHAPES.items():
+            value: Tensor | None = getattr(self, name)
+            expected = [sizes[n] if isinstance(n, str) else n for n in shape]
+            if value is not None and (list(value.shape) != expected or value.dtype != dtype):
+                raise ValueError(
+                    f"StagedCrops.{name}: expected {dtype} {expected}, got {value.dtype} {list(value.shape)}"
+                )
+        if (self.depth is None) != (self.depth_valid is None):
+            raise ValueError("StagedCrops: expected both depth and depth_valid or neither, got one of them")
+
+    @property
+    def batch_size(self) -> int:
+        """B."""
+        return self.images.shape[0]
+
+    @property
+    def num_crops(self) -> int:
+        """K, for each target."""
+        return self.images.shape[1]
+
+    @property
+    def crop_size(self) -> tuple[int, int]:
+        """(h, w)."""
+        return self.images.shape[3], self.images.shape[4]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the crops are."""
+        return self.images.device
+
+    def packed(self) -> Tensor:
+        """Image, alpha and class in one new tensor, [B, K, 3 + 2, h, w] float32; classes below 2 ** 24 are exact."""
+        classes = self.class_ids[..., None, None, None].expand_as(self.alphas)
+        return torch.cat([self.images.float(), self.alphas.float(), classes.float()], dim=2)
+
+    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> Self:
+        """The same crops on another device."""
+        return self._moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Self:
+        """The same crops in page-locked memory, for asynchronous copies to a GPU."""
+        return self._moved(lambda tensor: tensor.pin_memory())
+
+    def __repr__(self) -> str:
+        return f"StagedCrops({self.batch_size} x {self.num_crops} crops of {self.crop_size}, bank {self.version[:12]})"
+
+    def __reduce__(self) -> Any:
+        buffer = self._buffer()
+        if buffer is None:
+            return _of_tensors, (self._tensors(), self.metric_depth, self.version)
+        return of_buffer, (buffer, self._places(), self.metric_depth, self.version)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+
+    def _places(self) -> dict[str, Place]:
+        def of(tensor: Tensor) -> Place:
+            return Place(int(tensor.storage_offset()) * tensor.element_size(), tensor.dtype, tuple(tensor.shape))
+
+        return {name: of(tensor) for name, tensor in self._tensors().items()}
+
+    def _buffer(self) -> Tensor | None:
+        """The memory that all tensors lie in, if it is one and they lie there in row-major order."""
+        tensors = self._tensors().values()
+        storages = [tensor.untyped_storage() for tensor in tensors]
+        if any(storage.data_ptr() != storages[0].data_ptr() for storage in storages):
+            return None
+        if not all(tensor.is_contiguous() for tensor in tensors):
+            return None
+        return torch.empty(0, dtype=torch.uint8, device=self.device).set_(storages[0])
+
+    def _moved(self, move: Callable[[Tensor], Tensor]) -> Self:
+        found: dict[str, Any]
+        if (buffer := self._buffer()) is None:
+            found = {name: move(tensor) for name, tensor in self._tensors().items()}
+        else:
+            moved = move(buffer)
+            found = {name: place.view(moved) for name, place in self._places().items()}
+        return replace(self, **found)
+
+
+torch.export.register_dataclass(StagedCrops)
+
+
+def places_of(shapes: Mapping[str, tuple[torch.dtype, tuple[int, ...]]]) -> tuple[dict[str, Place], int]:
+    """Tensors side by side in one piece of memory, and its size in bytes."""
+    places: dict[str, Place] = {}
+    end = 0
+    for name, (dtype, shape) in shapes.items():
+        places[name] = Place(end, dtype, shape)
+        end += -(-math.prod(shape) * dtype.itemsize // _ALIGN) * _ALIGN
+    return places, end
+
+
+def of_buffer(buffer: Tensor, places: Mapping[str, Place], metric_depth: bool, version: str) -> StagedCrops:
+    """Crops whose tensors lie in one buffer of bytes."""
+    return _of_tensors({name: place.view(buffer) for name, place in places.items()}, metric_depth, version)
+
+
+def _of_tensors(tensors: Mapping[str, Tensor], metric_depth: bool, version: str) -> StagedCrops:
+    return StagedCrops(**tensors, metric_depth=metric_depth, version=version)
