@@ -18,14 +18,19 @@ ROOT = Path(__file__).parents[1]
 NOT_IN_ALL = {"bench"}  # libraries to measure against, of which two are under the AGPL
 
 PUBLIC = {
+    "BankSampler",
+    "BankSource",
     "BatchCopyPaste",
     "BatchCopyPasteConfig",
     "BatchedDenseSample",
     "CameraIntrinsics",
     "CocoDetectionV2",
     "DenseSample",
+    "InstanceBank",
     "InstanceMask",
     "IntraBatchSource",
+    "LMDBBank",
+    "MemmapBank",
     "Modality",
     "PaddedBatchedDenseSample",
     "PaddingMask",
@@ -33,12 +38,16 @@ PUBLIC = {
     "PanopticSchema",
     "SemanticMap",
     "SourceStrategy",
+    "StagedCrops",
+    "WebDatasetBank",
     "__version__",
     "create_coco_dataloader",
     "derive_seed",
     "get_preset",
     "list_presets",
+    "open_bank",
     "register_preset",
+    "stage_bank_batch",
 }
 
 

@@ -26,11 +26,13 @@ from samples import (
 )
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, IntraBatchSource, create_coco_dataloader
 from segpaste.augmentation import HarmonizeConfig, PanopticConfig, PlacementConfig, SourceConfig
+from segpaste.bank import InstanceBank, stage_bank_batch
 from segpaste.datasets import EpochDataLoader, SceneConfig, SceneDataset
 from segpaste.kernels import use_kernels
 from segpaste.replay import ReplayError, ReplayRecord, read_records, records, replay
 from segpaste.seeding import SampleKey, derive_seed, from_int64, key_tensors, keys_of, to_int64
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
+from small_bank import small_bank
 
 BASE_SEED = 2**64 - 3
 KEY_OF_0 = SampleKey(BASE_SEED, 2, 1, 0, 0)
@@ -369,6 +371,8 @@ class TestRecords:
         assert values["target"] == [BASE_SEED, 2, 1, 0, 0]
         assert BatchCopyPasteConfig.model_validate(values["config"]) == record.config
         (layer,) = values["layers"]
+        assert layer.pop("crop") is None
+        assert layer.pop("label") is None
         assert set(layer) == {"layer", "source", "scale_num", "scale_den", "translate", "hflip", "slots"}
 
     def test_added_fields_are_left_aside(self) -> None:
@@ -512,3 +516,72 @@ class TestKeys:
         batch = batch_of([make_sample(), make_sample(seed=1)])
         with pytest.raises(ValueError, match="sample_keys: expected"):
             dataclasses.replace(batch, sample_keys=torch.zeros(shape, dtype=torch.int64))
+
+
+class TestBank:
+    """Crops are named by their bank and their index."""
+
+    def recorded(self, bank: InstanceBank, **options: Any) -> tuple[list[DenseSample], list[DenseSample], list[str]]:
+        samples = make_samples(4, size=(23, 29), num_instances=(3, 1, 0, 2), seed=2, image_dtype=torch.float32)
+        source = SourceConfig(kind="bank", crops_per_target=3, value_range=1, relative_to="photo")
+        module = BatchCopyPaste(BatchCopyPasteConfig(source=source, panoptic=PanopticConfig(taxonomy=SCHEMA)))
+        staged = stage_bank_batch(bank, torch.arange(20).reshape(4, 5) % len(bank), **options)
+        batch = batch_of(samples)
+        out, report = module(batch, staged=staged, return_report=True)
+        assert int(report.num_placed.sum()) > 4
+        texts = [record.to_json() for record in records(module, batch, out, report, staged=staged)]
+        return samples, out.to_batched().to_samples(), texts
+
+    @pytest.mark.parametrize("surfaces", [False, True])
+    def test_each_is_made_again(self, tmp_path: Path, surfaces: bool) -> None:
+        bank = small_bank(tmp_path / "bank", [0, 1, 2, 1, 0, 1, 3, 2], surfaces=surfaces)
+        samples, expected, texts = self.recorded(bank, class_map=[1, 2, 3, 1])
+        for sample, text in zip(expected, texts, strict=True):
+            for name in CPU_KERNELS:
+                with use_kernels(name):
+                    again = replay(ReplayRecord.from_json(text), reader(samples), bank=bank)
+                assert_same_to_an_ulp(again, sample)
+
+    def test_another_bank(self, tmp_path: Path) -> None:
+        bank = small_bank(tmp_path / "bank", [1, 2, 1, 1])
+        samples, _, texts = self.recorded(bank)
+        record = ReplayRecord.from_json(texts[0])
+        with pytest.raises(ReplayError, match=f"expected the bank of version {bank.version:.12}, got none"):
+            replay(record, reader(samples))
+        other = small_bank(tmp_path / "other", [1, 2, 1, 1], seed=1)
+        words = f"expected the bank of version {bank.version:.12}, got {other.version:.12}"
+        with pytest.raises(ReplayError, match=words):
+            replay(record, reader(samples), bank=other)
+
+    def test_crops_that_are_not_there(self, tmp_path: Path) -> None:
+        bank = small_bank(tmp_path / "bank", [1, 2, 1, 1])
+        samples, _, texts = self.recorded(bank)
+        values = json.loads(texts[0])
+        values["layers"][0]["crop"] = 4
+        with pytest.raises(ReplayError, match="expected crops below 4"):
+            replay(ReplayRecord.from_json(json.dumps(values)), reader(samples), bank=bank)
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            (lambda v: v.update(bank=None), "expected a version where source.kind='bank'"),
+            (lambda v: v["layers"][0].update(crop=None), "expected a crop and its label of layer"),
+            (lambda v: v["layers"][0].update(source=[1, 2, 3, 4, 5]), "expected a crop and its label of layer"),
+            (lambda v: v["layers"][0].update(scale_num=[1 << 30, 1 << 30]), "as placement.scale_range says"),
+            (lambda v: v["layers"][0].update(layer=3), "expected ascending ones below 3"),
+        ],
+    )
+    def test_records_that_are_none(self, tmp_path: Path, change: Callable[[Any], None], words: str) -> None:
+        _, _, texts = self.recorded(small_bank(tmp_path / "bank", [1, 2, 1, 1]))
+        values = json.loads(texts[0])
+        change(values)
+        with pytest.raises(ReplayError, match=words):
+            ReplayRecord.from_json(json.dumps(values))
+
+    def test_records_need_the_crops(self, tmp_path: Path) -> None:
+        batch = batch_of(make_samples(2, size=(23, 29)))
+        staged = stage_bank_batch(small_bank(tmp_path / "bank", [1, 2, 1, 1]), [[0], [1]])
+        module = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank")))
+        out, report = module(batch, staged=staged, return_report=True)
+        with pytest.raises(ValueError, match="records: expected staged"):
+            records(module, batch, out, report)

@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, Any
 from segpaste._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from segpaste.augmentation import BankSource as BankSource
     from segpaste.augmentation import BatchCopyPaste as BatchCopyPaste
     from segpaste.augmentation import BatchCopyPasteConfig as BatchCopyPasteConfig
     from segpaste.augmentation import IntraBatchSource as IntraBatchSource
     from segpaste.augmentation import SourceStrategy as SourceStrategy
+    from segpaste.bank import BankSampler as BankSampler
+    from segpaste.bank import InstanceBank as InstanceBank
+    from segpaste.bank import LMDBBank as LMDBBank
+    from segpaste.bank import MemmapBank as MemmapBank
+    from segpaste.bank import WebDatasetBank as WebDatasetBank
+    from segpaste.bank import open_bank as open_bank
+    from segpaste.bank import stage_bank_batch as stage_bank_batch
     from segpaste.datasets import CocoDetectionV2 as CocoDetectionV2
     from segpaste.datasets import create_coco_dataloader as create_coco_dataloader
     from segpaste.presets import get_preset as get_preset
@@ -31,9 +39,25 @@ if TYPE_CHECKING:
     from segpaste.types import PanopticMap as PanopticMap
     from segpaste.types import PanopticSchema as PanopticSchema
     from segpaste.types import SemanticMap as SemanticMap
+    from segpaste.types import StagedCrops as StagedCrops
 
 _ROOMS = {
-    "segpaste.augmentation": ("BatchCopyPaste", "BatchCopyPasteConfig", "IntraBatchSource", "SourceStrategy"),
+    "segpaste.augmentation": (
+        "BankSource",
+        "BatchCopyPaste",
+        "BatchCopyPasteConfig",
+        "IntraBatchSource",
+        "SourceStrategy",
+    ),
+    "segpaste.bank": (
+        "BankSampler",
+        "InstanceBank",
+        "LMDBBank",
+        "MemmapBank",
+        "WebDatasetBank",
+        "open_bank",
+        "stage_bank_batch",
+    ),
     "segpaste.datasets": ("CocoDetectionV2", "create_coco_dataloader"),
     "segpaste.presets": ("get_preset", "list_presets", "register_preset"),
     "segpaste.seeding": ("derive_seed",),
@@ -48,6 +72,7 @@ _ROOMS = {
         "PanopticMap",
         "PanopticSchema",
         "SemanticMap",
+        "StagedCrops",
     ),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}

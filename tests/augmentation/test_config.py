@@ -252,13 +252,18 @@ class TestTaxonomy:
         assert [t.numel() for t in classes.ranks(torch.tensor([[1, 9]]))] == [0, 0]
 
 
+OF_BANKS = {"crops_per_target": 3, "value_range": 255.0, "relative_to": "photo", "without_depth": "skip"}
+BANK = BatchCopyPasteConfig(source=SourceConfig(kind="bank", mask_from="boxes", **OF_BANKS))  # type: ignore[arg-type]
+
+
 class TestFiles:
     def test_every_value_of_the_other_config_is_no_default(self) -> None:
         """Else the round trips below would not notice a value that is lost."""
         assert OTHER_THAN_DEFAULT.panoptic is not None
         pairs = (
             (OTHER_THAN_DEFAULT, ("blend_mode", "emit_classmix")),  # the only choice; and a round trip of its own
-            (OTHER_THAN_DEFAULT.source, ("kind",)),
+            (OTHER_THAN_DEFAULT.source, ("kind", *OF_BANKS)),
+            (BANK.source, {}),
             (OTHER_THAN_DEFAULT.placement, ALIGNED),
             (OTHER_THAN_DEFAULT.harmonize, {}),
             (OTHER_THAN_DEFAULT.panoptic, {}),
@@ -275,8 +280,8 @@ class TestFiles:
     @pytest.mark.parametrize("suffix", [".json", ".yaml", ".yml"])
     @pytest.mark.parametrize(
         "config",
-        [BatchCopyPasteConfig(), OTHER_THAN_DEFAULT, BatchCopyPasteConfig(emit_classmix=True)],
-        ids=["default", "other", "classmix"],
+        [BatchCopyPasteConfig(), OTHER_THAN_DEFAULT, BatchCopyPasteConfig(emit_classmix=True), BANK],
+        ids=["default", "other", "classmix", "bank"],
     )
     def test_round_trip(self, tmp_path: Path, config: BatchCopyPasteConfig, suffix: str) -> None:
         path = tmp_path / f"config{suffix}"

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
-from segpaste.augmentation.draw_scales import SCALE_DEN, scale_limits, smallest_scale
+from segpaste.augmentation import BatchCopyPasteConfig
+from segpaste.augmentation.draw_scales import LARGEST_NUM, SCALE_DEN, scale_limits, smallest_scale
 from segpaste.seeding import SampleKey
 
 ADR_VERSION = "0001"
@@ -38,7 +38,9 @@ class RecordedLayer(_Record):
 
     Attributes:
         layer: which of the L layers; later ones lie over earlier ones.
-        source: the five numbers of the source's `segpaste.seeding.SampleKey`.
+        source: the five numbers of the source's `segpaste.seeding.SampleKey`; None for a crop of a bank.
+        crop: its index, for a crop of a bank.
+        label: the class that it was pasted with.
         scale_num: the numerators of the scales of (x, y).
         scale_den: their denominators.
         translate: (x, y), whole pixels.
@@ -48,7 +50,9 @@ class RecordedLayer(_Record):
     """
 
     layer: int = Field(ge=0)
-    source: _Key
+    source: _Key | None = None
+    crop: Annotated[int, Field(ge=0)] | None = None
+    label: int | None = None
     scale_num: tuple[_Term, _Term]
     scale_den: tuple[_Term, _Term]
     translate: tuple[_Offset, _Offset]
@@ -74,6 +78,7 @@ class ReplayRecord(_Record):
         layers: the placement.
         digest: `row_digest` of the result, or None where it was not taken.
         dataset: a name of the dataset's content, if the writer of the record gave one.
+        bank: the version of the bank that the crops are of.
         name: what the writer calls the result, if anything.
     """
 
@@ -86,16 +91,24 @@ class ReplayRecord(_Record):
     layers: tuple[RecordedLayer, ...] = ()
     digest: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
     dataset: str | None = None
+    bank: str | None = None
     name: str | None = None
 
     @model_validator(mode="after")
     def _check_layers(self) -> Self:
         num_slots = max(self.max_instances, self.config.max_instances or 0)
         order = [layer.layer for layer in self.layers]
-        if order != sorted(set(order)) or (order and order[-1] >= self.config.placement.layers):
-            raise ValueError(f"layers: expected ascending ones below {self.config.placement.layers}, got {order}")
+        if order != sorted(set(order)) or (order and order[-1] >= self.config.num_layers):
+            raise ValueError(f"layers: expected ascending ones below {self.config.num_layers}, got {order}")
+        is_of_bank = self.config.source.kind == "bank"
+        if (self.bank is not None) != is_of_bank:
+            raise ValueError(f"bank: expected a version where source.kind='bank', and only there, got {self.bank!r}")
         for layer in self.layers:
-            _check_scale(layer, self.config.placement)
+            named = layer.source is None, layer.crop is None, layer.label is None
+            if named != ((True, False, False) if is_of_bank else (False, True, True)):
+                expected = "a crop and its label" if is_of_bank else "a source"
+                raise ValueError(f"layers: expected {expected} of layer {layer.layer}, got {layer}")
+            _check_scale(layer, self.config)
             if self.config.emit_classmix and not layer.stands_still:
                 raise ValueError(
                     f"layers: expected layers that stay where they are, for classes are mixed, got {layer}"
@@ -110,7 +123,7 @@ class ReplayRecord(_Record):
     def sample_keys(self) -> list[SampleKey]:
         """The samples that a replay reads, each once: the target, then the sources in the order of the layers."""
         keys = (self.target, *(layer.source for layer in self.layers))
-        return [SampleKey(*key) for key in dict.fromkeys(keys)]
+        return [SampleKey(*key) for key in dict.fromkeys(keys) if key is not None]
 
     @property
     def num_pastes(self) -> int:
@@ -145,9 +158,12 @@ class ReplayRecord(_Record):
             raise ReplayError(_first_of(error)) from error
 
 
-def _check_scale(layer: RecordedLayer, config: PlacementConfig) -> None:
+def _check_scale(layer: RecordedLayer, paste_config: BatchCopyPasteConfig) -> None:
     """The scale may have been drawn; on patches it must be one for which the image filter has taps."""
+    config = paste_config.placement
     low, high = scale_limits(config)
+    if paste_config.source.relative_to == "photo":  # of a crop that was shrunk
+        high = LARGEST_NUM
     pairs = list(zip(layer.scale_num, layer.scale_den, strict=True))
     if config.patch_aligned_paste:
         if min(num / den for num, den in pairs) < smallest_scale(config) * (1 - 1e-9):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from segpaste._version import __version__
-from segpaste.augmentation import BatchCopyPaste, IntraBatchSource, PasteReport
+from segpaste.augmentation import BankSource, BatchCopyPaste, IntraBatchSource, PasteReport
 from segpaste.replay.record import RecordedLayer, ReplayRecord
 from segpaste.seeding import SampleKey, key_tensors, keys_of
-from segpaste.types import FIELDS, PaddedBatchedDenseSample
+from segpaste.types import FIELDS, PaddedBatchedDenseSample, StagedCrops
 
 
 def records(
@@ -21,6 +22,7 @@ def records(
     out: PaddedBatchedDenseSample,
     report: PasteReport,
     *,
+    staged: StagedCrops | None = None,
     dataset: str | None = None,
     with_digest: bool = True,
 ) -> list[ReplayRecord]:
@@ -31,17 +33,19 @@ def records(
         batch: its input, with ``sample_keys`` (a module that works in place has made it the output).
         out: its output.
         report: of that call.
+        staged: the crops that were given to it, of a bank.
         dataset: a name of the dataset's content, such as a digest of its annotations.
         with_digest: take a digest of every result, so that a replay that gives another one is an error.
 
     Raises:
         ValueError: the batch has no keys, or keys that its seeds do not come from; its images are of half precision,
-            its instances not in the first slots, or the sources not rows of the batch: what a key cannot name.
+            its instances not in the first slots, or the sources neither rows of the batch nor the staged crops: what a
+            record cannot name.
     """
-    _check_named(module, batch, out)
+    _check_named(module, batch, out, staged)
     assert batch.sample_keys is not None
     keys = keys_of(batch.sample_keys)
-    placed = _layers(report, keys, module.config.emit_classmix)
+    placed = _layers(report, _names(staged, keys), module.config.emit_classmix)
     return [
         ReplayRecord(
             segpaste_version=__version__,
@@ -52,6 +56,7 @@ def records(
             layers=placed[b],
             digest=row_digest(out, b) if with_digest else None,
             dataset=dataset,
+            bank=None if staged is None else staged.version,
         )
         for b in range(batch.batch_size)
     ]
@@ -75,16 +80,23 @@ def row_digest(batch: PaddedBatchedDenseSample, b: int) -> str:
     return digest.hexdigest()
 
 
-def _check_named(module: BatchCopyPaste, batch: PaddedBatchedDenseSample, out: PaddedBatchedDenseSample) -> None:
-    """All that a record must say can be said with the keys of the batch."""
+def _check_named(
+    module: BatchCopyPaste, batch: PaddedBatchedDenseSample, out: PaddedBatchedDenseSample, staged: StagedCrops | None
+) -> None:
+    """All that a record must say can be said with the keys of the batch and the crops' indices."""
     if batch.sample_keys is None:
         raise ValueError(
             "records: expected sample_keys in the batch, got None; EpochDataLoader fills them, to_padded takes them"
         )
-    if not isinstance(module.source, IntraBatchSource):
+    if not isinstance(module.source, IntraBatchSource | BankSource):
         raise ValueError(
-            f"records: expected sources that are rows of the batch, got a {type(module.source).__name__}, whose "
-            "samples have no keys"
+            f"records: expected sources that are rows of the batch, or crops of a bank, got a "
+            f"{type(module.source).__name__}, whose samples have no keys"
+        )
+    if isinstance(module.source, BankSource) != (staged is not None and staged.version != ""):
+        raise ValueError(
+            "records: expected staged, the crops of a bank that were given to the call, where sources are those, and "
+            f"only there, got {staged!r} and a {type(module.source).__name__}"
         )
     if batch.images.dtype not in (torch.uint8, torch.float32):
         raise ValueError(f"records: expected uint8 or float32 images, which samples have, got {batch.images.dtype}")
@@ -99,18 +111,26 @@ def _check_named(module: BatchCopyPaste, batch: PaddedBatchedDenseSample, out: P
         )
 
 
-def _layers(report: PasteReport, keys: list[SampleKey], has_rest: bool) -> list[tuple[RecordedLayer, ...]]:
+def _names(staged: StagedCrops | None, keys: list[SampleKey]) -> list[dict[str, Any]]:
+    """What names each row of the source batch in a record."""
+    if staged is None:
+        return [{"source": key} for key in keys]
+    crops, labels = staged.crop_idx.flatten().tolist(), staged.class_ids.flatten().tolist()
+    return [{"crop": crop, "label": label} for crop, label in zip(crops, labels, strict=True)]
+
+
+def _layers(report: PasteReport, names_of: list[dict[str, Any]], has_rest: bool) -> list[tuple[RecordedLayer, ...]]:
     """For each image the layers that carry something; with ``has_rest`` the last slot is no instance."""
     placement = report.placement
     drawn = report.drawn.cpu()
     names = ("source_idx", "scale_num", "scale_den", "translate", "hflip")
     maps = [getattr(placement, name).tolist() for name in names]
-    found: list[list[RecordedLayer]] = [[] for _ in keys]
+    found: list[list[RecordedLayer]] = [[] for _ in drawn]
     for b, j in torch.nonzero(drawn.any(2)).tolist():
         source, scale_num, scale_den, translate, hflip = (values[b][j] for values in maps)
         layer = RecordedLayer(
             layer=j,
-            source=keys[source],
+            **names_of[source],
             scale_num=tuple(scale_num),
             scale_den=tuple(scale_den),
             translate=tuple(translate),

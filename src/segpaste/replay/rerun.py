@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
 
 from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPaste, Placement, PlacementCounts, PlacementRequest
+from segpaste.augmentation.bank_source import source_batch
 from segpaste.augmentation.placement import SCALE_DEN
 from segpaste.augmentation.source import LayerRows
+from segpaste.bank import InstanceBank, stage_bank_batch
 from segpaste.replay.record import ReplayError, ReplayRecord
 from segpaste.replay.recording import row_digest
 from segpaste.seeding import SampleKey, key_tensors
-from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
+from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, StagedCrops
 
 
 def replay(
-    record: ReplayRecord, read: Callable[[SampleKey], DenseSample], *, device: torch.device | str = "cpu"
+    record: ReplayRecord,
+    read: Callable[[SampleKey], DenseSample],
+    *,
+    bank: InstanceBank | None = None,
+    device: torch.device | str = "cpu",
 ) -> DenseSample:
     """Make the sample of a record again.
 
@@ -28,17 +34,19 @@ def replay(
         record: of the sample.
         read: gives the sample that a key names as it stood in the batch, jitter and padding included; the target is
             read first. `segpaste.datasets.EpochDataLoader.sample_for` is such a function.
+        bank: the one that the crops of the record are of.
         device: where to paste.
 
     Raises:
         ReplayError: what was read does not fit the record, or the result is not the recorded one.
     """
+    staged = None if record.bank is None else _staged(record, bank).to(device)
     batch = _batch_of(record, read).to(device)
-    module = BatchCopyPaste(record.config, _RecordedSource(record)).to(device)
+    module = BatchCopyPaste(record.config, _RecordedSource(record, staged)).to(device)
     module.schedule.set(paste_prob=1)  # whatever it was when the record was made, these layers were pasted
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # where nothing is seen of any paste, the first run has said so
-        out, report = module(batch, return_report=True)
+        out, report = module(batch, staged=staged, return_report=True)
     drawn = report.drawn[0]
     if record.config.emit_classmix:  # whose classes, and so instances, are drawn again
         drawn = drawn[:, :-1]
@@ -61,16 +69,21 @@ class _RecordedSource:
     """A `segpaste.SourceStrategy` for the batch that `_batch_of` makes: the first row gets the recorded placement."""
 
     record: ReplayRecord
+    staged: StagedCrops | None
 
     def sample(
         self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
     ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
-        """See `segpaste.SourceStrategy.sample`; the source batch is the target itself.
+        """See `segpaste.SourceStrategy.sample`; the source batch is the target itself, or the recorded crops.
 
         Raises:
             ReplayError: the samples do not hold what was pasted, or have no room for it.
         """
-        placement = self._placement(*eligible.shape)
+        source = target
+        if self.staged is not None:
+            source = source_batch(self.staged, target, self.record.config.source)
+            eligible = source.instance_valid
+        placement = self._placement(target.batch_size, eligible.shape[1])
         if bool((placement.carried & ~eligible.cpu()[placement.source_idx]).any()):
             raise ReplayError(
                 f"{_what(self.record)}: a recorded slot holds nothing that can be pasted; is this another dataset?"
@@ -80,7 +93,7 @@ class _RecordedSource:
         moved = Placement(**{f.name: getattr(placement, f.name).to(target.device) for f in fields(placement)})
         tried = moved.carried.sum((1, 2))
         zero = torch.zeros_like(tried)
-        return target, moved, PlacementCounts(tried, zero, zero, zero)
+        return source, moved, PlacementCounts(tried, zero, zero, zero)
 
     def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
         """See `segpaste.augmentation.source.RowStrategy.rows`.
@@ -97,7 +110,7 @@ class _RecordedSource:
 
     def _placement(self, batch_size: int, num_slots: int) -> Placement:
         record, keys = self.record, self.record.sample_keys
-        shape = batch_size, record.config.placement.layers
+        shape = batch_size, record.config.num_layers
         placement = Placement(
             source_idx=torch.zeros(shape, dtype=torch.int64),
             layer_valid=torch.zeros(shape, dtype=torch.bool),
@@ -107,9 +120,9 @@ class _RecordedSource:
             hflip=torch.zeros(shape, dtype=torch.bool),
             carried=torch.zeros(*shape, num_slots, dtype=torch.bool),
         )
-        for layer in record.layers:
+        for number, layer in enumerate(record.layers):
             at = 0, layer.layer
-            placement.source_idx[at] = keys.index(SampleKey(*layer.source))
+            placement.source_idx[at] = number if layer.source is None else keys.index(SampleKey(*layer.source))
             placement.layer_valid[at] = True
             placement.scale_num[at] = torch.tensor(layer.scale_num)
             placement.scale_den[at] = torch.tensor(layer.scale_den)
@@ -117,6 +130,23 @@ class _RecordedSource:
             placement.hflip[at] = layer.hflip
             placement.carried[at][list(layer.slots)] = True
         return placement
+
+
+def _staged(record: ReplayRecord, bank: InstanceBank | None) -> StagedCrops:
+    """The crops of a record's layers, in their order, for one target."""
+    if bank is None:
+        raise ReplayError(f"{_what(record)}: expected the bank of version {record.bank:.12}, got none; give bank=")
+    if bank.version != record.bank:
+        raise ReplayError(
+            f"{_what(record)}: expected the bank of version {record.bank:.12}, got {bank.version:.12}; give the one "
+            "that was pasted from"
+        )
+    crops = [layer.crop for layer in record.layers if layer.crop is not None]
+    if crops and max(crops) >= len(bank):
+        raise ReplayError(f"{_what(record)}: expected crops below {len(bank)}, those of the bank, got {max(crops)}")
+    staged = stage_bank_batch(bank, [crops or [0]])
+    labels = [layer.label for layer in record.layers] or [0]
+    return replace(staged, class_ids=torch.tensor([labels]))
 
 
 def _batch_of(record: ReplayRecord, read: Callable[[SampleKey], DenseSample]) -> PaddedBatchedDenseSample:
