@@ -14,7 +14,8 @@ from segpaste import kernels
 from segpaste.augmentation import classmix, geometry, in_place, inputs
 from segpaste.augmentation.at_once import instance_rows, paste_at_once
 from segpaste.augmentation.bank_source import BankSource
-from segpaste.augmentation.config import BatchCopyPasteConfig
+from segpaste.augmentation.config import BatchCopyPasteConfig, SourceConfig
+from segpaste.augmentation.crop_pool import CropPool, SourcePool
 from segpaste.augmentation.frame import Frame
 from segpaste.augmentation.harmonize import harmonized
 from segpaste.augmentation.loading import AugmentedLoader
@@ -156,6 +157,7 @@ class BatchCopyPaste(nn.Module):
         max_instances: int,
         config: BatchCopyPasteConfig | None = None,
         *,
+        source_pool: SourcePool | None = None,
         device: torch.device | str | None = None,
         inplace: bool = False,
     ) -> AugmentedLoader:
@@ -166,10 +168,25 @@ class BatchCopyPaste(nn.Module):
             max_instances: K, the slots of the output; of samples and ragged batches with more instances the largest are
                 kept; padded batches must have this many slots.
             config: what a paste may do.
+            source_pool: paste objects of this bank, of which crops are drawn and read in this process, or of this
+                loader of staged crops; ``config.source`` is then of ``kind="bank"``, which is also the default.
             device: where to paste; by default where the batch is.
             inplace: paste into the batches that the loader yields, where they are padded and on ``device`` already.
+
+        Raises:
+            ValueError: ``config.source`` is of a bank without ``source_pool``, or the other way round.
         """
-        return AugmentedLoader(loader, cls(config, inplace=inplace), max_instances, device)
+        if config is None and source_pool is not None:
+            config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
+        module = cls(config, inplace=inplace)
+        kind = module.config.source.kind
+        if (kind == "bank") != (source_pool is not None):
+            raise ValueError(
+                "from_dataloader: expected source_pool with source.kind='bank', and only there, got "
+                f"{'none' if source_pool is None else 'one'} and kind={kind!r}"
+            )
+        pool = None if source_pool is None else CropPool(source_pool, module.config.num_layers)
+        return AugmentedLoader(loader, module, max_instances, device, pool)
 
     def _pasted(
         self, batch: PaddedBatchedDenseSample, staged: StagedCrops | None, with_report: bool

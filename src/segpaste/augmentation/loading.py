@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from segpaste.augmentation.crop_pool import CropPool
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 
 Batch = PaddedBatchedDenseSample | BatchedDenseSample | Sequence[DenseSample]
@@ -23,6 +24,7 @@ class AugmentedLoader:
         max_instances: K; of samples and ragged batches with more instances the largest are kept; padded batches must
             have this many slots.
         device: where to augment; None: where the batch is.
+        crops: what is pasted, if it is not of the batch.
 
     Attributes:
         num_dropped_instances: instances so far that found no slot; the first time warns.
@@ -31,14 +33,16 @@ class AugmentedLoader:
     def __init__(
         self,
         loader: Iterable[Batch],
-        augment: Callable[[PaddedBatchedDenseSample], PaddedBatchedDenseSample],
+        augment: Callable[..., PaddedBatchedDenseSample],
         max_instances: int,
         device: torch.device | str | None = None,
+        crops: CropPool | None = None,
     ) -> None:
         self.loader = loader
         self.augment = augment
         self.max_instances = max_instances
         self.device = device
+        self.crops = crops
         if device is not None and isinstance(augment, nn.Module):
             augment.to(device)  # its tables, so that no step waits for a copy of them
         self.num_dropped_instances = 0
@@ -48,7 +52,11 @@ class AugmentedLoader:
             padded = self._padded(batch)
             if self.device is not None:
                 padded = padded.to(self.device, non_blocking=True)
-            yield self.augment(padded)
+            if self.crops is None:
+                yield self.augment(padded)
+            else:
+                staged = self.crops.staged(padded.batch_size).to(padded.device, non_blocking=True)
+                yield self.augment(padded, staged=staged)
 
     def __len__(self) -> int:
         return len(self.loader)  # type: ignore[arg-type]
@@ -59,6 +67,8 @@ class AugmentedLoader:
         if set_epoch is None:
             raise AttributeError(f"set_epoch: expected a loader that has it, got {type(self.loader).__name__}")
         set_epoch(epoch)
+        if self.crops is not None:
+            self.crops.set_epoch(epoch)
 
     def _padded(self, batch: Batch) -> PaddedBatchedDenseSample:
         if isinstance(batch, PaddedBatchedDenseSample):

@@ -57,6 +57,17 @@ def integer(low: int, high: int | None = None) -> Callable[[str], int]:
     return convert
 
 
+def fraction(text: str) -> float:
+    """The type of an option that is a number above 0, up to 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"expected a number above 0, up to 1, got {text!r}")
+    return value
+
+
 def overrides(words: Sequence[str]) -> dict[str, str]:
     """The words ``KEY=VALUE`` as a mapping.
 

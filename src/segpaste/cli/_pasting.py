@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 import torch
 
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PasteReport
+from segpaste.cli._crops import CropSequence
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._sequence import PhotoSequence, Pick, cornered, cut_to
 from segpaste.replay import ReplayRecord, records
 from segpaste.seeding import key_tensors
-from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
+from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, StagedCrops
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +51,22 @@ class Origin:
     """Where one instance of an output comes from.
 
     Attributes:
-        pick: its photo.
-        annotation_id: its id in the photo's dataset.
+        pick: its photo; None for a crop of a bank.
+        name: what the photo is called, or the crop.
+        image_id: of the photo, where it is known.
+        annotation_id: its id in the photo's dataset, where it is known.
         paste: how it was pasted; None for a survivor.
         over: classes of the other instances of its photo that share pixels with it.
+        crop: its index in the bank; None for an object of a photo.
     """
 
-    pick: Pick
-    annotation_id: int
+    pick: Pick | None
+    name: str
+    image_id: int | None
+    annotation_id: int | None
     paste: PasteMap | None
     over: frozenset[int] = frozenset()
+    crop: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +100,8 @@ class Paster:
         inputs: the dataset.
         config: what a paste may do.
         seed: of the sequence.
-        batch_size: B, at least 2: sources are the other images of a batch.
+        batch_size: B, at least 2 where sources are the other images of a batch.
+        crops: what is pasted instead of those, if the configuration takes objects from a bank.
         seconds: spent in the augmentation itself so far.
         num_pasted_into: images that it was spent on.
     """
@@ -102,6 +110,7 @@ class Paster:
     config: BatchCopyPasteConfig
     seed: int
     batch_size: int
+    crops: CropSequence | None = None
     seconds: float = 0.0
     num_pasted_into: int = 0
     _sequence: PhotoSequence = field(init=False)
@@ -124,18 +133,22 @@ class Paster:
         named = {index: self._annotation_ids(index, sample) for index, sample in read.items()}
         samples = [read[pick.index] for pick in picks]
         padded = self._padded(samples, picks)
+        staged = None
+        if self.crops is not None:
+            staged = self.crops.staged(first, self.batch_size, self.config.source.crops_per_target)
         start = time.perf_counter()
-        out, report = self._module(padded, return_report=True)
+        out, report = self._module(padded, staged=staged, return_report=True)
         self.seconds += time.perf_counter() - start
         self.num_pasted_into += len(picks)
         pasted = out.to_batched().to_samples()
-        recorded = records(self._module, padded, out, report, dataset=self.inputs.digest)
+        recorded = records(self._module, padded, out, report, staged=staged, dataset=self.inputs.digest)
+        sources = _Sources(self.inputs, picks, [named[pick.index] for pick in picks], samples, staged, self.crops)
         return [
             Augmented(
                 pick,
                 before,
                 cut_to(after, before.canvas_size),
-                tuple(_origins(b, picks, [named[pick.index] for pick in picks], samples, out, report)),
+                tuple(_origins(b, sources, out, report)),
                 int(report.num_tried[b]),
                 {r: n for r, n in zip(DROP_REASONS, report.num_dropped[b].tolist(), strict=True) if n},
                 recorded[b],
@@ -160,34 +173,52 @@ class Paster:
         most = max(s.num_instances for s in samples)
         if self.config.max_instances is not None:
             return most
-        room = max(1, min(self.config.placement.layers * most, self.config.placement.k_range[1]))
+        of_layer = most if self.crops is None else 1
+        room = max(1, min(self.config.num_layers * of_layer, self.config.placement.k_range[1]))
         panoptic = self.config.panoptic
         limit = most + room if panoptic is None else panoptic.taxonomy.max_instances_per_image
         return max(most, min(most + room, limit))
 
 
-def _origins(
-    b: int,
-    picks: Sequence[Pick],
-    ids: Sequence[Sequence[int]],
-    samples: Sequence[DenseSample],
-    out: PaddedBatchedDenseSample,
-    report: PasteReport,
-) -> Iterator[Origin]:
-    """Where each instance of row ``b`` comes from, in the order of its slots; ``ids`` are those of all rows."""
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What the objects of a batch are of; ``ids`` are the annotation ids of each row."""
+
+    inputs: Inputs
+    picks: Sequence[Pick]
+    ids: Sequence[Sequence[int]]
+    samples: Sequence[DenseSample]
+    staged: StagedCrops | None
+    crops: CropSequence | None
+
+    def of_photo(self, b: int, slot: int, paste: PasteMap | None) -> Origin:
+        """An object of row ``b``."""
+        photos, pick = self.inputs.photos, self.picks[b]
+        over = frozenset() if paste is None else _over(self.samples[b], slot)
+        return Origin(pick, photos.file_name(pick.index), photos.image_id(pick.index), self.ids[b][slot], paste, over)
+
+    def of_row(self, row: int, slot: int, paste: PasteMap) -> Origin:
+        """A pasted object of a row of the source batch."""
+        if self.staged is None or self.crops is None:
+            return self.of_photo(row, slot, paste)
+        crop = int(self.staged.crop_idx.flatten()[row])
+        return Origin(None, f"crop {crop}", *self.crops.ids(crop), paste, crop=crop)
+
+
+def _origins(b: int, sources: _Sources, out: PaddedBatchedDenseSample, report: PasteReport) -> Iterator[Origin]:
+    """Where each instance of row ``b`` comes from, in the order of its slots."""
     placement = report.placement
     for k in torch.nonzero(out.instance_valid[b]).flatten().tolist():
         layer = int(report.slot_layer[b, k])
         if layer < 0:
-            yield Origin(picks[b], ids[b][k], None)
+            yield sources.of_photo(b, k, None)
             continue
         source = int(placement.source_idx[b, layer])
         x, y = placement.translate[b, layer].tolist()
         nums, dens = placement.scale_num[b, layer].tolist(), placement.scale_den[b, layer].tolist()
         scale = (nums[0], dens[0]), (nums[1], dens[1])
         paste = PasteMap(layer, scale, (x, y), bool(placement.hflip[b, layer]))
-        slot = int(report.slot_source[b, k])
-        yield Origin(picks[source], ids[source][slot], paste, _over(samples[source], slot))
+        yield sources.of_row(source, int(report.slot_source[b, k]), paste)
 
 
 def _over(sample: DenseSample, slot: int) -> frozenset[int]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from segpaste.bank import InstanceBank
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._sequence import PhotoSequence, cornered, cut_to
@@ -25,7 +26,7 @@ from segpaste.types import DenseSample
 Row = dict[str, Any]
 
 
-def remade(record: ReplayRecord, sequence: PhotoSequence) -> DenseSample:
+def remade(record: ReplayRecord, sequence: PhotoSequence, bank: InstanceBank | None) -> DenseSample:
     """The augmented photo of a record, as `segpaste augment` had it.
 
     Raises:
@@ -39,7 +40,7 @@ def remade(record: ReplayRecord, sequence: PhotoSequence) -> DenseSample:
         sizes.append(sample.canvas_size)
         return cornered(sample, record.canvas_size)
 
-    after = replay(record, read)
+    after = replay(record, read, bank=bank)
     return cut_to(after, sizes[0])  # the target is read first
 
 
@@ -76,7 +77,9 @@ class Written:
             rows = read_tables(path, {"annotations": {"image_id": int, "segments_info": list}})["annotations"]
             self._segments = {row["image_id"]: row for row in rows}
 
-    def differences(self, record: ReplayRecord, sequence: PhotoSequence, inputs: Inputs) -> list[str]:
+    def differences(
+        self, record: ReplayRecord, sequence: PhotoSequence, inputs: Inputs, bank: InstanceBank | None
+    ) -> list[str]:
         """What of an image is not what its record gives, in words; nothing where all is equal.
 
         Raises:
@@ -85,7 +88,7 @@ class Written:
         if record.name not in self.images:
             return ["is not in annotations.json"]
         try:
-            sample = remade(record, sequence)
+            sample = remade(record, sequence, bank)
         except ReplayError as error:
             return [str(error)]
         with tempfile.TemporaryDirectory() as scratch:

@@ -19,7 +19,12 @@ from segpaste.types import PanopticSchema
 
 
 def load_config(
-    path: str | None, overrides: Mapping[str, str], schema: PanopticSchema | None = None, preset: str | None = None
+    path: str | None,
+    overrides: Mapping[str, str],
+    schema: PanopticSchema | None = None,
+    preset: str | None = None,
+    *,
+    of_bank: bool = False,
 ) -> BatchCopyPasteConfig:
     """Make the configuration.
 
@@ -28,16 +33,22 @@ def load_config(
         overrides: dotted keys such as ``placement.scale_range`` to values in YAML, such as ``[0.5, 1.5]``.
         preset: the name of one, or a file that one was saved in, under all that is given.
         schema: the dataset's things and stuff; used where the configuration does not say which they are.
+        of_bank: objects are taken from a bank that was given.
 
     Raises:
         CommandError: a file that does not parse, an unknown key (naming the nearest known one) or a bad value;
-            or masks are closed out, which every command shows or writes.
+            a source of another kind than ``of_bank`` says; or masks are closed out, which every command shows or
+            writes.
     """
     values = {} if preset is None else _of_preset(preset)
     if path is not None:
         values = merged(values, _read(Path(path)))
     for key, text in overrides.items():
         _set(values, key, _parsed(key, text))
+    if of_bank:
+        source = values.setdefault("source", {})
+        if isinstance(source, dict):
+            source.setdefault("kind", "bank")
     if schema is not None:
         panoptic = values.setdefault("panoptic", {})
         if isinstance(panoptic, dict):
@@ -48,6 +59,9 @@ def load_config(
         config = BatchCopyPasteConfig.model_validate(values)
     except ValidationError as error:
         raise CommandError("; ".join(_explained(item) for item in error.errors())) from error
+    if (config.source.kind == "bank") != of_bank:
+        wanted = "bank, for --bank is given" if of_bank else "intra_batch, for no --bank is given"
+        raise CommandError(f"source.kind: expected {wanted}, got {config.source.kind}")
     if config.emit_instance is False:
         raise CommandError("emit_instance: expected masks in the output, got false; leave it out")
     return config

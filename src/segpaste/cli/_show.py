@@ -84,7 +84,7 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
         asdict(
             PastedObject(
                 class_name=names[label],
-                source=inputs.photos.file_name(origin.pick.index),
+                source=origin.name,
                 scale=origin.paste.mean_scale,
                 hflip=origin.paste.hflip,
                 area_px=area,

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste.cli import _workspace
-from segpaste.cli._arguments import MAX_SEED, integer
+from segpaste.cli._arguments import MAX_SEED, fraction, integer
 from segpaste.cli._errors import CommandError, naming
 
 if TYPE_CHECKING:
     from segpaste.augmentation import BatchCopyPasteConfig
+    from segpaste.cli._crops import CropSequence
     from segpaste.cli._inputs import Inputs
     from segpaste.cli._pasting import Augmented, Origin, Paster
     from segpaste.cli._show import Tally
@@ -33,9 +34,12 @@ examples:
   segpaste augment panoptic.json --images photos --panoptic-dir panoptic --out augmented --num 1000
   segpaste augment scenes --out scenes --num 100 placement.layers=2
   segpaste augment scenes --out patches --num 100 --preset vit_patch placement.pad_to_multiple=16
+  segpaste augment instances.json --images photos --out augmented --num 1000 --bank objects source.crops_per_target=4
 """
 _DEFAULT_SIZE_PX = 256
-_NAMED = ("num", "seed", "batch_size", "size", "format", "gallery", "preset")
+_MODES = ("repeat_factor", "instance_aware", "tempered", "class_uniform")
+"""Of `segpaste.bank.class_draws`, which is not imported to parse."""
+_NAMED = ("num", "seed", "batch_size", "size", "format", "gallery", "preset", "balance", "threshold")
 """The options besides paths that the result depends on."""
 
 
@@ -57,6 +61,9 @@ def add_to(commands: Any) -> None:
     add("--gallery", metavar="G", type=integer(0), default=12, help="images to draw, default: 12")
     add("--preset", metavar="NAME|FILE", help="a recipe of pasting, such as vit_patch, or one saved in YAML or JSON")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
+    add("--bank", metavar="BANK", help="paste objects of this instance bank, instead of the other photos'")
+    add("--balance", choices=_MODES, help="how its classes are drawn, default: repeat_factor; see segpaste stats")
+    add("--threshold", metavar="T", type=fraction, help="of the repeat factors, default: 0.001")
     parser.set_defaults(run=run)
 
 
@@ -74,10 +81,13 @@ def run(args: argparse.Namespace) -> None:
     from segpaste.cli import _pasting, _settings, _show
 
     inputs = _open(args)
-    config = _settings.load_config(args.config, args.overrides, inputs.schema, args.preset)
-    paster = _pasting.Paster(inputs, config, args.seed, args.batch_size)
+    config = _settings.load_config(
+        args.config, args.overrides, inputs.schema, args.preset, of_bank=args.bank is not None
+    )
+    crops = _crops_of(args, inputs)
+    paster = _pasting.Paster(inputs, config, args.seed, args.batch_size, crops)
     tally = _show.Tally()
-    with _workspace.opened(out, _fingerprint(args, inputs, config)) as space, naming(space.folder):
+    with _workspace.opened(out, _fingerprint(args, inputs, config, crops)) as space, naming(space.folder):
         with _workspace.keeping(space):
             _make_batches(args, space, paster)
             _assemble(args, space, paster, tally)
@@ -105,7 +115,22 @@ def _open(args: argparse.Namespace) -> Inputs:
     return _inputs.open_coco(Path(args.dataset), args.images, args.panoptic_dir)
 
 
-def _fingerprint(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig) -> dict[str, Any]:
+def _crops_of(args: argparse.Namespace, inputs: Inputs) -> CropSequence | None:
+    """What is pasted instead of the other photos' objects."""
+    if args.bank is None:
+        if args.balance is not None or args.threshold is not None:
+            raise CommandError("--balance, --threshold: expected --bank, whose classes are balanced; give it")
+        return None
+    from segpaste.cli import _crops
+
+    given = {"mode": args.balance, "threshold": args.threshold}
+    options = {name: value for name, value in given.items() if value is not None}
+    return _crops.open_sequence(args.bank, inputs.class_names, args.seed, **options)
+
+
+def _fingerprint(
+    args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig, crops: CropSequence | None
+) -> dict[str, Any]:
     """All that the bytes of the result depend on, but for those of the photos, which are not read for it."""
     from segpaste import __version__
     from segpaste.cli._settings import flat
@@ -115,6 +140,7 @@ def _fingerprint(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPast
         "segpaste": __version__,
         "dataset": inputs.name,
         "annotations": inputs.digest,
+        "bank": crops and crops.bank.version,
         **{name: path and os.path.abspath(path) for name, path in folders.items()},
         **{f"--{name.replace('_', '-')}": getattr(args, name) for name in _NAMED},
         **flat(config.model_dump(mode="json")),
@@ -155,7 +181,7 @@ def _written(
         augmented.after,
         inputs.by_label,
         image_format=args.format,
-        provenance=[_provenance(origin, pick.seed, inputs) for origin in augmented.origins],
+        provenance=[_provenance(origin, pick.seed) for origin in augmented.origins],
         image_extra=_federated(inputs, augmented)
         | {
             "segpaste": {
@@ -187,7 +213,7 @@ def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:
             continue
         pasted.add(label)
         along |= origin.over
-        if (theirs := inputs.photos.federated(origin.pick.index)) is not None:
+        if origin.pick is not None and (theirs := inputs.photos.federated(origin.pick.index)) is not None:
             along |= set(theirs.not_exhaustive) - {label}  # unmarked ones may lie on it too
     lists = lists.with_pasted(pasted, along)
     ids = [row["id"] for row in inputs.by_label]
@@ -197,13 +223,15 @@ def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:
     }
 
 
-def _provenance(origin: Origin, seed: int, inputs: Inputs) -> dict[str, Any]:
+def _provenance(origin: Origin, seed: int) -> dict[str, Any]:
     """Where an object comes from."""
     row: dict[str, Any] = {
         "pasted": origin.paste is not None,
-        "source_image_id": inputs.photos.image_id(origin.pick.index),
+        "source_image_id": origin.image_id,
         "source_annotation_id": origin.annotation_id,
     }
+    if origin.crop is not None:
+        row["source_crop"] = origin.crop
     if (paste := origin.paste) is not None:
         row |= {"scale": [f"{num}/{den}" for num, den in paste.scale]}
         row |= {"scale_float": [num / den for num, den in paste.scale]}
@@ -257,6 +285,7 @@ def _info(args: argparse.Namespace, paster: Paster, files: Path) -> dict[str, An
             "seed": args.seed,
             "config": paster.config.model_dump(mode="json"),
             "source": {"name": paster.inputs.name, "sha256": paster.inputs.digest},
+            **({} if paster.crops is None else {"bank": paster.crops.bank.version}),
             "left_out": "crowd regions and ignored annotations of the source are in the images and not in the tables",
             "files": {name: text for name, text in LAYOUT.items() if (files / name).is_dir()},
         },

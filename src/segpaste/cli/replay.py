@@ -14,6 +14,7 @@ from segpaste.cli._arguments import integer
 from segpaste.cli._errors import CommandError, naming
 
 if TYPE_CHECKING:
+    from segpaste.bank import InstanceBank
     from segpaste.cli._inputs import Inputs
     from segpaste.datasets.coco_writer import SampleRows
     from segpaste.replay import ReplayRecord
@@ -41,6 +42,7 @@ def add_to(commands: Any) -> None:
     add("--dataset", metavar="ANNOTATIONS.json|scenes", required=True, help="the dataset that was augmented")
     add("--images", metavar="DIR", type=Path, help="the folder of its photos")
     add("--panoptic-dir", metavar="DIR", type=Path, help="of the panoptic PNG files, default: named as the JSON")
+    add("--bank", metavar="BANK", help="the instance bank that was pasted from, if any")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--index", metavar="I", type=integer(0), help="only the record at this place, from 0")
     which.add_argument("--image", metavar="NAME", help="only the image of this name, such as 000007.png")
@@ -67,9 +69,10 @@ def run(args: argparse.Namespace) -> None:
 
     records = _chosen(args, path, read_records(path))
     inputs = _open(args, path, records)
+    bank = _bank_of(args, path, records)
     if args.check is None:
-        _write(args, records, inputs)
-    elif not _is_same(args, records, inputs):
+        _write(args, records, inputs, bank)
+    elif not _is_same(args, records, inputs, bank):
         raise SystemExit(1)
 
 
@@ -117,7 +120,19 @@ def _open(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord])
     return inputs
 
 
-def _write(args: argparse.Namespace, records: Sequence[ReplayRecord], inputs: Inputs) -> None:
+def _bank_of(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord]) -> InstanceBank | None:
+    """The bank of all the records, if they are of one."""
+    from segpaste.cli import _crops
+
+    versions = {record.bank for record in records}
+    if len(versions) > 1:
+        raise CommandError(f"{path}: expected records of one bank, got {len(versions)}; replay them one by one")
+    return _crops.open_for_replay(args.bank, versions.pop())
+
+
+def _write(
+    args: argparse.Namespace, records: Sequence[ReplayRecord], inputs: Inputs, bank: InstanceBank | None
+) -> None:
     """A dataset of the images, built beside its final place."""
     from dataclasses import asdict
 
@@ -131,7 +146,7 @@ def _write(args: argparse.Namespace, records: Sequence[ReplayRecord], inputs: In
         with _workspace.keeping(space), _show.progress(len(records)) as bar:
             for number, record in enumerate(records):
                 if not space.is_done(number):
-                    sample = _remaking.remade(record, sequence)
+                    sample = _remaking.remade(record, sequence, bank)
                     space.finish_step(number, asdict(_remaking.write_again(space.files, record, sample, inputs)))
                 bar.update()
 
@@ -154,7 +169,9 @@ def _info(inputs: Inputs) -> dict[str, Any]:
     return {"description": f"{inputs.name}, augmented by copy-paste", "version": __version__, "segpaste": made}
 
 
-def _is_same(args: argparse.Namespace, records: Sequence[ReplayRecord], inputs: Inputs) -> bool:
+def _is_same(
+    args: argparse.Namespace, records: Sequence[ReplayRecord], inputs: Inputs, bank: InstanceBank | None
+) -> bool:
     """Compare every record's image with the written one; print how many are identical, and which are not."""
     from segpaste.cli import _remaking, _sequence, _show
 
@@ -163,7 +180,7 @@ def _is_same(args: argparse.Namespace, records: Sequence[ReplayRecord], inputs: 
     found: dict[str, list[str]] = {}
     with _show.progress(len(records)) as bar:
         for record in records:
-            found[str(record.name)] = written.differences(record, sequence, inputs)
+            found[str(record.name)] = written.differences(record, sequence, inputs, bank)
             bar.update()
     if args.index is None and args.image is None:
         found |= {name: ["has no record"] for name in written.images if name not in found}

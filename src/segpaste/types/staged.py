@@ -127,6 +127,10 @@ class StagedCrops:
         classes = self.class_ids[..., None, None, None].expand_as(self.alphas)
         return torch.cat([self.images.float(), self.alphas.float(), classes.float()], dim=2)
 
+    def first(self, num_targets: int) -> Self:
+        """Those of the first targets."""
+        return self._with({name: tensor[:num_targets] for name, tensor in self._tensors().items()})
+
     def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> Self:
         """The same crops on another device."""
         return self._moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
@@ -163,6 +167,9 @@ class StagedCrops:
         if not all(tensor.is_contiguous() for tensor in tensors):
             return None
         return torch.empty(0, dtype=torch.uint8, device=self.device).set_(storages[0])
+
+    def _with(self, tensors: dict[str, Any]) -> Self:
+        return replace(self, **tensors)
 
     def _moved(self, move: Callable[[Tensor], Tensor]) -> Self:
         found: dict[str, Any]

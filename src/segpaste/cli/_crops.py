@@ -1,0 +1,93 @@
+"""The crops that `segpaste augment --bank` pastes: an endless, seeded sequence of them, balanced over classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from segpaste.bank import BankSampler, StoredBank, open_bank, stage_bank_batch
+from segpaste.bank.class_draws import Mode
+from segpaste.cli._errors import CommandError
+from segpaste.types import StagedCrops
+
+
+@dataclass(frozen=True, slots=True)
+class CropSequence:
+    """Target i of the sequence gets the draws ``i * n`` to ``(i + 1) * n - 1``, n for each target.
+
+    Attributes:
+        bank: what they are drawn from.
+        sampler: how.
+        class_map: the class in the dataset of each class of the bank.
+    """
+
+    bank: StoredBank
+    sampler: BankSampler
+    class_map: tuple[int, ...]
+
+    def staged(self, first: int, num: int, crops_per_target: int) -> StagedCrops:
+        """The crops of ``num`` targets."""
+        drawn = self.sampler.draws(first * crops_per_target, num * crops_per_target).crops
+        return stage_bank_batch(self.bank, drawn.reshape(num, crops_per_target), self.class_map)
+
+    def ids(self, crop: int) -> tuple[int | None, int | None]:
+        """The photo and the annotation that a crop is of, where the bank keeps them."""
+        if "provenance" not in self.bank.layout.groups:
+            return None, None
+        columns = self.bank.read([crop], ["image_id", "annotation_id"])
+        return int(columns["image_id"][0]), int(columns["annotation_id"][0])
+
+
+def open_sequence(
+    path: str, class_names: Sequence[str], seed: int, mode: Mode = "repeat_factor", threshold: float = 1e-3
+) -> CropSequence:
+    """The crops of the bank at a path, for a dataset of these classes.
+
+    Raises:
+        BankError: there is no bank, or it is broken.
+        CommandError: it is empty, or a class of it that has crops is none of the dataset.
+    """
+    bank = open_bank(path)
+    if not len(bank):
+        raise CommandError(f"{path}: expected a bank with crops, got an empty one")
+    sampler = BankSampler(bank, mode=mode, threshold=threshold, base_seed=seed, rank=0, num_replicas=1)
+    return CropSequence(bank, sampler, match_classes(bank, class_names))
+
+
+def match_classes(bank: StoredBank, class_names: Sequence[str]) -> tuple[int, ...]:
+    """The class in the dataset of each class of a bank, by its name; of those without crops 0 where there is none.
+
+    Raises:
+        CommandError: a class with crops is none of the dataset.
+    """
+    index = {name: label for label, name in enumerate(class_names)}
+    pairs = zip(bank.class_names, bank.class_frequencies, strict=True)
+    unknown = [name for name, num in pairs if num and name not in index]
+    if unknown:
+        raise CommandError(
+            f"{bank.where}: expected classes of the dataset ({', '.join(class_names):.200}), got "
+            f"{', '.join(unknown):.200}; build the bank from a dataset of these classes"
+        )
+    return tuple(index.get(name, 0) for name in bank.class_names)
+
+
+def open_for_replay(path: str | None, version: str | None) -> StoredBank | None:
+    """The bank of the records, if they are of one.
+
+    Raises:
+        BankError: there is no bank, or it is broken.
+        CommandError: it is another one, one is missing, or none is asked for.
+    """
+    if (path is None) != (version is None):
+        wanted = "--bank, for the records are of a bank" if path is None else "no --bank, for the records are of none"
+        raise CommandError(f"expected {wanted}; {'give it' if path is None else 'leave it out'}")
+    if path is None:
+        return None
+    bank: Any = open_bank(path)
+    if bank.version != version:
+        raise CommandError(
+            f"{path}: expected the bank of version {version:.12} that was pasted from, got {bank.version:.12}"
+        )
+    found: StoredBank = bank
+    return found
