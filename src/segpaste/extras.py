@@ -10,6 +10,7 @@ EXTRA_OF = {
     "pyarrow": "bank",
     "pyarrow.parquet": "bank",
     "fsspec": "bank",
+    "s3fs": "s3",
 }
 """The extra of ``pyproject.toml`` that brings a module along."""
 

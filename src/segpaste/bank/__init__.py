@@ -9,11 +9,14 @@ crop = bank[0]
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
-from segpaste.bank.files import LocalFolder
+from segpaste.bank.block_cache import BlockCache
 from segpaste.bank.lmdb import LMDBBank, LMDBWriter
 from segpaste.bank.memmap import MemmapBank, MemmapWriter
 from segpaste.bank.record import BankError, Crop, Layout
+from segpaste.bank.remote import RemoteFolder, folder_at
 from segpaste.bank.sampler import BankSampler
 from segpaste.bank.shards import WebDatasetBank, WebDatasetWriter
 from segpaste.bank.staging import stage_bank_batch
@@ -24,6 +27,7 @@ __all__ = [
     "BankError",
     "BankSampler",
     "BankWriter",
+    "BlockCache",
     "Crop",
     "InstanceBank",
     "LMDBBank",
@@ -31,6 +35,7 @@ __all__ = [
     "Layout",
     "MemmapBank",
     "MemmapWriter",
+    "RemoteFolder",
     "StoredBank",
     "WebDatasetBank",
     "WebDatasetWriter",
@@ -41,11 +46,15 @@ __all__ = [
 _FORMATS: dict[str, type[StoredBank]] = {bank.format: bank for bank in (MemmapBank, LMDBBank, WebDatasetBank)}
 
 
-def open_bank(path: str | os.PathLike[str]) -> StoredBank:
+def open_bank(path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> StoredBank:
     """Open a bank of whatever format.
+
+    Args:
+        path: of its folder, or its URL, such as ``s3://bucket/objects``; there it must be shards.
+        storage_options: of fsspec's file system, where the path is a URL, see `RemoteFolder`.
 
     Raises:
         BankError: there is none, or it is broken.
     """
-    folder = LocalFolder(path)
+    folder = folder_at(path, storage_options)
     return _FORMATS[read_meta(folder).format](folder)

@@ -38,6 +38,7 @@ class WebDatasetBank(StoredBank):
     """A bank in tar shards."""
 
     format: ClassVar[Format] = "webdataset"
+    in_object_store: ClassVar[bool] = True
 
     def _open(self) -> dict[int, Reader]:
         return {}
@@ -64,9 +65,12 @@ class WebDatasetBank(StoredBank):
         return self._index_column("shard"), self._index_column("offset")
 
     def _index_column(self, name: str) -> Array:
-        content = io.BytesIO(self.folder.read_bytes(INDEX))
+        content = bytearray(self.meta.files[INDEX].size)
+        reader = self.folder.open(INDEX, self.version)
+        reader.read_into([memoryview(content)], 0)
+        reader.close()
         table = require("pyarrow.parquet").read_table(
-            content, columns=[name], use_threads=False
+            io.BytesIO(content), columns=[name], use_threads=False
         )  # they do not survive forks
         column: Array = table.column(name).to_numpy()
         return column
@@ -101,6 +105,7 @@ class WebDatasetWriter(FolderWriter):
     """
 
     format: ClassVar[Format] = "webdataset"
+    in_object_store: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -143,13 +148,17 @@ class WebDatasetWriter(FolderWriter):
         self._finish_shard()
         self._write_rows()
         self._index.close()
-        return self._entries | {INDEX: entry_of(self._folder, INDEX)}
+        self._entries[INDEX] = entry_of(self._folder, INDEX)
+        self._destination.take(INDEX)
+        return self._entries
 
     def _finish_shard(self) -> None:
         if self._shard is not None:
             self._shard.append(b"\0" * 2 * _BLOCK)
-            self._entries[self._shard.path.name] = self._shard.finish()
+            name = self._shard.path.name
+            self._entries[name] = self._shard.finish()
             self._shard = None
+            self._destination.take(name)
 
     def _write_rows(self) -> None:
         columns = list(zip(*self._rows, strict=True)) or [()] * 4

@@ -14,9 +14,10 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.bank.files import Folder, LocalFolder
+from segpaste.bank.files import Folder
 from segpaste.bank.meta import META, BankMeta, Format, parse_meta
 from segpaste.bank.record import Array, BankError, Column, Crop, Layout
+from segpaste.bank.remote import RemoteFolder, folder_at
 
 Columns = dict[str, Array]
 """Rows of some columns, [n, ...] each, by name."""
@@ -82,7 +83,7 @@ class StoredBank(ABC):
     """A bank in a folder.
 
     Args:
-        folder: the folder, or its path.
+        folder: the folder, or its path or URL.
 
     Attributes:
         folder: where the files lie.
@@ -93,14 +94,20 @@ class StoredBank(ABC):
     """
 
     format: ClassVar[Format]
+    in_object_store: ClassVar[bool] = False
 
     def __init__(self, folder: Folder | str | os.PathLike[str]) -> None:
-        self.folder: Folder = LocalFolder(folder) if isinstance(folder, str | os.PathLike) else folder
+        self.folder: Folder = folder_at(folder) if isinstance(folder, str | os.PathLike) else folder
         self.meta = read_meta(self.folder)
         if self.meta.format != self.format:
             raise BankError(
                 f"{self.where}: expected a bank of format {self.format!r}, got {self.meta.format!r}; "
                 "segpaste.open_bank finds out which it is"
+            )
+        if isinstance(self.folder, RemoteFolder) and not self.in_object_store:
+            raise BankError(
+                f"{self.where}: expected a bank of format 'webdataset' in an object store, got {self.format!r}; "
+                "copy it to a local disk, or build shards"
             )
         self._layout = self.meta.layout
         self._check_sizes()

@@ -1,9 +1,8 @@
-"""What the writers of all formats share: a folder that has its final name only when all of it is there."""
+"""What the writers of all formats share: a bank that opens only when all of it is there."""
 
 from __future__ import annotations
 
 import os
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,8 +12,10 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 
 from segpaste._version import __version__
+from segpaste.bank.destination import destination_at
 from segpaste.bank.meta import FORMAT_VERSION, META, FileEntry, Format, sealed
 from segpaste.bank.record import Array, BankError, Crop, Layout
+from segpaste.bank.remote import is_url
 
 
 class BankWriter(Protocol):
@@ -24,27 +25,30 @@ class BankWriter(Protocol):
         """Append a crop; its index is the number of those before it."""
         ...
 
-    def finish(self) -> Path:
-        """Make it a bank; returns its folder."""
+    def finish(self) -> Path | str:
+        """Make it a bank; returns its folder, or URL."""
         ...
 
 
 class FolderWriter(ABC):
     """Writes ``PATH.partial``, which becomes ``PATH`` by one rename in `finish`; memory does not grow with the crops.
 
-    Leaving the ``with`` block without `finish` removes what was written.
+    Leaving the ``with`` block without `finish` removes what was written. To a URL files are uploaded as they are
+    finished, see `segpaste.bank.destination`.
 
     Args:
-        path: the bank's folder; it must not exist, or be empty.
+        path: the bank's folder, or for shards its URL; it must not exist, or be empty.
         layout: size of the crops and the columns that are kept.
         class_names: of each class.
         build_seed, metric_depth, built_from: kept in the meta.
+        storage_options: of fsspec's file system, where the path is a URL.
 
     Raises:
-        BankError: the folder is there already.
+        BankError: the folder is there already, or cannot be written.
     """
 
     format: ClassVar[Format]
+    in_object_store: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -55,20 +59,22 @@ class FolderWriter(ABC):
         build_seed: int = 0,
         metric_depth: bool = False,
         built_from: Mapping[str, Any] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.path = Path(path).absolute()
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise BankError(f"{self.path}: expected a new or an empty folder, it is not; choose another, or remove it")
+        if is_url(path) and not self.in_object_store:
+            raise BankError(
+                f"{path}: expected format 'webdataset' for an object store, got {self.format!r}; write shards, or to "
+                "a local disk"
+            )
         self.layout = layout
         self.class_names = tuple(class_names)
         self.build_seed = build_seed
         self.metric_depth = metric_depth
         self.built_from = dict(built_from or {})
         self._counts = np.zeros(len(self.class_names), np.int64)
-        self._folder = self.path.with_name(self.path.name + ".partial")
-        if self._folder.exists():
-            shutil.rmtree(self._folder)
-        self._folder.mkdir(parents=True)
+        self._destination = destination_at(path, storage_options)
+        self.path = self._destination.path
+        self._folder = self._destination.folder
         self._start()
 
     @property
@@ -96,11 +102,11 @@ class FolderWriter(ABC):
         self._append(row)
         self._counts[class_id] += 1
 
-    def finish(self) -> Path:
+    def finish(self) -> Path | str:
         """Close the files, say in ``meta.json`` what they hold, give the folder its name.
 
         Returns:
-            The folder.
+            The folder, or its URL.
         """
         files = {name: entry.model_dump() for name, entry in self._finish().items()}
         values: dict[str, Any] = {
@@ -124,9 +130,7 @@ class FolderWriter(ABC):
             file.write(sealed(values))
             file.flush()
             os.fsync(file.fileno())
-        if self.path.exists():
-            self.path.rmdir()
-        self._folder.rename(self.path)
+        self._destination.finish()
         return self.path
 
     def __enter__(self) -> Self:
@@ -137,7 +141,7 @@ class FolderWriter(ABC):
     ) -> None:
         if self._folder.exists():
             self._discard()
-            shutil.rmtree(self._folder)
+            self._destination.discard()
 
     @abstractmethod
     def _start(self) -> None:

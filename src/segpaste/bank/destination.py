@@ -1,0 +1,149 @@
+"""Where a build goes: a folder that gets its name at the end, or an object store that gets ``meta.json`` at the end.
+
+Either way nothing opens before all of it is there. A writer writes into ``folder``, which is local, and hands over each
+file that is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from segpaste.bank.meta import META
+from segpaste.bank.object_store import ObjectStore
+from segpaste.bank.record import BankError
+from segpaste.bank.remote import is_url, local_path
+
+MARKER = "unfinished"
+"""An object that is there while a bank is built into an object store: what lies beside it may be removed."""
+
+
+class Destination(Protocol):
+    """Where a build goes."""
+
+    @property
+    def path(self) -> Path | str:
+        """Of the bank, or its URL."""
+        ...
+
+    @property
+    def folder(self) -> Path:
+        """Local, new and empty: files are written here."""
+        ...
+
+    def take(self, name: str) -> None:
+        """A file of the folder is whole, and is not touched any more."""
+        ...
+
+    def finish(self) -> None:
+        """All files are whole, ``meta.json`` too: make it a bank."""
+        ...
+
+    def discard(self) -> None:
+        """Remove what was written, if it was not finished."""
+        ...
+
+
+def destination_at(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> Destination:
+    """The destination of a path or URL.
+
+    Raises:
+        BankError: something is there already.
+    """
+    return Upload(os.fspath(path), storage_options) if is_url(path) else Rename(local_path(path))
+
+
+class Rename:
+    """``PATH.partial``, which becomes ``PATH`` by one rename.
+
+    Args:
+        path: the bank's folder.
+
+    Raises:
+        BankError: it is there, and not empty.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise _occupied(self.path)
+        self.folder = self.path.with_name(self.path.name + ".partial")
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
+        self.folder.mkdir(parents=True)
+
+    def take(self, name: str) -> None:
+        """See `Destination.take`."""
+
+    def finish(self) -> None:
+        """See `Destination.finish`."""
+        if self.path.exists():
+            self.path.rmdir()
+        self.folder.rename(self.path)
+
+    def discard(self) -> None:
+        """See `Destination.discard`."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Upload:
+    """Files that go to an object store one by one, each when it is whole, and from the local disk then.
+
+    Args:
+        url: the bank's folder.
+        storage_options: of fsspec's file system.
+
+    Raises:
+        BankError: there are objects already that no unfinished build left, or the store cannot be written.
+    """
+
+    def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
+        self.store = ObjectStore(url, storage_options, inner_retries=True)
+        self.path = self.store.url
+        names = set(self.store.list())
+        if META in names or (names and MARKER not in names):
+            raise _occupied(self.path)
+        self._names = names - {MARKER}
+        self._remove()
+        self.folder = Path(tempfile.mkdtemp(prefix="segpaste-"))
+        (self.folder / MARKER).write_bytes(b"a bank is built here; the next build removes what this one leaves\n")
+        self.take(MARKER)
+
+    def take(self, name: str) -> None:
+        """See `Destination.take`."""
+        self._names.add(name)
+        try:
+            self.store.put(name, self.folder / name)
+        except FileNotFoundError as error:
+            raise BankError(f"{self.path}/{name}: cannot be written: {error}; check the URL") from error
+        (self.folder / name).unlink()
+
+    def finish(self) -> None:
+        """See `Destination.finish`."""
+        self.take(META)
+        self._names = set()
+        shutil.rmtree(self.folder)
+        with suppress(BankError):  # a bank with a marker is still a bank
+            self.store.remove(MARKER)
+
+    def discard(self) -> None:
+        """See `Destination.discard`; what cannot be removed, the next build removes."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(BankError):
+            self._remove()
+
+    def _remove(self) -> None:
+        """The marker last, ``meta.json`` first."""
+        for name in sorted(self._names, key=lambda name: (name == MARKER, name != META, name)):
+            with suppress(FileNotFoundError):
+                self.store.remove(name)
+        self._names = set()
+
+
+def _occupied(path: Path | str) -> BankError:
+    return BankError(f"{path}: expected a new or an empty folder, it is not; choose another, or remove it")
