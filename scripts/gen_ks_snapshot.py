@@ -2,10 +2,11 @@
 """Draw the reference of the statistics gate and keep its counts in tests/statistics/ks_snapshot.json.
 
 The reference is the plain loop sampler of tests/statistics/loop_sampler.py. Run this after a change of it or of the
-pictures and rules of tests/statistics/population.py; the tests say so when the file no longer fits. Same seed, same
-bytes. Do not run it because the gate fails: then the module draws otherwise than it did, and that is what to look at.
+pictures, crops and rules of population.py and bank_population.py beside it; the tests say so when the file no longer
+fits. Same seed, same bytes. Do not run it because the gate fails: then the module draws otherwise than it did, and that
+is what to look at.
 
-    python scripts/gen_ks_snapshot.py               # a minute or two
+    python scripts/gen_ks_snapshot.py               # about two minutes
     python scripts/gen_ks_snapshot.py --check       # does the file fit? draws the first 1,000 images of it again
     python scripts/gen_ks_snapshot.py --distances   # a table: how far the module lies from the reference
 """
@@ -14,28 +15,38 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "statistics"))
 
 import ks_snapshot
-import population
-from histograms import LIMIT, distances
+from histograms import LIMIT, Counts, distances
 
 
 def print_distances(path: Path, num_images: int, seed: int) -> bool:
-    """One row for each modality; whether all of them are within the limit."""
+    """One row for each case; whether all of them are within the limit."""
+    reference, passed = ks_snapshot.load(path), True
+    print("| case | paste area | pastes per image | class of a paste | pastes per image of one class |")
+    print("| --- | --- | --- | --- | --- |")
+    for case in ks_snapshot.CASES:
+        found = distances(counts_of_module(case, num_images, seed), reference[case])
+        passed &= max(found.values()) <= LIMIT
+        print(f"| {case} | " + " | ".join(f"{distance:.4f}" for distance in found.values()) + " |", flush=True)
+    return passed
+
+
+def counts_of_module(case: str, num_images: int, seed: int) -> Counts:
+    """What the module pastes into whole batches, at least ``num_images`` images."""
+    from bank_draws import BATCH_SIZE, bank_counts, drawn_crops, open_bank
     from module_draws import make_module, module_counts
 
-    reference, passed = ks_snapshot.load(path), True
-    print("| modality | paste area | pastes per image | class of a paste | pastes per image of one class |")
-    print("| --- | --- | --- | --- | --- |")
-    for modality in population.MODALITIES:
-        found = distances(module_counts(make_module(modality), modality, num_images, seed), reference[modality])
-        passed &= max(found.values()) <= LIMIT
-        print(f"| {modality} | " + " | ".join(f"{distance:.4f}" for distance in found.values()) + " |", flush=True)
-    return passed
+    if case != ks_snapshot.BANK:
+        return module_counts(make_module(case), case, num_images, seed)
+    num_images += -num_images % BATCH_SIZE
+    with tempfile.TemporaryDirectory() as folder, open_bank(Path(folder, "bank")) as bank:
+        return bank_counts(bank, drawn_crops(bank, num_images, seed=seed), seed)
 
 
 def write(path: Path, num_images: int, seed: int) -> None:
@@ -56,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     what.add_argument("--check", action="store_true", help="compare the file with the reference, write nothing")
     what.add_argument("--distances", action="store_true", help="compare the module with the file, write nothing")
     parser.add_argument("--out", type=Path, default=ks_snapshot.SNAPSHOT, metavar="FILE", help="the snapshot")
-    parser.add_argument("--images", type=int, metavar="N", help="images a modality (50000; with --distances 5000)")
+    parser.add_argument("--images", type=int, metavar="N", help="images a case (50000; with --distances 5000)")
     parser.add_argument("--seed", type=int, help="of the reference; with --distances of the module")
     options = parser.parse_args(argv)
     if options.images is not None and options.images < ks_snapshot.NUM_HEAD:

@@ -1,4 +1,7 @@
-"""The counts of the reference, kept in a small file: 50,000 images a modality would take minutes in every test run."""
+"""The counts of the reference, kept in a small file: 50,000 images a case would take minutes in every test run.
+
+A case is a modality, whose pictures are sources too, or the bank.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import bank_population
 import population
 from histograms import Counts
-from loop_sampler import draw_image
+from loop_sampler import draw_bank_image, draw_image
 from loop_view import Paste
 
 Report = Callable[[str], object]
@@ -24,28 +28,38 @@ NUM_IMAGES = 50_000
 NUM_HEAD = 1_000
 """So many images are drawn again by a check."""
 
+BANK = "bank"
+CASES = (*population.MODALITIES, BANK)
 
-def reference_images(modality: str, num_images: int, seed: int = SEED) -> Iterator[list[Paste]]:
+
+def reference_images(case: str, num_images: int, seed: int = SEED) -> Iterator[list[Paste]]:
     """Images of the reference; every picture is the target equally often. Image i is a function of (seed, i) alone."""
-    world, rules = population.pictures(modality), population.RULES[modality]
+    if case == BANK:
+        yield from _reference_images_from_bank(num_images, seed)
+        return
+    world, rules = population.pictures(case), population.RULES[case]
     for i in range(num_images):
-        yield draw_image(world, rules, i % len(world), Random(f"{seed}/{modality}/{i}"))
+        yield draw_image(world, rules, i % len(world), Random(f"{seed}/{case}/{i}"))
+
+
+def _reference_images_from_bank(num_images: int, seed: int) -> Iterator[list[Paste]]:
+    world, classes = population.pictures(bank_population.MODALITY), bank_population.crops_of_classes()
+    given = classes, bank_population.NUM_STAGED, bank_population.RULES
+    for i in range(num_images):
+        yield draw_bank_image(world[i % len(world)], *given, Random(f"{seed}/{BANK}/{i}"))
 
 
 def made(num_images: int = NUM_IMAGES, seed: int = SEED, report: Report = lambda _: None) -> dict[str, Any]:
     """The content of a snapshot: the same for the same arguments."""
-    modalities = {}
-    for modality in population.MODALITIES:
-        images = reference_images(modality, num_images, seed)
+    entries = {}
+    for case in CASES:
+        images = reference_images(case, num_images, seed)
         head = list(islice(images, NUM_HEAD))
         counts = Counts.of(chain(head, images))
-        modalities[modality] = {
-            "population": population.digest(modality),
-            "head": images_digest(head),
-            "counts": counts.to_json(),
-        }
-        report(f"{modality}: {counts.num_images} images, {int(counts.classes.sum())} pastes")
-    return {"seed": seed, "num_images": num_images, "modalities": modalities}
+        entries[case] = {"population": _digest(case), "head": images_digest(head), "counts": counts.to_json()}
+        report(f"{case}: {counts.num_images} images, {int(counts.classes.sum())} pastes")
+    bank = entries.pop(BANK)
+    return {"seed": seed, "num_images": num_images, "modalities": entries, BANK: bank}
 
 
 def images_digest(images: Iterable[Iterable[Paste]]) -> str:
@@ -60,21 +74,21 @@ def dumps(snapshot: dict[str, Any]) -> str:
 
 
 def load(path: Path = SNAPSHOT) -> dict[str, Counts]:
-    """The counts by modality.
+    """The counts by case.
 
     Raises:
         ValueError: it was made of other pictures or rules than those of today.
     """
     stored = json.loads(path.read_text(encoding="utf-8"))
     counts: dict[str, Counts] = {}
-    for modality in population.MODALITIES:
-        entry = stored["modalities"].get(modality, {})
-        if entry.get("population") != population.digest(modality):
-            raise ValueError(f"{path}: {_stale(modality)} its population changed")
-        counts[modality] = Counts.from_json(entry["counts"])
-        found, expected = counts[modality].num_images, stored["num_images"]
+    for case in CASES:
+        entry = _entry(stored, case)
+        if entry.get("population") != _digest(case):
+            raise ValueError(f"{path}: {_stale(case)} its population changed")
+        counts[case] = Counts.from_json(entry["counts"])
+        found, expected = counts[case].num_images, stored["num_images"]
         if found != expected:
-            raise ValueError(f"{path}: expected {expected} images of {modality}, got {found}")
+            raise ValueError(f"{path}: expected {expected} images of {case}, got {found}")
     return counts
 
 
@@ -86,10 +100,19 @@ def check_head(path: Path = SNAPSHOT) -> None:
     """
     load(path)
     stored = json.loads(path.read_text(encoding="utf-8"))
-    for modality, entry in stored["modalities"].items():
-        if images_digest(reference_images(modality, NUM_HEAD, stored["seed"])) != entry["head"]:
-            raise ValueError(f"{path}: {_stale(modality)} its sampler changed")
+    for case in CASES:
+        if images_digest(reference_images(case, NUM_HEAD, stored["seed"])) != _entry(stored, case)["head"]:
+            raise ValueError(f"{path}: {_stale(case)} its sampler changed")
 
 
-def _stale(modality: str) -> str:
-    return f"expected counts of {modality} as it is now, got older ones: run scripts/gen_ks_snapshot.py, see its help;"
+def _entry(stored: dict[str, Any], case: str) -> dict[str, Any]:
+    found: dict[str, Any] = (stored if case == BANK else stored["modalities"]).get(case, {})
+    return found
+
+
+def _digest(case: str) -> str:
+    return bank_population.digest() if case == BANK else population.digest(case)
+
+
+def _stale(case: str) -> str:
+    return f"expected counts of {case} as it is now, got older ones: run scripts/gen_ks_snapshot.py, see its help;"

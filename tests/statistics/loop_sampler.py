@@ -28,16 +28,37 @@ def draw_layers(world: Sequence[Picture], rules: Rules, b: int, random: Random) 
     givers = [picture for s, picture in enumerate(world) if s != b and picture.offers]
     if not givers or random.random() >= rules.paste_prob:
         return []
-    layers = []
-    for _ in range(rules.layers):
-        source = one_of(givers, random)
-        low, high = rules.scale_range
-        layers.append(Layer(source, low + (high - low) * random.random(), random.random() < rules.hflip_probability))
-    choose_slots(layers, rules, NUM_SLOTS - len(world[b].labels), random)
+    layers = [mapped(one_of(givers, random), rules, random) for _ in range(rules.layers)]
+    place_all(layers, world[b], rules, random)
+    return layers
+
+
+def draw_bank_image(
+    target: Picture, crops_of_classes: Sequence[Sequence[Picture]], num_staged: int, rules: Rules, random: Random
+) -> list[Paste]:
+    """What is pasted from a bank and seen: crops are staged, a class first, then one of it, and some of them layers."""
+    staged = [one_of(one_of(crops_of_classes, random), random) for _ in range(num_staged)]
+    hat = [crop for crop in staged if crop.offers]
+    if not hat or random.random() >= rules.paste_prob:
+        return []
+    num_layers = min(rules.layers, len(hat))
+    layers = [mapped(hat.pop(int(random.random() * len(hat))), rules, random) for _ in range(num_layers)]
+    place_all(layers, target, rules, random)
+    return settle(target, layers, rules)
+
+
+def mapped(source: Picture, rules: Rules, random: Random) -> Layer:
+    """A layer of a random size, maybe mirrored."""
+    low, high = rules.scale_range
+    return Layer(source, low + (high - low) * random.random(), random.random() < rules.hflip_probability)
+
+
+def place_all(layers: list[Layer], target: Picture, rules: Rules, random: Random) -> None:
+    """What the layers carry, and where."""
+    choose_slots(layers, rules, NUM_SLOTS - len(target.labels), random)
     for layer in layers:
         if layer.carried:
-            place(layer, world[b], rules, random)
-    return layers
+            place(layer, target, rules, random)
 
 
 def one_of(options: Sequence[Any], random: Random) -> Any:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import population
 import torch
 from histograms import Counts
-from population import HEIGHT, NUM_SLOTS, STUFF, WIDTH
+from population import HEIGHT, NUM_SLOTS, STUFF, WIDTH, Rules
 from torch import Tensor
 
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, derive_seed
 from segpaste.augmentation import PanopticConfig, PlacementConfig, SourceStrategy
 from segpaste.augmentation.config import PanopticTaxonomy
 from segpaste.seeding import to_int64
-from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 
 SEED = 7
 NUM_IMAGES = 5_000
@@ -23,10 +24,15 @@ NUM_IMAGES = 5_000
 
 def make_module(modality: str, source: SourceStrategy | None = None) -> BatchCopyPaste:
     """A module that obeys the rules of a modality."""
-    rules = population.RULES[modality]
+    options = config_options(population.RULES[modality], has_taxonomy=modality == "panoptic")
+    return BatchCopyPaste(BatchCopyPasteConfig(**options), source)
+
+
+def config_options(rules: Rules, *, has_taxonomy: bool) -> dict[str, Any]:
+    """Options of a `BatchCopyPasteConfig` that say what the rules say."""
     names = ("layers", "paste_prob", "k_range", "scale_range", "hflip_probability", "max_attempts")
     panoptic = None
-    if modality == "panoptic":
+    if has_taxonomy:
         things = (c for c in range(population.NUM_CLASSES) if c != population.UNKNOWN_CLASS)
         kinds = {**dict.fromkeys(things, "thing"), **dict.fromkeys(STUFF, "stuff")}
         panoptic = PanopticConfig(
@@ -35,8 +41,7 @@ def make_module(modality: str, source: SourceStrategy | None = None) -> BatchCop
             tau_stuff_px=rules.tau_stuff_px,
         )
     placement = PlacementConfig(**{name: getattr(rules, name) for name in names})
-    config = BatchCopyPasteConfig(min_area_px=rules.min_area_px, placement=placement, panoptic=panoptic)
-    return BatchCopyPaste(config, source)
+    return {"min_area_px": rules.min_area_px, "placement": placement, "panoptic": panoptic}
 
 
 def make_batch(modality: str) -> PaddedBatchedDenseSample:
@@ -82,13 +87,20 @@ def module_counts(module: BatchCopyPaste, modality: str, num_images: int = NUM_I
 
 
 def module_images(
-    module: BatchCopyPaste, batch: PaddedBatchedDenseSample, num_images: int, seed: int
+    module: BatchCopyPaste,
+    batch: PaddedBatchedDenseSample,
+    num_images: int,
+    seed: int,
+    stage: Callable[[int], StagedCrops | None] = lambda _: None,
 ) -> Iterator[list[tuple[int, int]]]:
-    """The label and the visible pixels of every paste: rows whose id is larger than all of the target's."""
+    """The label and the visible pixels of every paste: rows whose id is larger than all of the target's.
+
+    ``stage`` gives the crops of a batch by the number of its first image.
+    """
     largest = batch.instance_ids.amax(1, keepdim=True)
     for first in range(0, num_images, batch.batch_size):
         seeds = [to_int64(derive_seed(seed, 0, 0, 0, i)) for i in range(first, first + batch.batch_size)]
-        out = module(batch.derived(sample_seeds=torch.tensor(seeds)))
+        out = module(batch.derived(sample_seeds=torch.tensor(seeds)), staged=stage(first))
         is_paste = out.instance_ids > largest
         areas = out.instance_masks.sum((2, 3))
         for row in range(batch.batch_size):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import numpy as np
 from painting import HEIGHT, WIDTH, Array, Box, drawn_shape, filled, tight_box
@@ -140,8 +141,13 @@ def pictures(modality: str) -> list[Picture]:
 
 def digest(modality: str) -> str:
     """A SHA-256 over every number that the draws of a modality depend on."""
-    found = hashlib.sha256(json.dumps([HEIGHT, WIDTH, NUM_SLOTS, asdict(RULES[modality])]).encode())
-    for picture in pictures(modality):
+    return digest_of([HEIGHT, WIDTH, NUM_SLOTS, asdict(RULES[modality])], pictures(modality))
+
+
+def digest_of(rules: list[Any], world: list[Picture]) -> str:
+    """A SHA-256 over rules, which JSON can hold, and pictures."""
+    found = hashlib.sha256(json.dumps(rules).encode())
+    for picture in world:
         for field in fields(picture):
             value = getattr(picture, field.name)
             found.update(field.name.encode())
