@@ -11,6 +11,8 @@ EXTRA_OF = {
     "pyarrow.parquet": "bank",
     "fsspec": "bank",
     "s3fs": "s3",
+    "ray": "ray",
+    "ray.data": "ray",
 }
 """The extra of ``pyproject.toml`` that brings a module along."""
 

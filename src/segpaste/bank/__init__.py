@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from segpaste.bank.block_cache import BlockCache
+from segpaste.bank.build import BuildSummary, build_bank
 from segpaste.bank.lmdb import LMDBBank, LMDBWriter
 from segpaste.bank.memmap import MemmapBank, MemmapWriter
+from segpaste.bank.parts import Photos, Selection
 from segpaste.bank.record import BankError, Crop, Layout
 from segpaste.bank.remote import RemoteFolder, folder_at
 from segpaste.bank.sampler import BankSampler
@@ -28,6 +30,7 @@ __all__ = [
     "BankSampler",
     "BankWriter",
     "BlockCache",
+    "BuildSummary",
     "Crop",
     "InstanceBank",
     "LMDBBank",
@@ -35,10 +38,13 @@ __all__ = [
     "Layout",
     "MemmapBank",
     "MemmapWriter",
+    "Photos",
     "RemoteFolder",
+    "Selection",
     "StoredBank",
     "WebDatasetBank",
     "WebDatasetWriter",
+    "build_bank",
     "open_bank",
     "stage_bank_batch",
 ]

@@ -6,6 +6,7 @@ store.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Sequence
@@ -175,8 +176,9 @@ class HashedFile:
         return FileEntry(size=self.size, sha256=self._hash.hexdigest())
 
     def close(self) -> None:
-        """Close it as it is."""
-        self._file.close()
+        """Close it as it is; what is not on disk yet may be lost, as where the disk is full."""
+        with contextlib.suppress(OSError):
+            self._file.close()
 
 
 def entry_of(path: Path, name: str) -> FileEntry:

@@ -25,7 +25,7 @@ from segpaste.extras import require
 
 DATA = "data.mdb"
 _CLASS_BLOCK = 1 << 20
-_PER_TRANSACTION = 1 << 28  # bytes
+_PER_TRANSACTION = 1 << 24  # bytes
 
 
 def crop_key(index: int) -> bytes:
@@ -105,15 +105,17 @@ class LMDBWriter(FolderWriter):
 
     def _commit(self) -> None:
         """Write what waits, in a larger map if this one is full."""
-        full = require("lmdb").MapFullError
+        lmdb = require("lmdb")
         while True:
             try:
                 with self._env.begin(write=True) as transaction:
                     for key, value in self._waiting:
                         transaction.put(key, value, append=True)
                 break
-            except full:
+            except lmdb.MapFullError:
                 self._env.set_mapsize(2 * self._env.info()["map_size"])
+            except lmdb.Error as error:
+                raise BankError(f"{self._folder / DATA}: cannot be written: {error}; is the disk full?") from error
         self._waiting, self._size = [], 0
 
 

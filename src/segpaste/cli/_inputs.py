@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,6 +34,10 @@ class Photos(Protocol):
 
     def annotation_ids(self, index: int) -> Sequence[int]:
         """The dataset's id of each instance; instance id i + 1 is at position i."""
+        ...
+
+    def left_out(self, index: int) -> Mapping[str, int]:
+        """How many annotations of a photo that was read are no instances, by reason."""
         ...
 
     def federated(self, index: int) -> FederatedLabels | None:
@@ -86,15 +90,19 @@ class Scenes(SceneDataset):
         """Every solid of the scene; those that are hidden are not in its sample."""
         return range(1, len(self.scene(index).solids) + 1)
 
+    def left_out(self, index: int) -> Mapping[str, int]:
+        """Nothing."""
+        return {}
+
     def federated(self, index: int) -> FederatedLabels | None:
         """None: every solid is marked."""
         return None
 
 
-def open_scenes(seed: int, size_px: int) -> Inputs:
+def open_scenes(seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
     """Square scenes with all modalities."""
     config = SceneConfig(height=size_px, width=size_px)
-    scenes = Scenes(NUM_SCENES, config, seed)
+    scenes = Scenes(num, config, seed)
     categories = [
         {"id": label + 1, "name": name, "supercategory": kind, "isthing": int(kind == "thing")}
         for (label, kind), name in zip(scenes.schema.classes.items(), scenes.class_names, strict=True)

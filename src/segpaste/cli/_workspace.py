@@ -11,7 +11,6 @@ functions of the fingerprint: then a run that stopped and went on leaves the sam
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from segpaste import _unfinished
 from segpaste.cli._errors import CommandError
 
 RECORDS = "replay.jsonl"
@@ -71,7 +71,7 @@ class Workspace:
 
     def finish_step(self, step: int, found: Any) -> None:
         """Mark a step as finished, with what it found (JSON)."""
-        _write_json(self._part(step), found)
+        _unfinished.write_json(self._part(step), found)
 
     def found(self, step: int) -> Any:
         """What a finished step found."""
@@ -102,11 +102,7 @@ def opened(out: Path, fingerprint: Mapping[str, Any]) -> Iterator[Workspace]:
         OSError: the folder cannot be made.
     """
     space = Workspace(out)
-    space.folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(space.folder, os.O_RDONLY)
-    try:
-        _lock(lock, space.folder)
-        _match(space.folder, json.loads(json.dumps(fingerprint)))
+    with _unfinished.claimed(space.folder, fingerprint, "--out", CommandError):
         if not space.files.is_dir():
             shutil.rmtree(space.parts, ignore_errors=True)
         for folder in (space.files, space.parts):
@@ -118,8 +114,6 @@ def opened(out: Path, fingerprint: Mapping[str, Any]) -> Iterator[Workspace]:
         finally:
             if space.folder.is_dir() and not space.num_done():
                 shutil.rmtree(space.folder)
-    finally:
-        os.close(lock)
 
 
 @contextlib.contextmanager
@@ -139,45 +133,3 @@ def keeping(space: Workspace) -> Iterator[None]:
         raise KeyboardInterrupt(kept if space.num_done() else "nothing was finished") from None
     except (DatasetError, ReplayError) as error:
         raise type(error)(f"{error} ({kept})" if space.num_done() else str(error)) from error
-
-
-def _lock(descriptor: int, folder: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise CommandError(f"{folder}: another run is writing there; wait for it, or choose another --out") from None
-
-
-def _match(folder: Path, fingerprint: Mapping[str, Any]) -> None:
-    """Compare with the unfinished run that is there, or note the fingerprint of a new one."""
-    path = folder / "run.json"
-    remedy = f"delete {folder}, or choose another --out"
-    if not path.exists():
-        if strange := [entry.name for entry in folder.iterdir() if entry.name != path.name + ".new"]:
-            raise CommandError(
-                f"{folder}: expected no folder, or one of an unfinished run, found {strange[0]}; {remedy}"
-            )
-        _write_json(path, fingerprint)
-        return
-    try:
-        there = json.loads(path.read_bytes())
-    except ValueError:
-        there = None
-    if not isinstance(there, dict):
-        raise CommandError(f"{path}: expected the fingerprint of an unfinished run, got something else; {remedy}")
-    keys = [key for key in {**there, **fingerprint} if there.get(key) != fingerprint.get(key)]
-    if keys:
-        differences = ", ".join(
-            f"{key} {_brief(there.get(key))} there, {_brief(fingerprint.get(key))} now" for key in keys
-        )
-        raise CommandError(f"{folder} holds an unfinished run with other arguments: {differences}; {remedy}")
-
-
-def _brief(value: Any) -> str:
-    return f"{json.dumps(value):.60}"
-
-
-def _write_json(path: Path, value: Any) -> None:
-    new = path.with_name(path.name + ".new")
-    new.write_text(json.dumps(value))
-    os.replace(new, path)

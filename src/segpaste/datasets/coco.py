@@ -98,6 +98,12 @@ class CocoDetectionV2(AnnotatedPhotos):
                 union |= self._mask(record, annotation)
         return torch.from_numpy(union)
 
+    def left_out(self, index: int) -> dict[str, int]:
+        """How many annotations of a photo that was read are no instances: ``crowd`` or ignored, ``empty`` masks."""
+        annotations = self._records[index]["annotations"]
+        num_empty = sum(annotation["id"] in self._empty_ids for annotation in annotations)
+        return {"crowd": sum(annotation["crowd"] for annotation in annotations), "empty": num_empty}
+
     def federated(self, index: int) -> FederatedLabels | None:
         """Which classes were looked for in the photo; None where the file does not say."""
         record = self._records[index]

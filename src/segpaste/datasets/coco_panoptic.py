@@ -112,6 +112,10 @@ class CocoPanoptic(AnnotatedPhotos):
         """The file's segment id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
         return tuple(segment["id"] for segment in self._records[index]["segments"] if segment["instance_id"])
 
+    def left_out(self, index: int) -> dict[str, int]:
+        """How many segments of a photo are ``crowd``; stuff does not count."""
+        return {"crowd": sum(segment["class"] == IGNORE_INDEX for segment in self._records[index]["segments"])}
+
     def _read_records(self) -> PackedRecords:
         path = self.annotations_file
         tables = read_tables(path, _TABLES)

@@ -1,0 +1,74 @@
+"""A folder where a long run keeps what is finished: that it is this run's, and that no other one writes there.
+
+The folder has a ``run.json``, the run's fingerprint: all that the finished parts depend on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+FINGERPRINT = "run.json"
+
+
+@contextlib.contextmanager
+def claimed(folder: Path, fingerprint: Mapping[str, Any], other: str, error: type[ValueError]) -> Iterator[None]:
+    """Start a run, or go on with the one that was interrupted; meanwhile no other process may.
+
+    Args:
+        folder: of the run; it is made.
+        fingerprint: JSON; a run goes on only where it is equal.
+        other: what the user can choose anew instead, such as ``--out``.
+        error: the class of what is raised.
+
+    Raises:
+        ValueError: as ``error``; an unfinished run of another fingerprint is there, or one that is running.
+        OSError: the folder cannot be made.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise error(f"{folder}: another run is writing there; wait for it, or choose another {other}") from None
+        if problem := _mismatch(folder, json.loads(json.dumps(fingerprint))):
+            raise error(f"{problem}; delete {folder}, or choose another {other}")
+        yield
+    finally:
+        os.close(lock)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a file that is there whole or not at all."""
+    new = path.with_name(path.name + ".new")
+    new.write_text(json.dumps(value))
+    os.replace(new, path)
+
+
+def _mismatch(folder: Path, fingerprint: Mapping[str, Any]) -> str | None:
+    """What is wrong with the unfinished run that is there; of a new one the fingerprint is noted."""
+    path = folder / FINGERPRINT
+    if not path.exists():
+        if strange := [entry.name for entry in folder.iterdir() if entry.name != path.name + ".new"]:
+            return f"{folder}: expected no folder, or one of an unfinished run, found {strange[0]}"
+        write_json(path, fingerprint)
+        return None
+    try:
+        there = json.loads(path.read_bytes())
+    except ValueError:
+        there = None
+    if not isinstance(there, dict):
+        return f"{path}: expected the fingerprint of an unfinished run, got something else"
+    keys = [key for key in {**there, **fingerprint} if there.get(key) != fingerprint.get(key)]
+    differences = ", ".join(f"{key} {_brief(there.get(key))} there, {_brief(fingerprint.get(key))} now" for key in keys)
+    return f"{folder} holds an unfinished run with other arguments: {differences}" if keys else None
+
+
+def _brief(value: Any) -> str:
+    return f"{json.dumps(value):.60}"

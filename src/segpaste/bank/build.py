@@ -1,0 +1,271 @@
+"""A bank out of a dataset: cut every object out, in parts that survive an interruption, then write the bank.
+
+    summary = build_bank(photos, "objects", class_names=names, workers=4)
+
+1. The photos are shared out into parts, and each part's crops go to a file of their own, see `segpaste.bank.parts`.
+2. One pass reads the parts in order and hands their records to the bank's writer.
+
+So the crops lie on disk twice for a moment, memory holds one photo for each worker, 16 bytes for each photo of the
+dataset, and no crops. The same dataset and options give the same bytes, whoever makes the parts, with or without
+interruptions: what is not finished under ``OUT.parts`` the same call finishes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from segpaste._unfinished import claimed
+from segpaste._version import __version__
+from segpaste.bank.cropping import DEFAULT_MARGIN_FRAC
+from segpaste.bank.engines import Engine, make_parts
+from segpaste.bank.lmdb import LMDBWriter
+from segpaste.bank.memmap import MemmapWriter
+from segpaste.bank.meta import Format
+from segpaste.bank.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, naming
+from segpaste.bank.record import BankError, Layout
+from segpaste.bank.shards import WebDatasetWriter
+from segpaste.bank.writer import FolderWriter
+from segpaste.extras import require
+from segpaste.types import DenseSample
+
+_WRITERS: dict[Format, type[FolderWriter]] = {
+    "memmap": MemmapWriter,
+    "lmdb": LMDBWriter,
+    "webdataset": WebDatasetWriter,
+}
+_NEEDS: dict[str, tuple[str, ...]] = {
+    "lmdb": ("lmdb",),
+    "webdataset": ("pyarrow.parquet",),
+    "ray": ("ray", "ray.data"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSummary:
+    """What became of a dataset's annotations.
+
+    Attributes:
+        where: the bank's folder or URL.
+        num_photos: photos that were looked through.
+        kept: crops of each class.
+        skipped: number of annotations that are no crops, by the keys of `segpaste.bank.parts.REASONS`.
+    """
+
+    where: str
+    num_photos: int
+    kept: tuple[int, ...]
+    skipped: Mapping[str, int]
+
+    @property
+    def num_crops(self) -> int:
+        """Of the bank."""
+        return sum(self.kept)
+
+
+def build_bank(
+    photos: Photos,
+    out: str | os.PathLike[str],
+    *,
+    class_names: Sequence[str],
+    format: Format = "memmap",
+    crop_size: tuple[int, int] = (256, 256),
+    margin_frac: float = DEFAULT_MARGIN_FRAC,
+    selection: Selection = Selection(),  # noqa: B008 (frozen)
+    groups: Sequence[str] | None = None,
+    workers: int = 1,
+    engine: Engine = "local",
+    build_seed: int = 0,
+    built_from: Mapping[str, Any] | None = None,
+    work_dir: str | os.PathLike[str] | None = None,
+    **writer_options: Any,
+) -> BuildSummary:
+    """Build a bank of all objects of a dataset that has instance masks.
+
+    Args:
+        photos: the dataset; samples of uint8 images, without padding.
+        out: the bank's folder, new or empty, or a URL for the format webdataset.
+        class_names: the name of each label.
+        format: of the bank.
+        crop_size: (h, w) of every crop, pixels.
+        margin_frac: of photo kept about each object, see `segpaste.bank.cropping.crop_object`.
+        selection: which objects become crops.
+        groups: optional columns, see `segpaste.bank.record.COLUMNS`; by default provenance and whatever the first photo
+            has of depth, normals and intrinsics.
+        workers: processes that cut crops.
+        engine: ``"ray"`` runs them by Ray Data, on the cluster that is connected or on this machine; the work folder
+            must then be one that all its nodes see.
+        build_seed: noted in the meta; nothing is drawn.
+        built_from: JSON, what the dataset is, such as its digest; noted in the meta, and a build that was interrupted
+            goes on only where it is equal.
+        work_dir: of the parts; by default ``OUT.parts``, for a URL a folder of the system's temporary one.
+        writer_options: of the format's writer.
+
+    Returns:
+        What was kept and what was not.
+
+    Raises:
+        BankError: an argument or a sample is not what it must be, the bank is there already, or a build with other
+            arguments is unfinished.
+        ValueError, OSError: a photo cannot be read, or nothing more can be written. What is finished is kept.
+        ImportError: the format or the engine needs a package that is not installed.
+    """
+    is_url = "://" in os.fspath(out)
+    _check(photos, out, format, is_url, crop_size, margin_frac, workers, engine)
+    work = _work_dir(out, is_url) if work_dir is None else Path(work_dir).absolute()
+    image_ids = np.array([photos.image_id(index) for index in range(len(photos))], np.int64)
+    order = _order(image_ids)
+    first = photos[int(order[0])]
+    layout = Layout(crop_size, _groups_of(first) if groups is None else groups)
+    maker = PartMaker(
+        photos, order, layout, selection, margin_frac, len(class_names), first.metric_depth, work / "parts"
+    )
+    options = {
+        "margin_frac": margin_frac,
+        **{name: getattr(selection, name) for name in Selection.__slots__},
+        **(built_from or {}),
+    }
+    fingerprint = {
+        "segpaste": __version__,
+        "image_ids": hashlib.sha256(image_ids[order].tobytes()).hexdigest(),
+        "class_names": hashlib.sha256("\n".join(class_names).encode()).hexdigest(),
+        "crop_size": list(crop_size),
+        "groups": list(layout.groups),
+        "photos_per_part": PHOTOS_PER_PART,
+        **options,
+    }
+    with claimed(work, fingerprint, "work folder or output", BankError), _kept(maker):
+        _make_missing(maker, workers, engine)
+        writer = _WRITERS[format](
+            str(out) if is_url else Path(out),
+            layout,
+            class_names,
+            build_seed=build_seed,
+            metric_depth=maker.metric_depth,
+            built_from=options,
+            **writer_options,
+        )
+        with naming(out), writer:
+            summary = _write(maker, writer)
+        shutil.rmtree(work)
+    return summary
+
+
+def _check(
+    photos: Photos,
+    out: str | os.PathLike[str],
+    format: Format,
+    is_url: bool,
+    crop_size: tuple[int, int],
+    margin_frac: float,
+    workers: int,
+    engine: Engine,
+) -> None:
+    if format not in _WRITERS:
+        raise BankError(f"expected a format among {', '.join(_WRITERS)}, got {format!r}")
+    if engine not in ("local", "ray"):
+        raise BankError(f"expected the engine local or ray, got {engine!r}")
+    if is_url and format != "webdataset":
+        raise BankError(f"{out}: expected format webdataset for a URL, got {format!r}")
+    if workers < 1 or not 0 <= margin_frac <= 10:
+        raise BankError(f"expected workers >= 1 and margin_frac from 0 to 10, got {workers} and {margin_frac}")
+    Layout(crop_size)
+    if not is_url and (path := Path(out)).exists() and (not path.is_dir() or any(path.iterdir())):
+        raise BankError(f"{path}: expected a new or an empty folder, it is not; choose another, or remove it")
+    if not len(photos):
+        raise BankError("expected at least one photo, got none")
+    for module in (*_NEEDS.get(format, ()), *_NEEDS.get(engine, ())):
+        require(module)
+
+
+def _work_dir(out: str | os.PathLike[str], is_url: bool) -> Path:
+    """Where the parts lie: the same for the next call, and not where somebody else's do."""
+    if is_url:
+        digest = hashlib.sha256(os.fspath(out).encode()).hexdigest()
+        return Path(tempfile.gettempdir()) / f"segpaste-{os.getuid()}-{digest[:16]}.parts"
+    path = Path(out).absolute()
+    return path.with_name(path.name + ".parts")
+
+
+def _order(image_ids: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    order = np.argsort(image_ids, kind="stable")
+    twice = np.flatnonzero(np.diff(image_ids[order]) == 0)
+    if len(twice):
+        raise BankError(f"expected unique image ids, got {image_ids[order][twice[0]]} twice; give each photo its own")
+    return order
+
+
+def _groups_of(sample: DenseSample) -> list[str]:
+    """The optional columns that can be filled from a sample."""
+    has = {"depth": sample.depth, "normals": sample.normals, "intrinsics": sample.camera_intrinsics}
+    return ["provenance", *(name for name, value in has.items() if value is not None)]
+
+
+def _make_missing(maker: PartMaker, workers: int, engine: Engine) -> None:
+    maker.folder.mkdir(exist_ok=True)
+    for left_over in maker.folder.glob("*.new"):
+        left_over.unlink()
+    missing = maker.missing()
+    if not missing:
+        return
+    num_left = sum(len(maker.photos_of(part)) for part in missing)
+    num_photos = len(maker.order)
+    with _bar("photo", num_photos, num_photos - num_left) as advance:
+        for part in make_parts(maker, missing, workers, engine):
+            advance(len(maker.photos_of(part)))
+
+
+def _write(maker: PartMaker, writer: FolderWriter) -> BuildSummary:
+    """The parts' records into the bank, in order."""
+    kept: Counter[int] = Counter()
+    skipped: Counter[str] = Counter()
+    for part in range(maker.num_parts):
+        found = maker.found(part)
+        kept.update({int(class_id): num for class_id, num in found["kept"].items()})
+        skipped.update(found["skipped"])
+    with _bar("crop", kept.total(), 0) as advance:
+        for part in range(maker.num_parts):
+            for row in maker.rows(part):
+                writer.add_row(row)
+                advance(1)
+    where = str(writer.finish())
+    counts = tuple(kept[class_id] for class_id in range(maker.num_classes))
+    return BuildSummary(where, len(maker.order), counts, {reason: skipped[reason] for reason in REASONS})
+
+
+@contextmanager
+def _kept(maker: PartMaker) -> Iterator[None]:
+    """What ends a build before its time says what is left of it; where nothing is, nothing stays."""
+    work = maker.folder.parent
+    try:
+        yield
+    except (ValueError, KeyboardInterrupt) as error:
+        note = f"{work} keeps what is finished; the same call goes on from there"
+        is_some = any(maker.folder.glob("*.json"))
+        if isinstance(error, KeyboardInterrupt):
+            error.args = (note if is_some else "nothing was finished",)
+        elif is_some:
+            error.args = (f"{error} ({note})",)
+        raise
+    finally:
+        if work.is_dir() and not any(maker.folder.glob("*.json")):
+            shutil.rmtree(work)
+
+
+@contextmanager
+def _bar(unit: str, total: int, initial: int) -> Iterator[Callable[[int], Any]]:
+    """A progress bar on stderr; nothing where stderr is no terminal."""
+    from tqdm import tqdm
+
+    with tqdm(total=total, initial=initial, unit=unit, disable=None, dynamic_ncols=True) as bar:
+        yield bar.update

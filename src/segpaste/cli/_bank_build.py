@@ -1,0 +1,75 @@
+"""`segpaste bank build`: a dataset's objects into a bank."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from segpaste.bank import BuildSummary, Selection, build_bank
+from segpaste.bank.cropping import DEFAULT_MARGIN_FRAC
+from segpaste.bank.parts import REASONS
+from segpaste.cli import _inputs
+from segpaste.cli._errors import CommandError
+
+_NUM_CLASSES_SHOWN = 12
+
+
+def run(args: argparse.Namespace) -> None:
+    """Build the bank, print what became of the annotations.
+
+    Raises:
+        CommandError, DatasetError, BankError: an argument, a file or a sample is not what it must be.
+        OSError: nothing more can be written.
+        KeyboardInterrupt: interrupted; the message says what is left.
+    """
+    start = time.perf_counter()
+    inputs = _open(args)
+    summary = build_bank(
+        inputs.photos,
+        args.out,
+        class_names=inputs.class_names,
+        format=args.format,
+        crop_size=args.crop_size,
+        margin_frac=DEFAULT_MARGIN_FRAC if args.margin is None else args.margin,
+        selection=Selection(args.min_area, args.min_fill, args.whole_only),
+        workers=args.workers,
+        engine=args.engine,
+        built_from={"dataset": inputs.name, "annotations_sha256": inputs.digest},
+        work_dir=args.work_dir,
+    )
+    print("\n".join(lines(summary, inputs.class_names)))
+    seconds = time.perf_counter() - start
+    print(f"time     {seconds:.1f} s, {summary.num_crops / seconds:,.0f} crops/s")
+
+
+def lines(summary: BuildSummary, class_names: list[str]) -> Iterator[str]:
+    """What is printed about a build."""
+    yield f"bank     {summary.where}"
+    yield f"kept     {summary.num_crops:,} crops from {summary.num_photos:,} photos"
+    ranked = sorted(zip(summary.kept, class_names, strict=True), key=lambda pair: (-pair[0], pair[1]))
+    some = [pair for pair in ranked if pair[0]]
+    for num, name in some[:_NUM_CLASSES_SHOWN]:
+        yield f"  {name:<32} {num:>10,}"
+    if rest := some[_NUM_CLASSES_SHOWN:]:
+        yield f"  {f'{len(rest)} more classes':<32} {sum(num for num, _ in rest):>10,}"
+    if num_none := len(ranked) - len(some):
+        yield f"  {f'{num_none} classes without a crop':<32} {0:>10,}"
+    yield f"skipped  {sum(summary.skipped.values()):,}"
+    for reason, num in summary.skipped.items():
+        if num:
+            yield f"  {REASONS[reason]:<32} {num:>10,}"
+
+
+def _open(args: argparse.Namespace) -> _inputs.Inputs:
+    of_scenes = {"--num": args.num, "--size": args.size, "--seed": args.seed}
+    if args.dataset == "scenes":
+        if args.images or args.panoptic_dir:
+            raise CommandError("scenes: expected neither --images nor --panoptic-dir; leave them out")
+        return _inputs.open_scenes(args.seed or 0, args.size or 256, args.num or 100)
+    if given := [name for name, value in of_scenes.items() if value is not None]:
+        raise CommandError(f"{given[0]}: expected it with scenes only; leave it out")
+    if args.images is None:
+        raise CommandError("expected --images, the folder of the photos; give it")
+    return _inputs.open_coco(Path(args.dataset), args.images, args.panoptic_dir)

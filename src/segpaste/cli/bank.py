@@ -1,0 +1,131 @@
+"""`segpaste bank`: build a bank of objects, say what one holds, check it, look at it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from segpaste.cli._arguments import MAX_SEED, integer
+from segpaste.cli._errors import CommandError
+
+_EXAMPLE = """\
+examples:
+  segpaste bank build instances.json --images photos --out objects
+  segpaste bank info objects
+  segpaste bank verify objects
+  segpaste bank gallery objects --out objects.html
+"""
+_BUILD_EXAMPLE = """\
+Objects are cut out with a margin, shrunk to the crop where they are larger, and stored by ascending image and
+annotation id. The same dataset and options give the same bytes, with any number of workers and on either engine. An
+interrupted build goes on when the same command is given again; until then what is finished lies in BANK.parts.
+
+examples:
+  segpaste bank build instances.json --images photos --out objects --workers 8
+  segpaste bank build panoptic.json --images photos --panoptic-dir panoptic --out objects --format lmdb
+  segpaste bank build instances.json --images photos --out s3://bucket/objects --format webdataset
+  segpaste bank build scenes --num 100 --out objects --crop-size 128 --min-area 256
+"""
+_INFO_EXAMPLE = """\
+examples:
+  segpaste bank info objects
+  segpaste bank info objects --json
+"""
+_VERIFY_EXAMPLE = """\
+example:
+  segpaste bank verify objects
+"""
+_GALLERY_EXAMPLE = """\
+examples:
+  segpaste bank gallery objects --out objects.html
+  segpaste bank gallery objects --out objects.png --per-class 4
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command and its own commands to the parser."""
+    text = "Objects on disk, to be pasted: build a bank, say what it holds, check it, look at it."
+    parser = commands.add_parser("bank", help="objects on disk", description=text, example=_EXAMPLE)
+    own = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="bank_command")
+    _add_build(own)
+    info = _add(own, "info", "say what a bank holds", "Say what a bank holds, class by class.", _INFO_EXAMPLE)
+    info.add_argument("--json", action="store_true", help="all of it as JSON")
+    _add(own, "verify", "check a bank", "Read every byte of a bank and compare its digests.", _VERIFY_EXAMPLE)
+    gallery = _add(own, "gallery", "look at a bank", "Draw some crops of every class on one page.", _GALLERY_EXAMPLE)
+    gallery.add_argument(
+        "--out", metavar="FILE", type=Path, required=True, help="FILE.html, FILE.png, or a folder for gallery.html"
+    )
+    gallery.add_argument("--per-class", metavar="N", type=integer(1, 1000), default=8, help="default: 8")
+
+
+def _add(commands: Any, name: str, short: str, text: str, example: str) -> Any:
+    """A command about a bank that is there."""
+    parser = commands.add_parser(name, help=short, description=text, example=example)
+    parser.add_argument("bank", metavar="BANK", help="a bank's folder or URL")
+    parser.set_defaults(run=_run("_bank_show", name))
+    return parser
+
+
+def _add_build(commands: Any) -> None:
+    text = "Cut every object of a dataset out and write them as a bank."
+    parser = commands.add_parser("build", help="build a bank", description=text, example=_BUILD_EXAMPLE)
+    parser.usage = "segpaste bank build ANNOTATIONS.json|scenes --out BANK [options]"
+    add = parser.add_argument
+    add("dataset", metavar="ANNOTATIONS.json|scenes", help="COCO or LVIS instances, COCO panoptic, or synthetic scenes")
+    add("--images", metavar="DIR", type=Path, help="the folder of the photos")
+    add("--panoptic-dir", metavar="DIR", type=Path, help="of the panoptic PNG files, default: named as the JSON")
+    add("--out", metavar="BANK", required=True, help="the bank's folder, or a URL for --format webdataset")
+    add("--format", choices=("memmap", "lmdb", "webdataset"), default="memmap", help="default: memmap")
+    add("--crop-size", metavar="PX|HxW", type=_crop_size, default=(256, 256), help="default: 256")
+    add("--margin", metavar="F", type=_fraction(10), help="of an object's longer side, on each side, default: 0.0625")
+    add("--min-area", metavar="PX", type=integer(1), default=64, help="pixels of the mask in the photo, default: 64")
+    add("--min-fill", metavar="F", type=_fraction(1), default=0.0, help="mask over box area at least, default: 0")
+    add("--whole-only", action="store_true", help="leave out what touches the photo's edge")
+    add("--workers", metavar="N", type=integer(1), default=1, help="processes that cut crops, default: 1")
+    add("--engine", choices=("local", "ray"), default="local", help="who runs them, default: local")
+    add("--work-dir", metavar="DIR", type=Path, help="of unfinished parts, default: BANK.parts")
+    add("--num", metavar="N", type=integer(1), help="scenes, default: 100")
+    add("--size", metavar="PX", type=integer(32, 4096), help="side of scenes, default: 256")
+    add("--seed", metavar="S", type=integer(0, MAX_SEED), help="of scenes, default: 0")
+    parser.set_defaults(run=_run("_bank_build", "run"))
+
+
+def _run(module: str, function: str) -> Callable[[argparse.Namespace], None]:
+    """The function of a module that is imported when the command runs."""
+
+    def run(args: argparse.Namespace) -> None:
+        from importlib import import_module
+
+        if args.overrides:
+            raise CommandError(f"expected options only, got {next(iter(args.overrides))}=...; see segpaste bank --help")
+        try:
+            getattr(import_module(f"segpaste.cli.{module}"), function)(args)
+        except ImportError as error:
+            if "segpaste[" in str(error):  # an optional dependency, with its hint
+                raise CommandError(str(error)) from error
+            raise
+
+    return run
+
+
+def _crop_size(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"([1-9]\d{0,3})(?:x([1-9]\d{0,3}))?", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"expected pixels such as 256, or 256x192 for height and width, got {text!r}")
+    return int(match[1]), int(match[2] or match[1])
+
+
+def _fraction(high: int) -> Callable[[str], float]:
+    def convert(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not 0 <= value <= high:
+            raise argparse.ArgumentTypeError(f"expected a number from 0 to {high}, got {text!r}")
+        return value
+
+    return convert

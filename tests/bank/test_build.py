@@ -1,0 +1,405 @@
+"""A build is a pure function of the dataset: whoever makes it, in whatever order, however often it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from photo_folder import NAMES, open_photos, tree, write_photos
+
+from segpaste.bank import BankError, BuildSummary, Selection, build_bank, open_bank
+from segpaste.bank import build as build_module
+from segpaste.bank.cropping import crop_object
+from segpaste.cli._inputs import open_scenes
+from segpaste.datasets import CocoDetectionV2, DatasetError
+from segpaste.types import DenseSample
+
+FORMATS = pytest.mark.parametrize("kind", ["memmap", "lmdb", "webdataset"])
+SIZE = (11, 8)
+ALL = Selection(min_area_px=1)
+
+
+def build(photos: Any, out: Path, **options: Any) -> BuildSummary:
+    return build_bank(photos, out, **{"class_names": NAMES, "crop_size": SIZE, "selection": ALL, **options})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_photos(tmp_path_factory.mktemp("photos") / "photos")
+
+
+@pytest.fixture(scope="module")
+def photos(folder: Path) -> CocoDetectionV2:
+    return open_photos(folder)
+
+
+@pytest.fixture(scope="module")
+def expected(photos: CocoDetectionV2, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The files of a bank that was built at one go."""
+    out = tmp_path_factory.mktemp("whole") / "bank"
+    build(photos, out)
+    return tree(out)
+
+
+class TestBytes:
+    @FORMATS
+    def test_a_second_build_and_two_workers(self, kind: str, photos: CocoDetectionV2, tmp_path: Path) -> None:
+        one = build(photos, tmp_path / "one", format=kind)
+        other = build(photos, tmp_path / "other", format=kind, workers=2)
+        assert tree(tmp_path / "one") == tree(tmp_path / "other")
+        assert (one.kept, one.skipped) == (other.kept, other.skipped)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "other"]
+
+    def test_the_order_of_the_file_does_not_matter(self, expected: dict[str, str], tmp_path: Path) -> None:
+        shuffled = open_photos(write_photos(tmp_path / "photos", shuffled=True))
+        build(shuffled, tmp_path / "bank")
+        assert tree(tmp_path / "bank") == expected
+
+
+class TestContent:
+    def test_every_object_in_order(self, photos: CocoDetectionV2, tmp_path: Path) -> None:
+        banks = []
+        for kind in ("memmap", "lmdb", "webdataset"):
+            build(photos, tmp_path / kind, format=kind, margin_frac=0.3)
+            banks.append(open_bank(tmp_path / kind).read(range(len(open_bank(tmp_path / kind)))))
+        for other in banks[1:]:
+            for name, rows in banks[0].items():
+                np.testing.assert_array_equal(rows, other[name])
+        keys = list(zip(banks[0]["image_id"].tolist(), banks[0]["annotation_id"].tolist(), strict=True))
+        assert keys == sorted(keys)
+        assert len(set(keys)) == len(keys)
+        where = {photos.image_id(i): i for i in range(len(photos))}
+        assert len(keys) == sum(photos[i].num_instances for i in range(len(photos)))
+        for n, (image_id, annotation_id) in enumerate(keys):
+            sample, position = photos[where[image_id]], photos.annotation_ids(where[image_id]).index(annotation_id)
+            crop = crop_object(sample, position, SIZE, margin_frac=0.3, image_id=image_id, annotation_id=annotation_id)
+            for name, rows in banks[0].items():
+                np.testing.assert_array_equal(rows[n], getattr(crop, name))
+
+    def test_photos(self, test_data: Path, tmp_path: Path) -> None:
+        """All objects of tiny_coco, in three formats of equal content, whatever makes their parts."""
+        path = test_data / "tiny_coco" / "annotations" / "instances_val2017.json"
+        coco = Remembering(test_data / "tiny_coco" / "val2017", path)
+        tables = json.loads(path.read_text())
+        wanted = [(row["image_id"], row["id"]) for row in tables["annotations"] if not row["iscrowd"]]
+        banks = []
+        for kind in ("memmap", "lmdb", "webdataset"):
+            summary = build(coco, tmp_path / kind, format=kind, class_names=coco.class_names, crop_size=(24, 24))
+            bank = open_bank(tmp_path / kind)
+            bank.verify()
+            banks.append(bank.read(range(len(bank))))
+        assert all(np.array_equal(rows, other[name]) for other in banks[1:] for name, rows in banks[0].items())
+        lost = summary.skipped["vanished"] + summary.skipped["empty"]
+        assert summary.num_crops + lost == len(wanted)
+        assert summary.skipped["crowd"] == len(tables["annotations"]) - len(wanted)
+        keys = list(zip(banks[0]["image_id"].tolist(), banks[0]["annotation_id"].tolist(), strict=True))
+        assert keys == [key for key in sorted(wanted) if key in set(keys)]
+        assert len(keys) == len(wanted) - lost
+
+    def test_scenes_have_every_modality(self, tmp_path: Path) -> None:
+        inputs = open_scenes(3, 64, 4)
+        build(inputs.photos, tmp_path / "bank", class_names=inputs.class_names, crop_size=(80, 80))
+        bank = open_bank(tmp_path / "bank")
+        assert bank.layout.groups == ("core", "provenance", "depth", "normals", "intrinsics")
+        assert bank.metric_depth
+        assert len(bank) == sum(inputs.photos[i].num_instances for i in range(4)) > 8
+        for crop in (bank[i] for i in range(len(bank))):
+            sample = inputs.photos[int(crop.image_id or 0)]
+            assert sample.depth is not None
+            ys, xs = np.nonzero(crop.alpha[0])
+            box = np.array(crop.source_box).astype(int)
+            y, x = ys - ys.min() + box[1], xs - xs.min() + box[0]
+            np.testing.assert_array_equal(np.array(crop.depth)[0, ys, xs], sample.depth[0, y, x].numpy())
+            np.testing.assert_array_equal(crop.image[:, ys, xs], sample.image.numpy()[:, y, x])
+            fx, _, cx, _ = np.array(crop.intrinsics).tolist()
+            camera = sample.camera_intrinsics
+            assert camera is not None
+            np.testing.assert_allclose((xs + 0.5 - cx) / fx, (x + 0.5 - camera.cx) / camera.fx, atol=1e-5)
+
+    def test_fewer_columns(self, tmp_path: Path) -> None:
+        inputs = open_scenes(3, 48, 1)
+        build(inputs.photos, tmp_path / "bank", class_names=inputs.class_names, groups=["normals"])
+        assert open_bank(tmp_path / "bank").layout.groups == ("core", "normals")
+
+
+class TestSelection:
+    @pytest.mark.parametrize(
+        ("selection", "skipped"),
+        [
+            (ALL, {}),
+            (Selection(min_area_px=2), {"small": 1}),
+            (Selection(min_area_px=1, whole_only=True), {"cut_off": 1}),
+            (Selection(min_area_px=1, min_fill_frac=0.5), {"sparse": 1}),
+        ],
+    )
+    def test_what_is_left_out_is_counted(self, selection: Selection, skipped: dict[str, int], tmp_path: Path) -> None:
+        few = open_photos(write_photos(tmp_path / "photos", num=1))
+        with pytest.warns(UserWarning, match="has no pixel"):
+            summary = build(few, tmp_path / "bank", selection=selection)
+        assert {reason: n for reason, n in summary.skipped.items() if n} == {"crowd": 1, "empty": 1, **skipped}
+        assert summary.num_crops + sum(summary.skipped.values()) == 1 + 5
+        assert summary.num_crops == len(open_bank(tmp_path / "bank"))
+
+    def test_what_vanishes(self, tmp_path: Path) -> None:
+        """A line of one pixel that no pixel of the crop reads."""
+        photos = Listed(1)
+        summary = build(photos, tmp_path / "bank", crop_size=(4, 4), margin_frac=10.0)
+        assert (summary.num_crops, summary.skipped["vanished"]) == (0, 1)
+
+    @pytest.mark.parametrize("options", [{"min_area_px": 0}, {"min_fill_frac": 1.5}])
+    def test_bad_ones(self, options: dict[str, Any]) -> None:
+        with pytest.raises(BankError, match="expected min_"):
+            Selection(**options)
+
+
+class Listed:
+    """Photos from memory, each with one line of one pixel's width; what a photo becomes can be changed."""
+
+    def __init__(self, num: int, change: Callable[[int, DenseSample], DenseSample] | None = None) -> None:
+        self.num = num
+        self.change = change
+
+    def __len__(self) -> int:
+        return self.num
+
+    def __getitem__(self, index: int) -> DenseSample:
+        import torch
+
+        mask = torch.zeros(1, 40, 40, dtype=torch.bool)
+        mask[0, 20, 15:30] = True
+        image = torch.full((3, 40, 40), index % 256, dtype=torch.uint8)
+        sample = DenseSample.from_masks(image, mask, torch.tensor([0]))
+        return self.change(index, sample) if self.change else sample
+
+    def image_id(self, index: int) -> int:
+        return index
+
+    def annotation_ids(self, index: int) -> list[int]:
+        return [100 * index]
+
+    def left_out(self, index: int) -> dict[str, int]:
+        return {}
+
+
+def kill_this_process(index: int, sample: DenseSample) -> DenseSample:
+    if index == 50:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return sample
+
+
+class Remembering(CocoDetectionV2):
+    """Decodes every photo once."""
+
+    @cache  # noqa: B019 (a test's)
+    def __getitem__(self, index: int) -> DenseSample:
+        return super().__getitem__(index)
+
+
+class Slow(CocoDetectionV2):
+    def __getitem__(self, index: int) -> DenseSample:
+        time.sleep(0.01)
+        return super().__getitem__(index)
+
+
+def build_slowly(folder: Path, out: Path) -> None:
+    build(Slow(folder, folder / "labels.json"), out)
+
+
+def build_on_a_full_disk(folder: Path, out: Path, limit: int, kind: str, answer: Any) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    try:
+        build(open_photos(folder), out, format=kind)
+    except Exception as error:
+        answer.put(str(error))
+    else:
+        answer.put("")
+
+
+class TestGoingOn:
+    def test_after_a_kill(self, folder: Path, expected: dict[str, str], tmp_path: Path) -> None:
+        child = get_context("fork").Process(target=build_slowly, args=(folder, tmp_path / "bank"))
+        child.start()
+        first = tmp_path / "bank.parts" / "parts" / "000000.json"
+        while not first.exists():
+            assert child.is_alive()
+            time.sleep(0.005)
+        child.kill()
+        child.join()
+        assert not (tmp_path / "bank").exists()
+        with pytest.raises(BankError, match="expected a bank"):
+            open_bank(tmp_path / "bank.parts")
+        seen = []
+        photos = open_photos(folder)
+        read = photos._read_sample
+        photos._read_sample = lambda record: seen.append(record["id"]) or read(record)  # type: ignore[method-assign,func-returns-value]
+        build(photos, tmp_path / "bank")
+        assert tree(tmp_path / "bank") == expected
+        assert len(set(seen)) <= 70 - 32 + 1
+        assert os.listdir(tmp_path) == ["bank"]
+
+    @pytest.mark.parametrize("workers", [1, 2])
+    def test_after_a_photo_was_repaired(
+        self, workers: int, expected: dict[str, str], tmp_path: Path, folder: Path
+    ) -> None:
+        own = write_photos(tmp_path / "photos")
+        whole = (own / "3.png").read_bytes()
+        (own / "3.png").write_bytes(whole[:90])
+        with pytest.raises(DatasetError, match=r"3\.png.*bank\.parts keeps what is finished; the same call goes on"):
+            build(open_photos(own), tmp_path / "bank", workers=workers)
+        assert not (tmp_path / "bank").exists()
+        (own / "3.png").write_bytes(whole)
+        build(open_photos(own), tmp_path / "bank", workers=workers)
+        assert tree(tmp_path / "bank") == expected
+
+    def test_nothing_finished_nothing_left(self, tmp_path: Path) -> None:
+        def no_masks(index: int, sample: DenseSample) -> DenseSample:
+            return DenseSample(image=sample.image, boxes=sample.boxes, labels=sample.labels)
+
+        with pytest.raises(BankError, match="image 0: expected instance_masks, got none; objects are cut out by their"):
+            build(Listed(3, no_masks), tmp_path / "bank")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_not_with_other_arguments(
+        self, photos: CocoDetectionV2, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def interrupt(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(build_module, "_write", interrupt)
+            with pytest.raises(KeyboardInterrupt, match="keeps what is finished"):
+                build(photos, tmp_path / "bank")
+        assert [path.name for path in tmp_path.iterdir()] == ["bank.parts"]
+        with pytest.raises(
+            BankError, match=r"unfinished run with other arguments: margin_frac 0\.0625 there, 0\.5 now"
+        ):
+            build(photos, tmp_path / "bank", margin_frac=0.5)
+        build(photos, tmp_path / "bank", format="memmap", workers=2)
+        assert tree(tmp_path / "bank") == expected
+
+    def test_a_part_that_was_changed(
+        self, photos: CocoDetectionV2, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is found, and made anew by the next call."""
+        write = build_module._write
+
+        def change(maker: Any, writer: Any) -> Any:
+            part = maker.folder / "000001.rows"
+            content = bytearray(part.read_bytes())
+            content[5] ^= 1
+            part.write_bytes(content)
+            return write(maker, writer)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(build_module, "_write", change)
+            with pytest.raises(BankError, match=r"000001\.rows: expected what was written there, it was changed"):
+                build(photos, tmp_path / "bank")
+        assert [path.name for path in tmp_path.iterdir()] == ["bank.parts"]
+        build(photos, tmp_path / "bank")
+        assert tree(tmp_path / "bank") == expected
+
+    def test_a_worker_that_is_killed(self, tmp_path: Path) -> None:
+        with pytest.raises(BankError, match="a worker process was killed"):
+            build(Listed(70, kill_this_process), tmp_path / "bank", workers=2)
+        assert not (tmp_path / "bank").exists()
+
+    @pytest.mark.parametrize(("limit", "kind"), [(3_000, "memmap"), (32_000, "memmap"), (32_000, "lmdb")])
+    def test_a_full_disk(self, limit: int, kind: str, folder: Path, expected: dict[str, str], tmp_path: Path) -> None:
+        """In a part's file, and in the bank's own."""
+        context = get_context("fork")
+        answer = context.Queue()
+        child = context.Process(target=build_on_a_full_disk, args=(folder, tmp_path / "bank", limit, kind, answer))
+        child.start()
+        message = answer.get(timeout=60)
+        child.join()
+        assert re.search(
+            rf"{tmp_path}/bank.*(File too large|is the disk full)|File too large: .*{tmp_path}/bank", message
+        )
+        assert not (tmp_path / "bank").exists()
+        assert not (tmp_path / "bank.partial").exists()
+        assert (tmp_path / "bank.parts").exists() == (limit > 3_000)
+        assert not list(tmp_path.rglob("*.new"))
+        build(open_photos(folder), tmp_path / "bank")
+        assert tree(tmp_path / "bank") == expected
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"format": "zip"}, "expected a format among memmap, lmdb, webdataset, got 'zip'"),
+            ({"engine": "dask"}, "expected the engine local or ray"),
+            ({"workers": 0}, "expected workers >= 1"),
+            ({"margin_frac": -1.0}, "margin_frac from 0 to 10"),
+            ({"crop_size": (0, 4)}, "expected crop_size"),
+            ({"groups": ["colour"]}, "expected groups of columns among"),
+            ({"groups": ["depth"]}, "image 0: crop: expected depth, for the bank keeps depth, got None"),
+            ({"class_names": []}, "image 0: expected labels from 0 to -1, got 0 to 0"),
+        ],
+    )
+    def test_bad_arguments(self, options: dict[str, Any], words: str, tmp_path: Path) -> None:
+        with pytest.raises(BankError, match=words):
+            build(Listed(2), tmp_path / "bank", **options)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_url_takes_shards(self) -> None:
+        with pytest.raises(BankError, match="expected format webdataset for a URL, got 'memmap'"):
+            build(Listed(2), "s3://bucket/objects")  # type: ignore[arg-type]
+
+    def test_a_bank_that_is_there(self, tmp_path: Path) -> None:
+        build(Listed(2), tmp_path / "bank")
+        before = tree(tmp_path)
+        with pytest.raises(BankError, match="expected a new or an empty folder"):
+            build(Listed(3), tmp_path / "bank")
+        assert tree(tmp_path) == before
+
+    def test_no_photos_and_ids_that_come_twice(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(BankError, match="expected at least one photo"):
+            build(Listed(0), tmp_path / "bank")
+        monkeypatch.setattr(Listed, "image_id", lambda self, index: index // 2)
+        with pytest.raises(BankError, match="expected unique image ids, got 0 twice"):
+            build(Listed(4), tmp_path / "bank")
+
+
+@pytest.fixture
+def ray() -> Iterator[None]:
+    """A small Ray on this machine; what comes after it should not fork, so it is for the last test."""
+    import ray
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        ray.init(
+            address="local",
+            num_cpus=2,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+            object_store_memory=80 << 20,
+        )
+        yield
+        ray.shutdown()
+
+
+def test_ray(folder: Path, expected: dict[str, str], tmp_path: Path, ray: None) -> None:
+    """An error comes as it is, what was finished stays, and the bytes are those of a local build."""
+    with pytest.raises(BankError, match="expected a Ray cluster of at least 3 CPUs, one for each worker, got 2"):
+        build(open_photos(folder), tmp_path / "bank", engine="ray", workers=3)
+    own = write_photos(tmp_path / "photos")
+    (own / "3.png").rename(tmp_path / "away.png")
+    with pytest.raises(DatasetError, match=r"^\S+3.png: expected an image, found no such file"):
+        build(open_photos(own), tmp_path / "bank", engine="ray")
+    (tmp_path / "away.png").rename(own / "3.png")
+    build(open_photos(own), tmp_path / "bank", engine="ray")
+    assert tree(tmp_path / "bank") == expected
