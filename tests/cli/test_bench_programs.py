@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils._pytree import tree_leaves
@@ -13,9 +15,26 @@ from segpaste import PaddedBatchedDenseSample
 from segpaste.cli import bench
 
 PROGRAMS = bench.load_programs()
-batches, device, growth, loading, pasting, peers, phases, plan, plots, report, stand_ins, step, suite, timing = (
+(
+    bank_reads,
+    batches,
+    device,
+    growth,
+    loading,
+    pasting,
+    peers,
+    phases,
+    plan,
+    plots,
+    report,
+    stand_ins,
+    step,
+    suite,
+    timing,
+) = (
     importlib.import_module(f"{PROGRAMS}.{name}")
     for name in (
+        "bank_reads",
         "batches",
         "device",
         "growth",
@@ -230,6 +249,30 @@ class TestPlans:
         assert len({batch.images.sum().item() for batch in inputs}) == step.NUM_INPUTS
         times = timing.in_turns(found, rounds=1, warm_up=1)
         assert all(len(values) == 1 for values in times.values())
+
+
+def test_every_way_to_read_a_crop_gives_the_same(tmp_path: Path) -> None:
+    sizes = bank_reads.TINY
+    banks = bank_reads.write_banks(tmp_path, sizes)
+    wanted = banks[bank_reads.MEMMAP][3]
+    for name, read in bank_reads.others(tmp_path, banks[bank_reads.MEMMAP]).items():
+        found = read(3)
+        if name == bank_reads.PNG:
+            image, alpha = found
+        else:
+            image, alpha = (found[key].reshape(getattr(wanted, key).shape) for key in ("image", "alpha"))
+        assert (image == wanted.image).all()
+        assert (alpha == wanted.alpha).all()
+    for bank in banks.values():
+        assert (bank[3].image == wanted.image).all()
+    singly, batch = bank_reads.mapped_copies(tmp_path / bank_reads.MEMMAP, sizes)
+    singly(np.array([3]))
+    batch(np.array([3, 0]))
+
+
+def test_bank_reads_are_reported() -> None:
+    found = bank_reads.markdown(bank_reads.measure(bank_reads.TINY))
+    assert all(name in found for name in (*bank_reads.WRITERS, bank_reads.PNG, bank_reads.PICKLES, *bank_reads.SLOW))
 
 
 def test_phases_go_through_the_loops_as_they_are() -> None:

@@ -129,11 +129,10 @@ class LocalReader:
 
     def read_into(self, buffers: Sequence[memoryview], offset: int) -> None:
         """See `Reader.read_into`."""
-        wanted = sum(len(buffer) for buffer in buffers)
-        done = 0
+        wanted, done, rest = sum(map(len, buffers)), 0, buffers
         while done < wanted:
             try:
-                num = os.preadv(self._descriptor, _behind(buffers, done), offset + done)
+                num = os.preadv(self._descriptor, rest, offset + done)
             except OSError as error:
                 raise _unreadable(self.path, error) from error
             if num == 0:
@@ -142,6 +141,8 @@ class LocalReader:
                     "was opened"
                 )
             done += num
+            if done < wanted:
+                rest = _behind(buffers, done)
 
     def close(self) -> None:
         """Let go of it."""

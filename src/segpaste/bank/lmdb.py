@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from segpaste.bank.files import entry_of
 from segpaste.bank.meta import FileEntry, Format
-from segpaste.bank.record import Array, BankError, Column
+from segpaste.bank.record import Array, BankError
 from segpaste.bank.stored import Columns, StoredBank
 from segpaste.bank.writer import FolderWriter
 from segpaste.extras import require
@@ -49,9 +49,9 @@ class LMDBBank(StoredBank):
     def _close(self, handle: Any) -> None:
         handle.release()
 
-    def _read(self, handle: Any, rows: NDArray[np.int64], columns: Sequence[Column], out: Columns) -> None:
+    def _read(self, handle: Any, rows: Sequence[int], out: Columns) -> None:
         with handle.env.begin(buffers=True) as transaction:
-            for n, row in enumerate(rows.tolist()):
+            for n, row in enumerate(rows):
                 value = transaction.get(crop_key(row))
                 if value is None or len(value) != self.layout.dtype.itemsize:
                     came = "no record" if value is None else f"{len(value)} bytes"
@@ -59,8 +59,8 @@ class LMDBBank(StoredBank):
                         f"{self.where}/{DATA}: expected {self.layout.dtype.itemsize} bytes for crop {row}, got {came}"
                     )
                 record = np.frombuffer(value, self.layout.dtype)
-                for column in columns:
-                    out[column.name][n] = record[column.name][0]
+                for name, array in out.items():
+                    array[n] = record[name][0]
 
     def _class_ids(self, handle: Any) -> NDArray[np.int64]:
         with handle.env.begin() as transaction:

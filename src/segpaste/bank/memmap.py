@@ -17,7 +17,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.lib.format import write_array_header_1_0
@@ -56,39 +56,46 @@ def npy_header(num: int) -> bytes:
 _START = {CLASSES: len(npy_header(0))}
 
 
+class _File(NamedTuple):
+    """An open file, and what it holds of one crop: as a structure, its columns, its bytes."""
+
+    reader: Reader
+    dtype: np.dtype[Any]
+    columns: tuple[str, ...]
+    size: int
+
+
 class MemmapBank(StoredBank):
     """A bank with a file for each kind of pixel."""
 
     format: ClassVar[Format] = "memmap"
 
-    def _open(self) -> dict[str, Reader]:
-        return {name: self.folder.open(name, self.version) for name in row_dtypes(self.layout)}
+    def _open(self) -> dict[str, _File]:
+        return {
+            name: _File(self.folder.open(name, self.version), dtype, dtype.names or (), dtype.itemsize)
+            for name, dtype in row_dtypes(self.layout).items()
+        }
 
-    def _close(self, handle: dict[str, Reader]) -> None:
-        for reader in handle.values():
-            reader.close()
+    def _close(self, handle: dict[str, _File]) -> None:
+        for file in handle.values():
+            file.reader.close()
 
-    def _read(
-        self, handle: dict[str, Reader], rows: NDArray[np.int64], columns: Sequence[Column], out: Columns
-    ) -> None:
-        names = {column.name for column in columns}
-        for name, dtype in row_dtypes(self.layout).items():
-            assert dtype.names is not None
-            wanted = [column for column in dtype.names if column in names]
+    def _read(self, handle: dict[str, _File], rows: Sequence[int], out: Columns) -> None:
+        for name, (reader, dtype, columns, size) in handle.items():
+            wanted = [column for column in columns if column in out]
             if not wanted:
                 continue
-            alone = len(dtype.names) == 1
-            target = out[wanted[0]] if alone else np.empty(len(rows), dtype)
-            flat, size, start = byte_view(target), dtype.itemsize, _START.get(name, 0)
-            for n, row in enumerate(rows.tolist()):
-                handle[name].read_into([flat[n * size : (n + 1) * size]], start + row * size)
-            if not alone:
+            target = out[wanted[0]] if len(columns) == 1 else np.empty(len(rows), dtype)
+            flat, start = byte_view(target), _START.get(name, 0)
+            for n, row in enumerate(rows):
+                reader.read_into((flat[n * size : (n + 1) * size],), start + row * size)
+            if len(columns) > 1:
                 for column in wanted:
                     out[column][...] = target[column]
 
-    def _class_ids(self, handle: dict[str, Reader]) -> NDArray[np.int64]:
+    def _class_ids(self, handle: dict[str, _File]) -> NDArray[np.int64]:
         ids = np.empty(len(self), np.int64)
-        handle[CLASSES].read_into([byte_view(ids)], _START[CLASSES])
+        handle[CLASSES].reader.read_into([byte_view(ids)], _START[CLASSES])
         return ids
 
 

@@ -108,6 +108,7 @@ class Layout:
 
     Attributes:
         columns: those that are kept, in order.
+        shapes, dtypes: of one row of each, by name.
         dtype: structured, of a packed record.
     """
 
@@ -120,12 +121,18 @@ class Layout:
         self.crop_size = crop_size
         self.groups = tuple(group for group in GROUPS if group in wanted)
         self.columns = tuple(column for column in COLUMNS if column.group in wanted)
-        self.dtype = np.dtype([(c.name, c.dtype, self.shape(c)) for c in self.columns])
+        sizes = {"h": crop_size[0], "w": crop_size[1]}
+        self.shapes = {c.name: tuple(sizes[n] if isinstance(n, str) else n for n in c.shape) for c in self.columns}
+        self.dtypes = {c.name: np.dtype(c.dtype) for c in self.columns}
+        self.dtype = np.dtype([(c.name, c.dtype, self.shapes[c.name]) for c in self.columns])
 
     def shape(self, column: Column) -> tuple[int, ...]:
         """Of one row."""
-        sizes = {"h": self.crop_size[0], "w": self.crop_size[1]}
-        return tuple(sizes[n] if isinstance(n, str) else n for n in column.shape)
+        return self.shapes[column.name]
+
+    def empty(self, num: int, names: Iterable[str]) -> dict[str, Array]:
+        """Arrays [num, ...] for these columns, uninitialised."""
+        return {name: np.empty((num, *self.shapes[name]), self.dtypes[name]) for name in names}
 
     def pack(self, crop: Crop) -> Array:
         """The crop as one row of `dtype`.
@@ -155,7 +162,9 @@ class Layout:
 
 def byte_view(array: Array) -> memoryview:
     """The bytes of a contiguous array, to be read into."""
-    return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
+    if array.dtype.kind == "V":
+        array = array.view(np.uint8)
+    return array.data.cast("B") if array.size else memoryview(b"")
 
 
 assert [c.name for c in COLUMNS] == [f.name for f in fields(Crop)]

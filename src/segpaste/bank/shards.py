@@ -12,7 +12,7 @@ import io
 import os
 import tarfile
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from segpaste.bank.files import HashedFile, Reader, entry_of
 from segpaste.bank.meta import FileEntry, Format
-from segpaste.bank.record import Array, Column, Layout, byte_view
+from segpaste.bank.record import Array, Layout, byte_view
 from segpaste.bank.stored import Columns, StoredBank
 from segpaste.bank.writer import FolderWriter
 from segpaste.extras import require
@@ -47,17 +47,17 @@ class WebDatasetBank(StoredBank):
         for reader in handle.values():
             reader.close()
 
-    def _read(
-        self, handle: dict[int, Reader], rows: NDArray[np.int64], columns: Sequence[Column], out: Columns
-    ) -> None:
+    def _read(self, handle: dict[int, Reader], rows: Sequence[int], out: Columns) -> None:
         shards, offsets = self._index
-        runs = _runs(self.layout, [column.name for column in columns])
-        for n, row in enumerate(rows.tolist()):
-            shard = int(shards[row])
+        flat = {name: byte_view(array) for name, array in out.items()}
+        runs = _runs(self.layout, tuple(flat))
+        for n, row in enumerate(rows):
+            shard, offset = int(shards[row]), int(offsets[row])
             if shard not in handle:
                 handle[shard] = self.folder.open(shard_name(shard), self.version)
-            for start, names in runs:
-                handle[shard].read_into([byte_view(out[name][n : n + 1]) for name in names], int(offsets[row]) + start)
+            for start, fields in runs:
+                parts = [flat[name][n * size : (n + 1) * size] for name, size in fields]
+                handle[shard].read_into(parts, offset + start)
 
     @cached_property
     def _index(self) -> tuple[Array, Array]:
@@ -69,9 +69,8 @@ class WebDatasetBank(StoredBank):
         reader = self.folder.open(INDEX, self.version)
         reader.read_into([memoryview(content)], 0)
         reader.close()
-        table = require("pyarrow.parquet").read_table(
-            io.BytesIO(content), columns=[name], use_threads=False
-        )  # they do not survive forks
+        # Arrow's threads do not survive a fork.
+        table = require("pyarrow.parquet").read_table(io.BytesIO(content), columns=[name], use_threads=False)
         column: Array = table.column(name).to_numpy()
         return column
 
@@ -79,18 +78,19 @@ class WebDatasetBank(StoredBank):
         return self._index_column("class_id")
 
 
-def _runs(layout: Layout, names: Sequence[str]) -> list[tuple[int, list[str]]]:
-    """Columns that lie side by side in a record: where they start, and which they are."""
+@lru_cache
+def _runs(layout: Layout, names: tuple[str, ...]) -> list[tuple[int, list[tuple[str, int]]]]:
+    """Columns that lie side by side in a record: where they start, and which they are, with their bytes."""
     fields = layout.dtype.fields
     assert fields is not None
-    runs: list[tuple[int, list[str]]] = []
+    runs: list[tuple[int, list[tuple[str, int]]]] = []
     end = -1
     for name, (dtype, start, *_) in fields.items():
         if name not in names:
             continue
         if start != end:
             runs.append((start, []))
-        runs[-1][1].append(name)
+        runs[-1][1].append((name, dtype.itemsize))
         end = start + dtype.itemsize
     return runs
 

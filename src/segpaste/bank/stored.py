@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from segpaste.bank.files import Folder
 from segpaste.bank.meta import META, BankMeta, Format, parse_meta
-from segpaste.bank.record import Array, BankError, Column, Crop, Layout
+from segpaste.bank.record import Array, BankError, Crop, Layout
 from segpaste.bank.remote import RemoteFolder, folder_at
 
 Columns = dict[str, Array]
@@ -162,9 +162,12 @@ class StoredBank(ABC):
             IndexError: there is no such crop.
             BankError: a file is gone or shorter than it was.
         """
-        columns = self.read([index])
-        values = {name: rows[0] if rows.ndim > 1 else rows[0].item() for name, rows in columns.items()}
-        return Crop(**values)
+        num = self.meta.num_crops
+        if not -num <= index < num:
+            raise IndexError(f"{self.where}: expected an index below {num}, got {index}")
+        columns = self._layout.empty(1, self._layout.shapes)
+        self._read(self._opened(), [int(index) % num], columns)
+        return Crop(**{name: rows[0] if rows.ndim > 1 else rows.item() for name, rows in columns.items()})
 
     def read(
         self,
@@ -192,19 +195,18 @@ class StoredBank(ABC):
         num = len(self)
         if len(rows) and (rows.min() < -num or rows.max() >= num):
             raise IndexError(f"{self.where}: expected indices below {num}, got {rows.min()} to {rows.max()}")
-        kept = {column.name: column for column in self.layout.columns}
-        names = list(columns) if columns is not None else list(kept if out is None else out)
-        chosen = [kept[name] for name in names]
+        layout = self._layout
+        names = list(columns) if columns is not None else list(layout.shapes if out is None else out)
         if out is None:
-            out = {c.name: np.empty((len(rows), *self.layout.shape(c)), c.dtype) for c in chosen}
-        for c in chosen:
-            array, shape = out[c.name], (len(rows), *self.layout.shape(c))
-            if array.shape != shape or array.dtype != np.dtype(c.dtype) or not array.flags.c_contiguous:
+            out = layout.empty(len(rows), names)
+        for name in names:
+            array, shape, dtype = out[name], (len(rows), *layout.shapes[name]), layout.dtypes[name]
+            if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
                 raise ValueError(
-                    f"read: expected a contiguous {np.dtype(c.dtype).name} {list(shape)} for {c.name}, got "
-                    f"{array.dtype.name} {list(array.shape)}"
+                    f"read: expected a contiguous {dtype.name} {list(shape)} for {name}, got {array.dtype.name} "
+                    f"{list(array.shape)}"
                 )
-        self._read(self._opened(), rows % max(num, 1), chosen, out)
+        self._read(self._opened(), (rows % max(num, 1)).tolist(), {name: out[name] for name in names})
         return out
 
     def crop_class_ids(self) -> NDArray[np.int64]:
@@ -270,8 +272,8 @@ class StoredBank(ABC):
         """Close it."""
 
     @abstractmethod
-    def _read(self, handle: Any, rows: NDArray[np.int64], columns: Sequence[Column], out: Columns) -> None:
-        """Write the rows of the columns into ``out``."""
+    def _read(self, handle: Any, rows: Sequence[int], out: Columns) -> None:
+        """Write the rows of the columns that ``out`` has into it."""
 
     @abstractmethod
     def _class_ids(self, handle: Any) -> NDArray[np.int64]:
