@@ -41,6 +41,7 @@ PUBLIC = {
     "StagedCrops",
     "WebDatasetBank",
     "__version__",
+    "create_bank_dataloader",
     "create_coco_dataloader",
     "derive_seed",
     "get_preset",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from segpaste.bank import LMDBBank as LMDBBank
     from segpaste.bank import MemmapBank as MemmapBank
     from segpaste.bank import WebDatasetBank as WebDatasetBank
+    from segpaste.bank import create_bank_dataloader as create_bank_dataloader
     from segpaste.bank import open_bank as open_bank
     from segpaste.bank import stage_bank_batch as stage_bank_batch
     from segpaste.datasets import CocoDetectionV2 as CocoDetectionV2
@@ -55,6 +56,7 @@ _ROOMS = {
         "LMDBBank",
         "MemmapBank",
         "WebDatasetBank",
+        "create_bank_dataloader",
         "open_bank",
         "stage_bank_batch",
     ),

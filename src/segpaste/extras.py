@@ -13,6 +13,9 @@ EXTRA_OF = {
     "s3fs": "s3",
     "ray": "ray",
     "ray.data": "ray",
+    "timm": "embed",
+    "open_clip": "embed",
+    "safetensors.torch": "embed",
 }
 """The extra of ``pyproject.toml`` that brings a module along."""
 

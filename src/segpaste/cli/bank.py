@@ -1,4 +1,4 @@
-"""`segpaste bank`: build a bank of objects, say what one holds, check it, look at it."""
+"""`segpaste bank`: build a bank of objects, say what one holds, check it, look at it, embed its crops."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from segpaste.cli import _bank_embed
 from segpaste.cli._arguments import MAX_SEED, integer
 from segpaste.cli._errors import CommandError
 
@@ -17,6 +18,8 @@ examples:
   segpaste bank info objects
   segpaste bank verify objects
   segpaste bank gallery objects --out objects.html
+  segpaste bank embed objects --out embedded
+  segpaste bank dedupe embedded --out unique
 """
 _BUILD_EXAMPLE = """\
 Objects are cut out with a margin, shrunk to the crop where they are larger, and stored by ascending image and
@@ -58,6 +61,7 @@ def add_to(commands: Any) -> None:
     gallery.add_argument(
         "--out", metavar="FILE", type=Path, required=True, help="FILE.html, FILE.png, or a folder for gallery.html"
     )
+    _bank_embed.add_to(own)
     gallery.add_argument("--per-class", metavar="N", type=integer(1, 1000), default=8, help="default: 8")
 
 

@@ -1,0 +1,262 @@
+"""Crops for every training step, read ahead by workers: what `BatchCopyPaste` pastes beside a batch of targets.
+
+Step i depends on (bank, base seed, epoch, rank, i) and on nothing else: not on the number of workers, on how they
+start, or on torch's global generator.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from segpaste.bank.class_draws import Mode
+from segpaste.bank.predicates import Chosen, CropChooser, Predicate
+from segpaste.bank.record import BankError
+from segpaste.bank.sampler import BankSampler, DrawReport, Draws, Replicas
+from segpaste.bank.staging import stage_bank_batch
+from segpaste.bank.stored import InstanceBank
+from segpaste.types import StagedCrops
+
+
+@dataclass(frozen=True, slots=True)
+class BankLoaderStats:
+    """What a loader has yielded and its predicate turned down so far, over all workers and epochs.
+
+    Attributes:
+        num_drawn: crops of each class of the bank that were yielded.
+        num_rejected: crops of each class that the predicate turned down; one draw may meet several.
+    """
+
+    num_drawn: tuple[int, ...]
+    num_rejected: tuple[int, ...]
+
+
+class BankDataLoader(DataLoader[Any]):
+    """A `torch.utils.data.DataLoader` that yields `StagedCrops`, K crops for each of B targets.
+
+    Call `set_epoch` before each epoch; without it every epoch is the same. What to draw is decided in this process,
+    reading and predicates are the workers' affair.
+
+    Args:
+        bank: what is drawn from.
+        sampler: of that bank; an epoch has as many whole steps as its draws give.
+        batch_size: B.
+        crops_per_target: K.
+        class_map, predicate, max_tries, num_workers, pin_memory, multiprocessing_context, persistent_workers,
+            prefetch_factor: see `create_bank_dataloader`.
+
+    Raises:
+        ValueError: an argument out of its range.
+    """
+
+    def __init__(
+        self,
+        bank: InstanceBank,
+        sampler: BankSampler,
+        *,
+        batch_size: int,
+        crops_per_target: int = 1,
+        class_map: ArrayLike | None = None,
+        predicate: Predicate | None = None,
+        max_tries: int = 100,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+        multiprocessing_context: str | None = None,
+        persistent_workers: bool = False,
+        prefetch_factor: int | None = None,
+    ) -> None:
+        if min(batch_size, crops_per_target) < 1:
+            raise ValueError(
+                f"BankDataLoader: expected batch_size and crops_per_target of at least 1, got {batch_size} and "
+                f"{crops_per_target}"
+            )
+        labels = None if class_map is None else np.asarray(class_map, np.int64)
+        stage_bank_batch(bank, np.empty((0, crops_per_target)), labels)  # refuses a map here and not in a worker
+        chooser = None if predicate is None else CropChooser(bank, predicate, max_tries, sampler.crops)
+        steps = _Steps(sampler, batch_size * crops_per_target)
+        super().__init__(
+            _StepCrops(bank, crops_per_target, labels, chooser),
+            batch_sampler=steps,  # type: ignore[arg-type]
+            collate_fn=_as_it_is,  # type: ignore[arg-type]
+            num_workers=num_workers,
+            pin_memory=pin_memory,
+            multiprocessing_context=multiprocessing_context if num_workers else None,
+            persistent_workers=persistent_workers and num_workers > 0,
+            prefetch_factor=prefetch_factor if num_workers else None,
+        )
+        self.draws, self._steps, self._num_used = sampler, steps, 0
+        self._num_drawn = np.zeros(len(bank.class_names), np.int64)
+        self._num_rejected = np.zeros_like(self._num_drawn)
+        self._epoch_finished, self._may_warn_of_epoch = False, True
+
+    @property
+    def stats(self) -> BankLoaderStats:
+        """What was yielded and turned down so far."""
+        return BankLoaderStats(tuple(self._num_drawn.tolist()), tuple(self._num_rejected.tolist()))
+
+    def report(self) -> DrawReport:
+        """What an epoch is expected to draw; a predicate does not change it, for it stays within the class."""
+        return self.draws.report()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next iteration draws, >= 0. Persistent workers follow."""
+        if epoch != self.draws.epoch:
+            self._steps.start = self._num_used = 0
+        self.draws.set_epoch(epoch)
+        self._epoch_finished = self._may_warn_of_epoch = False
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the epoch is: after the step that was yielded last, however far the workers have read ahead."""
+        return self.draws.state_dict(self._num_used * self._steps.num_crops)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on there: the next iteration gives the steps that were left, though `len` stays that of a whole epoch.
+
+        Raises:
+            ValueError: the state is not at the end of a step of this size.
+        """
+        steps, rest = divmod(int(state["num_drawn"]), self._steps.num_crops)
+        if rest or not 0 <= steps <= len(self._steps):
+            raise ValueError(
+                f"BankDataLoader: expected a state of at most {len(self._steps)} steps of {self._steps.num_crops} "
+                f"crops, got {state['num_drawn']} crops; keep batch_size, crops_per_target and steps"
+            )
+        self.set_epoch(int(state["epoch"]))
+        self._steps.start = self._num_used = steps
+
+    def __iter__(self) -> Iterator[StagedCrops]:  # type: ignore[override]
+        if self._epoch_finished and self._may_warn_of_epoch:
+            self._may_warn_of_epoch = False
+            warnings.warn(
+                "the same epoch is drawn again, crop by crop; call set_epoch(epoch) before each", stacklevel=2
+            )
+        self._num_used = self._steps.start
+        for fetched in super().__iter__():
+            self._num_rejected += fetched.num_rejected
+            if fetched.crops is None:
+                raise BankError(fetched.error)
+            self._num_drawn += fetched.num_drawn
+            self._num_used += 1
+            yield fetched.crops
+        self._epoch_finished = True
+
+
+def create_bank_dataloader(
+    bank: InstanceBank,
+    *,
+    batch_size: int,
+    crops_per_target: int = 1,
+    steps: int | None = None,
+    mode: Mode = "repeat_factor",
+    threshold: float = 1e-3,
+    temperature: float = 0.5,
+    replicas: Replicas = "independent",
+    base_seed: int = 0,
+    rank: int | None = None,
+    num_replicas: int | None = None,
+    **options: Any,
+) -> BankDataLoader:
+    """A bank in, crops for each training step out, drawn so that rare classes get their share.
+
+    Args:
+        bank: what is drawn from.
+        batch_size: B, targets of a step.
+        crops_per_target: K, crops for each.
+        steps: of an epoch; by default enough to draw as many crops as this replica's part of the bank has. Give the
+            length of the loader of the targets.
+        mode: see `segpaste.bank.class_draws`.
+        threshold: of the repeat factors.
+        temperature: of ``tempered``.
+        replicas: see `BankSampler`.
+        base_seed: of everything drawn.
+        rank: this process's number; by default that of torch.distributed, else 0.
+        num_replicas: how many processes there are; likewise.
+        options:
+            ``class_map``, for each class of the bank the class that it has in the dataset that is pasted into.
+            ``predicate``, says which crops may be drawn, see `segpaste.bank.predicates`; workers that are spawned need
+            one that can be pickled.
+            ``max_tries``, crops of its class that are tried in place of a rejected one, default 100; if it accepts none
+            of them, iterating raises BankError.
+            ``num_workers``, ``pin_memory``, ``multiprocessing_context``, ``persistent_workers`` and
+            ``prefetch_factor``, as of `segpaste.datasets.EpochDataLoader`.
+
+    Returns:
+        An iterable of `StagedCrops` with ``len``, ``set_epoch``, ``state_dict``, ``load_state_dict``, ``report`` and
+        ``stats``.
+
+    Raises:
+        ValueError: an argument out of its range.
+        BankError: ``instance_aware``, and the bank does not say from which photo a crop is.
+    """
+    num_crops = max(batch_size, 1) * max(crops_per_target, 1)
+    if steps is not None and steps < 0:
+        raise ValueError(f"steps: expected at least 0, got {steps}")
+    sampler = BankSampler(
+        bank,
+        None if steps is None else steps * num_crops,
+        mode=mode,
+        threshold=threshold,
+        temperature=temperature,
+        base_seed=base_seed,
+        rank=rank,
+        num_replicas=num_replicas,
+        replicas=replicas,
+    )
+    sampler.num_samples = -(-len(sampler) // num_crops) * num_crops
+    return BankDataLoader(bank, sampler, batch_size=batch_size, crops_per_target=crops_per_target, **options)
+
+
+class _Fetched(NamedTuple):
+    """What a worker sends for one step; its errors are values, so that they cross processes unwrapped."""
+
+    crops: StagedCrops | None
+    num_drawn: NDArray[np.int64]
+    num_rejected: NDArray[np.int64]
+    error: str = ""
+
+
+class _Steps(Sampler[Draws]):
+    """The draws of each step."""
+
+    def __init__(self, sampler: BankSampler, num_crops: int) -> None:
+        self.sampler, self.num_crops, self.start = sampler, num_crops, 0
+
+    def __len__(self) -> int:
+        return len(self.sampler) // self.num_crops
+
+    def __iter__(self) -> Iterator[Draws]:
+        start, self.start = self.start, 0
+        for step in range(start, len(self)):
+            yield self.sampler.draws(step * self.num_crops, self.num_crops)
+
+
+@dataclass(frozen=True)
+class _StepCrops(Dataset[Any]):
+    """The bank as a dataset whose batches are read at once."""
+
+    bank: InstanceBank
+    crops_per_target: int
+    class_map: NDArray[np.int64] | None
+    chooser: CropChooser | None
+
+    def __getitems__(self, draws: Draws) -> _Fetched:
+        num_drawn = np.bincount(draws.classes, minlength=len(self.bank.class_names))
+        chosen = Chosen(None, np.zeros_like(num_drawn))
+        try:
+            chosen = Chosen(draws.crops, chosen.num_rejected) if self.chooser is None else self.chooser.choose(draws)
+            if chosen.crops is None:
+                return _Fetched(None, num_drawn, chosen.num_rejected, chosen.error)
+            crop_idx = chosen.crops.reshape(-1, self.crops_per_target)
+            return _Fetched(stage_bank_batch(self.bank, crop_idx, self.class_map), num_drawn, chosen.num_rejected)
+        except BankError as error:
+            return _Fetched(None, num_drawn, chosen.num_rejected, str(error))
+
+
+def _as_it_is(fetched: _Fetched) -> _Fetched:
+    return fetched

@@ -1,0 +1,135 @@
+"""`segpaste bank embed` and `segpaste bank dedupe`: a new bank with embeddings, and one without near-duplicates."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from segpaste.cli._arguments import integer
+from segpaste.cli._errors import CommandError, naming
+
+_EMBED_EXAMPLE = """\
+EMBEDDER is statistics (colours, edges and outline; needs no weights), torchvision:NAME, timm:NAME or open_clip:NAME.
+Nothing is downloaded: --weights is a file of torch.save or safetensors. For timm and open_clip:
+pip install 'segpaste[embed]'
+
+examples:
+  segpaste bank embed objects --out embedded
+  segpaste bank embed objects --out embedded --embedder torchvision:resnet50 --weights resnet50.pth
+"""
+_DEDUPE_EXAMPLE = """\
+Of crops of one class that are at least that similar, the first one is kept. The bank needs embeddings.
+
+example:
+  segpaste bank dedupe embedded --out unique --threshold 0.99
+"""
+_FORMATS = ("memmap", "lmdb", "webdataset")
+
+
+def add_to(commands: Any) -> None:
+    """Add both commands to the parser of ``segpaste bank``."""
+    text = "Write a bank with the same crops and an embedding for each."
+    parser = commands.add_parser("embed", help="add embeddings", description=text, example=_EMBED_EXAMPLE)
+    _add_paths(parser)
+    parser.add_argument("--embedder", metavar="EMBEDDER", default="statistics", help="default: statistics")
+    parser.add_argument("--weights", metavar="FILE", type=Path, help="of a model's parameters")
+    parser.add_argument("--batch-size", metavar="B", type=integer(1), default=64, help="crops at once, default: 64")
+    parser.add_argument("--device", metavar="DEVICE", default="cpu", help="of a model, default: cpu")
+    parser.set_defaults(run=run)
+    text = "Write a bank without the crops that are nearly the same as another one of their class."
+    parser = commands.add_parser("dedupe", help="leave out near-duplicates", description=text, example=_DEDUPE_EXAMPLE)
+    _add_paths(parser)
+    parser.add_argument("--threshold", metavar="T", type=_similarity, default=0.98, help="similarity, default: 0.98")
+    parser.set_defaults(run=run_dedupe)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Embed.
+
+    Raises:
+        CommandError: an argument is not what it must be.
+        BankError: the bank is broken, or the new one's folder is not free.
+        ValueError: the embedder or its weights are not what they must be.
+        OSError: the output cannot be written.
+    """
+    _expect_options_only(args)
+    from segpaste.bank import embed_bank, open_bank
+    from segpaste.extras import require
+
+    library = args.embedder.partition(":")[0]
+    try:
+        if library in ("timm", "open_clip"):
+            require(library)
+    except ImportError as error:
+        raise CommandError(str(error)) from error
+    with open_bank(args.bank) as bank, naming(args.out), _progress(len(bank)) as announce:
+        embed_bank(
+            bank,
+            args.out,
+            args.embedder,
+            weights=args.weights,
+            device=args.device,
+            batch_size=args.batch_size,
+            format=args.format,
+            announce=announce,
+        )
+        print(f"{args.out}: {len(bank):,} crops with embeddings of {args.embedder}")
+
+
+def run_dedupe(args: argparse.Namespace) -> None:
+    """Leave out near-duplicates.
+
+    Raises:
+        CommandError: an argument is not what it must be.
+        BankError: the bank is broken or has no embeddings, or the new one's folder is not free.
+        OSError: the output cannot be written.
+    """
+    _expect_options_only(args)
+    import numpy as np
+
+    from segpaste.bank import copy_crops, near_duplicates, open_bank
+
+    with open_bank(args.bank) as bank, naming(args.out):
+        left_out = near_duplicates(bank, args.threshold)
+        kept = np.setdiff1d(np.arange(len(bank)), left_out)
+        with _progress(len(kept)) as announce:
+            copy_crops(bank, args.out, kept, format=args.format, announce=announce)
+        num_of = np.bincount(bank.crop_class_ids()[left_out], minlength=len(bank.class_names))
+        print(f"{args.out}: {len(kept):,} of {len(bank):,} crops, {len(left_out):,} near-duplicates left out")
+        for name, num in zip(bank.class_names, num_of.tolist(), strict=True):
+            if num:
+                print(f"  {name}: {num:,}")
+
+
+def _add_paths(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("bank", metavar="BANK", help="the bank's folder")
+    parser.add_argument("--out", metavar="NEW", type=Path, required=True, help="the new bank's folder")
+    parser.add_argument("--format", choices=_FORMATS, help="of the new bank, default: as the old one's")
+
+
+def _similarity(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) <= 1:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"expected a similarity above 0, at most 1, got {text!r}")
+
+
+def _expect_options_only(args: argparse.Namespace) -> None:
+    if args.overrides:
+        raise CommandError(f"expected options only, got {next(iter(args.overrides))}=...; see --help")
+
+
+@contextlib.contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """Shows a bar on stderr where that is a terminal."""
+    from tqdm import tqdm
+
+    with tqdm(total=total, unit="crop", disable=None, dynamic_ncols=True) as bar:
+
+        def announce(num: int) -> None:
+            bar.update(num)
+
+        yield announce

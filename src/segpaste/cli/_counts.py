@@ -1,0 +1,116 @@
+"""How often each class occurs, in annotations, scenes and banks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from segpaste.cli._errors import CommandError
+
+SCENE_SIZE_PX = 256
+"""Side of the scenes, as `segpaste augment` makes them."""
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """Objects of a dataset or bank by class; what is not known is None.
+
+    Attributes:
+        kind: ``dataset``, ``augmented dataset`` or ``bank``.
+        names: of each class.
+        num_objects: of each class.
+        num_showing: photos that show each class.
+        num_pasted: those among the objects that were pasted.
+        num_photos: photos that show any, 0 where not known.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    num_objects: tuple[int, ...]
+    num_showing: tuple[int, ...] | None = None
+    num_pasted: tuple[int, ...] | None = None
+    num_photos: int = 0
+
+    def photo_fracs(self) -> list[float]:
+        """Of the photos that show any object the fraction that shows each class."""
+        assert self.num_showing is not None
+        return [num / max(self.num_photos, 1) for num in self.num_showing]
+
+
+def of_annotations(path: Path) -> ClassCounts:
+    """Those of a JSON file of COCO instances or panoptic segments, or LVIS.
+
+    Raises:
+        DatasetError: it is missing, broken, or lacks what it must hold.
+    """
+    from segpaste.datasets.records import class_indices, lookup, read_tables
+
+    tables = read_tables(path, {"images": {"id": int}, "annotations": {}, "categories": {"id": int, "name": str}})
+    by_id = class_indices(path, tables["categories"])
+    things = {key: row for key, row in by_id.items() if row.get("isthing", 1)}
+    class_of = {key: position for position, key in enumerate(things)}
+    found: list[tuple[int, Any, bool]] = []
+    is_augmented = False
+    for annotation in tables["annotations"]:
+        for row in annotation.get("segments_info", [annotation]):
+            lookup(path, f"annotation {row.get('id')}", row.get("category_id"), by_id, "categories")
+            if row.get("iscrowd") or row.get("ignore") or row["category_id"] not in things:
+                continue
+            origin = row.get("segpaste", {})
+            is_augmented |= "pasted" in origin
+            found.append((class_of[row["category_id"]], annotation.get("image_id"), bool(origin.get("pasted"))))
+    names = [str(row["name"]) for row in things.values()]
+    return _counted(names, found, is_augmented)
+
+
+def of_scenes(num: int, seed: int) -> ClassCounts:
+    """Those of synthetic scenes."""
+    from segpaste.datasets import SceneConfig, SceneDataset
+    from segpaste.types import Modality
+
+    config = SceneConfig(height=SCENE_SIZE_PX, width=SCENE_SIZE_PX)
+    scenes = SceneDataset(num, config, seed, modalities=(Modality.INSTANCE,))
+    found = [(label, i, False) for i in range(num) for label in scenes[i].labels.tolist()]
+    return _counted(config.thing_names, found, False)
+
+
+def of_bank(path: Path, photos: bool) -> ClassCounts:
+    """Those of a bank; with its photos, which takes longer, if they are asked for.
+
+    Raises:
+        BankError: there is none, it is broken, or does not know its photos.
+        CommandError: the folder is neither a bank nor a dataset.
+    """
+    from segpaste.bank import open_bank
+    from segpaste.bank.class_draws import CropsOfClasses, count_photos
+
+    if not (path / "meta.json").is_file():
+        raise CommandError(
+            f"{path}: expected a dataset with annotations.json or a bank with meta.json, found neither; check the path"
+        )
+    with open_bank(path) as bank:
+        counts = ClassCounts("bank", bank.class_names, bank.class_frequencies)
+        if not photos:
+            return counts
+        showing, num_photos = count_photos(bank, CropsOfClasses(bank.crop_class_ids(), len(bank.class_names)))
+        return replace(counts, num_showing=tuple(showing.tolist()), num_photos=num_photos)
+
+
+def _counted(names: Sequence[str], found: Iterable[tuple[int, Any, bool]], is_augmented: bool) -> ClassCounts:
+    """Counts of (class, photo, pasted)."""
+    num_objects, num_pasted = [0] * len(names), [0] * len(names)
+    showing: list[set[Any]] = [set() for _ in names]
+    for label, photo, pasted in found:
+        num_objects[label] += 1
+        num_pasted[label] += pasted
+        showing[label].add(photo)
+    return ClassCounts(
+        "augmented dataset" if is_augmented else "dataset",
+        tuple(names),
+        tuple(num_objects),
+        tuple(len(photos) for photos in showing),
+        tuple(num_pasted) if is_augmented else None,
+        len(set().union(*showing)),
+    )

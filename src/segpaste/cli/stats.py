@@ -1,0 +1,139 @@
+"""`segpaste stats`: how classes are distributed in a dataset or bank, and in what a sampler would draw of it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segpaste.cli._arguments import integer
+from segpaste.cli._errors import CommandError
+
+if TYPE_CHECKING:
+    from segpaste.bank.sampler import DrawReport
+    from segpaste.cli._counts import ClassCounts
+
+_EXAMPLE = """\
+Objects are counted as the sources of pastes are: without crowds and ignored ones, of panoptic datasets the things.
+The draws are those of a sampler of a bank with these objects. Of a dataset that segpaste augment wrote, objects of
+the photo itself and pasted ones are told apart.
+
+examples:
+  segpaste stats instances.json
+  segpaste stats instances.json --mode class_uniform
+  segpaste stats augmented --json
+  segpaste stats objects_bank --mode repeat_factor --threshold 0.01
+"""
+_MODES = ("repeat_factor", "instance_aware", "tempered", "class_uniform")
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    text = "Show how often each class occurs, and how often a sampler would draw it."
+    parser = commands.add_parser("stats", help="count classes", description=text, example=_EXAMPLE)
+    parser.usage = "segpaste stats ANNOTATIONS.json|AUGMENTED|scenes|BANK [options]"
+    add = parser.add_argument
+    add("target", metavar="ANNOTATIONS.json|AUGMENTED|scenes|BANK", help="a dataset or a bank")
+    add("--mode", choices=_MODES, default="repeat_factor", help="of the sampler, default: repeat_factor")
+    add("--threshold", metavar="T", type=_number(1e-12, 1), default=1e-3, help="of repeat factors, default: 0.001")
+    add("--temperature", metavar="T", type=_number(0, 1), default=0.5, help="of tempered, default: 0.5")
+    add("--draws", metavar="N", type=integer(1), help="of an epoch, default: as many as there are objects")
+    add("--num", metavar="N", type=integer(1, 100_000), help="scenes to count, default: 50")
+    add("--seed", metavar="S", type=integer(0), help="of scenes, default: 0")
+    add("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Count and print.
+
+    Raises:
+        CommandError: an argument is not what it must be, or there is nothing to count.
+        DatasetError, BankError: a file is missing or not what it must be.
+    """
+    if args.overrides:
+        raise CommandError(f"expected options only, got {next(iter(args.overrides))}=...; see segpaste stats --help")
+    if args.target != "scenes" and (args.num is not None or args.seed is not None):
+        raise CommandError("--num, --seed: expected them with scenes only; leave them out")
+    from segpaste.bank.class_draws import class_probabilities
+    from segpaste.bank.sampler import report_draws
+
+    counts = _count(args)
+    if not sum(counts.num_objects):
+        raise CommandError(f"{args.target}: expected at least one object, got none")
+    probabilities = class_probabilities(
+        counts.num_objects,
+        args.mode,
+        threshold=args.threshold,
+        temperature=args.temperature,
+        photo_fracs=counts.photo_fracs() if args.mode == "instance_aware" else None,
+    )
+    report = report_draws(counts.names, counts.num_objects, probabilities, args.draws or sum(counts.num_objects))
+    if args.json:
+        print(json.dumps(_document(args, counts, report), indent=2))
+        return
+    print(f"{counts.kind} {args.target}: {sum(counts.num_objects):,} objects of {len(counts.names)} classes", end="")
+    print(f" in {counts.num_photos:,} photos" if counts.num_photos else "")
+    if counts.num_pasted is not None:
+        print(f"\n{_before_and_after(counts)}")
+    options = {"repeat_factor": f" of t = {args.threshold:g}", "instance_aware": f" of t = {args.threshold:g}"}
+    options["tempered"] = f" by {args.temperature:g}"
+    print(f"\n{args.mode}{options.get(args.mode, '')} would draw\n{report}")
+
+
+def _count(args: argparse.Namespace) -> ClassCounts:
+    from segpaste.cli import _counts
+
+    path = Path(args.target)
+    if args.target == "scenes":
+        return _counts.of_scenes(args.num or 50, args.seed or 0)
+    if not path.is_dir():
+        return _counts.of_annotations(path)
+    for name in ("annotations.json", "panoptic.json"):
+        if (path / name).is_file():
+            return _counts.of_annotations(path / name)
+    return _counts.of_bank(path, photos=args.mode == "instance_aware")
+
+
+def _before_and_after(counts: ClassCounts) -> str:
+    """Objects of the photos themselves and pasted ones."""
+    assert counts.num_pasted is not None
+    width = max([len(name) for name in counts.names] + [5])
+    before = [num - pasted for num, pasted in zip(counts.num_objects, counts.num_pasted, strict=True)]
+    lines = [f"{'class':{width}}  {'own':>10}  {'share':>7}  {'pasted':>10}  {'all':>10}  {'share':>7}"]
+    total, own = sum(counts.num_objects), max(sum(before), 1)
+    for name, num, pasted, kept in zip(counts.names, counts.num_objects, counts.num_pasted, before, strict=True):
+        lines.append(f"{name:{width}}  {kept:10d}  {kept / own:7.2%}  {pasted:10d}  {num:10d}  {num / total:7.2%}")
+    return "\n".join(lines)
+
+
+def _document(args: argparse.Namespace, counts: ClassCounts, report: DrawReport) -> dict[str, Any]:
+    columns: dict[str, Any] = {
+        "name": counts.names,
+        "objects": counts.num_objects,
+        "photos": counts.num_showing,
+        "pasted": counts.num_pasted,
+        "expected_draws": report.expected_draws,
+        "factor": report.factors,
+    }
+    kept = {key: values for key, values in columns.items() if values is not None}
+    return {
+        "kind": counts.kind,
+        "photos": counts.num_photos or None,
+        "mode": args.mode,
+        "threshold": args.threshold,
+        "temperature": args.temperature,
+        "classes": [dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True)],
+    }
+
+
+def _number(low: float, high: float) -> Any:
+    def convert(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            if low <= float(text) <= high:
+                return float(text)
+        raise argparse.ArgumentTypeError(f"expected a number from {low:g} to {high:g}, got {text!r}")
+
+    return convert

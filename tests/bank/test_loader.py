@@ -1,0 +1,354 @@
+"""The loader: the same steps whoever reads them, predicates that keep the classes' shares, errors in one line."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from bank_cases import write_bank
+from numpy.typing import NDArray
+from torch import Tensor
+
+from segpaste.bank import (
+    BankError,
+    BankSampler,
+    Crop,
+    CropPredicate,
+    create_bank_dataloader,
+    stage_bank_batch,
+    with_bank,
+)
+from segpaste.bank.predicates import walk
+from segpaste.types import StagedCrops
+
+COUNTS = (60, 25, 12, 3)
+NAMES = ("cup", "chair", "lamp", "wok")
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    ids = np.random.default_rng(4).permutation(np.repeat(np.arange(4), COUNTS)).tolist()
+    path = tmp_path_factory.mktemp("loader") / "bank"
+    return write_bank(path, ids, names=NAMES, image_ids=list(range(100)))
+
+
+def is_even(crop: Crop) -> bool:
+    """By its number in the bank, which is in its first pixel."""
+    return int(crop.image[0, 0, 0]) % 2 == 0
+
+
+class EvenPhotos:
+    """The same, without pixels."""
+
+    reads = ("image_id",)
+
+    def accept(self, columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
+        assert list(columns) == ["image_id"]
+        return columns["image_id"] % 2 == 0
+
+
+class NoWoks:
+    reads = ("class_id",)
+
+    def accept(self, columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
+        return columns["class_id"] != 3
+
+
+def assert_equal(one: StagedCrops, other: StagedCrops) -> None:
+    for field in fields(StagedCrops):
+        left, right = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(right, Tensor):
+            assert torch.equal(left, right), field.name
+        else:
+            assert left == right, field.name
+
+
+def steps_of(loader: Any, epoch: int = 0) -> list[StagedCrops]:
+    loader.set_epoch(epoch)
+    return list(loader)
+
+
+def crop_idx(steps: list[StagedCrops]) -> list[int]:
+    return [crop for step in steps for crop in step.crop_idx.flatten().tolist()]
+
+
+class TestSteps:
+    def test_what_the_sampler_draws(self, bank: Any) -> None:
+        loader = create_bank_dataloader(
+            bank, batch_size=3, crops_per_target=2, steps=5, mode="tempered", base_seed=7, rank=1, num_replicas=2
+        )
+        sampler = BankSampler(bank, 30, mode="tempered", base_seed=7, rank=1, num_replicas=2)
+        for epoch in (0, 4):
+            sampler.set_epoch(epoch)
+            wanted = np.array(list(sampler)).reshape(5, 3, 2)
+            steps = steps_of(loader, epoch)
+            assert len(steps) == len(loader) == 5
+            for step, idx in zip(steps, wanted, strict=True):
+                assert_equal(step, stage_bank_batch(bank, idx))
+        assert str(loader.report()) == str(sampler.report())
+
+    def test_default_steps(self, bank: Any) -> None:
+        assert len(create_bank_dataloader(bank, batch_size=8)) == 13
+        assert len(create_bank_dataloader(bank, batch_size=8, crops_per_target=2, rank=1, num_replicas=3)) == 3
+        assert len(create_bank_dataloader(bank, batch_size=8, steps=0)) == 0
+
+    @pytest.mark.parametrize(("context", "persistent"), [("fork", False), ("fork", True), ("spawn", True)])
+    def test_workers_read_what_one_process_reads(self, context: str, persistent: bool, bank: Any) -> None:
+        """With a predicate, whose walk needs a table that is not sent along; the parent has read before."""
+        bank[0]
+        options: dict[str, Any] = {"batch_size": 4, "steps": 6, "mode": "class_uniform", "predicate": EvenPhotos()}
+        alone = create_bank_dataloader(bank, **options)
+        shared = create_bank_dataloader(
+            bank,
+            **options,
+            num_workers=1 if context == "spawn" else 2,
+            multiprocessing_context=context,
+            persistent_workers=persistent,
+        )
+        for epoch in range(2):
+            for one, other in zip(steps_of(alone, epoch), steps_of(shared, epoch), strict=True):
+                assert_equal(one, other)
+        assert alone.stats == shared.stats
+
+    def test_global_seeds_do_not_matter(self, bank: Any) -> None:
+        found = []
+        for seed in range(2):
+            torch.manual_seed(seed)
+            np.random.seed(seed)  # noqa: NPY002
+            found.append(crop_idx(list(create_bank_dataloader(bank, batch_size=5, predicate=is_even))))
+        assert found[0] == found[1]
+
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_resumed_is_as_uninterrupted(self, num_workers: int, bank: Any) -> None:
+        def fresh() -> Any:
+            return create_bank_dataloader(bank, batch_size=4, steps=7, predicate=is_even, num_workers=num_workers)
+
+        whole = crop_idx(steps_of(fresh(), 3))
+        stopped = fresh()
+        stopped.set_epoch(3)
+        iterator = iter(stopped)
+        used = crop_idx([next(iterator) for _ in range(3)])
+        state = pickle.loads(pickle.dumps(stopped.state_dict()))
+        resumed = fresh()
+        resumed.load_state_dict(state)
+        resumed.set_epoch(3)
+        assert resumed.state_dict() == state == {"epoch": 3, "num_drawn": 12}
+        assert used + crop_idx(list(resumed)) == whole
+        assert resumed.state_dict() == {"epoch": 3, "num_drawn": 28}
+        assert crop_idx(steps_of(resumed, 4)) == crop_idx(steps_of(fresh(), 4))
+
+    def test_a_state_of_other_steps(self, bank: Any) -> None:
+        loader = create_bank_dataloader(bank, batch_size=4, steps=7)
+        for num in (13, 32, -4):
+            with pytest.raises(ValueError, match=f"at most 7 steps of 4 crops, got {num} crops"):
+                loader.load_state_dict({"epoch": 0, "num_drawn": num})
+
+    def test_the_same_epoch_twice_warns(self, bank: Any) -> None:
+        loader = create_bank_dataloader(bank, batch_size=4, steps=2)
+        first = crop_idx(list(loader))
+        with pytest.warns(UserWarning, match="the same epoch is drawn again"):
+            assert crop_idx(list(loader)) == first
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            list(loader)
+            loader.set_epoch(1)
+            list(loader)
+            list(loader)
+
+    def test_classes_of_the_target_dataset(self, bank: Any) -> None:
+        loader = create_bank_dataloader(bank, batch_size=4, steps=3, class_map=[7, 5, 70, 2])
+        for step in loader:
+            own = bank.crop_class_ids()[step.crop_idx.numpy()]
+            assert step.class_ids.tolist() == np.array([7, 5, 70, 2])[own].tolist()
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"batch_size": 0}, "at least 1, got 0 and 1"),
+            ({"crops_per_target": 0}, "at least 1, got 2 and 0"),
+            ({"steps": -1}, "steps: expected at least 0, got -1"),
+            ({"class_map": [1, 2]}, r"expected class_map \[4\]"),
+            ({"predicate": is_even, "max_tries": 0}, "max_tries: expected at least 1, got 0"),
+            ({"mode": "rare"}, "got 'rare'"),
+        ],
+    )
+    def test_bad_values(self, options: dict[str, Any], words: str, bank: Any) -> None:
+        with pytest.raises(ValueError, match=words):
+            create_bank_dataloader(bank, **{"batch_size": 2, **options})
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    def test_a_bank_that_breaks_on_the_way(self, num_workers: int, tmp_path: Path) -> None:
+        broken = write_bank(tmp_path / "bank", [0] * 50)
+        loader = create_bank_dataloader(broken, batch_size=4, num_workers=num_workers)
+        os.truncate(tmp_path / "bank" / "images.dat", 10)
+        with pytest.raises(BankError) as caught:
+            list(loader)
+        assert "shorter than when it was opened" in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+class TestPredicates:
+    @pytest.mark.parametrize("predicate", [is_even, EvenPhotos()], ids=["function", "columns"])
+    def test_only_accepted_crops_and_every_class_keeps_its_draws(self, predicate: Any, bank: Any) -> None:
+        options: dict[str, Any] = {"batch_size": 20, "steps": 200, "mode": "class_uniform"}
+        plain = create_bank_dataloader(bank, **options)
+        loader = create_bank_dataloader(bank, **options, predicate=predicate)
+        ids, classes = np.array(crop_idx(list(loader))), bank.crop_class_ids()
+        before = np.array(crop_idx(list(plain)))
+        assert (ids % 2 == 0).all()
+        np.testing.assert_array_equal(classes[ids], classes[before])
+        np.testing.assert_array_equal(ids[before % 2 == 0], before[before % 2 == 0])
+        assert loader.stats.num_drawn == plain.stats.num_drawn == tuple(np.bincount(classes[ids]).tolist())
+        assert plain.stats.num_rejected == (0, 0, 0, 0)
+
+    def test_uniform_over_what_is_accepted(self, bank: Any) -> None:
+        """Chi-square over all accepted crops, five standard deviations; of classes below and above max_tries."""
+        loader = create_bank_dataloader(
+            bank, batch_size=500, steps=80, mode="class_uniform", predicate=EvenPhotos(), max_tries=30
+        )
+        drawn = np.bincount(crop_idx(list(loader)), minlength=len(bank))
+        classes, even = bank.crop_class_ids(), np.arange(len(bank)) % 2 == 0
+        num = np.bincount(classes[even], minlength=4)
+        assert (num > 0).all()
+        wanted = (40_000 / 4 / num)[classes[even]]
+        degrees = len(wanted) - 1
+        assert ((drawn[even] - wanted) ** 2 / wanted).sum() < degrees + 5 * np.sqrt(2 * degrees)
+
+    def test_rejections_are_counted(self, bank: Any) -> None:
+        seen: list[int] = []
+
+        def odd_cups(crop: Crop) -> bool:
+            assert crop.image_id is not None
+            accepted = crop.class_id != 0 or crop.image_id % 2 == 1
+            if not accepted:
+                seen.append(crop.class_id)
+            return accepted
+
+        loader = create_bank_dataloader(bank, batch_size=10, steps=30, predicate=odd_cups)
+        list(loader)
+        assert loader.stats.num_rejected == (len(seen), 0, 0, 0)
+        assert len(seen) > 50
+
+    def test_a_walk_knows_nothing_of_its_batch(self, bank: Any) -> None:
+        one = create_bank_dataloader(bank, batch_size=30, steps=4, predicate=is_even)
+        other = create_bank_dataloader(bank, batch_size=2, crops_per_target=5, steps=12, predicate=is_even)
+        assert crop_idx(list(one)) == crop_idx(list(other))
+
+    def test_a_walk_knows_nothing_of_the_replicas(self, bank: Any) -> None:
+        """Where they share one sequence."""
+        options: dict[str, Any] = {"batch_size": 5, "predicate": is_even, "replicas": "disjoint"}
+        alone = crop_idx(list(create_bank_dataloader(bank, steps=6, rank=0, num_replicas=1, **options)))
+        own = [crop_idx(list(create_bank_dataloader(bank, steps=3, rank=r, num_replicas=2, **options))) for r in (0, 1)]
+        assert [crop for turn in zip(*own, strict=True) for crop in turn] == alone
+
+    def test_the_same_crop_is_replaced_by_several(self, bank: Any) -> None:
+        plain = crop_idx(list(create_bank_dataloader(bank, batch_size=50, steps=20)))
+        replaced = crop_idx(list(create_bank_dataloader(bank, batch_size=50, steps=20, predicate=is_even)))
+        index = next(crop for crop in plain if crop % 2 and bank[crop].class_id == 0)
+        others = {new for old, new in zip(plain, replaced, strict=True) if old == index}
+        assert len(others) > 3
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    @pytest.mark.parametrize(
+        ("max_tries", "tried"), [(2, "tried 2 of them, drawn from 3"), (3, "tried all 3"), (100, "tried all 3")]
+    )
+    def test_giving_up_says_what_was_tried(self, max_tries: int, tried: str, num_workers: int, bank: Any) -> None:
+        loader = create_bank_dataloader(
+            bank, batch_size=9, mode="class_uniform", predicate=NoWoks(), max_tries=max_tries, num_workers=num_workers
+        )
+        with pytest.raises(BankError) as caught:
+            list(loader)
+        assert "expected a crop of class 'wok' that it accepts" in str(caught.value)
+        assert tried in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert loader.stats.num_rejected[:3] == (0, 0, 0)
+        assert loader.stats.num_rejected[3] > 0
+
+    def test_a_class_that_is_rejected_but_never_drawn(self, tmp_path: Path) -> None:
+        rare = write_bank(tmp_path / "bank", [0] * 3000 + [1])
+        assert len(list(create_bank_dataloader(rare, batch_size=1, steps=3, predicate=_is_first_class))) == 3
+
+    def test_a_column_that_is_not_there(self, bank: Any) -> None:
+        class Near:
+            reads = ("embedding",)
+
+            def accept(self, columns: Any) -> Any:
+                raise AssertionError
+
+        assert isinstance(Near(), CropPredicate)
+        with pytest.raises(ValueError, match="expected a bank that keeps embedding, it keeps image, alpha"):
+            create_bank_dataloader(bank, batch_size=2, predicate=Near())
+
+    def test_an_answer_of_another_shape(self, bank: Any) -> None:
+        class OneForAll:
+            reads = ("class_id",)
+
+            def accept(self, columns: Any) -> Any:
+                return True
+
+        with pytest.raises(ValueError, match=r"expected accept to return bool \[2\], got bool \[\]"):
+            list(create_bank_dataloader(bank, batch_size=2, predicate=OneForAll()))
+
+    def test_walks(self) -> None:
+        places = walk(3, np.array([0, 1, 2]), np.array([4, 100, 10]), 10)
+        assert sorted(places[0, :4].tolist()) == [0, 1, 2, 3]
+        assert sorted(places[2].tolist()) == list(range(10))
+        assert places[1].max() < 100
+        assert len(set(places[1].tolist())) > 5
+        np.testing.assert_array_equal(walk(3, np.array([2]), np.array([10]), 10), places[2:])
+
+
+def _is_first_class(crop: Crop) -> bool:
+    return crop.class_id == 0
+
+
+class Batches:
+    """Targets without pixels: their numbers alone."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        self.sizes, self.epoch = sizes, 0
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __iter__(self) -> Any:
+        return (type("Batch", (), {"batch_size": size})() for size in self.sizes)
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+
+class TestWithBank:
+    def test_a_smaller_last_batch(self, bank: Any) -> None:
+        loader = create_bank_dataloader(bank, batch_size=4, crops_per_target=3, steps=3)
+        pairs = list(both := with_bank(Batches([4, 4, 1]), loader))
+        assert len(both) == 3
+        assert [crops.images.shape[:2] for _, crops in pairs] == [(4, 3), (4, 3), (1, 3)]
+        loader.set_epoch(0)
+        last = list(loader)[2]
+        assert torch.equal(pairs[2][1].images, last.images[:1])
+        assert torch.equal(pairs[2][1].crop_idx, last.crop_idx[:1])
+
+    def test_both_epochs(self, bank: Any) -> None:
+        batches, loader = Batches([2]), create_bank_dataloader(bank, batch_size=2, steps=1)
+        with_bank(batches, loader).set_epoch(5)
+        assert batches.epoch == loader.draws.epoch == 5
+
+    def test_too_few_steps(self, bank: Any) -> None:
+        loader = create_bank_dataloader(bank, batch_size=2, steps=2)
+        with pytest.raises(ValueError, match="bank loader of 3 steps, got 2; give it steps="):
+            with_bank(Batches([2] * 3), loader)
+        endless = iter(Batches([2] * 3))
+        with pytest.raises(ValueError, match="bank loader of more steps, got 2"):
+            list(with_bank(endless, loader))
+
+    def test_too_few_crops(self, bank: Any) -> None:
+        with pytest.raises(ValueError, match="crops for 3 targets, got them for 2"):
+            list(with_bank(Batches([3]), create_bank_dataloader(bank, batch_size=2)))

@@ -1,0 +1,83 @@
+"""`segpaste bank embed` and `dedupe`, through a parser of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from segpaste.bank import Crop, Layout, MemmapWriter, open_bank
+from segpaste.bank.statistics import statistics_embedding
+from segpaste.cli import _arguments, _bank_embed, _errors
+
+
+def run(*words: str) -> int:
+    """Run one command as `segpaste bank` does."""
+    with _errors.reported(False) as outcome:
+        parser = _arguments.Parser("segpaste bank")
+        _bank_embed.add_to(parser.add_subparsers(required=True))
+        args, others = parser.parse_known_args(words)
+        args.overrides = _arguments.overrides(others)
+        args.run(args)
+    return outcome.exit_code
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Path:
+    """Two classes of four crops, of which two of each are nearly the same."""
+    rng = np.random.default_rng(0)
+    with MemmapWriter(tmp_path / "bank", Layout((9, 9)), ("cup", "wok")) as writer:
+        image = np.zeros((3, 9, 9), np.uint8)
+        for i in range(8):
+            image = rng.integers(0, 256, (3, 9, 9), dtype=np.uint8) if i % 4 != 1 else image // 2 * 2
+            writer.add(Crop(image, np.ones((1, 9, 9), bool), i // 4, np.array([0, 0, 9, 9], np.int32)))
+        return writer.finish()
+
+
+def test_embed_and_dedupe(bank: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    embedded, unique = tmp_path / "embedded", tmp_path / "unique"
+    assert run("embed", str(bank), "--out", str(embedded), "--format", "lmdb", "--batch-size", "3") == 0
+    columns = open_bank(embedded).read(range(8))
+    wanted = statistics_embedding(columns["image"], columns["alpha"]).astype(np.float16)
+    np.testing.assert_array_equal(columns["embedding"], wanted)
+    assert run("dedupe", str(embedded), "--out", str(unique), "--threshold", "0.99") == 0
+    assert open_bank(unique).format == "lmdb"
+    np.testing.assert_array_equal(open_bank(unique).read(range(6))["image"], columns["image"][[0, 2, 3, 4, 6, 7]])
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        f"{embedded}: 8 crops with embeddings of statistics",
+        f"{unique}: 6 of 8 crops, 2 near-duplicates left out",
+        "  cup: 1",
+        "  wok: 1",
+    ]
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["embed", "{bank}", "--out", "{bank}"], "expected a new or an empty folder"),
+        (["embed", "{bank}", "--out", "{new}", "--embedder", "clip"], "expected statistics, torchvision:NAME"),
+        (["embed", "{bank}", "--out", "{new}", "--embedder", "timm:test_vit"], "nothing is downloaded"),
+        (["embed", "{bank}", "--out", "{new}", "--batch-size", "0"], "an integer of at least 1, got '0'"),
+        (["embed", "{bank}", "--out", "{new}", "size=1"], "expected options only, got size=..."),
+        (["embed", "{new}", "--out", "{new}"], "expected a bank"),
+        (["dedupe", "{bank}", "--out", "{new}"], "expected a bank with embeddings"),
+        (["dedupe", "{bank}", "--out", "{new}", "--threshold", "2"], "a similarity above 0, at most 1, got '2'"),
+    ],
+)
+def test_bad_input(words: Any, message: str, bank: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(tmp_path.iterdir())
+    assert run(*(word.format(bank=bank, new=tmp_path / "new") for word in words)) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("command", ["embed", "dedupe"])
+def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(command, "--help") == 0
+    assert f"segpaste bank {command}" in capsys.readouterr().out.partition("example")[2]
