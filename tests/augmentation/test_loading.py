@@ -13,10 +13,11 @@ import torch
 from torch.utils.data import DataLoader
 
 from samples import OPTIONAL, assert_same, make_batch, make_samples
-from segpaste import BatchCopyPaste, BatchCopyPasteConfig
-from segpaste.augmentation import PlacementConfig
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig, stage_bank_batch
+from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
+from small_bank import small_bank
 
 K = 6
 CONFIG = BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(0.5, 1.0)))
@@ -159,3 +160,47 @@ def test_warns_of_dropped_instances_once_and_where_the_loader_is_read() -> None:
 def test_a_mismatch_of_slots_either_way(max_instances: int) -> None:
     with pytest.raises(ValueError, match=f"max_instances={max_instances}.*got 6"):
         list(BatchCopyPaste.from_dataloader([make_batch(max_instances=6)], max_instances))
+
+
+class TestPool:
+    """Objects of a bank, for whatever a loader yields."""
+
+    def test_a_bank(self, tmp_path: Path) -> None:
+        bank = small_bank(tmp_path / "bank", [0, 1, 1, 2, 1])
+        loader = Loader([padded(0), padded(1)])
+        augmented = BatchCopyPaste.from_dataloader(loader, K, source_pool=bank)
+        first, again = list(augmented), [out.images.clone() for out in augmented]
+        assert any(not torch.equal(out.images, batch.images) for out, batch in zip(first, loader.batches, strict=True))
+        augmented.set_epoch(0)
+        assert_same(next(iter(augmented)), first[0])
+        assert not torch.equal(again[0], first[0].images)  # the epoch's draws go on
+        augmented.set_epoch(1)
+        assert loader.epoch == 1
+        assert not torch.equal(next(iter(augmented)).images, first[0].images)
+
+    def test_a_loader_of_staged_crops(self, tmp_path: Path) -> None:
+        """Begun again when it ends; a smaller last batch takes the first ones."""
+        bank = small_bank(tmp_path / "bank", [0, 1, 1, 2, 1])
+        pool = [stage_bank_batch(bank, [[i], [4], [i]]) for i in range(2)]
+        small = padded(2).map_tensors(lambda t: t[:2])
+        batches = [padded(0), padded(1), small]
+        config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
+        outs = list(BatchCopyPaste.from_dataloader(Loader(batches), K, config, source_pool=pool))
+        for out, batch, staged in zip(outs, batches, [pool[0], pool[1], pool[0].first(2)], strict=True):
+            assert_same(out, BatchCopyPaste(config)(batch, staged=staged))
+
+    @pytest.mark.parametrize(
+        ("pool", "words"), [([], "got one that yields nothing"), ([1], "for 3 targets, got 1")], ids=["none", "few"]
+    )
+    def test_a_loader_that_is_too_short(self, tmp_path: Path, pool: list[int], words: str) -> None:
+        bank = small_bank(tmp_path / "bank", [0, 1])
+        crops = [stage_bank_batch(bank, [[0]] * num) for num in pool]
+        with pytest.raises(ValueError, match=words):
+            list(BatchCopyPaste.from_dataloader(Loader([padded(0)]), K, source_pool=crops))
+
+    def test_a_source_without_a_pool(self, tmp_path: Path) -> None:
+        config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
+        with pytest.raises(ValueError, match=r"expected source_pool with source\.kind='bank'"):
+            BatchCopyPaste.from_dataloader(Loader([]), K, config)
+        with pytest.raises(ValueError, match=r"expected source_pool with source\.kind='bank'"):
+            BatchCopyPaste.from_dataloader(Loader([]), K, CONFIG, source_pool=[])

@@ -167,7 +167,7 @@ class TestProcesses:
     def test_each_opens_the_files_itself(self, bank: StoredBank, context: str) -> None:
         """Also where the parent has read before, and goes on."""
         assert_sound(bank)
-        with ProcessPoolExecutor(3, mp_context=get_context(context)) as pool:
+        with ProcessPoolExecutor(3 if context == "fork" else 1, mp_context=get_context(context)) as pool:
             futures = [pool.submit(read_all, bank, seed) for seed in range(6)]
             assert read_all(bank, 99)
             assert all(future.result(timeout=120) for future in futures)

@@ -24,6 +24,7 @@ from segpaste.datasets import SceneDataset
 from segpaste.presets import Preset
 
 SOURCE = Path(segpaste.__file__).parents[1]
+BANK_COMMANDS = ("build", "info", "verify", "gallery", "embed", "dedupe")
 
 
 def python(*words: str) -> subprocess.CompletedProcess[str]:
@@ -41,18 +42,18 @@ class TestHelp:
     def test_the_examples_parse(self, capsys: pytest.CaptureFixture[str]) -> None:
         from segpaste.cli import parse
 
-        for command in ("demo", "augment", "replay"):
-            main([command, "--help"])
+        for command in ("demo", "augment", "replay", "stats", "bank", *(f"bank {name}" for name in BANK_COMMANDS)):
+            main([*command.split(), "--help"])
             examples = re.findall(r"^ +segpaste (.+)$", capsys.readouterr().out, re.MULTILINE)
             assert examples
             for words in examples:
-                assert parse(words.split()).command == command
+                assert parse(words.split()).command == command.split()[0]
 
     def test_help_does_not_wait_for_torch(self) -> None:
         statement = (
             "import sys\nfrom segpaste.cli import main\n"
             "assert main(['--help']) == main(['augment', '--help']) == main(['demo', '--help']) == 0\n"
-            "assert main(['replay', '--help']) == 0\n"
+            "assert main(['replay', '--help']) == main(['bank', 'build', '--help']) == main(['stats', '--help']) == 0\n"
             "assert main(['augment', 'x.json', '--out', '/', '--num', '1']) == 2\n"
             "print(sorted({'torch', 'numpy', 'pydantic', 'PIL'} & set(sys.modules)))"
         )

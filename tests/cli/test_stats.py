@@ -93,7 +93,7 @@ def bank(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("mode", ["repeat_factor", "instance_aware", "tempered", "class_uniform"])
 def test_what_a_sampler_of_the_bank_reports(mode: Any, bank: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sampler = BankSampler(open_bank(bank), 70, mode=mode, threshold=0.3, temperature=0.7)
-    words = [str(bank), "--mode", mode, "--threshold", "0.3", "--temperature", "0.7", "--draws", "70"]
+    words = [str(bank), "--balance", mode, "--threshold", "0.3", "--temperature", "0.7", "--draws", "70"]
     assert main(["stats", *words]) == 0
     assert capsys.readouterr().out.endswith(f"would draw\n{sampler.report()}\n")
     found = document(capsys, *words)
@@ -113,7 +113,7 @@ def test_scenes(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["nowhere.json"], "nowhere.json: expected an annotation file"),
         (["."], "expected a dataset with annotations.json or a bank with meta.json, found neither"),
-        (["scenes", "--mode", "rare"], "--mode: invalid choice: 'rare'"),
+        (["scenes", "--balance", "rare"], "--balance: invalid choice: 'rare'"),
         (["scenes", "--threshold", "0"], "expected a number from 1e-12 to 1, got '0'"),
         (["empty.json", "--num", "3"], "expected them with scenes only"),
         (["empty.json"], "empty.json: expected at least one object, got none"),

@@ -62,7 +62,7 @@ def add_to(commands: Any) -> None:
     add("--preset", metavar="NAME|FILE", help="a recipe of pasting, such as vit_patch, or one saved in YAML or JSON")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
     add("--bank", metavar="BANK", help="paste objects of this instance bank, instead of the other photos'")
-    add("--balance", choices=_MODES, help="how its classes are drawn, default: repeat_factor; see segpaste stats")
+    add("--balance", choices=_MODES, help="how its classes are drawn, default: repeat_factor")
     add("--threshold", metavar="T", type=fraction, help="of the repeat factors, default: 0.001")
     parser.set_defaults(run=run)
 

@@ -22,9 +22,9 @@ the photo itself and pasted ones are told apart.
 
 examples:
   segpaste stats instances.json
-  segpaste stats instances.json --mode class_uniform
+  segpaste stats instances.json --balance class_uniform
   segpaste stats augmented --json
-  segpaste stats objects_bank --mode repeat_factor --threshold 0.01
+  segpaste stats objects_bank --balance repeat_factor --threshold 0.01
 """
 _MODES = ("repeat_factor", "instance_aware", "tempered", "class_uniform")
 
@@ -36,7 +36,7 @@ def add_to(commands: Any) -> None:
     parser.usage = "segpaste stats ANNOTATIONS.json|AUGMENTED|scenes|BANK [options]"
     add = parser.add_argument
     add("target", metavar="ANNOTATIONS.json|AUGMENTED|scenes|BANK", help="a dataset or a bank")
-    add("--mode", choices=_MODES, default="repeat_factor", help="of the sampler, default: repeat_factor")
+    add("--balance", choices=_MODES, default="repeat_factor", help="of the sampler, default: repeat_factor")
     add("--threshold", metavar="T", type=_number(1e-12, 1), default=1e-3, help="of repeat factors, default: 0.001")
     add("--temperature", metavar="T", type=_number(0, 1), default=0.5, help="of tempered, default: 0.5")
     add("--draws", metavar="N", type=integer(1), help="of an epoch, default: as many as there are objects")
@@ -65,10 +65,10 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError(f"{args.target}: expected at least one object, got none")
     probabilities = class_probabilities(
         counts.num_objects,
-        args.mode,
+        args.balance,
         threshold=args.threshold,
         temperature=args.temperature,
-        photo_fracs=counts.photo_fracs() if args.mode == "instance_aware" else None,
+        photo_fracs=counts.photo_fracs() if args.balance == "instance_aware" else None,
     )
     report = report_draws(counts.names, counts.num_objects, probabilities, args.draws or sum(counts.num_objects))
     if args.json:
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
         print(f"\n{_before_and_after(counts)}")
     options = {"repeat_factor": f" of t = {args.threshold:g}", "instance_aware": f" of t = {args.threshold:g}"}
     options["tempered"] = f" by {args.temperature:g}"
-    print(f"\n{args.mode}{options.get(args.mode, '')} would draw\n{report}")
+    print(f"\n{args.balance}{options.get(args.balance, '')} would draw\n{report}")
 
 
 def _count(args: argparse.Namespace) -> ClassCounts:
@@ -94,7 +94,7 @@ def _count(args: argparse.Namespace) -> ClassCounts:
     for name in ("annotations.json", "panoptic.json"):
         if (path / name).is_file():
             return _counts.of_annotations(path / name)
-    return _counts.of_bank(path, photos=args.mode == "instance_aware")
+    return _counts.of_bank(path, photos=args.balance == "instance_aware")
 
 
 def _before_and_after(counts: ClassCounts) -> str:
@@ -122,7 +122,7 @@ def _document(args: argparse.Namespace, counts: ClassCounts, report: DrawReport)
     return {
         "kind": counts.kind,
         "photos": counts.num_photos or None,
-        "mode": args.mode,
+        "mode": args.balance,
         "threshold": args.threshold,
         "temperature": args.temperature,
         "classes": [dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True)],
