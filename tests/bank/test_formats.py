@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import pickle
+import resource
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -32,6 +33,7 @@ from segpaste.bank import (
     open_bank,
 )
 from segpaste.bank.files import HashedFile
+from segpaste.bank.meta import sealed
 from segpaste.bank.record import GROUPS
 from segpaste.bank.writer import FolderWriter
 
@@ -133,6 +135,13 @@ class TestRead:
         with pytest.raises(IndexError):
             opened[0]
 
+    @pytest.mark.parametrize("indices", [[1.9], [True, False], [0.0]])
+    def test_indices_that_are_no_integers(self, bank: StoredBank, indices: Any) -> None:
+        with pytest.raises(IndexError, match="expected integers as indices"):
+            bank.read(indices)
+        with pytest.raises(TypeError, match="integer"):
+            bank[1.9]  # type: ignore[index]
+
     def test_closed_it_opens_again(self, bank: StoredBank) -> None:
         bank.close()
         other = open_bank(bank.where)
@@ -191,7 +200,7 @@ def data_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.name != "meta.json")
 
 
-def set_field(folder: Path, name: str, value: Any, seal: bool = False) -> None:
+def set_field(folder: Path, name: str, value: Any) -> None:
     path = folder / "meta.json"
     values = json.loads(path.read_text())
     if value is None:
@@ -199,6 +208,14 @@ def set_field(folder: Path, name: str, value: Any, seal: bool = False) -> None:
     else:
         values[name] = value
     path.write_text(json.dumps(values))
+
+
+def forge(folder: Path, **changes: Any) -> None:
+    """Change fields of the meta and give it the hash that it should have."""
+    path = folder / "meta.json"
+    values = {**json.loads(path.read_text()), **changes}
+    values.pop("sha256")
+    path.write_bytes(sealed(values))
 
 
 @FORMATS
@@ -277,6 +294,84 @@ class TestFaults:
 
 
 @FORMATS
+class TestForged:
+    """Numbers that do not fit, under a hash that does."""
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"num_crops": 10**30},
+            {"num_crops": 2**40, "class_frequencies": [2**40, 0, 0]},
+            {"crop_h": SIZE[1], "crop_w": SIZE[0] + 40},
+            {"crop_h": 10**6},
+            {"crop_h": 2**15, "crop_w": 2**15},
+            {"class_frequencies": [NUM + 1, -1, 0]},
+            {"groups": ["core", "provenance", "colours"], "has_embeddings": False},
+            {"files": {}},
+            {"files": {"../../../../etc/passwd": {"size": 1, "sha256": "0" * 64}}},
+        ],
+        ids=lambda c: " ".join(f"{k}={str(v)[:9]}" for k, v in c.items()),
+    )
+    def test_does_not_open(self, kind: str, changes: dict[str, Any], tmp_path: Path) -> None:
+        """Or, where only a read can tell, does not read."""
+        folder = write(kind, tmp_path / "bank")
+        forge(folder, **changes)
+        with pytest.raises(BankError, match=r"bank(/meta\.json|/data\.mdb|/index\.parquet)?: "):
+            open_bank(folder)[0]
+
+    def test_classes_that_are_not_counted_so(self, kind: str, tmp_path: Path) -> None:
+        folder = write(kind, tmp_path / "bank")
+        forge(folder, class_frequencies=[9, 7, 7])
+        with pytest.raises(BankError, match=r"expected classes as counted in meta\.json"):
+            open_bank(folder).crop_class_ids()
+
+
+@FORMATS
+class TestReplaced:
+    """A bank that another one takes the place of is never read as if it were the first."""
+
+    def test_before_the_first_read(self, kind: str, tmp_path: Path) -> None:
+        old = open_bank(write(kind, tmp_path / "bank"))
+        shutil.rmtree(tmp_path / "bank")
+        write(kind, tmp_path / "bank", first=1)
+        with pytest.raises(BankError, match=r"expected the bank of version .* got another one"):
+            old[0]
+
+    def test_while_it_is_read(self, kind: str, tmp_path: Path) -> None:
+        """What is open stays what it was, and the new one is the new one."""
+        old = open_bank(write(kind, tmp_path / "bank"))
+        assert_equal(old[0], make_crop(old.layout, 0))
+        shutil.rmtree(tmp_path / "bank")
+        new = open_bank(write(kind, tmp_path / "bank", first=1))
+        assert_equal(new[0], make_crop(new.layout, 1))
+        assert_equal(old[0], make_crop(old.layout, 0))
+        assert_equal(pickle.loads(pickle.dumps(new))[3], make_crop(new.layout, 4))
+
+
+def test_an_index_of_other_bytes(tmp_path: Path) -> None:
+    """Whichever bit is flipped, no read gives another crop."""
+    folder = write("webdataset", tmp_path / "bank")
+    whole = (folder / "index.parquet").read_bytes()
+    for place in np.random.default_rng(0).integers(0, len(whole) * 8, 60).tolist():
+        flipped = bytearray(whole)
+        flipped[place // 8] ^= 1 << place % 8
+        (folder / "index.parquet").write_bytes(flipped)
+        with pytest.raises(BankError, match=r"index\.parquet: expected other bytes"):
+            open_bank(folder)[5]
+
+
+@pytest.mark.parametrize("content", [lambda size: bytes(size), lambda size: b"\xff" * size], ids=["zeros", "ones"])
+def test_a_file_that_is_no_lmdb(content: Callable[[int], bytes], tmp_path: Path) -> None:
+    folder = write("lmdb", tmp_path / "bank")
+    path = folder / "data.mdb"
+    path.write_bytes(content(path.stat().st_size))
+    bank = open_bank(folder)
+    for use in (lambda: bank[0], bank.crop_class_ids):
+        with pytest.raises(BankError, match=r"data\.mdb: cannot be read: .*; run segpaste bank verify"):
+            use()
+
+
+@FORMATS
 class TestWrite:
     def test_an_interrupted_build_leaves_nothing_that_opens(self, kind: str, tmp_path: Path) -> None:
         layout = Layout(SIZE)
@@ -321,6 +416,17 @@ class TestWrite:
                 writer.add(Crop(**{**values, **change}))
             writer.add(make_crop(layout, 0))
             assert_sound(open_bank(writer.finish()), 1)
+
+    def test_a_disk_that_is_full_from_the_start(self, kind: str, tmp_path: Path) -> None:
+        """A limit of file sizes; the writer leaves nothing."""
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
+        try:
+            with pytest.raises((OSError, BankError)):
+                write(kind, tmp_path / "bank", num=3)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert list(tmp_path.iterdir()) == []
 
     def test_a_full_disk(self, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def full(*_: Any) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,14 +44,19 @@ class LMDBBank(StoredBank):
 
     format: ClassVar[Format] = "lmdb"
 
+    def _files_needed(self) -> dict[str, int | None]:
+        least, entry = len(self) * self.layout.dtype.itemsize, self.meta.files.get(DATA)
+        return {DATA: None if entry is None or entry.size >= least else least}
+
     def _open(self) -> Any:
-        return _Environment.of(self.where)
+        with _damage_told(self.where):
+            return _Environment.of(self.where, self.version)
 
     def _close(self, handle: Any) -> None:
         handle.release()
 
     def _read(self, handle: Any, rows: Sequence[int], out: Columns) -> None:
-        with handle.env.begin(buffers=True) as transaction:
+        with _damage_told(self.where), handle.env.begin(buffers=True) as transaction:
             for n, row in enumerate(rows):
                 value = transaction.get(crop_key(row))
                 if value is None or len(value) != self.layout.dtype.itemsize:
@@ -63,9 +69,16 @@ class LMDBBank(StoredBank):
                     array[n] = record[name][0]
 
     def _class_ids(self, handle: Any) -> NDArray[np.int64]:
-        with handle.env.begin() as transaction:
-            blocks = range(-(-len(self) // _CLASS_BLOCK))
-            return np.frombuffer(b"".join(transaction.get(class_key(i)) for i in blocks), "<i8").astype(np.int64)
+        ids = np.empty(len(self), np.int64)
+        with _damage_told(self.where), handle.env.begin(buffers=True) as transaction:
+            for block, first in enumerate(range(0, len(ids), _CLASS_BLOCK)):
+                part = ids[first : first + _CLASS_BLOCK]
+                value = transaction.get(class_key(block))
+                if value is None or len(value) != part.nbytes:
+                    came = "none" if value is None else f"{len(value)} bytes"
+                    raise BankError(f"{self.where}/{DATA}: expected {part.nbytes} bytes of classes, got {came}")
+                part[:] = np.frombuffer(value, "<i8")
+        return ids
 
 
 class LMDBWriter(FolderWriter):
@@ -74,7 +87,8 @@ class LMDBWriter(FolderWriter):
     format: ClassVar[Format] = "lmdb"
 
     def _start(self) -> None:
-        self._env = require("lmdb").open(str(self._folder), map_size=1 << 30, lock=False)
+        with self._full_disk_told():
+            self._env = require("lmdb").open(str(self._folder), map_size=1 << 30, lock=False)
         self._classes = (self._folder / "classes.raw").open("w+b")
         self._waiting: list[tuple[bytes, bytes]] = []
         self._size = 0
@@ -88,7 +102,8 @@ class LMDBWriter(FolderWriter):
         for block, classes in enumerate(iter(lambda: self._classes.read(8 * _CLASS_BLOCK), b"")):
             self._put(class_key(block), classes)
         self._commit()
-        self._env.sync(True)
+        with self._full_disk_told():
+            self._env.sync(True)
         self._discard()
         (self._folder / "classes.raw").unlink()
         return {DATA: entry_of(self._folder, DATA)}
@@ -105,38 +120,55 @@ class LMDBWriter(FolderWriter):
 
     def _commit(self) -> None:
         """Write what waits, in a larger map if this one is full."""
-        lmdb = require("lmdb")
-        while True:
-            try:
-                with self._env.begin(write=True) as transaction:
-                    for key, value in self._waiting:
-                        transaction.put(key, value, append=True)
-                break
-            except lmdb.MapFullError:
-                self._env.set_mapsize(2 * self._env.info()["map_size"])
-            except lmdb.Error as error:
-                raise BankError(f"{self._folder / DATA}: cannot be written: {error}; is the disk full?") from error
+        full = require("lmdb").MapFullError
+        with self._full_disk_told():
+            while True:
+                try:
+                    with self._env.begin(write=True) as transaction:
+                        for key, value in self._waiting:
+                            transaction.put(key, value, append=True)
+                    break
+                except full:
+                    self._env.set_mapsize(2 * self._env.info()["map_size"])
         self._waiting, self._size = [], 0
+
+    @contextmanager
+    def _full_disk_told(self) -> Iterator[None]:
+        try:
+            yield
+        except require("lmdb").Error as error:
+            raise BankError(f"{self._folder / DATA}: cannot be written: {error}; is the disk full?") from error
+
+
+@contextmanager
+def _damage_told(where: str) -> Iterator[None]:
+    """What LMDB finds wrong with its pages, as an error of the bank."""
+    try:
+        yield
+    except require("lmdb").Error as error:
+        raise BankError(
+            f"{where}/{DATA}: cannot be read: {error}; run segpaste bank verify, copy or build the bank again"
+        ) from error
 
 
 class _Environment:
     """The one environment that LMDB allows a process to have of a file, shared by the banks that are open on it."""
 
-    _of_path: ClassVar[dict[str, _Environment]] = {}
+    _of_bank: ClassVar[dict[tuple[str, str], _Environment]] = {}
 
-    def __init__(self, path: str) -> None:
-        self.path, self.pid, self.num_users = path, os.getpid(), 0
+    def __init__(self, path: str, version: str) -> None:
+        self.key, self.pid, self.num_users = (path, version), os.getpid(), 0
         self.env = require("lmdb").open(path, readonly=True, lock=False, readahead=False, create=False)
 
     @classmethod
-    def of(cls, path: str) -> _Environment:
-        """That of this process; one that a parent opened is let go of first."""
-        found = cls._of_path.get(path)
+    def of(cls, path: str, version: str) -> _Environment:
+        """That of this process, of a version of the bank; one that a parent opened is let go of first."""
+        found = cls._of_bank.get((path, version))
         if found is not None and found.pid != os.getpid():
             found.env.close()
             found = None
         if found is None:
-            found = cls._of_path[path] = cls(path)
+            found = cls._of_bank[path, version] = cls(path, version)
         found.num_users += 1
         return found
 
@@ -145,4 +177,4 @@ class _Environment:
         self.num_users -= 1
         if self.num_users == 0:
             self.env.close()
-            self._of_path.pop(self.path, None)
+            self._of_bank.pop(self.key, None)

@@ -70,6 +70,9 @@ class MemmapBank(StoredBank):
 
     format: ClassVar[Format] = "memmap"
 
+    def _files_needed(self) -> dict[str, int | None]:
+        return {n: _START.get(n, 0) + len(self) * dtype.itemsize for n, dtype in row_dtypes(self.layout).items()}
+
     def _open(self) -> dict[str, _File]:
         return {
             name: _File(self.folder.open(name, self.version), dtype, dtype.names or (), dtype.itemsize)

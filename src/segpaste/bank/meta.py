@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -59,16 +59,16 @@ class BankMeta(BaseModel):
 
     format: Format
     format_version: Literal[1]
-    num_crops: int = Field(ge=0)
-    crop_h: int = Field(ge=1)
-    crop_w: int = Field(ge=1)
-    num_classes: int = Field(ge=0)
+    num_crops: int = Field(ge=0, lt=1 << 48)
+    crop_h: int = Field(ge=1, le=1 << 15)
+    crop_w: int = Field(ge=1, le=1 << 15)
+    num_classes: int = Field(ge=0, lt=1 << 31)
     has_embeddings: bool
     metric_depth: bool
     segpaste_version: str
     build_seed: int
     built_from: Mapping[str, Any]
-    class_frequencies: tuple[int, ...]
+    class_frequencies: tuple[Annotated[int, Field(ge=0)], ...]
     class_names: tuple[str, ...]
     groups: tuple[str, ...]
     files: Mapping[str, FileEntry]
@@ -107,7 +107,7 @@ def parse_meta(text: bytes, where: str) -> BankMeta:
     """
     try:
         values = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BankError(f"{where}: expected JSON, got {error}; build the bank again") from error
     if not isinstance(values, dict) or "format" not in values or "sha256" not in values:
         raise BankError(

@@ -91,7 +91,9 @@ class BankSampler(Sampler[int]):
     Args:
         bank: what is drawn from.
         num_samples: draws of an epoch on each replica; by default as many as the replica's part of the crops.
-        mode, threshold, temperature: see `segpaste.bank.class_draws.class_probabilities`.
+        mode: see `segpaste.bank.class_draws.class_probabilities`, as the next two.
+        threshold: t of the repeat factors.
+        temperature: of ``tempered``.
         base_seed: of everything drawn.
         rank: this process's number; by default that of torch.distributed, else 0.
         num_replicas: how many processes there are; likewise.

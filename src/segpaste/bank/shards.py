@@ -8,6 +8,7 @@ without looking at the tar. Members carry no time, owner or mode of the machine,
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import tarfile
@@ -20,12 +21,13 @@ from numpy.typing import NDArray
 
 from segpaste.bank.files import HashedFile, Reader, entry_of
 from segpaste.bank.meta import FileEntry, Format
-from segpaste.bank.record import Array, Layout, byte_view
+from segpaste.bank.record import Array, BankError, Layout, byte_view
 from segpaste.bank.stored import Columns, StoredBank
 from segpaste.bank.writer import FolderWriter
 from segpaste.extras import require
 
 INDEX = "index.parquet"
+_SCHEMA = {"shard": "int32", "offset": "int64", "size": "int64", "class_id": "int64"}
 _BLOCK = tarfile.BLOCKSIZE
 
 
@@ -39,6 +41,9 @@ class WebDatasetBank(StoredBank):
 
     format: ClassVar[Format] = "webdataset"
     in_object_store: ClassVar[bool] = True
+
+    def _files_needed(self) -> dict[str, int | None]:
+        return dict.fromkeys([INDEX, *(shard_name(i) for i in range(len(self.meta.files) - 1))])
 
     def _open(self) -> dict[int, Reader]:
         return {}
@@ -62,20 +67,44 @@ class WebDatasetBank(StoredBank):
     @cached_property
     def _index(self) -> tuple[Array, Array]:
         """Shard and offset of every crop; plain memory, which a forked child shares."""
-        return self._index_column("shard"), self._index_column("offset")
+        table = self._table("shard", "offset", "size")
+        shards, offsets, sizes = (table.column(name).to_numpy().astype(np.int64) for name in table.column_names)
+        ends = np.array([self.meta.files[shard_name(i)].size for i in range(len(self.meta.files) - 1)], np.int64)
+        is_whole = (sizes == self.layout.dtype.itemsize) & (shards >= 0) & (shards < len(ends)) & (offsets >= 0)
+        if is_whole.all() and len(shards) and not (offsets + sizes <= ends[shards]).all():
+            is_whole[:] = False
+        if not is_whole.all():
+            raise BankError(
+                f"{self.where}/{INDEX}: expected places within the shards, got others; build the bank again"
+            )
+        return shards.astype(np.int32), offsets
 
-    def _index_column(self, name: str) -> Array:
+    def _table(self, *names: str) -> Any:
+        """Columns of the index, whose bytes are those that the meta names.
+
+        Raises:
+            BankError: they are others, or no such table.
+        """
         content = bytearray(self.meta.files[INDEX].size)
         reader = self.folder.open(INDEX, self.version)
         reader.read_into([memoryview(content)], 0)
         reader.close()
-        # Arrow's threads do not survive a fork.
-        table = require("pyarrow.parquet").read_table(io.BytesIO(content), columns=[name], use_threads=False)
-        column: Array = table.column(name).to_numpy()
-        return column
+        if hashlib.sha256(content).hexdigest() != self.meta.files[INDEX].sha256:
+            raise BankError(f"{self.where}/{INDEX}: expected other bytes; it was changed, copy or build the bank again")
+        arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
+        try:
+            # Arrow's threads do not survive a fork.
+            table = parquet.read_table(io.BytesIO(content), columns=list(names), use_threads=False)
+            table = table.select(list(names)).cast(arrow.schema([(name, _SCHEMA[name]) for name in names]))
+        except (arrow.ArrowException, KeyError) as error:
+            raise BankError(f"{self.where}/{INDEX}: expected {', '.join(names)}, got {error}") from error
+        if len(table) != len(self) or any(column.null_count for column in table.columns):
+            raise BankError(f"{self.where}/{INDEX}: expected {len(self)} rows without gaps, got {len(table)}")
+        return table
 
     def _class_ids(self, handle: dict[int, Reader]) -> NDArray[np.int64]:
-        return self._index_column("class_id")
+        ids: NDArray[np.int64] = self._table("class_id").column("class_id").to_numpy()
+        return ids
 
 
 @lru_cache
@@ -121,9 +150,7 @@ class WebDatasetWriter(FolderWriter):
 
     def _start(self) -> None:
         self._arrow, self._parquet = require("pyarrow"), require("pyarrow.parquet")
-        self._schema = self._arrow.schema(
-            [("shard", "int32"), ("offset", "int64"), ("size", "int64"), ("class_id", "int64")]
-        )
+        self._schema = self._arrow.schema(list(_SCHEMA.items()))
         self._index = self._parquet.ParquetWriter(str(self._folder / INDEX), self._schema)
         self._rows: list[tuple[int, int, int, int]] = []
         self._entries: dict[str, FileEntry] = {}

@@ -6,9 +6,10 @@ file offsets and LMDB environments must not be shared. A pickled bank carries it
 
 from __future__ import annotations
 
+import operator
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -109,7 +110,11 @@ class StoredBank(ABC):
                 f"{self.where}: expected a bank of format 'webdataset' in an object store, got {self.format!r}; "
                 "copy it to a local disk, or build shards"
             )
-        self._layout = self.meta.layout
+        try:
+            self._layout = self.meta.layout
+        except ValueError as error:  # a group of a later version, or crops that no machine holds
+            raise BankError(f"{self.where}/{META}: {error}") from error
+        self._check_files()
         self._check_sizes()
         self._handle: Any = None
         self._pid = -1
@@ -162,11 +167,11 @@ class StoredBank(ABC):
             IndexError: there is no such crop.
             BankError: a file is gone or shorter than it was.
         """
-        num = self.meta.num_crops
+        num, index = self.meta.num_crops, operator.index(index)
         if not -num <= index < num:
             raise IndexError(f"{self.where}: expected an index below {num}, got {index}")
         columns = self._layout.empty(1, self._layout.shapes)
-        self._read(self._opened(), [int(index) % num], columns)
+        self._read(self._opened(), [index % num], columns)
         return Crop(**{name: rows[0] if rows.ndim > 1 else rows.item() for name, rows in columns.items()})
 
     def read(
@@ -178,7 +183,7 @@ class StoredBank(ABC):
         """Read several crops.
 
         Args:
-            indices: of crops; negative ones count from the end.
+            indices: of crops, integers; negative ones count from the end.
             columns: which to read, all of them by default, or those of ``out``.
             out: contiguous arrays [n, ...] of the columns' dtypes to read into.
 
@@ -186,12 +191,15 @@ class StoredBank(ABC):
             Arrays [n, ...], by name.
 
         Raises:
-            IndexError: there is no such crop.
+            IndexError: there is no such crop, or an index is no integer.
             KeyError: the bank does not keep a column.
             ValueError: an array to read into has another shape or dtype.
             BankError: a file is gone or shorter than it was.
         """
-        rows = np.asarray(indices, np.int64).reshape(-1)
+        given = np.asarray(indices)
+        if given.size and given.dtype.kind not in "iu":
+            raise IndexError(f"{self.where}: expected integers as indices, got {given.dtype.name}")
+        rows = given.astype(np.int64).reshape(-1)
         num = len(self)
         if len(rows) and (rows.min() < -num or rows.max() >= num):
             raise IndexError(f"{self.where}: expected indices below {num}, got {rows.min()} to {rows.max()}")
@@ -210,8 +218,20 @@ class StoredBank(ABC):
         return out
 
     def crop_class_ids(self) -> NDArray[np.int64]:
-        """The class of every crop, [N]."""
-        return self._class_ids(self._opened())
+        """The class of every crop, [N].
+
+        Raises:
+            BankError: they are others than ``meta.json`` counts.
+        """
+        ids = self._class_ids(self._opened())
+        num = self.meta.num_classes
+        is_known = len(ids) == len(self) and (not len(ids) or (ids.min() >= 0 and ids.max() < num))
+        if not is_known or tuple(np.bincount(ids, minlength=num).tolist()) != self.class_frequencies:
+            raise BankError(
+                f"{self.where}: expected classes as counted in {META}, got others; run segpaste bank verify, copy or "
+                "build the bank again"
+            )
+        return ids
 
     def verify(self) -> None:
         """Read every byte and compare it with what ``meta.json`` says.
@@ -251,8 +271,29 @@ class StoredBank(ABC):
 
     def _opened(self) -> Any:
         if self._handle is None or self._pid != os.getpid():
+            if read_meta(self.folder).sha256 != self.version:
+                raise BankError(
+                    f"{self.where}: expected the bank of version {self.version:.12}, as it was when it was opened, got "
+                    "another one; open it again"
+                )
+            self._check_sizes()
             self._handle, self._pid = self._open(), os.getpid()
         return self._handle
+
+    def _check_files(self) -> None:
+        """The files that are named are those of the format, and as long as so many crops make them."""
+        files, needed = self.meta.files, self._files_needed()
+        if files.keys() != needed.keys():
+            raise BankError(
+                f"{self.where}/{META}: expected size and digest of {', '.join(needed):.200}, got those of "
+                f"{', '.join(files) or 'no file':.200}; build the bank again"
+            )
+        for name, size in needed.items():
+            if size is not None and files[name].size != size:
+                raise BankError(
+                    f"{self.where}/{META}: expected {size} bytes of {name} for {len(self)} crops, got "
+                    f"{files[name].size}; build the bank again"
+                )
 
     def _check_sizes(self) -> None:
         for name, entry in self.meta.files.items():
@@ -262,6 +303,10 @@ class StoredBank(ABC):
                 raise BankError(
                     f"{self.where}/{name}: expected {entry.size} bytes, got {came}; copy or build the bank again"
                 )
+
+    @abstractmethod
+    def _files_needed(self) -> Mapping[str, int | None]:
+        """The data files of the format, and their sizes where they follow from the number of crops."""
 
     @abstractmethod
     def _open(self) -> Any:

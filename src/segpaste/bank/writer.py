@@ -75,7 +75,11 @@ class FolderWriter(ABC):
         self._destination = destination_at(path, storage_options)
         self.path = self._destination.path
         self._folder = self._destination.folder
-        self._start()
+        try:
+            self._start()
+        except BaseException:
+            self._destination.discard()
+            raise
 
     @property
     def num_crops(self) -> int:
@@ -140,8 +144,10 @@ class FolderWriter(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._folder.exists():
-            self._discard()
-            self._destination.discard()
+            try:
+                self._discard()
+            finally:
+                self._destination.discard()
 
     @abstractmethod
     def _start(self) -> None:
