@@ -581,7 +581,8 @@ class TestBank:
     def test_records_need_the_crops(self, tmp_path: Path) -> None:
         batch = batch_of(make_samples(2, size=(23, 29)))
         staged = stage_bank_batch(small_bank(tmp_path / "bank", [1, 2, 1, 1]), [[0], [1]])
-        module = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank")))
+        panoptic = PanopticConfig(taxonomy=SCHEMA)
+        module = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank"), panoptic=panoptic))
         out, report = module(batch, staged=staged, return_report=True)
         with pytest.raises(ValueError, match="records: expected staged"):
             records(module, batch, out, report)

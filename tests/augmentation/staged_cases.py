@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from samples import STUFF, THINGS, tight_boxes
-from segpaste.augmentation import BatchCopyPasteConfig, SourceConfig
+from samples import SCHEMA, STUFF, THINGS, tight_boxes
+from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, SourceConfig
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 
 
@@ -81,7 +81,14 @@ def bank_cases(
         relative_to="crop" if is_fixed else draw(st.sampled_from(["crop", "photo"])),
         without_depth=draw(st.sampled_from(["invalid", "skip"])),
     )
-    changes = {"source": source, "placement": placement.model_copy(update={"layers": 1, "class_temperature": 0.0})}
+    panoptic = config.panoptic
+    if panoptic is None and batch.semantic_maps is not None:
+        panoptic = PanopticConfig(taxonomy=SCHEMA)
+    changes = {
+        "panoptic": panoptic,
+        "source": source,
+        "placement": placement.model_copy(update={"layers": 1, "class_temperature": 0.0}),
+    }
     takes_depth = batch.depth is not None and config.emit_depth is not False
     staged = make_staged(
         batch.batch_size,

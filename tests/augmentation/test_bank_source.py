@@ -36,6 +36,8 @@ from segpaste.augmentation import (
     PlacementCounts,
     SourceConfig,
 )
+from segpaste.augmentation.bank_source import source_batch
+from segpaste.invariants import Case, violations
 from segpaste.kernels import use_kernels
 from segpaste.types import Modality, StagedCrops
 
@@ -57,10 +59,11 @@ class Recording(BankSource):
 
 
 def bank_config(crops_per_target: int = 1, **options: Any) -> BatchCopyPasteConfig:
-    source = {n: options.pop(n) for n in ("value_range", "relative_to", "without_depth") if n in options}
-    return BatchCopyPasteConfig(
-        source=SourceConfig(kind="bank", crops_per_target=crops_per_target, **source), **options
-    )
+    """With a taxonomy, unless another one or none is given."""
+    names = ("value_range", "relative_to", "without_depth")
+    given = {name: options.pop(name) for name in names if name in options}
+    source = SourceConfig(kind="bank", crops_per_target=crops_per_target, **given)
+    return BatchCopyPasteConfig(**{"source": source, "panoptic": PanopticConfig(taxonomy=SCHEMA), **options})
 
 
 class TestForward:
@@ -112,6 +115,17 @@ class TestForward:
 
 def vars_of(staged: StagedCrops) -> dict[str, Any]:
     return {name: getattr(staged, name) for name in staged.__dataclass_fields__}
+
+
+@pytest.mark.parametrize("modalities", WITH_MASKS, ids=subset_id)
+def test_invariants_hold(modalities: frozenset[Modality]) -> None:
+    """Of the public checks all that look at an input and its output."""
+    batch = make_batch(3, size=(20, 24), max_instances=8, seed=4, modalities=modalities)
+    config = bank_config(3)
+    staged = make_staged(3, 4, seed=1, with_surfaces=True)
+    out, report = BatchCopyPaste(config)(batch, staged=staged, return_report=True)
+    assert bool(report.num_placed.any())
+    assert violations(Case(batch, out, report, config, source_batch(staged, batch, config.source))) == []
 
 
 class TestColours:
@@ -216,6 +230,12 @@ class TestRefused:
     def test_too_few(self, num_targets: int, num_crops: int) -> None:
         with pytest.raises(ValueError, match="expected staged crops for 2 targets, at least crops_per_target=2"):
             BatchCopyPaste(bank_config(2))(make_batch(2), staged=make_staged(num_targets, num_crops))
+
+    def test_semantic_maps_whose_classes_nobody_names(self) -> None:
+        """Else the pixels of every paste would be ignored."""
+        batch = make_batch(2, modalities={Modality.INSTANCE, Modality.SEMANTIC})
+        with pytest.raises(ValueError, match=r"expected config\.panoptic because source\.kind='bank'"):
+            BatchCopyPaste(bank_config(panoptic=None))(batch, staged=make_staged(2, 1))
 
     def test_no_scale(self) -> None:
         staged = replace(make_staged(2, 1), scales=None)

@@ -41,6 +41,11 @@ class BankSource:
     ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
         """See `segpaste.SourceStrategy.sample`; row ``b * K + k`` of the source batch is crop k of target b."""
         staged = self._checked(request.staged, target)
+        if target.semantic_maps is not None and request.classes is None:
+            raise ValueError(
+                "BatchCopyPaste: expected config.panoptic because source.kind='bank' and the batch has semantic maps, "
+                "got None; give PanopticConfig(taxonomy=...), which says of which classes the crops' pixels become"
+            )
         source = source_batch(staged, target, self.config)
         usable = self._usable(staged, target, request)
         crops = torch.arange(staged.num_crops, device=staged.device)
