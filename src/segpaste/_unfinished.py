@@ -31,12 +31,10 @@ def claimed(folder: Path, fingerprint: Mapping[str, Any], other: str, error: typ
         OSError: the folder cannot be made.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder, os.O_RDONLY)
+    lock = lock_folder(folder)
+    if lock is None:
+        raise error(f"{folder}: another run is writing there; wait for it, or choose another {other}")
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise error(f"{folder}: another run is writing there; wait for it, or choose another {other}") from None
         if problem := _mismatch(folder, json.loads(json.dumps(fingerprint))):
             raise error(f"{problem}; delete {folder}, or choose another {other}")
         yield
@@ -44,10 +42,36 @@ def claimed(folder: Path, fingerprint: Mapping[str, Any], other: str, error: typ
         os.close(lock)
 
 
+def lock_folder(folder: Path) -> int | None:
+    """Lock a folder that is there, until the descriptor is closed or the process ends.
+
+    Returns:
+        The descriptor, or None: somebody else has it, or has just moved it away.
+
+    Raises:
+        OSError: it is no folder, or cannot be opened.
+    """
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), os.stat(folder)):
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        os.close(lock)
+        raise
+    os.close(lock)
+    return None
+
+
 def write_json(path: Path, value: Any) -> None:
-    """Write a file that is there whole or not at all."""
+    """Write a file that is there whole or not at all, after a crash of the machine too."""
     new = path.with_name(path.name + ".new")
-    new.write_text(json.dumps(value))
+    with new.open("w") as file:
+        file.write(json.dumps(value))
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(new, path)
 
 

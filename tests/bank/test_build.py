@@ -309,6 +309,50 @@ class TestGoingOn:
         build(photos, tmp_path / "bank")
         assert tree(tmp_path / "bank") == expected
 
+    @pytest.mark.parametrize("harm", ["no rows", "cut rows", "empty json", "cut json", "no object"])
+    def test_a_part_that_lost_a_file(
+        self,
+        harm: str,
+        photos: CocoDetectionV2,
+        expected: dict[str, str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """As a crash of the machine may leave it; it counts as not done."""
+
+        def interrupt(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(build_module, "_write", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                build(photos, tmp_path / "bank")
+        rows, found = (tmp_path / "bank.parts" / "parts" / f"000001.{kind}" for kind in ("rows", "json"))
+        if harm == "no rows":
+            rows.unlink()
+        else:
+            path = rows if harm == "cut rows" else found
+            length = 0 if harm == "empty json" else path.stat().st_size // 2
+            path.write_bytes(b"[1]" if harm == "no object" else path.read_bytes()[:length])
+        build(photos, tmp_path / "bank")
+        assert tree(tmp_path / "bank") == expected
+
+    def test_not_with_another_fingerprint(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is no part of the bank."""
+
+        def interrupt(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(build_module, "_write", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                build(Listed(2), tmp_path / "bank", fingerprint={"folder": "a"})
+        with pytest.raises(BankError, match='with other arguments: folder "a" there, "b" now'):
+            build(Listed(2), tmp_path / "bank", fingerprint={"folder": "b"})
+        build(Listed(2), tmp_path / "bank", fingerprint={"folder": "a"})
+        build(Listed(2), tmp_path / "other")
+        assert tree(tmp_path / "bank") == tree(tmp_path / "other")
+
     def test_a_worker_that_is_killed(self, tmp_path: Path) -> None:
         with pytest.raises(BankError, match="a worker process was killed"):
             build(Listed(70, kill_this_process), tmp_path / "bank", workers=2)
@@ -356,6 +400,42 @@ class TestRefused:
     def test_a_url_takes_shards(self) -> None:
         with pytest.raises(BankError, match="expected format webdataset for a URL, got 'memmap'"):
             build(Listed(2), "s3://bucket/objects")  # type: ignore[arg-type]
+
+    def test_a_file_url_is_a_path(self, tmp_path: Path) -> None:
+        where = build(Listed(2), f"file://{tmp_path}/bank", work_dir=f"file://{tmp_path}/work").where  # type: ignore[arg-type]
+        assert where == str(tmp_path / "bank")
+        assert os.listdir(tmp_path) == ["bank"]
+
+    @pytest.mark.parametrize(
+        ("out", "work"), [("W/bank", "W"), ("V", "V"), ("V", "V/parts"), ("V", "X/../V"), ("V", "V.partial")]
+    )
+    def test_a_work_folder_that_is_not_apart(self, out: str, work: str, tmp_path: Path) -> None:
+        with pytest.raises(BankError, match=r"expected a work folder that is neither in .*, nor around it"):
+            build(Listed(2), tmp_path / out, work_dir=tmp_path / work)
+        assert list(tmp_path.iterdir()) == []
+        with pytest.raises(BankError, match="s3://b/w: expected a work folder on a disk"):
+            build(Listed(2), tmp_path / out, work_dir="s3://b/w")
+
+    def test_only_what_it_made_is_removed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        write = build_module._write
+
+        def add_a_file(maker: Any, writer: Any) -> Any:
+            (tmp_path / "work" / "mine.txt").write_text("mine")
+            return write(maker, writer)
+
+        monkeypatch.setattr(build_module, "_write", add_a_file)
+        build(Listed(2), tmp_path / "bank", work_dir=tmp_path / "work")
+        assert os.listdir(tmp_path / "work") == ["mine.txt"]
+
+    @pytest.mark.parametrize("kind", ["image", "annotation"])
+    def test_ids_beyond_64_bits(self, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        if kind == "image":
+            monkeypatch.setattr(Listed, "image_id", lambda self, index: 2**70 + index)
+        else:
+            monkeypatch.setattr(Listed, "annotation_ids", lambda self, index: [2**70])
+        with pytest.raises(BankError, match=rf"expected ids from .*, got the {kind} id {2**70}; give it another"):
+            build(Listed(2), tmp_path / "bank")
+        assert list(tmp_path.iterdir()) == []
 
     def test_a_bank_that_is_there(self, tmp_path: Path) -> None:
         build(Listed(2), tmp_path / "bank")

@@ -293,6 +293,15 @@ class TestFaults:
                 BANKS[kind](folder)
 
 
+def build_when_told(kind: str, path: Path, told: Any) -> None:
+    layout = Layout(SIZE)
+    with WRITERS[kind](path, layout, NAMES) as writer:
+        told.send("started")
+        told.recv()
+        writer.add(make_crop(layout, 0))
+        writer.finish()
+
+
 @FORMATS
 class TestForged:
     """Numbers that do not fit, under a hash that does."""
@@ -389,7 +398,48 @@ class TestWrite:
         for folder in (tmp_path / "bank", tmp_path / "bank.partial"):
             with pytest.raises(BankError, match="expected a bank"):
                 open_bank(folder)
+        del writer  # and with it the lock, as where its process ends
         assert_sound(open_bank(write(kind, tmp_path / "bank")))
+        assert [path.name for path in tmp_path.iterdir()] == ["bank"]
+        assert not (tmp_path / "bank" / "unfinished").exists()
+
+    def test_while_another_process_builds(self, kind: str, tmp_path: Path) -> None:
+        context = get_context("fork")
+        ours, theirs = context.Pipe()
+        child = context.Process(target=build_when_told, args=(kind, tmp_path / "bank", theirs))
+        child.start()
+        ours.recv()
+        before = sorted((tmp_path / "bank.partial").iterdir())
+        with pytest.raises(BankError, match=r"bank\.partial: another process builds a bank there; wait for it"):
+            write(kind, tmp_path / "bank")
+        assert sorted((tmp_path / "bank.partial").iterdir()) == before
+        ours.send("go on")
+        child.join()
+        assert_sound(open_bank(tmp_path / "bank"), 1)
+
+    @pytest.mark.parametrize("is_folder", [True, False])
+    def test_a_folder_of_somebody_else(self, kind: str, is_folder: bool, tmp_path: Path) -> None:
+        partial = tmp_path / "bank.partial"
+        mine = partial / "mine.txt" if is_folder else partial
+        mine.parent.mkdir(exist_ok=True)
+        mine.write_text("mine")
+        words = (
+            r"bank\.partial: expected no folder, or one of an unfinished bank, found (mine\.txt|something else); move"
+        )
+        with pytest.raises(BankError, match=words):
+            write(kind, tmp_path / "bank")
+        assert mine.read_text() == "mine"
+        mine.unlink()
+        assert_sound(open_bank(write(kind, tmp_path / "bank")))
+
+    def test_what_is_finished_discards_nothing(self, kind: str, tmp_path: Path) -> None:
+        """Of a folder that the next writer has made meanwhile."""
+        layout = Layout(SIZE)
+        with WRITERS[kind](tmp_path / "bank", layout, NAMES) as writer:
+            writer.finish()
+            (tmp_path / "bank.partial").mkdir()
+            (tmp_path / "bank.partial" / "mine.txt").write_text("mine")
+        assert (tmp_path / "bank.partial" / "mine.txt").exists()
 
     def test_a_folder_that_is_there(self, kind: str, tmp_path: Path) -> None:
         write(kind, tmp_path / "bank")

@@ -55,6 +55,17 @@ def test_embed_and_dedupe(bank: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert err == ""
 
 
+def test_to_urls_and_from_them(bank: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shards = ("--format", "webdataset")
+    assert run("embed", f"file://{bank}", "--out", "memory://embed-command/embedded", *shards) == 0
+    assert run("dedupe", "memory://embed-command/embedded", "--out", f"file://{tmp_path}/unique") == 0
+    assert len(open_bank(tmp_path / "unique")) == 6
+    assert run("dedupe", str(tmp_path / "unique"), "--out", "memory://embed-command/unique") == 0
+    assert len(open_bank("memory://embed-command/unique")) == 6
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bank", "unique"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -64,6 +75,7 @@ def test_embed_and_dedupe(bank: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         (["embed", "{bank}", "--out", "{new}", "--batch-size", "0"], "an integer of at least 1, got '0'"),
         (["embed", "{bank}", "--out", "{new}", "size=1"], "expected options only, got size=..."),
         (["embed", "{new}", "--out", "{new}"], "expected a bank"),
+        (["embed", "{bank}", "--out", "s3://b/o"], "s3://b/o: expected format 'webdataset' for an object store"),
         (["dedupe", "{bank}", "--out", "{new}"], "expected a bank with embeddings"),
         (["dedupe", "{bank}", "--out", "{new}", "--threshold", "2"], "a similarity above 0, at most 1, got '2'"),
     ],

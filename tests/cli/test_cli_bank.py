@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -188,6 +189,16 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
     "margin": (nothing, [*BUILD, "--margin", "-1"], "--margin: expected a number from 0 to 10, got '-1'"),
     "format": (nothing, [*BUILD, "--format", "zip"], "--format: invalid choice: 'zip'"),
     "a URL": (nothing, [*BUILD[:-1], "s3://b/o"], "s3://b/o: expected format webdataset for a URL, got 'memmap'"),
+    "a work folder": (
+        nothing,
+        [*BUILD[:-1], "w/o", "--work-dir", "w"],
+        "expected a work folder that is neither in w/o",
+    ),
+    "a work URL": (
+        nothing,
+        [*BUILD, "--work-dir", "s3://b/w"],
+        "s3://b/w: expected a work folder on a disk, got a URL",
+    ),
     "scenes' option": (nothing, [*BUILD, "--num", "3"], "--num: expected it with scenes only"),
     "a setting": (nothing, [*BUILD, "a=b"], "expected options only, got a=..."),
     "no bank": (nothing, ["info", "nowhere"], "nowhere: expected a bank, a folder with meta.json, found none"),
@@ -213,6 +224,26 @@ def test_one_clear_line_and_nothing_left(
     assert captured.err.count("\n") == 1
     assert message in captured.err
     assert tree(tmp_path) == before
+
+
+def test_not_gone_on_with_other_photos(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from segpaste.bank import build
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    copytree(world / "photos", tmp_path / "others")
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "_write", interrupt)
+        assert main(words(world, tmp_path / "bank")) == 130
+    capsys.readouterr()
+    assert main(words(world, tmp_path / "bank", "--images", str(tmp_path / "others"))) == 2
+    assert "holds an unfinished run with other arguments: --images " in capsys.readouterr().err
+    monkeypatch.chdir(world)
+    assert main(words(world, tmp_path / "bank", "--images", "photos")) == 0
+    assert tree(tmp_path / "bank") == tree(world / "bank")
 
 
 def test_interrupted_and_gone_on(

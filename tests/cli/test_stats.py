@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cli_world import read_json, write_instances, write_panoptic
 
-from segpaste.bank import BankSampler, Crop, Layout, MemmapWriter, open_bank
+from segpaste.bank import BankSampler, Crop, Layout, MemmapWriter, copy_crops, open_bank
 from segpaste.cli import main
 
 
@@ -101,6 +101,15 @@ def test_what_a_sampler_of_the_bank_reports(mode: Any, bank: Path, capsys: pytes
     assert list(column(found, "expected_draws").values()) == list(sampler.report().expected_draws)
 
 
+def test_urls(bank: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = "memory://stats-command/bank"
+    copy_crops(open_bank(bank), url, range(50), format="webdataset")
+    path, _ = write_instances(tmp_path)
+    assert document(capsys, url) == document(capsys, f"file://{bank}") == document(capsys, str(bank))
+    assert document(capsys, url, "--balance", "instance_aware")["photos"] == 10
+    assert document(capsys, f"file://{path}") == document(capsys, str(path))
+
+
 def test_scenes(capsys: pytest.CaptureFixture[str]) -> None:
     found = document(capsys, "scenes", "--num", "3", "--seed", "4")
     assert found["photos"] == 3
@@ -112,6 +121,7 @@ def test_scenes(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "message"),
     [
         (["nowhere.json"], "nowhere.json: expected an annotation file"),
+        (["memory://nowhere"], "memory://nowhere: expected a bank"),
         (["."], "expected a dataset with annotations.json or a bank with meta.json, found neither"),
         (["scenes", "--balance", "rare"], "--balance: invalid choice: 'rare'"),
         (["scenes", "--threshold", "0"], "expected a number from 1e-12 to 1, got '0'"),

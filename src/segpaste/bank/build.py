@@ -8,6 +8,8 @@
 So the crops lie on disk twice for a moment, memory holds one photo for each worker, 16 bytes for each photo of the
 dataset, and no crops. The same dataset and options give the same bytes, whoever makes the parts, with or without
 interruptions: what is not finished under ``OUT.parts`` the same call finishes.
+
+The files of the photos are not compared when it goes on: pixels that were changed between the calls are not noticed.
 """
 
 from __future__ import annotations
@@ -18,22 +20,23 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from segpaste._unfinished import claimed
+from segpaste._unfinished import FINGERPRINT, claimed
 from segpaste._version import __version__
 from segpaste.bank.cropping import DEFAULT_MARGIN_FRAC
 from segpaste.bank.engines import Engine, make_parts
 from segpaste.bank.lmdb import LMDBWriter
 from segpaste.bank.memmap import MemmapWriter
 from segpaste.bank.meta import Format
-from segpaste.bank.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, naming
+from segpaste.bank.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, naming, stored_id
 from segpaste.bank.record import BankError, Layout
+from segpaste.bank.remote import is_url, local_path
 from segpaste.bank.shards import WebDatasetWriter
 from segpaste.bank.writer import FolderWriter
 from segpaste.extras import require
@@ -87,10 +90,15 @@ def build_bank(
     engine: Engine = "local",
     build_seed: int = 0,
     built_from: Mapping[str, Any] | None = None,
+    fingerprint: Mapping[str, Any] | None = None,
     work_dir: str | os.PathLike[str] | None = None,
     **writer_options: Any,
 ) -> BuildSummary:
     """Build a bank of all objects of a dataset that has instance masks.
+
+    A build that was interrupted goes on where image ids, class names and options are the same, and ``built_from`` and
+    ``fingerprint``. Nothing else is compared: say there what the annotations are, or changed ones are mixed with those
+    of the finished parts. Changed pixels in the same files are never noticed; remove the work folder then.
 
     Args:
         photos: the dataset; samples of uint8 images, without padding.
@@ -106,9 +114,10 @@ def build_bank(
         engine: ``"ray"`` runs them by Ray Data, on the cluster that is connected or on this machine; the work folder
             must then be one that all its nodes see.
         build_seed: noted in the meta; nothing is drawn.
-        built_from: JSON, what the dataset is, such as its digest; noted in the meta, and a build that was interrupted
-            goes on only where it is equal.
-        work_dir: of the parts; by default ``OUT.parts``, for a URL a folder of the system's temporary one.
+        built_from: JSON, what the dataset is, such as the digest of its annotations; noted in the meta.
+        fingerprint: JSON, what else the crops depend on, such as the folder of the photos; not noted in the meta.
+        work_dir: of the parts, on a disk, neither in ``out`` nor around it; by default ``OUT.parts``, for a URL a
+            folder of the system's temporary one.
         writer_options: of the format's writer.
 
     Returns:
@@ -120,10 +129,11 @@ def build_bank(
         ValueError, OSError: a photo cannot be read, or nothing more can be written. What is finished is kept.
         ImportError: the format or the engine needs a package that is not installed.
     """
-    is_url = "://" in os.fspath(out)
-    _check(photos, out, format, is_url, crop_size, margin_frac, workers, engine)
-    work = _work_dir(out, is_url) if work_dir is None else Path(work_dir).absolute()
-    image_ids = np.array([photos.image_id(index) for index in range(len(photos))], np.int64)
+    where = os.fspath(out) if is_url(out) else Path(local_path(out))
+    _check(photos, where, format, crop_size, margin_frac, workers, engine)
+    work = _work_dir(where, work_dir)
+    ids = (stored_id(photos.image_id(index), "image") for index in range(len(photos)))
+    image_ids = np.fromiter(ids, np.int64, len(photos))
     order = _order(image_ids)
     first = photos[int(order[0])]
     layout = Layout(crop_size, _groups_of(first) if groups is None else groups)
@@ -135,7 +145,7 @@ def build_bank(
         **{name: getattr(selection, name) for name in Selection.__slots__},
         **(built_from or {}),
     }
-    fingerprint = {
+    all_of_it = {
         "segpaste": __version__,
         "image_ids": hashlib.sha256(image_ids[order].tobytes()).hexdigest(),
         "class_names": hashlib.sha256("\n".join(class_names).encode()).hexdigest(),
@@ -143,11 +153,12 @@ def build_bank(
         "groups": list(layout.groups),
         "photos_per_part": PHOTOS_PER_PART,
         **options,
+        **(fingerprint or {}),
     }
-    with claimed(work, fingerprint, "work folder or output", BankError), _kept(maker):
+    with claimed(work, all_of_it, "work folder or output", BankError), _kept(maker):
         _make_missing(maker, workers, engine)
         writer = _WRITERS[format](
-            str(out) if is_url else Path(out),
+            where,
             layout,
             class_names,
             build_seed=build_seed,
@@ -155,17 +166,16 @@ def build_bank(
             built_from=options,
             **writer_options,
         )
-        with naming(out), writer:
+        with naming(where), writer:
             summary = _write(maker, writer)
-        shutil.rmtree(work)
+        _remove(work)
     return summary
 
 
 def _check(
     photos: Photos,
-    out: str | os.PathLike[str],
+    out: str | Path,
     format: Format,
-    is_url: bool,
     crop_size: tuple[int, int],
     margin_frac: float,
     workers: int,
@@ -175,26 +185,45 @@ def _check(
         raise BankError(f"expected a format among {', '.join(_WRITERS)}, got {format!r}")
     if engine not in ("local", "ray"):
         raise BankError(f"expected the engine local or ray, got {engine!r}")
-    if is_url and format != "webdataset":
+    if is_url(out) and format != "webdataset":
         raise BankError(f"{out}: expected format webdataset for a URL, got {format!r}")
     if workers < 1 or not 0 <= margin_frac <= 10:
         raise BankError(f"expected workers >= 1 and margin_frac from 0 to 10, got {workers} and {margin_frac}")
     Layout(crop_size)
-    if not is_url and (path := Path(out)).exists() and (not path.is_dir() or any(path.iterdir())):
-        raise BankError(f"{path}: expected a new or an empty folder, it is not; choose another, or remove it")
+    if isinstance(out, Path) and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BankError(f"{out}: expected a new or an empty folder, it is not; choose another, or remove it")
     if not len(photos):
         raise BankError("expected at least one photo, got none")
     for module in (*_NEEDS.get(format, ()), *_NEEDS.get(engine, ())):
         require(module)
 
 
-def _work_dir(out: str | os.PathLike[str], is_url: bool) -> Path:
-    """Where the parts lie: the same for the next call, and not where somebody else's do."""
-    if is_url:
-        digest = hashlib.sha256(os.fspath(out).encode()).hexdigest()
-        return Path(tempfile.gettempdir()) / f"segpaste-{os.getuid()}-{digest[:16]}.parts"
-    path = Path(out).absolute()
-    return path.with_name(path.name + ".parts")
+def _work_dir(out: str | Path, given: str | os.PathLike[str] | None) -> Path:
+    """Where the parts lie: the same for the next call, and not where somebody else's do, or the bank."""
+    if given is not None and is_url(given):
+        raise BankError(f"{os.fspath(given)}: expected a work folder on a disk, got a URL; choose a path")
+    work = None if given is None else Path(local_path(given)).absolute()
+    if isinstance(out, str):
+        digest = hashlib.sha256(out.encode()).hexdigest()
+        return work or Path(tempfile.gettempdir()) / f"segpaste-{os.getuid()}-{digest[:16]}.parts"
+    if work is None:
+        return out.absolute().with_name(out.absolute().name + ".parts")
+    inner, outer = work.resolve(), out.resolve()
+    partial = outer.with_name(outer.name + ".partial")
+    if outer.is_relative_to(inner) or inner.is_relative_to(outer) or inner.is_relative_to(partial):
+        raise BankError(
+            f"{work}: expected a work folder that is neither in {out}, where the bank goes, nor around it; choose "
+            "another one"
+        )
+    return work
+
+
+def _remove(work: Path) -> None:
+    """What a build keeps there; the folder too, if nothing else is in it."""
+    shutil.rmtree(work / "parts", ignore_errors=True)
+    (work / FINGERPRINT).unlink(missing_ok=True)
+    with suppress(OSError):
+        work.rmdir()
 
 
 def _order(image_ids: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -259,7 +288,7 @@ def _kept(maker: PartMaker) -> Iterator[None]:
         raise
     finally:
         if work.is_dir() and not any(maker.folder.glob("*.json")):
-            shutil.rmtree(work)
+            _remove(work)
 
 
 @contextmanager

@@ -9,18 +9,21 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from segpaste._unfinished import lock_folder
 from segpaste.bank.meta import META
 from segpaste.bank.object_store import ObjectStore
 from segpaste.bank.record import BankError
 from segpaste.bank.remote import is_url, local_path
 
 MARKER = "unfinished"
-"""An object that is there while a bank is built into an object store: what lies beside it may be removed."""
+"""A file, or object, that is there while a bank is built: what lies beside it may be removed."""
+_MARKER_TEXT = b"a bank is built here; the next build removes what this one leaves\n"
 
 
 class Destination(Protocol):
@@ -33,7 +36,7 @@ class Destination(Protocol):
 
     @property
     def folder(self) -> Path:
-        """Local, new and empty: files are written here."""
+        """Local, new and empty but for a marker: files are written here."""
         ...
 
     def take(self, name: str) -> None:
@@ -61,11 +64,13 @@ def destination_at(path: str | os.PathLike[str], storage_options: Mapping[str, A
 class Rename:
     """``PATH.partial``, which becomes ``PATH`` by one rename.
 
+    It holds the marker and is locked meanwhile: nothing but what a build left is removed, and none that goes on.
+
     Args:
         path: the bank's folder.
 
     Raises:
-        BankError: it is there, and not empty.
+        BankError: it is there, and not empty; or ``PATH.partial`` is there, and not a build's, or of one that goes on.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -73,22 +78,57 @@ class Rename:
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise _occupied(self.path)
         self.folder = self.path.with_name(self.path.name + ".partial")
-        if self.folder.exists():
-            shutil.rmtree(self.folder)
-        self.folder.mkdir(parents=True)
+        if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
+            raise self._foreign("something else")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = lock_folder(self.folder)
+        if lock is None:
+            raise BankError(f"{self.folder}: another process builds a bank there; wait for it, or choose another path")
+        self._unlock = weakref.finalize(self, os.close, lock)
+        names = {entry.name for entry in self.folder.iterdir()}
+        if names and MARKER not in names:
+            self._unlock()
+            raise self._foreign(min(names))
+        self._remove()
+        try:
+            (self.folder / MARKER).write_bytes(_MARKER_TEXT)
+        except OSError:
+            self.discard()
+            raise
 
     def take(self, name: str) -> None:
         """See `Destination.take`."""
 
     def finish(self) -> None:
         """See `Destination.finish`."""
+        (self.folder / MARKER).unlink()
         if self.path.exists():
             self.path.rmdir()
         self.folder.rename(self.path)
+        self._unlock()
 
     def discard(self) -> None:
         """See `Destination.discard`."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if not self._unlock.alive:  # a folder of that name is somebody else's by now
+            return
+        with suppress(OSError):
+            self._remove()
+            self.folder.rmdir()
+        self._unlock()
+
+    def _remove(self) -> None:
+        """All that is in the folder, the marker last."""
+        for path in sorted(self.folder.iterdir(), key=lambda path: path.name == MARKER):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+    def _foreign(self, found: str) -> BankError:
+        return BankError(
+            f"{self.folder}: expected no folder, or one of an unfinished bank, found {found}; move it away, or choose "
+            "another path"
+        )
 
 
 class Upload:
@@ -111,7 +151,7 @@ class Upload:
         self._names = names - {MARKER}
         self._remove()
         self.folder = Path(tempfile.mkdtemp(prefix="segpaste-"))
-        (self.folder / MARKER).write_bytes(b"a bank is built here; the next build removes what this one leaves\n")
+        (self.folder / MARKER).write_bytes(_MARKER_TEXT)
         self.take(MARKER)
 
     def take(self, name: str) -> None:

@@ -2,7 +2,7 @@
 
     WORK/run.json           the fingerprint: all that the parts depend on
     WORK/parts/000012.rows  packed records of `segpaste.bank.record`, one after the other
-    WORK/parts/000012.json  what the part holds, with its SHA-256; written last, so a part is done or not done
+    WORK/parts/000012.json  what the part holds, with size and SHA-256; written last, so a part is done or not done
 
 Photos go by ascending image id and objects of a photo by ascending annotation id, as numbers. A part is a pure
 function of the fingerprint, so it does not matter who makes it, or when.
@@ -130,8 +130,7 @@ class PartMaker:
 
     def missing(self) -> list[int]:
         """The parts that are not finished."""
-        done = {path.stem for path in self.folder.glob("*.json")}
-        return [part for part in range(self.num_parts) if f"{part:06d}" not in done]
+        return [part for part in range(self.num_parts) if not self._is_done(part)]
 
     def photos_of(self, part: int) -> NDArray[np.int64]:
         """Indices of the photos of a part."""
@@ -157,13 +156,13 @@ class PartMaker:
                         kept[int(row["class_id"])] += 1
                 entry = file.finish()
                 os.replace(new, path)
-                write_json(self._path(part, "json"), {"sha256": entry.sha256, "skipped": skipped, "kept": kept})
+                write_json(self._path(part, "json"), {**entry.model_dump(), "skipped": skipped, "kept": kept})
             finally:
                 new.unlink(missing_ok=True)
                 file.close()
 
     def found(self, part: int) -> dict[str, Any]:
-        """What a finished part holds: ``skipped`` by reason, ``kept`` by class, as text, and its SHA-256."""
+        """What a finished part holds: ``skipped`` by reason, ``kept`` by class, as text, size and SHA-256."""
         values: dict[str, Any] = json.loads(self._path(part, "json").read_bytes())
         return values
 
@@ -222,10 +221,31 @@ class PartMaker:
         if labels and not 0 <= min(labels) <= max(labels) < self.num_classes:
             raise BankError(f"expected labels from 0 to {self.num_classes - 1}, got {min(labels)} to {max(labels)}")
         ids = self.photos.annotation_ids(index)
-        return [int(ids[instance_id - 1]) for instance_id in sample.instance_ids.tolist()]
+        return [stored_id(ids[instance_id - 1], "annotation") for instance_id in sample.instance_ids.tolist()]
+
+    def _is_done(self, part: int) -> bool:
+        """Both files are there and whole; what the rows are, `rows` looks at."""
+        try:
+            found = self.found(part)
+            return bool(
+                found["size"] == self._path(part, "rows").stat().st_size and {"kept", "skipped"} <= found.keys()
+            )
+        except (FileNotFoundError, ValueError, TypeError, KeyError):
+            return False
 
     def _path(self, part: int, kind: str) -> Path:
         return self.folder / f"{part:06d}.{kind}"
+
+
+def stored_id(value: int, kind: str) -> int:
+    """An id as the bank can keep it.
+
+    Raises:
+        BankError: it is beyond int64.
+    """
+    if not -(2**63) <= value < 2**63:
+        raise BankError(f"expected ids from -2**63 to 2**63 - 1, got the {kind} id {value}; give it another one")
+    return int(value)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ def run(args: argparse.Namespace) -> None:
     """
     start = time.perf_counter()
     inputs = _open(args)
+    folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir}
     summary = build_bank(
         inputs.photos,
         args.out,
@@ -37,6 +39,7 @@ def run(args: argparse.Namespace) -> None:
         workers=args.workers,
         engine=args.engine,
         built_from={"dataset": inputs.name, "annotations_sha256": inputs.digest},
+        fingerprint={name: path and os.path.abspath(path) for name, path in folders.items()},
         work_dir=args.work_dir,
     )
     print("\n".join(lines(summary, inputs.class_names)))

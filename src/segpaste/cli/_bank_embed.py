@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.cli._arguments import integer
-from segpaste.cli._errors import CommandError, naming
+from segpaste.cli._errors import CommandError
 
 _EMBED_EXAMPLE = """\
 EMBEDDER is statistics (colours, edges and outline; needs no weights), torchvision:NAME, timm:NAME or open_clip:NAME.
@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> None:
     """
     _expect_options_only(args)
     from segpaste.bank import embed_bank, open_bank
+    from segpaste.bank.parts import naming
     from segpaste.extras import require
 
     library = args.embedder.partition(":")[0]
@@ -91,6 +92,7 @@ def run_dedupe(args: argparse.Namespace) -> None:
     import numpy as np
 
     from segpaste.bank import copy_crops, near_duplicates, open_bank
+    from segpaste.bank.parts import naming
 
     with open_bank(args.bank) as bank, naming(args.out):
         left_out = near_duplicates(bank, args.threshold)
@@ -105,8 +107,9 @@ def run_dedupe(args: argparse.Namespace) -> None:
 
 
 def _add_paths(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("bank", metavar="BANK", help="the bank's folder")
-    parser.add_argument("--out", metavar="NEW", type=Path, required=True, help="the new bank's folder")
+    parser.add_argument("bank", metavar="BANK", help="a bank's folder or URL")
+    text = "the new bank's folder, or a URL for --format webdataset"
+    parser.add_argument("--out", metavar="NEW", required=True, help=text)
     parser.add_argument("--format", choices=_FORMATS, help="of the new bank, default: as the old one's")
 
 

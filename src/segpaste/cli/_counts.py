@@ -76,8 +76,8 @@ def of_scenes(num: int, seed: int) -> ClassCounts:
     return _counted(config.thing_names, found, False)
 
 
-def of_bank(path: Path, photos: bool) -> ClassCounts:
-    """Those of a bank; with its photos, which takes longer, if they are asked for.
+def of_bank(path: Path | str, photos: bool) -> ClassCounts:
+    """Those of a bank in a folder, or at a URL; with its photos, which takes longer, if they are asked for.
 
     Raises:
         BankError: there is none, it is broken, or does not know its photos.
@@ -86,7 +86,7 @@ def of_bank(path: Path, photos: bool) -> ClassCounts:
     from segpaste.bank import open_bank
     from segpaste.bank.class_draws import CropsOfClasses, count_photos
 
-    if not (path / "meta.json").is_file():
+    if isinstance(path, Path) and not (path / "meta.json").is_file():
         raise CommandError(
             f"{path}: expected a dataset with annotations.json or a bank with meta.json, found neither; check the path"
         )

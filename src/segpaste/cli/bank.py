@@ -90,7 +90,7 @@ def _add_build(commands: Any) -> None:
     add("--whole-only", action="store_true", help="leave out what touches the photo's edge")
     add("--workers", metavar="N", type=integer(1), default=1, help="processes that cut crops, default: 1")
     add("--engine", choices=("local", "ray"), default="local", help="who runs them, default: local")
-    add("--work-dir", metavar="DIR", type=Path, help="of unfinished parts, default: BANK.parts")
+    add("--work-dir", metavar="DIR", help="of unfinished parts, default: BANK.parts")
     add("--num", metavar="N", type=integer(1), help="scenes, default: 100")
     add("--size", metavar="PX", type=integer(32, 4096), help="side of scenes, default: 256")
     add("--seed", metavar="S", type=integer(0, MAX_SEED), help="of scenes, default: 0")

@@ -35,7 +35,7 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser("stats", help="count classes", description=text, example=_EXAMPLE)
     parser.usage = "segpaste stats ANNOTATIONS.json|AUGMENTED|scenes|BANK [options]"
     add = parser.add_argument
-    add("target", metavar="ANNOTATIONS.json|AUGMENTED|scenes|BANK", help="a dataset or a bank")
+    add("target", metavar="ANNOTATIONS.json|AUGMENTED|scenes|BANK", help="a dataset, or a bank's folder or URL")
     add("--balance", choices=_MODES, default="repeat_factor", help="of the sampler, default: repeat_factor")
     add("--threshold", metavar="T", type=_number(1e-12, 1), default=1e-3, help="of repeat factors, default: 0.001")
     add("--temperature", metavar="T", type=_number(0, 1), default=0.5, help="of tempered, default: 0.5")
@@ -84,9 +84,13 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _count(args: argparse.Namespace) -> ClassCounts:
+    from segpaste.bank.remote import is_url, local_path
     from segpaste.cli import _counts
 
-    path = Path(args.target)
+    has_photos = args.balance == "instance_aware"
+    if is_url(args.target):
+        return _counts.of_bank(args.target, has_photos)
+    path = Path(local_path(args.target))
     if args.target == "scenes":
         return _counts.of_scenes(args.num or 50, args.seed or 0)
     if not path.is_dir():
@@ -94,7 +98,7 @@ def _count(args: argparse.Namespace) -> ClassCounts:
     for name in ("annotations.json", "panoptic.json"):
         if (path / name).is_file():
             return _counts.of_annotations(path / name)
-    return _counts.of_bank(path, photos=args.balance == "instance_aware")
+    return _counts.of_bank(path, has_photos)
 
 
 def _before_and_after(counts: ClassCounts) -> str:
