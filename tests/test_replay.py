@@ -569,6 +569,10 @@ class TestBank:
             (lambda v: v["layers"][0].update(source=[1, 2, 3, 4, 5]), "expected a crop and its label of layer"),
             (lambda v: v["layers"][0].update(scale_num=[1 << 30, 1 << 30]), "as placement.scale_range says"),
             (lambda v: v["layers"][0].update(layer=3), "expected ascending ones below 3"),
+            (lambda v: v["layers"][0].update(label=-1), "label: input should be greater than or equal to 0"),
+            (lambda v: v["layers"][0].update(label=1 << 31), "label: input should be less than 2147483648"),
+            (lambda v: v["layers"][0].update(slots=[1]), r"expected slots \[0\], for a crop is one object, got \[1\]"),
+            (lambda v: v["layers"][0].update(slots=[]), r"expected slots \[0\], for a crop is one object, got \[\]"),
         ],
     )
     def test_records_that_are_none(self, tmp_path: Path, change: Callable[[Any], None], words: str) -> None:

@@ -723,6 +723,13 @@ class TestReport:
         policy = next(a["content"] for t, a in page.tags if t == "meta" and "http-equiv" in a)
         assert policy.startswith("default-src 'none'")
 
+    def test_pictures_of_noise(self, tmp_path):
+        """Their files are larger than one byte a pixel."""
+        noise = np.random.default_rng(0).integers(0, 256, (400, 400, 3), np.uint8)
+        item = viz.ReportItem("a", [viz.Comparison("image", noise, noise)])
+        page = self.read(viz.write_html_report(tmp_path / "r.html", [item], {}, "t", picture_px=400))
+        assert min(len(attrs["src"]) for tag, attrs in page.tags if tag == "img") > 4 / 3 * 400 * 400
+
     def test_pictures_are_inside_and_shrunk(self, tmp_path):
         import base64
 

@@ -100,6 +100,14 @@ class TestForward:
         found = BatchCopyPaste(bank_config(3), inplace=True)(batch.clone(), staged=staged)
         assert_same(found, expected)
 
+    def test_classes_below_0_are_never_pasted(self) -> None:
+        batch = make_batch(2, size=(20, 24), max_instances=8, seed=4)
+        staged = replace(make_staged(2, 6, seed=3), class_ids=torch.tensor([[1, -1] * 3] * 2))
+        out, report = BatchCopyPaste(bank_config(6))(batch, staged=staged, return_report=True)
+        assert int(report.num_placed.sum()) > 0
+        assert set(report.placement.source_idx[report.placement.layer_valid].remainder(2).tolist()) == {0}
+        assert out.labels[out.instance_valid].min() >= 0
+
     def test_which_crops_does_not_depend_on_the_batch(self) -> None:
         batch = make_batch(4, size=(20, 24), max_instances=8, seed=4)
         staged, augment = make_staged(4, 5, seed=3), BatchCopyPaste(bank_config(2))

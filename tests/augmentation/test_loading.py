@@ -162,12 +162,16 @@ def test_a_mismatch_of_slots_either_way(max_instances: int) -> None:
         list(BatchCopyPaste.from_dataloader([make_batch(max_instances=6)], max_instances))
 
 
+def plain(seed: int) -> PaddedBatchedDenseSample:
+    return make_batch(3, seed=seed, max_instances=K, modalities={Modality.INSTANCE})
+
+
 class TestPool:
     """Objects of a bank, for whatever a loader yields."""
 
     def test_a_bank(self, tmp_path: Path) -> None:
         bank = small_bank(tmp_path / "bank", [0, 1, 1, 2, 1])
-        loader = Loader([padded(0), padded(1)])
+        loader = Loader([plain(0), plain(1)])
         augmented = BatchCopyPaste.from_dataloader(loader, K, source_pool=bank)
         first, again = list(augmented), [out.images.clone() for out in augmented]
         assert any(not torch.equal(out.images, batch.images) for out, batch in zip(first, loader.batches, strict=True))
@@ -179,24 +183,48 @@ class TestPool:
         assert not torch.equal(next(iter(augmented)).images, first[0].images)
 
     def test_a_loader_of_staged_crops(self, tmp_path: Path) -> None:
-        """Begun again when it ends; a smaller last batch takes the first ones."""
+        """Begun anew with every iteration; a smaller last batch takes the first ones."""
         bank = small_bank(tmp_path / "bank", [0, 1, 1, 2, 1])
-        pool = [stage_bank_batch(bank, [[i], [4], [i]]) for i in range(2)]
-        small = padded(2).map_tensors(lambda t: t[:2])
-        batches = [padded(0), padded(1), small]
+        pool = [stage_bank_batch(bank, [[i], [4], [i]]) for i in range(4)]
+        small = plain(2).map_tensors(lambda t: t[:2])
+        batches = [plain(0), plain(1), small]
         config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
-        outs = list(BatchCopyPaste.from_dataloader(Loader(batches), K, config, source_pool=pool))
-        for out, batch, staged in zip(outs, batches, [pool[0], pool[1], pool[0].first(2)], strict=True):
-            assert_same(out, BatchCopyPaste(config)(batch, staged=staged))
+        augmented = BatchCopyPaste.from_dataloader(Loader(batches), K, config, source_pool=pool)
+        for _ in range(2):
+            for out, batch, staged in zip(augmented, batches, [pool[0], pool[1], pool[2].first(2)], strict=True):
+                assert_same(out, BatchCopyPaste(config)(batch, staged=staged))
 
     @pytest.mark.parametrize(
-        ("pool", "words"), [([], "got one that yields nothing"), ([1], "for 3 targets, got 1")], ids=["none", "few"]
+        ("pool", "words"),
+        [
+            ([], "ends after 0 batches; give it steps="),
+            ([3], "ends after 1 batches; give it steps="),
+            ([1], "for 3 targets, got 1"),
+        ],
+        ids=["none", "few", "small"],
     )
     def test_a_loader_that_is_too_short(self, tmp_path: Path, pool: list[int], words: str) -> None:
         bank = small_bank(tmp_path / "bank", [0, 1])
         crops = [stage_bank_batch(bank, [[0]] * num) for num in pool]
         with pytest.raises(ValueError, match=words):
-            list(BatchCopyPaste.from_dataloader(Loader([padded(0)]), K, source_pool=crops))
+            list(BatchCopyPaste.from_dataloader(Loader([plain(0), plain(1)]), K, source_pool=crops))
+
+    def test_the_epoch_reaches_the_crops_whatever_the_loader_is(self, tmp_path: Path) -> None:
+        bank, pool = small_bank(tmp_path / "bank", [0, 1, 1, 2, 1]), Loader([])
+        augmented = BatchCopyPaste.from_dataloader([plain(0)], K, source_pool=bank)
+        augmented.set_epoch(0)
+        (first,) = augmented
+        augmented.set_epoch(1)
+        assert not torch.equal(next(iter(augmented)).images, first.images)
+        BatchCopyPaste.from_dataloader([plain(0)], K, source_pool=pool).set_epoch(2)
+        assert pool.epoch == 2
+        with pytest.raises(AttributeError, match=r"set_epoch.*list"):
+            BatchCopyPaste.from_dataloader([plain(0)], K, source_pool=[]).set_epoch(3)
+
+    def test_a_path_is_no_pool(self, tmp_path: Path) -> None:
+        for path in (tmp_path, str(tmp_path)):
+            with pytest.raises(TypeError, match=r"got the path .*; give open_bank\(path\)"):
+                BatchCopyPaste.from_dataloader(Loader([]), K, source_pool=path)  # type: ignore[arg-type]
 
     def test_a_source_without_a_pool(self, tmp_path: Path) -> None:
         config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))

@@ -94,6 +94,19 @@ class TestSteps:
                 assert_equal(step, stage_bank_batch(bank, idx))
         assert str(loader.report()) == str(sampler.report())
 
+    @pytest.mark.parametrize(
+        ("crop_idx", "class_map", "words"),
+        [
+            ([[0.7]], None, "expected integers in crop_idx, got float64"),
+            ([[True]], None, "expected integers in crop_idx, got bool"),
+            ([[0]], [0, 1, 2, 0.5], "expected integers in class_map, got float64"),
+        ],
+    )
+    def test_indices_and_classes_are_integers(self, bank: Any, crop_idx: Any, class_map: Any, words: str) -> None:
+        with pytest.raises(ValueError, match=words):
+            stage_bank_batch(bank, crop_idx, class_map)
+        assert stage_bank_batch(bank, np.empty((0, 2))).batch_size == 0
+
     def test_default_steps(self, bank: Any) -> None:
         assert len(create_bank_dataloader(bank, batch_size=8)) == 13
         assert len(create_bank_dataloader(bank, batch_size=8, crops_per_target=2, rank=1, num_replicas=3)) == 3
@@ -190,7 +203,7 @@ class TestSteps:
         os.truncate(tmp_path / "bank" / "images.dat", 10)
         with pytest.raises(BankError) as caught:
             list(loader)
-        assert "shorter than when it was opened" in str(caught.value)
+        assert "images.dat: expected" in str(caught.value)
         assert "\n" not in str(caught.value)
 
 

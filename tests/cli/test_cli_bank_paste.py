@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from cli_world import check_instances, read_json, tree, write_instances
 
 from segpaste.bank import Crop, Layout, MemmapBank, MemmapWriter, open_bank
 from segpaste.bank.class_draws import class_probabilities
-from segpaste.cli import main
+from segpaste.cli import _crops, main
+from segpaste.cli._errors import CommandError
 from segpaste.replay import read_records
 
 NAMES, COUNTS = ("cup", "car", "zebra", "unused"), (40, 9, 1, 0)
@@ -107,6 +109,20 @@ class TestReplay:
         assert self.replay(world, "--check", str(out)) == 2
         assert "expected --bank, for the records are of a bank" in capsys.readouterr().err
 
+    @pytest.mark.parametrize("words", [["--check", "changed"], ["--out", "again"]], ids=lambda words: words[0])
+    def test_a_class_that_is_not_there(
+        self, world: Path, out: Path, tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        shutil.copytree(out, tmp_path / "changed")
+        lines = (out / "replay.jsonl").read_text().splitlines()
+        record = next(values for values in map(json.loads, lines) if values["layers"])
+        record["layers"][0]["label"], record["digest"] = 3, None
+        (tmp_path / "changed" / "replay.jsonl").write_text(json.dumps(record))
+        start = ["replay", str(tmp_path / "changed"), "--dataset", str(world / "labels.json")]
+        start += ["--images", str(world / "photos"), "--bank", str(world / "bank"), words[0], str(tmp_path / words[1])]
+        assert main(start) == (1 if words[0] == "--check" else 2)
+        assert "expected labels below 3, the number of classes" in "".join(capsys.readouterr())
+
     def test_with_another_bank(
         self, world: Path, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -142,6 +158,34 @@ class TestRefused:
         assert augment(world, "refused", "--bank", str(tmp_path / "bank")) == 2
         assert "expected classes of the dataset" in (err := capsys.readouterr().err)
         assert "got boat" in err
+
+
+class TestClasses:
+    """Banks and datasets are matched by the names of classes, as far as those are clear."""
+
+    def test_equal_lists_are_matched_by_place(self, tmp_path: Path) -> None:
+        names = ("cup", "cup", "zebra", "unused")
+        assert _crops.match_classes(write_bank(tmp_path / "bank", names), names) == (0, 1, 2, 3)
+
+    @pytest.mark.parametrize(
+        ("names", "classes", "words"),
+        [
+            (("cup", "cup", "zebra", "unused"), ("zebra", "cup"), "the bank: expected one class of each name"),
+            (("cup", "car", "zebra", "unused"), ("car", "cup", "zebra", "cup"), "the dataset: expected one class"),
+        ],
+        ids=["bank", "dataset"],
+    )
+    def test_a_name_of_several(
+        self, tmp_path: Path, names: tuple[str, ...], classes: tuple[str, ...], words: str
+    ) -> None:
+        bank = write_bank(tmp_path / "bank", names)
+        with pytest.raises(CommandError, match=f"{words}.*got several of cup;"):
+            _crops.match_classes(bank, classes)
+
+    def test_names_that_nothing_has_do_not_matter(self, tmp_path: Path) -> None:
+        """The fourth class of the bank has no crops, two of the dataset are none of the bank."""
+        bank = write_bank(tmp_path / "bank", ("cup", "car", "zebra", "cup"))
+        assert _crops.match_classes(bank, ("zebra", "sky", "car", "cup", "sky")) == (3, 2, 0, 3)
 
 
 def test_federated_lists_stay_true(world: Path, out: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -285,6 +286,14 @@ class TestSignals:
         assert outcome.exit_code == 130
         assert capsys.readouterr().err == "segpaste: interrupted\n"
         assert signal.getsignal(signal.SIGTERM) is before
+
+    def test_errors_of_libraries_keep_their_words(self, capsys: pytest.CaptureFixture[str]) -> None:
+        for error in (OSError("broken data stream"), OSError(errno.ENOSPC, "No space left")):
+            with _errors.reported(debug=False), _errors.naming(Path("out")):
+                raise error
+        first, second = capsys.readouterr().err.splitlines()
+        assert first == "segpaste: error: broken data stream"
+        assert second.startswith("segpaste: error: out: No space left;")
 
     def test_warnings_are_lines(self, capsys: pytest.CaptureFixture[str]) -> None:
         show = warnings.showwarning

@@ -223,11 +223,11 @@ class TestOut:
     def test_interrupted_and_gone_on(self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         remade, asked = _remaking.remade, []
 
-        def interrupted(record: Any, sequence: Any) -> Any:
+        def interrupted(record: Any, *others: Any) -> Any:
             asked.append(record.name)
             if len(asked) == 4:
                 raise KeyboardInterrupt
-            return remade(record, sequence)
+            return remade(record, *others)
 
         monkeypatch.setattr(_remaking, "remade", interrupted)
         assert replay(world, "--out", str(tmp_path / "again")) == 130

@@ -87,7 +87,7 @@ class BankSource:
 
     def _usable(self, staged: StagedCrops, target: PaddedBatchedDenseSample, request: PlacementRequest) -> Tensor:
         """Crops that may be pasted, [B, K] bool."""
-        usable = (staged.boxes[..., 2:] > staged.boxes[..., :2]).all(-1)
+        usable = (staged.boxes[..., 2:] > staged.boxes[..., :2]).all(-1) & (staged.class_ids >= 0)
         if request.classes is not None:
             usable = usable & request.classes.things(staged.class_ids)
         if target.depth is not None and self.config.without_depth == "skip":

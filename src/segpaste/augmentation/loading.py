@@ -24,7 +24,7 @@ class AugmentedLoader:
         max_instances: K; of samples and ragged batches with more instances the largest are kept; padded batches must
             have this many slots.
         device: where to augment; None: where the batch is.
-        crops: what is pasted, if it is not of the batch.
+        crops: what is pasted, if it is not of the batch; a loader of them is begun anew with every iteration.
 
     Attributes:
         num_dropped_instances: instances so far that found no slot; the first time warns.
@@ -48,6 +48,8 @@ class AugmentedLoader:
         self.num_dropped_instances = 0
 
     def __iter__(self) -> Iterator[PaddedBatchedDenseSample]:
+        if self.crops is not None:
+            self.crops.begin()
         for batch in self.loader:
             padded = self._padded(batch)
             if self.device is not None:
@@ -62,13 +64,17 @@ class AugmentedLoader:
         return len(self.loader)  # type: ignore[arg-type]
 
     def set_epoch(self, epoch: int) -> None:
-        """Pass the epoch on, so that shuffling and seeds change with it."""
+        """Pass the epoch on to the crops and the loader, so that draws, shuffling and seeds change with it.
+
+        Raises:
+            AttributeError: none of them takes it.
+        """
+        is_taken = self.crops is not None and self.crops.set_epoch(epoch)
         set_epoch: Any = getattr(self.loader, "set_epoch", None)
-        if set_epoch is None:
+        if set_epoch is not None:
+            set_epoch(epoch)
+        elif not is_taken:
             raise AttributeError(f"set_epoch: expected a loader that has it, got {type(self.loader).__name__}")
-        set_epoch(epoch)
-        if self.crops is not None:
-            self.crops.set_epoch(epoch)
 
     def _padded(self, batch: Batch) -> PaddedBatchedDenseSample:
         if isinstance(batch, PaddedBatchedDenseSample):

@@ -76,8 +76,8 @@ class BankDataLoader(DataLoader[Any]):
                 f"BankDataLoader: expected batch_size and crops_per_target of at least 1, got {batch_size} and "
                 f"{crops_per_target}"
             )
+        stage_bank_batch(bank, np.empty((0, crops_per_target)), class_map)  # refuses a map here and not in a worker
         labels = None if class_map is None else np.asarray(class_map, np.int64)
-        stage_bank_batch(bank, np.empty((0, crops_per_target)), labels)  # refuses a map here and not in a worker
         chooser = None if predicate is None else CropChooser(bank, predicate, max_tries, sampler.crops)
         steps = _Steps(sampler, batch_size * crops_per_target)
         super().__init__(

@@ -250,9 +250,10 @@ def stored_id(value: int, kind: str) -> int:
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """An OSError that does not say where it arose, as those of a full disk do not, gets this path."""
+    """An OSError of the system that does not say where it arose, as of a full disk, gets this path."""
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or os.fspath(path)
+        if error.errno is not None:
+            error.filename = error.filename or os.fspath(path)
         raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import get_worker_info
 
 from segpaste.bank.stored import InstanceBank
@@ -30,21 +30,21 @@ def stage_bank_batch(bank: InstanceBank, crop_idx: ArrayLike, class_map: ArrayLi
     Args:
         bank: where they lie.
         crop_idx: [B, K] integers, their indices.
-        class_map: [classes of the bank], the class that each has in the dataset that is pasted into; by default the
-            same.
+        class_map: [classes of the bank] integers, the class that each has in the dataset that is pasted into, below 0
+            for one that is never pasted; by default the same.
 
     Returns:
         The crops; in a loader's worker in shared memory.
 
     Raises:
-        ValueError: ``crop_idx`` has another shape, or ``class_map`` another length.
+        ValueError: ``crop_idx`` has another shape, ``class_map`` another length, or one of them holds no integers.
         IndexError: there is no such crop.
         BankError: a crop cannot be read.
     """
-    wanted = np.asarray(crop_idx, np.int64)
+    wanted = _integers("crop_idx", crop_idx)
     if wanted.ndim != 2:
         raise ValueError(f"stage_bank_batch: expected crop_idx [B, K], got shape {list(wanted.shape)}")
-    labels = None if class_map is None else np.asarray(class_map, np.int64)
+    labels = None if class_map is None else _integers("class_map", class_map)
     if labels is not None and labels.shape != (len(bank.class_names),):
         raise ValueError(
             f"stage_bank_batch: expected class_map [{len(bank.class_names)}], a class for each of the bank, got shape "
@@ -65,3 +65,11 @@ def stage_bank_batch(bank: InstanceBank, crop_idx: ArrayLike, class_map: ArrayLi
     if labels is not None:
         views["class_ids"].copy_(torch.from_numpy(labels[views["class_ids"].numpy()]))
     return of_buffer(buffer, places, bank.metric_depth, bank.version)
+
+
+def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
+    """The values as int64; floats, whose fractions numpy would cut off, are refused unless there are none."""
+    array = np.asarray(values)
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"stage_bank_batch: expected integers in {name}, got {array.dtype}")
+    return array.astype(np.int64, copy=False)

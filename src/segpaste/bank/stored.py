@@ -271,14 +271,19 @@ class StoredBank(ABC):
 
     def _opened(self) -> Any:
         if self._handle is None or self._pid != os.getpid():
-            if read_meta(self.folder).sha256 != self.version:
-                raise BankError(
-                    f"{self.where}: expected the bank of version {self.version:.12}, as it was when it was opened, got "
-                    "another one; open it again"
-                )
-            self._check_sizes()
+            if not isinstance(self.folder, RemoteFolder):  # which notices that an object is another one at each fetch
+                self._check_replaced()
             self._handle, self._pid = self._open(), os.getpid()
         return self._handle
+
+    def _check_replaced(self) -> None:
+        """What is opened now is what the bank was when it was."""
+        if read_meta(self.folder).sha256 != self.version:
+            raise BankError(
+                f"{self.where}: expected the bank of version {self.version:.12}, as it was when it was opened, got "
+                "another one; open it again"
+            )
+        self._check_sizes()
 
     def _check_files(self) -> None:
         """The files that are named are those of the format, and as long as so many crops make them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,7 @@ def open_sequence(
 
     Raises:
         BankError: there is no bank, or it is broken.
-        CommandError: it is empty, or a class of it that has crops is none of the dataset.
+        CommandError: it is empty, or its classes are not clearly those of the dataset.
     """
     bank = open_bank(path)
     if not len(bank):
@@ -58,18 +59,36 @@ def open_sequence(
 def match_classes(bank: StoredBank, class_names: Sequence[str]) -> tuple[int, ...]:
     """The class in the dataset of each class of a bank, by its name; of those without crops 0 where there is none.
 
+    Where both have the same names in the same order, each class is itself, and names may occur twice.
+
     Raises:
-        CommandError: a class with crops is none of the dataset.
+        CommandError: a class with crops is none of the dataset, or its name is that of several, here or there.
     """
+    if tuple(bank.class_names) == tuple(class_names):
+        return tuple(range(len(class_names)))
     index = {name: label for label, name in enumerate(class_names)}
     pairs = zip(bank.class_names, bank.class_frequencies, strict=True)
-    unknown = [name for name, num in pairs if num and name not in index]
+    used = [name for name, num in pairs if num]
+    _expect_once(f"{bank.where}: the bank", used, used)
+    _expect_once(f"{bank.where}: the dataset", class_names, used)
+    unknown = [name for name in used if name not in index]
     if unknown:
         raise CommandError(
             f"{bank.where}: expected classes of the dataset ({', '.join(class_names):.200}), got "
             f"{', '.join(unknown):.200}; build the bank from a dataset of these classes"
         )
     return tuple(index.get(name, 0) for name in bank.class_names)
+
+
+def _expect_once(owner: str, names: Sequence[str], used: Sequence[str]) -> None:
+    """Of the names in use none belongs to several classes."""
+    num_of = Counter(names)
+    repeated = [name for name in dict.fromkeys(used) if num_of[name] > 1]
+    if repeated:
+        raise CommandError(
+            f"{owner}: expected one class of each name, for classes are matched by name, got several of "
+            f"{', '.join(repeated):.200}; rename them, or build the bank from the dataset itself"
+        )
 
 
 def open_for_replay(path: str | None, version: str | None) -> StoredBank | None:

@@ -66,11 +66,12 @@ def reported(debug: bool) -> Iterator[Outcome]:
 
 @contextlib.contextmanager
 def naming(path: os.PathLike[str]) -> Iterator[None]:
-    """An OSError that does not say where it arose, as those of a full disk do not, gets this path."""
+    """An OSError of the system that does not say where it arose, as of a full disk, gets this path."""
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or os.fspath(path)
+        if error.errno is not None:  # of others, which libraries raise, a file name would hide the message
+            error.filename = error.filename or os.fspath(path)
         raise
 
 

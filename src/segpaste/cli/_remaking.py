@@ -26,13 +26,20 @@ from segpaste.types import DenseSample
 Row = dict[str, Any]
 
 
-def remade(record: ReplayRecord, sequence: PhotoSequence, bank: InstanceBank | None) -> DenseSample:
+def remade(record: ReplayRecord, sequence: PhotoSequence, inputs: Inputs, bank: InstanceBank | None) -> DenseSample:
     """The augmented photo of a record, as `segpaste augment` had it.
 
     Raises:
         DatasetError: a photo or an annotation cannot be read.
-        ReplayError: the dataset does not give the recorded sample.
+        ReplayError: the dataset does not give the recorded sample, or has fewer classes.
     """
+    num_classes = len(inputs.by_label)
+    labels = [layer.label for layer in record.layers if layer.label is not None]
+    if labels and max(labels) >= num_classes:
+        raise ReplayError(
+            f"{record.name}: expected labels below {num_classes}, the number of classes of {inputs.name}, got "
+            f"{max(labels)}; is the record changed?"
+        )
     sizes: list[tuple[int, int]] = []
 
     def read(key: SampleKey) -> DenseSample:
@@ -88,7 +95,7 @@ class Written:
         if record.name not in self.images:
             return ["is not in annotations.json"]
         try:
-            sample = remade(record, sequence, bank)
+            sample = remade(record, sequence, inputs, bank)
         except ReplayError as error:
             return [str(error)]
         with tempfile.TemporaryDirectory() as scratch:

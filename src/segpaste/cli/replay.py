@@ -146,7 +146,7 @@ def _write(
         with _workspace.keeping(space), _show.progress(len(records)) as bar:
             for number, record in enumerate(records):
                 if not space.is_done(number):
-                    sample = _remaking.remade(record, sequence, bank)
+                    sample = _remaking.remade(record, sequence, inputs, bank)
                     space.finish_step(number, asdict(_remaking.write_again(space.files, record, sample, inputs)))
                 bar.update()
 

@@ -52,7 +52,7 @@ class RecordedLayer(_Record):
     layer: int = Field(ge=0)
     source: _Key | None = None
     crop: Annotated[int, Field(ge=0)] | None = None
-    label: int | None = None
+    label: Annotated[int, Field(ge=0, lt=1 << 31)] | None = None
     scale_num: tuple[_Term, _Term]
     scale_den: tuple[_Term, _Term]
     translate: tuple[_Offset, _Offset]
@@ -108,6 +108,8 @@ class ReplayRecord(_Record):
             if named != ((True, False, False) if is_of_bank else (False, True, True)):
                 expected = "a crop and its label" if is_of_bank else "a source"
                 raise ValueError(f"layers: expected {expected} of layer {layer.layer}, got {layer}")
+            if is_of_bank and layer.slots != (0,):
+                raise ValueError(f"layers: expected slots [0], for a crop is one object, got {list(layer.slots)}")
             _check_scale(layer, self.config)
             if self.config.emit_classmix and not layer.stands_still:
                 raise ValueError(

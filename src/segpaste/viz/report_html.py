@@ -244,5 +244,6 @@ def _data_url(picture: UInt8Image) -> str:
     from PIL import Image
 
     buffer = BytesIO()
-    Image.fromarray(picture).save(buffer, format="JPEG", quality=_JPEG_QUALITY, subsampling=0, optimize=True)
+    # Not optimize=True: of noise the file is larger than the buffer that Pillow then gives it.
+    Image.fromarray(picture).save(buffer, format="JPEG", quality=_JPEG_QUALITY, subsampling=0)
     return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"
