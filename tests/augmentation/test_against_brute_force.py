@@ -77,7 +77,7 @@ def explored(modalities: frozenset[Modality], effort: float) -> Callable[[Check]
 class TestDraws:
     @pytest.mark.parametrize("modalities", WITH_MASKS[::4], ids=subset_id)
     def test_equal_plain_loops(self, modalities: frozenset[Modality]) -> None:
-        @explored(modalities, 1.0)
+        @explored(modalities, 0.6)
         def check(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
             if max(batch.max_instances, config.max_instances or 0) == 0:
                 return
