@@ -21,13 +21,14 @@ from segpaste.bank.memmap import MemmapBank, MemmapWriter
 from segpaste.bank.pairing import with_bank
 from segpaste.bank.parts import Photos, Selection
 from segpaste.bank.predicates import CropPredicate
+from segpaste.bank.protocol import InstanceBank
 from segpaste.bank.record import BankError, Crop, Layout
 from segpaste.bank.remote import RemoteFolder, folder_at
 from segpaste.bank.sampler import BankSampler
 from segpaste.bank.shards import WebDatasetBank, WebDatasetWriter
 from segpaste.bank.similarity import SimilarToPrototype, class_prototypes, near_duplicates
 from segpaste.bank.staging import stage_bank_batch
-from segpaste.bank.stored import InstanceBank, StoredBank, read_meta
+from segpaste.bank.stored import StoredBank, read_meta
 from segpaste.bank.writer import BankWriter
 
 __all__ = [

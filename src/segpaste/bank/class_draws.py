@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from segpaste.bank.protocol import InstanceBank
 from segpaste.bank.record import BankError
-from segpaste.bank.stored import InstanceBank
 from segpaste.seeding import random_bits, to_int64
 
 Mode = Literal["repeat_factor", "instance_aware", "tempered", "class_uniform"]

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from segpaste.bank.files import entry_of
 from segpaste.bank.meta import FileEntry, Format
+from segpaste.bank.protocol import Columns
 from segpaste.bank.record import Array, BankError
-from segpaste.bank.stored import Columns, StoredBank
+from segpaste.bank.stored import StoredBank
 from segpaste.bank.writer import FolderWriter
 from segpaste.extras import require
 

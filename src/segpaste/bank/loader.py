@@ -17,10 +17,10 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from segpaste.bank.class_draws import Mode
 from segpaste.bank.predicates import Chosen, CropChooser, Predicate
+from segpaste.bank.protocol import InstanceBank
 from segpaste.bank.record import BankError
 from segpaste.bank.sampler import BankSampler, DrawReport, Draws, Replicas
 from segpaste.bank.staging import stage_bank_batch
-from segpaste.bank.stored import InstanceBank
 from segpaste.types import StagedCrops
 
 

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from segpaste.bank.files import HashedFile, Reader
 from segpaste.bank.meta import FileEntry, Format
+from segpaste.bank.protocol import Columns
 from segpaste.bank.record import Array, Column, Layout, byte_view
-from segpaste.bank.stored import Columns, StoredBank
+from segpaste.bank.stored import StoredBank
 from segpaste.bank.writer import FolderWriter
 
 CLASSES, DETAILS = "classes.npy", "details.dat"

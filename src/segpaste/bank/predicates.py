@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.bank.class_draws import CropsOfClasses, uniforms
+from segpaste.bank.protocol import Columns, InstanceBank
 from segpaste.bank.record import Crop
 from segpaste.bank.sampler import Draws
-from segpaste.bank.stored import Columns, InstanceBank
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from torch import distributed
 from torch.utils.data import Sampler
 
 from segpaste.bank.class_draws import ClassTable, CropsOfClasses, Mode, class_probabilities, photo_fracs, uniforms
-from segpaste.bank.stored import InstanceBank
+from segpaste.bank.protocol import InstanceBank
 from segpaste.seeding import derive_seed
 
 Replicas = Literal["independent", "disjoint"]

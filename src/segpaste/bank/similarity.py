@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.bank.class_draws import CropsOfClasses
+from segpaste.bank.protocol import Columns, InstanceBank
 from segpaste.bank.record import EMBEDDING_SIZE, BankError
-from segpaste.bank.stored import Columns, InstanceBank
 
 _BLOCK = 2048
 

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import get_worker_info
 
-from segpaste.bank.stored import InstanceBank
+from segpaste.bank.protocol import InstanceBank
 from segpaste.types import StagedCrops, tight_boxes
 from segpaste.types.staged import SHAPES, of_buffer, places_of
 

@@ -10,74 +10,16 @@ import operator
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.bank.files import Folder
 from segpaste.bank.meta import META, BankMeta, Format, parse_meta
-from segpaste.bank.record import Array, BankError, Crop, Layout
+from segpaste.bank.protocol import Columns
+from segpaste.bank.record import BankError, Crop, Layout
 from segpaste.bank.remote import RemoteFolder, folder_at
-
-Columns = dict[str, Array]
-"""Rows of some columns, [n, ...] each, by name."""
-
-
-@runtime_checkable
-class InstanceBank(Protocol):
-    """Crops that can be read by index; what samplers, loaders and sources ask of a bank."""
-
-    @property
-    def crop_size(self) -> tuple[int, int]:
-        """(h, w) of every crop, pixels."""
-        ...
-
-    @property
-    def class_frequencies(self) -> tuple[int, ...]:
-        """Crops of each class."""
-        ...
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Of each class."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """Another one for other content."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int) -> Crop: ...
-
-    @property
-    def layout(self) -> Layout:
-        """The columns that it keeps."""
-        ...
-
-    @property
-    def metric_depth(self) -> bool:
-        """Depth is in metres."""
-        ...
-
-    def read(
-        self,
-        indices: Sequence[int] | NDArray[np.int64],
-        columns: Iterable[str] | None = None,
-        out: Columns | None = None,
-    ) -> Columns:
-        """Several crops, column by column, new arrays or into ``out``."""
-        ...
-
-    def crop_class_ids(self) -> NDArray[np.int64]:
-        """The class of every crop, [N]."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the files; reading opens them again."""
-        ...
 
 
 class StoredBank(ABC):

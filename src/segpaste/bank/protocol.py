@@ -1,0 +1,70 @@
+"""What samplers, loaders and sources ask of a bank, of whatever format; the base of ours is `segpaste.bank.stored`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.bank.record import Array, Crop, Layout
+
+Columns = dict[str, Array]
+"""Rows of some columns, [n, ...] each, by name."""
+
+
+@runtime_checkable
+class InstanceBank(Protocol):
+    """Crops that can be read by index; what samplers, loaders and sources ask of a bank."""
+
+    @property
+    def crop_size(self) -> tuple[int, int]:
+        """(h, w) of every crop, pixels."""
+        ...
+
+    @property
+    def class_frequencies(self) -> tuple[int, ...]:
+        """Crops of each class."""
+        ...
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Of each class."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Another one for other content."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Crop: ...
+
+    @property
+    def layout(self) -> Layout:
+        """The columns that it keeps."""
+        ...
+
+    @property
+    def metric_depth(self) -> bool:
+        """Depth is in metres."""
+        ...
+
+    def read(
+        self,
+        indices: Sequence[int] | NDArray[np.int64],
+        columns: Iterable[str] | None = None,
+        out: Columns | None = None,
+    ) -> Columns:
+        """Several crops, column by column, new arrays or into ``out``."""
+        ...
+
+    def crop_class_ids(self) -> NDArray[np.int64]:
+        """The class of every crop, [N]."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the files; reading opens them again."""
+        ...
