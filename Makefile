@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --no-compile -c constraints.txt
 WORKERS ?= 2
 export NO_MKDOCS_2_WARNING := 1
+# What pip leaves uncompiled is compiled by the first process that imports it, and kept, or each of hundreds would.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo check test clean
 

@@ -25,9 +25,13 @@ settings.register_profile("thorough", settings.get_profile("ci"), derandomize=Fa
 settings.load_profile(os.environ.get("SEGPASTE_HYPOTHESIS", "ci"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes minutes starts first, so that all workers end together."""
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """What takes minutes starts first, so that all workers end together; what shares work is in one worker."""
     items.sort(key=lambda item: item.get_closest_marker("first") is None)
+    grouped = [item.nodeid for item in items if item.get_closest_marker("xdist_group")]
+    if config.getoption("loadgroup", False) and not all("@" in nodeid for nodeid in grouped):
+        raise pytest.UsageError("pytest-xdist has grouped no tests; see the versions in constraints.txt")
 
 
 @pytest.fixture(autouse=True)

@@ -26,9 +26,22 @@ def words_for(folder: Path, out: Path, num: int = NUM) -> list[str]:
     return ["augment", str(folder / "labels.json"), "--images", str(folder / "photos"), *options]
 
 
-def start(words: list[str], **options: Any) -> subprocess.Popen[str]:
+PAUSING = f"""
+import sys, time
+from segpaste.cli import _pasting, main
+batch = _pasting.Paster.batch
+def pausing(paster, number):
+    time.sleep(120 if number == {NUM // BATCH_SIZE // 2} else 0)
+    return batch(paster, number)
+_pasting.Paster.batch = pausing
+sys.exit(main(sys.argv[1:]))
+"""
+"""The command, which waits half-way, so that a busy machine has the time to send a signal."""
+
+
+def start(words: list[str], *, program: tuple[str, ...] = ("-m", "segpaste"), **options: Any) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(Path(segpaste.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "segpaste", *words]
+    command = [sys.executable, *program, *words]
     return subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, **options
     )
@@ -69,7 +82,7 @@ class TestSignals:
         self, world: Path, expected: dict[str, str], tmp_path: Path, number: signal.Signals
     ) -> None:
         out, partial = tmp_path / "out", tmp_path / "out.partial"
-        process = start(words_for(world, out))
+        process = start(words_for(world, out), program=("-c", PAUSING))
         wait_for(partial / "parts" / "000001.json", process)
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=120)

@@ -30,8 +30,13 @@ from segpaste.kernels import SlotPlan, cuda, no_ranks, reference, select, use_ke
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets() if Modality.INSTANCE in s]
+SUBSETS = [s for s in all_modality_subsets() if Modality.INSTANCE in s]
 DTYPES = (torch.uint8, torch.float32, torch.float16, torch.bfloat16)
+PAIRS = [(modalities, dtype) for modalities in SUBSETS for dtype in DTYPES]
+if (
+    DEVICE.type == "cpu"
+):  # the interpreter takes seconds for each: every subset with one dtype, all modalities with each
+    PAIRS = [(m, dtype) for i, (m, dtype) in enumerate(PAIRS) if i // 4 % 4 == i % 4 or m == set(OPTIONAL)]
 MAPLESS = set(OPTIONAL) - {Modality.PANOPTIC}
 
 
@@ -89,8 +94,7 @@ def agreed(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste, at_least: int
 
 
 class TestAgree:
-    @pytest.mark.parametrize("modalities", SUBSETS)
-    @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+    @pytest.mark.parametrize(("modalities", "dtype"), PAIRS, ids=lambda v: str(v) if v in DTYPES else subset_id(v))
     def test_every_subset_and_dtype(self, modalities: frozenset[Modality], dtype: torch.dtype) -> None:
         agreed(batch_of(dtype, modalities=modalities, metric_depth=Modality.DEPTH in modalities), module())
 
@@ -155,7 +159,7 @@ class TestAgree:
 
     def test_many_slots(self) -> None:
         """The last of which are those that are taken."""
-        batch = batch_of(max_instances=40, num_instances=9, modalities={Modality.INSTANCE})
+        batch = batch_of(max_instances=24, num_instances=9, modalities={Modality.INSTANCE})
         names = ("boxes", "labels", "instance_ids", "instance_valid", "instance_masks")
         agreed(replace(batch, **{name: getattr(batch, name).flip(1) for name in names}), module(layers=1), 5)
 
