@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from segpaste.presets import get_preset as get_preset
     from segpaste.presets import list_presets as list_presets
     from segpaste.presets import register_preset as register_preset
+    from segpaste.samplers import ExhaustiveNxMSampler as ExhaustiveNxMSampler
+    from segpaste.samplers import NxMSampler as NxMSampler
+    from segpaste.samplers import RandomNxMSampler as RandomNxMSampler
     from segpaste.seeding import derive_seed as derive_seed
     from segpaste.types import BatchedDenseSample as BatchedDenseSample
     from segpaste.types import CameraIntrinsics as CameraIntrinsics
@@ -62,6 +65,7 @@ _ROOMS = {
     ),
     "segpaste.datasets": ("CocoDetectionV2", "create_coco_dataloader"),
     "segpaste.presets": ("get_preset", "list_presets", "register_preset"),
+    "segpaste.samplers": ("ExhaustiveNxMSampler", "NxMSampler", "RandomNxMSampler"),
     "segpaste.seeding": ("derive_seed",),
     "segpaste.types": (
         "BatchedDenseSample",

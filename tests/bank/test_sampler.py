@@ -15,8 +15,9 @@ from bank_cases import write_bank
 from numpy.typing import NDArray
 
 from segpaste.bank import BankError, BankSampler
-from segpaste.bank.class_draws import MODES, ClassTable, CropsOfClasses, class_probabilities, photo_fracs
+from segpaste.bank.class_draws import MODES, ClassTable, class_probabilities, photo_fracs
 from segpaste.bank.sampler import DrawReport
+from segpaste.samplers import SamplesOfClasses
 
 TAIL = (1000, 316, 0, 100, 32, 10, 1)
 """Crops of each class; one has none."""
@@ -126,7 +127,7 @@ class TestProbabilities:
 
     def test_photos_that_show_a_class(self, tmp_path: Path) -> None:
         bank = write_bank(tmp_path / "bank", [0, 0, 1, 0, 2, 2], image_ids=[5, 5, 5, 7, 8, 9], size=(1, 1))
-        crops = CropsOfClasses(bank.crop_class_ids(), 4)
+        crops = SamplesOfClasses(bank.crop_class_ids(), 4)
         np.testing.assert_array_equal(photo_fracs(bank, crops), [2 / 4, 1 / 4, 2 / 4, 0])
 
     def test_a_bank_that_does_not_know_its_photos(self, tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ class TestTables:
     def test_crops_of_each_class(self, num_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("segpaste.bank.class_draws._CHUNK", 64)
         ids = np.random.default_rng(1).integers(0, num_classes - 1, 1000)
-        crops = CropsOfClasses(ids, num_classes)
+        crops = SamplesOfClasses(ids, num_classes)
         for c in range(num_classes):
             np.testing.assert_array_equal(crops.of_class(c), np.flatnonzero(ids == c))
             assert crops.counts[c] == (ids == c).sum()

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from segpaste.bank.protocol import InstanceBank
 from segpaste.bank.record import BankError
+from segpaste.samplers import SamplesOfClasses
 from segpaste.seeding import random_bits, to_int64
 
 Mode = Literal["repeat_factor", "instance_aware", "tempered", "class_uniform"]
@@ -102,42 +103,7 @@ class ClassTable:
         return np.where(place - column < self._keep[column], column, self._alias[column])
 
 
-class CropsOfClasses:
-    """The crops of each class, 4 bytes a crop.
-
-    Args:
-        class_ids: the class of every crop, [N].
-        num_classes: C.
-
-    Attributes:
-        counts: crops of each class, [C].
-    """
-
-    def __init__(self, class_ids: NDArray[np.int64], num_classes: int) -> None:
-        self.counts = np.bincount(class_ids, minlength=num_classes)
-        self._starts = np.cumsum(self.counts) - self.counts
-        self._order = np.empty(len(class_ids), np.uint32 if len(class_ids) < 1 << 32 else np.int64)
-        small = np.min_scalar_type(max(num_classes - 1, 0))  # NumPy sorts short integers by radix
-        ends = self._starts.copy()
-        for first in range(0, len(class_ids), _CHUNK):  # a sort of all at once would take three times the memory
-            ids = class_ids[first : first + _CHUNK]
-            order = ids.astype(small).argsort(kind="stable")
-            counts = np.bincount(ids, minlength=num_classes)
-            within = np.arange(len(ids)) - np.repeat(np.cumsum(counts) - counts, counts)
-            self._order[np.repeat(ends, counts) + within] = order + first
-            ends += counts
-
-    def of_class(self, class_id: int) -> NDArray[np.int64]:
-        """The crops of one class, ascending."""
-        start = self._starts[class_id]
-        return self._order[start : start + self.counts[class_id]].astype(np.int64)
-
-    def pick(self, classes: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The crop at a place, from 0, among those of its class; arrays that broadcast."""
-        return np.asarray(self._order[self._starts[classes] + places], np.int64)
-
-
-def count_photos(bank: InstanceBank, crops: CropsOfClasses) -> tuple[NDArray[np.int64], int]:
+def count_photos(bank: InstanceBank, crops: SamplesOfClasses) -> tuple[NDArray[np.int64], int]:
     """Photos that show each class, [C], and photos in all.
 
     Raises:
@@ -153,7 +119,7 @@ def count_photos(bank: InstanceBank, crops: CropsOfClasses) -> tuple[NDArray[np.
     return np.array(num_showing, np.int64), len(np.unique(photos))
 
 
-def photo_fracs(bank: InstanceBank, crops: CropsOfClasses) -> NDArray[np.float64]:
+def photo_fracs(bank: InstanceBank, crops: SamplesOfClasses) -> NDArray[np.float64]:
     """Of each class the fraction of the bank's photos that show it, [C]; see `count_photos`."""
     num_showing, num_photos = count_photos(bank, crops)
     return np.asarray(num_showing / max(num_photos, 1))

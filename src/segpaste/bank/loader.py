@@ -16,11 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from segpaste.bank.class_draws import Mode
+from segpaste.bank.nxm_draws import NxMDraws
 from segpaste.bank.predicates import Chosen, CropChooser, Predicate
 from segpaste.bank.protocol import InstanceBank
 from segpaste.bank.record import BankError
 from segpaste.bank.sampler import BankSampler, DrawReport, Draws, Replicas
 from segpaste.bank.staging import stage_bank_batch
+from segpaste.samplers import NxMReport, NxMSampler
 from segpaste.types import StagedCrops
 
 
@@ -58,7 +60,7 @@ class BankDataLoader(DataLoader[Any]):
     def __init__(
         self,
         bank: InstanceBank,
-        sampler: BankSampler,
+        sampler: BankSampler | NxMDraws,
         *,
         batch_size: int,
         crops_per_target: int = 1,
@@ -100,7 +102,7 @@ class BankDataLoader(DataLoader[Any]):
         """What was yielded and turned down so far."""
         return BankLoaderStats(tuple(self._num_drawn.tolist()), tuple(self._num_rejected.tolist()))
 
-    def report(self) -> DrawReport:
+    def report(self) -> DrawReport | NxMReport:
         """What an epoch is expected to draw; a predicate does not change it, for it stays within the class."""
         return self.draws.report()
 
@@ -160,6 +162,7 @@ def create_bank_dataloader(
     base_seed: int = 0,
     rank: int | None = None,
     num_replicas: int | None = None,
+    sampler: NxMSampler | None = None,
     **options: Any,
 ) -> BankDataLoader:
     """A bank in, crops for each training step out, drawn so that rare classes get their share.
@@ -177,6 +180,9 @@ def create_bank_dataloader(
         base_seed: of everything drawn.
         rank: this process's number; by default that of torch.distributed, else 0.
         num_replicas: how many processes there are; likewise.
+        sampler: of that bank: N classes and M crops of each in every step, N M = B K, in place of draws by weight.
+            Steps, seeds and replicas are its affair, so ``steps``, ``mode``, ``base_seed``, ``rank`` and
+            ``num_replicas`` are refused with it.
         options:
             ``class_map``, for each class of the bank the class that it has in the dataset that is pasted into.
             ``predicate``, says which crops may be drawn, see `segpaste.bank.predicates`; workers that are spawned need
@@ -197,7 +203,20 @@ def create_bank_dataloader(
     num_crops = max(batch_size, 1) * max(crops_per_target, 1)
     if steps is not None and steps < 0:
         raise ValueError(f"steps: expected at least 0, got {steps}")
-    sampler = BankSampler(
+    if sampler is not None:
+        if (steps, mode, base_seed, rank, num_replicas) != (None, "repeat_factor", 0, None, None):
+            raise ValueError(
+                "sampler: expected no steps, mode, base_seed, rank or num_replicas beside it; give it those"
+            )
+        if sampler.batch_size != batch_size * crops_per_target:
+            raise ValueError(
+                f"sampler: expected N * M = batch_size * crops_per_target = {batch_size * crops_per_target}, got "
+                f"{sampler.batch_size}"
+            )
+        return BankDataLoader(
+            bank, NxMDraws(bank, sampler), batch_size=batch_size, crops_per_target=crops_per_target, **options
+        )
+    drawn = BankSampler(
         bank,
         None if steps is None else steps * num_crops,
         mode=mode,
@@ -208,8 +227,8 @@ def create_bank_dataloader(
         num_replicas=num_replicas,
         replicas=replicas,
     )
-    sampler.num_samples = -(-len(sampler) // num_crops) * num_crops
-    return BankDataLoader(bank, sampler, batch_size=batch_size, crops_per_target=crops_per_target, **options)
+    drawn.num_samples = -(-len(drawn) // num_crops) * num_crops
+    return BankDataLoader(bank, drawn, batch_size=batch_size, crops_per_target=crops_per_target, **options)
 
 
 class _Fetched(NamedTuple):
@@ -224,7 +243,7 @@ class _Fetched(NamedTuple):
 class _Steps(Sampler[Draws]):
     """The draws of each step."""
 
-    def __init__(self, sampler: BankSampler, num_crops: int) -> None:
+    def __init__(self, sampler: BankSampler | NxMDraws, num_crops: int) -> None:
         self.sampler, self.num_crops, self.start = sampler, num_crops, 0
 
     def __len__(self) -> int:

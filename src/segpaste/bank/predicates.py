@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.bank.class_draws import CropsOfClasses, uniforms
+from segpaste.bank.class_draws import uniforms
 from segpaste.bank.protocol import Columns, InstanceBank
 from segpaste.bank.record import Crop
 from segpaste.bank.sampler import Draws
+from segpaste.samplers import SamplesOfClasses
 
 
 @runtime_checkable
@@ -66,7 +67,7 @@ class CropChooser:
     bank: InstanceBank
     predicate: Predicate
     max_tries: int
-    crops_of: CropsOfClasses | None = field(default=None, repr=False)
+    crops_of: SamplesOfClasses | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.max_tries < 1:
@@ -114,9 +115,9 @@ class CropChooser:
             )
         return accepted
 
-    def _crops_of(self) -> CropsOfClasses:
+    def _crops_of(self) -> SamplesOfClasses:
         if self.crops_of is None:
-            self.crops_of = CropsOfClasses(self.bank.crop_class_ids(), len(self.bank.class_names))
+            self.crops_of = SamplesOfClasses(self.bank.crop_class_ids(), len(self.bank.class_names))
         return self.crops_of
 
     def _gave_up(self, class_id: int, num_tried: int) -> str:

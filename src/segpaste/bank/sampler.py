@@ -12,11 +12,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import distributed
 from torch.utils.data import Sampler
 
-from segpaste.bank.class_draws import ClassTable, CropsOfClasses, Mode, class_probabilities, photo_fracs, uniforms
+from segpaste.bank.class_draws import ClassTable, Mode, class_probabilities, photo_fracs, uniforms
 from segpaste.bank.protocol import InstanceBank
+from segpaste.samplers import SamplesOfClasses, place_among
 from segpaste.seeding import derive_seed
 
 Replicas = Literal["independent", "disjoint"]
@@ -121,14 +121,14 @@ class BankSampler(Sampler[int]):
         num_replicas: int | None = None,
         replicas: Replicas = "independent",
     ) -> None:
-        self.rank, self.num_replicas = _place_among(rank, num_replicas)
+        self.rank, self.num_replicas = place_among("BankSampler", rank, num_replicas)
         if replicas not in ("independent", "disjoint"):
             raise ValueError(f"BankSampler: expected replicas 'independent' or 'disjoint', got {replicas!r}")
         if num_samples is not None and num_samples < 0:
             raise ValueError(f"BankSampler: expected num_samples from 0, got {num_samples}")
         if not len(bank):
             raise ValueError("BankSampler: expected a bank with crops, got an empty one")
-        self.crops = CropsOfClasses(bank.crop_class_ids(), len(bank.class_frequencies))
+        self.crops = SamplesOfClasses(bank.crop_class_ids(), len(bank.class_frequencies))
         self.probabilities = class_probabilities(
             self.crops.counts,
             mode,
@@ -199,16 +199,3 @@ class BankSampler(Sampler[int]):
     def report(self) -> DrawReport:
         """What an epoch is expected to draw."""
         return report_draws(self._class_names, self.crops.counts, self.probabilities, self.num_samples)
-
-
-def _place_among(rank: int | None, num_replicas: int | None) -> tuple[int, int]:
-    """This process's number and how many there are."""
-    if (rank is None) != (num_replicas is None):
-        raise ValueError(f"BankSampler: expected both rank and num_replicas or neither, got {rank} and {num_replicas}")
-    if rank is None or num_replicas is None:
-        if distributed.is_available() and distributed.is_initialized():
-            return distributed.get_rank(), distributed.get_world_size()
-        return 0, 1
-    if not 0 <= rank < num_replicas:
-        raise ValueError(f"BankSampler: expected 0 <= rank < num_replicas, got {rank} and {num_replicas}")
-    return rank, num_replicas

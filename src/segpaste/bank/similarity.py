@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.bank.class_draws import CropsOfClasses
 from segpaste.bank.protocol import Columns, InstanceBank
 from segpaste.bank.record import EMBEDDING_SIZE, BankError
+from segpaste.samplers import SamplesOfClasses
 
 _BLOCK = 2048
 
@@ -99,7 +99,7 @@ def near_duplicates(bank: InstanceBank, threshold: float = 0.98) -> NDArray[np.i
     _expect_embeddings(bank)
     if not 0 < threshold <= 1:
         raise ValueError(f"near_duplicates: expected 0 < threshold <= 1, got {threshold}")
-    crops_of = CropsOfClasses(bank.crop_class_ids(), len(bank.class_names))
+    crops_of = SamplesOfClasses(bank.crop_class_ids(), len(bank.class_names))
     found = [_duplicates(bank, crops_of.of_class(c), threshold) for c in range(len(bank.class_names))]
     return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
 

@@ -84,7 +84,8 @@ def of_bank(path: Path | str, photos: bool) -> ClassCounts:
         CommandError: the folder is neither a bank nor a dataset.
     """
     from segpaste.bank import open_bank
-    from segpaste.bank.class_draws import CropsOfClasses, count_photos
+    from segpaste.bank.class_draws import count_photos
+    from segpaste.samplers import SamplesOfClasses
 
     if isinstance(path, Path) and not (path / "meta.json").is_file():
         raise CommandError(
@@ -94,7 +95,7 @@ def of_bank(path: Path | str, photos: bool) -> ClassCounts:
         counts = ClassCounts("bank", bank.class_names, bank.class_frequencies)
         if not photos:
             return counts
-        showing, num_photos = count_photos(bank, CropsOfClasses(bank.crop_class_ids(), len(bank.class_names)))
+        showing, num_photos = count_photos(bank, SamplesOfClasses(bank.crop_class_ids(), len(bank.class_names)))
         return replace(counts, num_showing=tuple(showing.tolist()), num_photos=num_photos)
 
 

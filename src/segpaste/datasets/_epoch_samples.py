@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, Sampler
 from torch.utils.data.distributed import DistributedSampler
 
 from segpaste.datasets.jitter import SampleTransform
@@ -46,6 +46,29 @@ class EpochSampler(DistributedSampler[tuple[int, int]]):
         order = self.order()
         own = range(self.rank, self.total_size, self.num_replicas)
         return iter([(self.epoch, order[position % len(order)]) for position in own])
+
+
+class KeyedSampler(Sampler[tuple[int, int]]):
+    """The indices of another sampler, each with the epoch it belongs to.
+
+    Args:
+        sampler: gives the indices of this replica, and may have ``set_epoch``.
+    """
+
+    def __init__(self, sampler: Sampler[int]) -> None:
+        self.sampler, self.epoch = sampler, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch, of the other sampler too."""
+        self.epoch = epoch
+        if hasattr(self.sampler, "set_epoch"):
+            self.sampler.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return len(self.sampler)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return ((self.epoch, index) for index in self.sampler)
 
 
 class Loaded(NamedTuple):

@@ -89,6 +89,13 @@ class CocoDetectionV2(AnnotatedPhotos):
         ids, _, _ = self._instances(self._records[index])
         return tuple(ids)
 
+    def instance_labels(self, index: int) -> tuple[int, ...]:
+        """The class of each annotation that is no crowd, as the file has them: no photo or mask is read.
+
+        An annotation without a pixel, which is no instance, counts here.
+        """
+        return tuple(row["label"] for row in self._records[index]["annotations"] if not row["crowd"])
+
     def crowd_mask(self, index: int) -> Tensor:
         """Where crowd and ignored regions lie: [H, W] bool, in the frame of the photo before ``transforms``."""
         record = self._records[index]

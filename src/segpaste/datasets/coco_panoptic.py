@@ -112,6 +112,10 @@ class CocoPanoptic(AnnotatedPhotos):
         """The file's segment id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
         return tuple(segment["id"] for segment in self._records[index]["segments"] if segment["instance_id"])
 
+    def instance_labels(self, index: int) -> tuple[int, ...]:
+        """The class of each thing, as the file has them: no photo or map is read."""
+        return tuple(segment["class"] for segment in self._records[index]["segments"] if segment["instance_id"])
+
     def left_out(self, index: int) -> dict[str, int]:
         """How many segments of a photo are ``crowd``; stuff does not count."""
         return {"crowd": sum(segment["class"] == IGNORE_INDEX for segment in self._records[index]["segments"])}

@@ -14,9 +14,9 @@ from os import PathLike
 from typing import Any, Literal
 
 import torch.distributed as dist
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Sampler
 
-from segpaste.datasets._epoch_samples import Collate, EpochSampler, Fetched, SeededSamples
+from segpaste.datasets._epoch_samples import Collate, EpochSampler, Fetched, KeyedSampler, SeededSamples
 from segpaste.datasets.coco import CocoDetectionV2
 from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
 from segpaste.datasets.records import DatasetError
@@ -57,6 +57,9 @@ class EpochDataLoader(DataLoader[Any]):
         jitter: called with every sample and its seed.
         base_seed: the run's seed.
         shuffle: a new order each epoch.
+        sampler: says which samples an epoch reads on this replica, in place of ``shuffle``, such as a
+            `segpaste.samplers.NxMSampler` of that batch size; `set_epoch` sets its epoch too. A sample that it gives
+            twice in an epoch is twice the same.
         drop_last: leave out what does not fill a batch on every replica, instead of a smaller last batch and
             repeated samples.
         on_error: what a `DatasetError` of a sample does: ``raise`` it here, or ``skip`` the sample and count it in
@@ -83,6 +86,7 @@ class EpochDataLoader(DataLoader[Any]):
         jitter: SampleTransform | None = None,
         base_seed: int = 0,
         shuffle: bool = True,
+        sampler: Sampler[int] | None = None,
         drop_last: bool = False,
         on_error: OnError = "raise",
         num_workers: int = 0,
@@ -97,13 +101,17 @@ class EpochDataLoader(DataLoader[Any]):
             raise ValueError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
         if max_instances < 0:
             raise ValueError(f"max_instances: expected at least 0, got {max_instances}")
+        if (wanted := getattr(sampler, "batch_size", batch_size)) != batch_size:
+            raise ValueError(f"batch_size: expected {wanted}, as the sampler has, got {batch_size}")
         rank, num_replicas = _place_in_world(rank, num_replicas)
         derive_seed(base_seed, 0, rank, 0, 0)  # refuses a seed out of range here and not in a worker
         seeded = SeededSamples(dataset, jitter, base_seed, rank)
         super().__init__(
             seeded,
             batch_size=batch_size,
-            sampler=EpochSampler(seeded, num_replicas, rank, shuffle, base_seed, drop_last),
+            sampler=KeyedSampler(sampler)
+            if sampler is not None
+            else EpochSampler(seeded, num_replicas, rank, shuffle, base_seed, drop_last),
             collate_fn=Collate(max_instances),
             drop_last=drop_last,
             num_workers=num_workers,
@@ -117,7 +125,7 @@ class EpochDataLoader(DataLoader[Any]):
         self._samples = seeded
         self.stats = LoaderStats()
         self._epoch_finished = False
-        self._may_warn_of_epoch = shuffle
+        self._may_warn_of_epoch = shuffle or sampler is not None
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iteration reads, >= 0. Persistent workers follow."""
@@ -199,7 +207,7 @@ def create_coco_dataloader(
         hflip_prob: the probability of a mirrored photo.
         min_area_px: instances with less area after the jitter are dropped, pixels.
         dataset: any map-style dataset of `DenseSample`, of any modality, in place of the two paths.
-        options: of `EpochDataLoader`: max_instances, base_seed, shuffle, drop_last, on_error, num_workers,
+        options: of `EpochDataLoader`: max_instances, base_seed, shuffle, sampler, drop_last, on_error, num_workers,
             pin_memory, multiprocessing_context, persistent_workers, prefetch_factor, rank, num_replicas.
 
     Returns:

@@ -1,0 +1,64 @@
+"""Crops in class-structured batches, as draws that a `segpaste.bank.loader.BankDataLoader` can stage."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.bank.protocol import InstanceBank
+from segpaste.bank.sampler import Draws
+from segpaste.samplers import NxMReport, NxMSampler, SamplesOfClasses
+from segpaste.seeding import derive_seed
+
+
+class NxMDraws:
+    """What an `NxMSampler` over the crops of a bank gives this replica, from any place on.
+
+    Args:
+        bank: whose crops they are.
+        sampler: made of that bank.
+
+    Attributes:
+        crops: of each class.
+
+    Raises:
+        ValueError: the sampler is of something else.
+    """
+
+    def __init__(self, bank: InstanceBank, sampler: NxMSampler) -> None:
+        if sampler.num_samples != len(bank):
+            raise ValueError(
+                f"sampler: expected one of the bank's {len(bank)} crops, got one of {sampler.num_samples} samples; "
+                "make it of this bank"
+            )
+        self.sampler, self._class_ids = sampler, bank.crop_class_ids()
+        self.crops = SamplesOfClasses(self._class_ids, len(bank.class_names))
+        self._of_epoch: tuple[int, NDArray[np.int64]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is drawn."""
+        return self.sampler.epoch
+
+    def draws(self, first: int, num: int) -> Draws:
+        """What this replica draws in this epoch from a place on."""
+        if self._of_epoch is None or self._of_epoch[0] != self.epoch:
+            self._of_epoch = self.epoch, self.sampler.replica_batches().ravel()
+        crops = self._of_epoch[1][first : first + num]
+        seed = derive_seed(self.sampler.base_seed, self.epoch, self.sampler.rank, 0, 0)
+        return Draws(seed, np.arange(first, first + len(crops), dtype=np.int64), self._class_ids[crops], crops)
+
+    def set_epoch(self, epoch: int) -> None:
+        """See `NxMSampler.set_epoch`."""
+        self.sampler.set_epoch(epoch)
+
+    def state_dict(self, num_drawn: int) -> dict[str, int]:
+        """See `NxMSampler.state_dict`."""
+        return self.sampler.state_dict(num_drawn)
+
+    def report(self) -> NxMReport:
+        """See `NxMSampler.report`."""
+        return self.sampler.report()

@@ -1,0 +1,110 @@
+"""The samples of each class, and the classes of whatever has them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+_CHUNK = 1 << 20
+
+
+class SamplesOfClasses:
+    """The samples of each class, 4 bytes a sample.
+
+    Args:
+        class_ids: the class of every sample, [N].
+        num_classes: C.
+
+    Attributes:
+        counts: samples of each class, [C].
+    """
+
+    def __init__(self, class_ids: NDArray[np.int64], num_classes: int) -> None:
+        self.counts = np.bincount(class_ids, minlength=num_classes)
+        self._starts = np.cumsum(self.counts) - self.counts
+        self._order = np.empty(len(class_ids), np.uint32 if len(class_ids) < 1 << 32 else np.int64)
+        small = np.min_scalar_type(max(num_classes - 1, 0))  # NumPy sorts short integers by radix
+        ends = self._starts.copy()
+        for first in range(0, len(class_ids), _CHUNK):  # a sort of all at once would take three times the memory
+            ids = class_ids[first : first + _CHUNK]
+            order = ids.astype(small).argsort(kind="stable")
+            counts = np.bincount(ids, minlength=num_classes)
+            within = np.arange(len(ids)) - np.repeat(np.cumsum(counts) - counts, counts)
+            self._order[np.repeat(ends, counts) + within] = order + first
+            ends += counts
+
+    def of_class(self, class_id: int) -> NDArray[np.int64]:
+        """The samples of one class, ascending."""
+        start = self._starts[class_id]
+        return self._order[start : start + self.counts[class_id]].astype(np.int64)
+
+    def pick(self, classes: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The sample at a place, from 0, among those of its class; arrays that broadcast."""
+        return np.asarray(self._order[self._starts[classes] + places], np.int64)
+
+    def shuffled(self, keys: NDArray[np.uint32]) -> SamplesOfClasses:
+        """The same classes, the samples of each in the order of random keys, [N]."""
+        other = object.__new__(SamplesOfClasses)
+        other.counts, other._starts = self.counts, self._starts
+        classes = np.repeat(np.arange(len(self.counts), dtype=np.uint64), self.counts)
+        order = (classes << np.uint64(32) | keys[self._order]).argsort(kind="stable")
+        other._order = self._order[order]
+        return other
+
+
+Labels = ArrayLike | Tensor | Any
+"""The class of each sample: a tensor, array or list of integers or strings; a bank; or a dataset that has them as its
+``labels`` or ``targets``, as those of torchvision do."""
+
+
+def read_labels(labels: Labels) -> NDArray[Any]:
+    """The class of each sample, [N], as integers or strings.
+
+    Raises:
+        ValueError: there are none, or they are no vector of integers or strings.
+    """
+    values = labels
+    if hasattr(labels, "crop_class_ids"):
+        values = labels.crop_class_ids()
+    elif not isinstance(labels, (Tensor, np.ndarray, list, tuple)):
+        values = next((getattr(labels, name) for name in ("labels", "targets") if hasattr(labels, name)), labels)
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        values = values.to(torch.int64) if not values.is_floating_point() else values
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(_WRONG_LABELS.format(f"{type(labels).__name__} ({error})")) from error
+    if array.ndim != 1 or array.dtype.kind not in "iubU":
+        got = f"{type(labels).__name__} of shape {list(array.shape)} and dtype {array.dtype}"
+        raise ValueError(_WRONG_LABELS.format(got))
+    if not len(array):
+        raise ValueError(_WRONG_LABELS.format("none"))
+    return array
+
+
+_WRONG_LABELS = (
+    "labels: expected the class of each sample, integers or strings in a vector [N] of at least one, a bank, or a "
+    "dataset with labels or targets, got {}"
+)
+
+
+def rarest_labels(labels: Iterable[Iterable[int]], empty: int = -1) -> NDArray[np.int64]:
+    """One class for each image of several objects: the one that is in the fewest images, [N].
+
+    A batch that is structured by it shows rare classes as often as others. Of classes in equally many images it is the
+    smallest.
+
+    Args:
+        labels: the classes of the objects of each image, such as the ``instance_labels`` of a dataset.
+        empty: stands for the class of an image without objects.
+    """
+    classes = [sorted(set(row)) for row in labels]
+    num_images = Counter(c for row in classes for c in row)
+    return np.array([min(row, key=num_images.__getitem__, default=empty) for row in classes], np.int64)

@@ -1,0 +1,118 @@
+"""The batches of an epoch, as index arithmetic: N classes in each, M samples of each class.
+
+Samples of a class are taken in groups of M: its first M samples, the next M, and so on, and around again to the first
+where the last group is short. No sample is twice in a group as long as its class has M. Which classes meet is the
+affair of `segpaste.samplers.schedule`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
+from segpaste.samplers.schedule import filled_up, num_covering_batches, num_full_batches, schedule
+from segpaste.seeding import random_bits, to_int64
+
+
+def epoch_batches(
+    labels: Labels,
+    num_distinct: int,
+    samples_per_class: int,
+    *,
+    exhaustive: bool = True,
+    shuffle: bool = True,
+    drop_last: bool = True,
+    seed: int = 0,
+) -> NDArray[np.int64]:
+    """All batches of an epoch, [T, N M], a pure function of its arguments.
+
+    Args:
+        labels: the class of each sample, see `segpaste.samplers.classes.Labels`.
+        num_distinct: N, classes of a batch.
+        samples_per_class: M.
+        exhaustive: take all groups of each class, as `segpaste.samplers.ExhaustiveNxMSampler` does, else one with
+            random samples, as `segpaste.samplers.RandomNxMSampler` does.
+        shuffle: the order of classes, of batches, and of the samples of a class.
+        drop_last: end where N classes do not have groups left, else go on until every group had its place, and take
+            other classes again for that.
+        seed: of what is random, in [0, 2**64).
+
+    Raises:
+        ValueError: there are fewer than N classes, or an argument is out of its range.
+    """
+    _, class_ids = np.unique(read_labels(labels), return_inverse=True)
+    samples = SamplesOfClasses(class_ids, int(class_ids.max()) + 1)
+    plan = Plan(samples.counts, num_distinct, samples_per_class, exhaustive, drop_last)
+    return plan.batches(samples, shuffle, seed)
+
+
+class Plan:
+    """How many batches there are, and what is taken of each class.
+
+    Args:
+        counts: samples of each class, [C], at least one.
+        num_distinct, samples_per_class, exhaustive, drop_last: as `epoch_batches` has them.
+
+    Attributes:
+        num_batches: T.
+        num_groups: of each class, [C]; where the last are dropped not all of them have a place.
+    """
+
+    def __init__(
+        self,
+        counts: NDArray[np.int64],
+        num_distinct: int,
+        samples_per_class: int,
+        exhaustive: bool,
+        drop_last: bool,
+    ) -> None:
+        if min(num_distinct, samples_per_class) < 1:
+            raise ValueError(
+                f"expected at least one class in a batch and one sample of each, got N = {num_distinct} and "
+                f"M = {samples_per_class}"
+            )
+        if len(counts) < num_distinct:
+            raise ValueError(
+                f"expected at least N = {num_distinct} classes, as many as a batch has, got {len(counts)}; lower N"
+            )
+        self.num_distinct, self.samples_per_class, self.exhaustive = num_distinct, samples_per_class, exhaustive
+        groups = -(-counts // samples_per_class) if exhaustive else np.ones_like(counts)
+        self.num_groups, self.drop_last = groups, drop_last
+        self.num_batches = (num_full_batches if drop_last else num_covering_batches)(groups, num_distinct)
+
+    def batches(self, samples: SamplesOfClasses, shuffle: bool, seed: int) -> NDArray[np.int64]:
+        """All of them, [T, N M]; the arguments are those of `epoch_batches`."""
+        num_classes = len(self.num_groups)
+        order = _random(seed, "nxm.class", num_classes).argsort(kind="stable") if shuffle else np.arange(num_classes)
+        groups = self.num_groups[order]
+        if not self.drop_last:
+            groups = filled_up(groups, self.num_distinct, self.num_batches)
+        num_turns = (self.num_batches + 1) * self.num_distinct if shuffle else 0
+        turns = _random(seed, "nxm.turn", num_turns).astype(np.float64) * 2.0**-32
+        classes = order[schedule(groups, self.num_distinct, self.num_batches, turns if shuffle else None)]
+        if shuffle or not self.exhaustive:
+            num_samples = int(samples.counts.sum())
+            samples = samples.shuffled(_random(seed, "nxm.sample", num_samples).astype(np.uint32))
+        first = _nth_of_each(classes.ravel()) * self.samples_per_class
+        places = first[:, None] + np.arange(self.samples_per_class)
+        taken = samples.pick(classes.reshape(-1, 1), places % samples.counts[classes.reshape(-1, 1)])
+        batches = taken.reshape(self.num_batches, -1)
+        return batches[_random(seed, "nxm.batch", len(batches)).argsort(kind="stable")] if shuffle else batches
+
+
+def _nth_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many equal values are before each, [n]."""
+    order = values.argsort(kind="stable")
+    ordered = values[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    nth = np.empty_like(values)
+    nth[order] = np.arange(len(values)) - np.repeat(starts, np.diff(starts, append=len(values)))
+    return nth
+
+
+def _random(seed: int, name: str, num: int) -> NDArray[np.int64]:
+    """Random integers in [0, 2**32), [num]."""
+    bits = random_bits(torch.tensor(to_int64(seed)), name, torch.arange(num)).numpy()
+    return np.asarray(bits.view(np.uint64) >> np.uint64(32), np.int64)

@@ -1,0 +1,213 @@
+"""Samplers whose batches hold N classes and M samples of each, for losses that compare samples of and between classes.
+
+The batches of an epoch are those of `segpaste.samplers.epoch_batches`, the same on every replica; replica r of R takes
+batches r, r + R, r + 2 R and so on, whole. Where the replicas do not come out even, the first batches are taken again.
+
+Not for drawing classes by weight, with replacement: `segpaste.BankSampler` does that for a bank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import Sampler
+
+from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
+from segpaste.samplers.epoch import Plan
+from segpaste.samplers.replicas import place_among
+from segpaste.samplers.report import NxMReport, report_batches
+from segpaste.seeding import derive_seed
+
+
+class NxMSampler(Sampler[int]):
+    """What the samplers of N x M batches share; take `RandomNxMSampler` or `ExhaustiveNxMSampler`.
+
+    Iterating gives indices, batch after batch: for ``DataLoader(dataset, batch_size=N * M, sampler=sampler)``. For
+    ``batch_sampler=`` take `batch_sampler`. Call `set_epoch` before each epoch; without it every epoch is the same.
+
+    Args:
+        labels: the class of each sample: a tensor, array or list of integers or strings, a bank, or a dataset that has
+            ``labels`` or ``targets``.
+        N_classes_per_batch: N.
+        M_samples_per_class: M.
+        shuffle: draw the order of the classes, of the batches and of the samples of a class, else classes come in
+            ascending order.
+        drop_last: end where batches of N classes cannot be filled any more with what was not taken, else take classes
+            again, so that nothing is left out. Every batch is whole, either way.
+        base_seed: of everything drawn.
+        rank: this process's number; by default that of torch.distributed, else 0.
+        num_replicas: how many processes there are; likewise.
+        batch_size: refused if it is not N M; for those who write it down elsewhere.
+
+    Raises:
+        ValueError: there are fewer than N classes, or an argument is out of its range.
+    """
+
+    exhaustive: ClassVar[bool]
+
+    def __init__(
+        self,
+        labels: Labels,
+        N_classes_per_batch: int,
+        M_samples_per_class: int,
+        shuffle: bool = True,
+        drop_last: bool = True,
+        *,
+        base_seed: int = 0,
+        rank: int | None = None,
+        num_replicas: int | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        what = type(self).__name__
+        if not hasattr(self, "exhaustive"):
+            raise TypeError(f"{what}: expected one that says what is sampled; take one of its subclasses")
+        if batch_size is not None and batch_size != N_classes_per_batch * M_samples_per_class:
+            raise ValueError(
+                f"{what}: expected a batch size of N * M = {N_classes_per_batch} * {M_samples_per_class} = "
+                f"{N_classes_per_batch * M_samples_per_class}, got {batch_size}"
+            )
+        self.rank, self.num_replicas = place_among(what, rank, num_replicas)
+        self.shuffle, self.base_seed = shuffle, base_seed
+        derive_seed(base_seed, 0, 0, 0, 0)  # refuses a seed out of range here and not at the first batch
+        try:
+            self.labels, class_ids = np.unique(read_labels(labels), return_inverse=True)
+            self._class_ids = class_ids.astype(np.min_scalar_type(len(self.labels)))
+            self._samples = SamplesOfClasses(class_ids, len(self.labels))
+            counts = self._samples.counts
+            self._plan = Plan(counts, N_classes_per_batch, M_samples_per_class, self.exhaustive, drop_last)
+        except ValueError as error:
+            raise ValueError(f"{what}: {error}") from error
+        self.batch_size = N_classes_per_batch * M_samples_per_class
+        self.epoch, self._start, self._num_drawn = 0, 0, 0
+
+    @property
+    def num_samples(self) -> int:
+        """Samples that have a label."""
+        return len(self._class_ids)
+
+    @property
+    def num_batches(self) -> int:
+        """Batches of an epoch on this replica; as many on every other."""
+        return -(-self._plan.num_batches // self.num_replicas)
+
+    def __len__(self) -> int:
+        """Indices of an epoch on this replica; as many on every other."""
+        return self.num_batches * self.batch_size
+
+    def epoch_batches(self) -> NDArray[np.int64]:
+        """All batches of this epoch, of all replicas, none twice: [T, N M]."""
+        return self._plan.batches(self._samples, self.shuffle, derive_seed(self.base_seed, self.epoch, 0, 0, 0))
+
+    def replica_batches(self) -> NDArray[np.int64]:
+        """Those that this replica takes, [`num_batches`, N M]."""
+        turns = np.arange(self.num_batches) * self.num_replicas + self.rank
+        return self.epoch_batches()[turns % self._plan.num_batches]
+
+    def __iter__(self) -> Iterator[int]:
+        start, self._start = self._start, 0
+        self._num_drawn = start
+        for sample in self.replica_batches().ravel()[start:].tolist():
+            self._num_drawn += 1
+            yield sample
+
+    def batch_sampler(self) -> NxMBatches:
+        """The same, a list of indices for each batch, for ``DataLoader(dataset, batch_sampler=...)``."""
+        return NxMBatches(self)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw others from now on, those of an epoch >= 0; call it before each. A loaded state of it stays loaded.
+
+        Raises:
+            ValueError: it is negative.
+        """
+        derive_seed(self.base_seed, epoch, 0, 0, 0)
+        if epoch != self.epoch:
+            self.epoch, self._start, self._num_drawn = epoch, 0, 0
+
+    def state_dict(self, num_drawn: int | None = None) -> dict[str, int]:
+        """Where an epoch is.
+
+        Args:
+            num_drawn: indices of this epoch that were used; by default those of the batches that were handed out whole.
+                Loader workers draw ahead, so for a loader the training loop counts.
+        """
+        if num_drawn is None:
+            num_drawn = self._num_drawn // self.batch_size * self.batch_size
+        return {"epoch": self.epoch, "num_drawn": num_drawn}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on there: the next iteration gives what was left, though `len` stays that of a whole epoch.
+
+        Raises:
+            ValueError: the state is not at the end of a batch of this epoch.
+        """
+        num_drawn = int(state["num_drawn"])
+        if num_drawn % self.batch_size or not 0 <= num_drawn <= len(self):
+            raise ValueError(
+                f"{type(self).__name__}: expected num_drawn from 0 to {len(self)} in steps of {self.batch_size}, got "
+                f"{num_drawn}; keep labels, N, M and the number of replicas"
+            )
+        self.set_epoch(int(state["epoch"]))
+        self._start = self._num_drawn = num_drawn
+
+    def report(self) -> NxMReport:
+        """What this epoch covers, over all replicas, counted."""
+        return report_batches(self.labels, self._class_ids, self._plan, self.epoch_batches(), self.num_replicas)
+
+
+class RandomNxMSampler(NxMSampler):
+    """Each class once in an epoch, M random samples of it; the other arguments are those of `NxMSampler`.
+
+    The M samples are distinct if the class has M; of a class that has fewer each is taken as often as any other, or
+    once more. An epoch has one batch for N classes. Where N does not divide the classes, some are left out, or with
+    ``drop_last=False`` some are taken again, with other samples as far as there are.
+    """
+
+    exhaustive = False
+
+
+class ExhaustiveNxMSampler(NxMSampler):
+    """All samples of each class, M at a time; the other arguments are those of `NxMSampler`.
+
+    The classes take turns, and one that has many samples has part in every batch that is left as soon as it must, so
+    that there are as many batches of N distinct classes as can be. The epoch ends where fewer than N classes have
+    samples left: where one has more than that many batches can hold, others of its samples are left out in each epoch.
+    With ``drop_last=False`` it goes on until every sample was taken, and samples of the other classes are taken again.
+    The last M samples of a class are filled up with its first where M does not divide their number.
+    """
+
+    exhaustive = True
+
+
+class NxMBatches(Sampler[list[int]]):
+    """The batches of a sampler as lists of indices; epochs and states are the sampler's.
+
+    Args:
+        sampler: whose batches they are.
+    """
+
+    def __init__(self, sampler: NxMSampler) -> None:
+        self.sampler = sampler
+
+    def __len__(self) -> int:
+        return self.sampler.num_batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        size, indices = self.sampler.batch_size, iter(self.sampler)
+        while batch := [index for _, index in zip(range(size), indices, strict=False)]:
+            yield batch
+
+    def set_epoch(self, epoch: int) -> None:
+        """See `NxMSampler.set_epoch`."""
+        self.sampler.set_epoch(epoch)
+
+    def state_dict(self, num_drawn: int | None = None) -> dict[str, int]:
+        """See `NxMSampler.state_dict`."""
+        return self.sampler.state_dict(num_drawn)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See `NxMSampler.load_state_dict`."""
+        self.sampler.load_state_dict(state)

@@ -1,0 +1,95 @@
+"""What an epoch of N x M batches covers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.samplers.epoch import Plan
+
+_MAX_LINES = 10
+
+
+@dataclass(frozen=True)
+class NxMReport:
+    """What an epoch covers, over all replicas.
+
+    Attributes:
+        num_samples: in the dataset.
+        num_classes: in the dataset.
+        num_distinct: N, the most distinct classes that a batch can have.
+        samples_per_class: M.
+        num_batches: T, batches of the epoch, none counted twice.
+        num_repeated_batches: those that are taken twice, so that every replica has the same number.
+        min_distinct: distinct classes of the batch that has the fewest.
+        mean_distinct: of all batches.
+        num_covered: samples that are taken at least once.
+        num_repeats: indices beyond the first of each sample.
+        left_out: of each class that is not taken whole its label, its samples, and how many of them are not taken; most
+            first.
+    """
+
+    num_samples: int
+    num_classes: int
+    num_distinct: int
+    samples_per_class: int
+    num_batches: int
+    num_repeated_batches: int
+    min_distinct: int
+    mean_distinct: float
+    num_covered: int
+    num_repeats: int
+    left_out: tuple[tuple[Any, int, int], ...]
+
+    def __str__(self) -> str:
+        size = self.num_distinct * self.samples_per_class
+        lines = [
+            f"batches            {self.num_batches} of {self.num_distinct} x {self.samples_per_class} = {size}, "
+            f"{self.num_repeated_batches} of them taken twice for replicas to be even",
+            f"distinct classes   {self.min_distinct} at least, {self.mean_distinct:.2f} on average, "
+            f"{self.num_distinct} possible",
+            f"samples            {self.num_covered} of {self.num_samples} taken "
+            f"({self.num_covered / self.num_samples:.2%}), {self.num_repeats} repeats",
+        ]
+        for label, num, num_left in self.left_out[:_MAX_LINES]:
+            lines.append(f"left out           {num_left} of {num} samples of class {label}")
+        if (more := len(self.left_out) - _MAX_LINES) > 0:
+            lines.append(f"                   and some of {more} more classes")
+        return "\n".join(lines)
+
+
+def report_batches(
+    labels: NDArray[Any], class_ids: NDArray[Any], plan: Plan, batches: NDArray[np.int64], num_replicas: int
+) -> NxMReport:
+    """Count what batches [T, N M] hold.
+
+    Args:
+        labels: of each class, [C].
+        class_ids: of each sample, from 0, [num_samples].
+        plan: whence the batches are.
+        batches: of a whole epoch.
+        num_replicas: which share them.
+    """
+    classes = np.sort(class_ids[batches], axis=1)
+    num_distinct = (np.diff(classes, axis=1) != 0).sum(axis=1) + 1
+    times = np.bincount(batches.ravel(), minlength=len(class_ids))
+    num = np.bincount(class_ids, minlength=len(labels))
+    num_left = np.bincount(class_ids[times == 0], minlength=len(labels))
+    order = np.argsort(-num_left, kind="stable")[: int((num_left > 0).sum())]
+    num_covered = int((times > 0).sum())
+    return NxMReport(
+        num_samples=len(class_ids),
+        num_classes=len(labels),
+        num_distinct=plan.num_distinct,
+        samples_per_class=plan.samples_per_class,
+        num_batches=len(batches),
+        num_repeated_batches=-len(batches) % num_replicas,
+        min_distinct=int(num_distinct.min()),
+        mean_distinct=float(num_distinct.mean()),
+        num_covered=num_covered,
+        num_repeats=batches.size - num_covered,
+        left_out=tuple((labels[c].item(), int(num[c]), int(num_left[c])) for c in order),
+    )

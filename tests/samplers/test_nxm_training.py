@@ -1,0 +1,146 @@
+"""Class-structured batches where they are used: images that paste from one another, crops of a bank."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import Dataset
+
+from samples import make_sample
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_bank_dataloader
+from segpaste.augmentation import SourceConfig
+from segpaste.bank import MemmapBank
+from segpaste.datasets import EpochDataLoader
+from segpaste.samplers import ExhaustiveNxMSampler, RandomNxMSampler, rarest_labels
+from segpaste.types import DenseSample, Modality
+from small_bank import small_bank
+
+LABELS = [0] * 30 + [1] * 6 + [2] * 3 + [3] * 9
+
+
+class Images(Dataset[DenseSample]):
+    """One object in each, of the class in the list; the image says which it is."""
+
+    def __init__(self, labels: list[int]) -> None:
+        self.labels = labels
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> DenseSample:
+        sample = make_sample((9, 11), 1, [Modality.INSTANCE], image_dtype=torch.uint8)
+        sample.image.fill_(index)
+        sample.labels[:] = self.labels[index]
+        return sample
+
+
+class TestImages:
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_a_loader_yields_the_batches(self, num_workers: int) -> None:
+        """Epoch by epoch, whoever reads them, each image with the epoch's seed."""
+        images = Images(LABELS)
+        sampler = ExhaustiveNxMSampler(images, 3, 2)
+        loader = EpochDataLoader(images, batch_size=6, sampler=sampler, num_workers=num_workers)
+        seeds, num_seeds = set(), []
+        for epoch in range(2):
+            loader.set_epoch(epoch)
+            expected = sampler.epoch_batches()
+            batches = list(loader)
+            assert [batch.images[:, 0, 0, 0].tolist() for batch in batches] == expected.tolist()
+            assert len(loader) == len(batches) == len(expected)
+            assert sampler.epoch == epoch
+            seeds.update(seed for batch in batches for seed in batch.sample_seeds.tolist())
+            for batch in batches:
+                assert all(num == 2 for num in Counter(batch.labels[:, 0].tolist()).values())
+            num_seeds.append(len(seeds))
+        assert num_seeds[1] == 2 * num_seeds[0] == 2 * len({*sampler})
+
+    def test_an_image_pastes_from_other_classes(self) -> None:
+        """Each of N classes is as often a source as any other, however rare it is."""
+        images = Images(LABELS)
+        loader = EpochDataLoader(images, batch_size=8, sampler=RandomNxMSampler(images, 4, 2))
+        paste, pasted = BatchCopyPaste(), Counter[int]()
+        for epoch in range(150):
+            loader.set_epoch(epoch)
+            for batch in loader:
+                out = paste(batch)
+                pasted.update(out.labels[:, 1:][out.instance_valid[:, 1:]].tolist())
+        total = sum(pasted.values())
+        assert total > 600
+        assert all(abs(pasted[c] / total - 0.25) < 0.08 for c in range(4))
+
+    def test_another_batch_size_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="batch_size: expected 6, as the sampler has, got 8"):
+            EpochDataLoader(Images(LABELS), batch_size=8, sampler=ExhaustiveNxMSampler(LABELS, 3, 2))
+
+    def test_the_rarest_class_of_an_image(self) -> None:
+        labels = rarest_labels([[0, 0, 1], [0], [1, 2], [], [2, 0, 1], (0, 3)])
+        assert labels.tolist() == [1, 0, 2, -1, 2, 3]
+
+
+class TestCrops:
+    @pytest.fixture
+    def bank(self, tmp_path: Path) -> MemmapBank:
+        return small_bank(tmp_path / "bank", np.random.default_rng(0).permutation(LABELS).tolist())
+
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_each_step_holds_n_classes(self, bank: MemmapBank, num_workers: int) -> None:
+        sampler = ExhaustiveNxMSampler(bank, 4, 2)
+        loader = create_bank_dataloader(
+            bank, batch_size=4, crops_per_target=2, sampler=sampler, num_workers=num_workers
+        )
+        for epoch in range(2):
+            loader.set_epoch(epoch)
+            steps = list(loader)
+            assert len(steps) == len(loader) == len(sampler.epoch_batches())
+            assert [step.crop_idx.ravel().tolist() for step in steps] == sampler.epoch_batches().tolist()
+            assert all(sorted(Counter(step.class_ids.ravel().tolist()).values()) == [2] * 4 for step in steps)
+        assert loader.report() == sampler.report()
+
+    def test_they_are_pasted(self, bank: MemmapBank) -> None:
+        images = Images(LABELS)
+        targets = EpochDataLoader(images, batch_size=4, max_instances=8)
+        crops = create_bank_dataloader(
+            bank, batch_size=4, crops_per_target=2, sampler=RandomNxMSampler(bank, 4, 2, drop_last=False)
+        )
+        config = BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=2))
+        out, report = BatchCopyPaste(config)(next(iter(targets)), staged=next(iter(crops)), return_report=True)
+        assert int(report.num_placed.sum()) > 3
+        assert len(set(out.labels[:, 1:][out.instance_valid[:, 1:]].tolist())) > 2
+
+    def test_going_on(self, bank: MemmapBank) -> None:
+        arguments: dict[str, Any] = {"batch_size": 2, "crops_per_target": 2}
+        whole = [s.crop_idx.tolist() for s in create_bank_dataloader(bank, sampler=of(bank), **arguments)]
+        started = create_bank_dataloader(bank, sampler=of(bank), num_workers=2, **arguments)
+        iterator = iter(started)
+        next(iterator)
+        state = started.state_dict()
+        other = create_bank_dataloader(bank, sampler=of(bank), **arguments)
+        other.load_state_dict(state)
+        assert [s.crop_idx.tolist() for s in other] == whole[1:]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"batch_size": 3}, r"expected N \* M = batch_size \* crops_per_target = 3, got 4"),
+            ({"batch_size": 4, "steps": 3}, "expected no steps, mode"),
+            ({"batch_size": 4, "mode": "class_uniform"}, "expected no steps, mode"),
+            ({"batch_size": 4, "base_seed": 3}, "expected no steps, mode"),
+        ],
+    )
+    def test_refused(self, bank: MemmapBank, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            create_bank_dataloader(bank, sampler=of(bank), **options)
+
+    def test_a_sampler_of_something_else(self, bank: MemmapBank) -> None:
+        with pytest.raises(ValueError, match="expected one of the bank's 48 crops, got one of 5 samples"):
+            create_bank_dataloader(bank, batch_size=4, sampler=ExhaustiveNxMSampler([0, 1, 2, 3, 3], 2, 2))
+
+
+def of(bank: MemmapBank) -> ExhaustiveNxMSampler:
+    return ExhaustiveNxMSampler(bank, 2, 2)
