@@ -444,6 +444,40 @@ class TestRefused:
             build(Listed(3), tmp_path / "bank")
         assert tree(tmp_path) == before
 
+    @pytest.mark.parametrize("exists", [True, False])
+    def test_a_link_leads_to_where_the_bank_goes(self, exists: bool, tmp_path: Path) -> None:
+        if exists:
+            (tmp_path / "far").mkdir()
+        (tmp_path / "link").symlink_to(tmp_path / "far")
+        build(Listed(2), tmp_path / "link")
+        assert sorted(os.listdir(tmp_path)) == ["far", "link"]
+        assert (tmp_path / "link").is_symlink()
+        open_bank(tmp_path / "link").verify()
+
+    def test_what_will_be_refused_is_refused_before_anything_is_cut(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(build_module, "_make_missing", lambda *_: pytest.fail("cut"))
+        (tmp_path / "foreign.partial").mkdir()
+        (tmp_path / "foreign.partial" / "mine.txt").write_text("mine")
+        (tmp_path / "file").write_text("mine")
+        before = tree(tmp_path)
+        cases: list[tuple[Any, dict[str, Any], str]] = [
+            (tmp_path / "foreign", {}, r"foreign\.partial: expected no folder, .*, found mine\.txt; move it away"),
+            (tmp_path / "file" / "x", {}, "expected a path within folders, .*file is a file"),
+            (tmp_path / "new", {"work_dir": tmp_path / "file"}, "file: expected a work folder, it is a file"),
+            ("foo://bucket/bank", {"format": "webdataset"}, "foo"),
+        ]
+        for out, options, words in cases:
+            with pytest.raises((BankError, ValueError), match=words):
+                build(Listed(2), out, **options)
+        (tmp_path / "mount").mkdir()
+        monkeypatch.setattr(os.path, "ismount", lambda path: Path(path).name == "mount")
+        with pytest.raises(BankError, match="mount: expected a folder that can be renamed, it is a mount point"):
+            build(Listed(2), tmp_path / "mount")
+        (tmp_path / "mount").rmdir()
+        assert tree(tmp_path) == before
+
     def test_no_photos_and_ids_that_come_twice(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(BankError, match="expected at least one photo"):
             build(Listed(0), tmp_path / "bank")

@@ -245,6 +245,14 @@ class TestModels:
         with pytest.raises(ValueError, match=words):
             make_embedder(name, weights if content is not None else None)
 
+    @pytest.mark.parametrize("device", ["nowhere", "cuda:99", "meta:x"])
+    def test_a_device_that_is_not_here(self, device: str, tmp_path: Path) -> None:
+        torch.save({}, tmp_path / "weights.pt")
+        with pytest.raises(ValueError, match=f"device: expected one that is here, .* got '{device}'"):
+            make_embedder("torchvision:resnet18", tmp_path / "weights.pt", device)
+        with pytest.raises(ValueError, match="statistics: expected no device, for it runs on the CPU"):
+            make_embedder("statistics", device=device)
+
     def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"none\.pt: expected a file of weights, found none"):
             make_embedder("torchvision:resnet18", tmp_path / "none.pt")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import pickle
@@ -355,6 +356,81 @@ class TestReplaced:
         assert_equal(new[0], make_crop(new.layout, 1))
         assert_equal(old[0], make_crop(old.layout, 0))
         assert_equal(pickle.loads(pickle.dumps(new))[3], make_crop(new.layout, 4))
+
+    def test_between_reads(self, kind: str, tmp_path: Path) -> None:
+        """Every later read is of the first bank or refused, also of a file that was not open yet."""
+        old = open_bank(write(kind, tmp_path / "bank"))
+        assert_equal(old[0], make_crop(old.layout, 0))
+        shutil.rmtree(tmp_path / "bank")
+        write(kind, tmp_path / "other", first=1)
+        (tmp_path / "other").rename(tmp_path / "bank")
+        refused = []
+        for index in range(NUM):
+            try:
+                crop = old[index]
+            except BankError as error:
+                refused.append(str(error))
+            else:
+                assert_equal(crop, make_crop(old.layout, index))
+        assert (len(refused) > 0) == (kind == "webdataset")
+        assert all("got another one; open it again" in error for error in refused)
+
+
+@pytest.mark.parametrize("extra", [-1, 1], ids=["shorter", "longer"])
+def test_a_shard_that_changes_before_it_is_read(extra: int, tmp_path: Path) -> None:
+    bank = open_bank(write("webdataset", tmp_path / "bank"))
+    bank[0]
+    shard, row = tmp_path / "bank" / "shard-000001.tar", int(np.flatnonzero(bank._index[0] == 1)[0])
+    os.truncate(shard, shard.stat().st_size + extra)
+    for _ in range(2):
+        with pytest.raises(BankError, match=rf"{shard.name}: expected \d+ bytes, got \d+"):
+            bank[row]
+
+
+def second_names(path: Path) -> Iterator[Path]:
+    """Other ways to name a folder, and a copy that shares its files."""
+    link = path.with_name("link")
+    link.symlink_to(path)
+    yield link
+    yield path / ".." / path.name
+    shutil.copytree(path, path.with_name("copy"), copy_function=os.link)
+    yield path.with_name("copy")
+
+
+@FORMATS
+class TestManyHandles:
+    def test_under_another_name(self, kind: str, tmp_path: Path) -> None:
+        """LMDB lets a process have one environment of a file, whatever it is called."""
+        first = open_bank(write(kind, tmp_path / "bank"))
+        first[0]
+        for path in second_names(tmp_path / "bank"):
+            other = open_bank(path)
+            assert_sound(other)
+            other.close()
+            assert_sound(first)
+
+    def test_what_is_dropped_gives_its_files_back(self, kind: str, tmp_path: Path) -> None:
+        """Without `close`; and a child that drops its copy leaves the parent's alone."""
+        path = write(kind, tmp_path / "bank")
+        gc.collect()
+        at_first = len(os.listdir("/proc/self/fd"))
+        kept: StoredBank | None = open_bank(path)
+        kept[0]
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            open_bank(path)[1]
+        gc.collect()
+        assert len(os.listdir("/proc/self/fd")) == before
+        if (child := os.fork()) == 0:
+            kept[2]
+            kept = None
+            gc.collect()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert_sound(kept)
+        kept = None
+        gc.collect()
+        assert len(os.listdir("/proc/self/fd")) == at_first < before
 
 
 def test_an_index_of_other_bytes(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,25 +82,27 @@ class TestSignals:
     def test_stop_and_go_on(
         self, world: Path, expected: dict[str, str], tmp_path: Path, number: signal.Signals
     ) -> None:
-        out, partial = tmp_path / "out", tmp_path / "out.partial"
-        process = start(words_for(world, out), program=("-c", PAUSING))
-        wait_for(partial / "parts" / "000001.json", process)
+        out, rest = tmp_path / "out", tmp_path / "out.partial"
+        # What is started in the background, as whole test runs are, ignores SIGINT.
+        heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        process = start(words_for(world, out), program=("-c", PAUSING), preexec_fn=heed)
+        wait_for(rest / "parts" / "000001.json", process)
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=120)
         assert not out.exists()
-        assert 2 <= len(list((partial / "parts").glob("*.json"))) < NUM // BATCH_SIZE
-        check_whole(partial)
+        assert 2 <= len(list((rest / "parts").glob("*.json"))) < NUM // BATCH_SIZE
+        check_whole(rest)
         if number is signal.SIGKILL:
             assert process.returncode == -signal.SIGKILL
         else:
             assert process.returncode == 130
             assert stdout == ""
-            assert stderr.startswith(f"segpaste: interrupted: {partial} keeps what is finished")
+            assert stderr.startswith(f"segpaste: interrupted: {rest} keeps what is finished")
             assert stderr.count("\n") == 1
-            assert not list(partial.rglob(".*"))
+            assert not list(rest.rglob(".*"))
         assert main(words_for(world, out)) == 0
         assert tree(out) == expected
-        assert not partial.exists()
+        assert not rest.exists()
 
     def test_interrupted_before_anything_was_finished(
         self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -157,10 +157,18 @@ def depth_scale(
         )
     factor = None
     if target.metric_depth:
-        if target.camera_intrinsics is None or source.camera_intrinsics is None:
-            raise ValueError("BatchCopyPaste: expected camera_intrinsics because metric_depth=True, got None")
-        factor = kernels.focal_ratio(target.camera_intrinsics, source.camera_intrinsics, placement.source_idx)
+        cameras = _cameras(target, "target"), _cameras(source, "source")
+        factor = kernels.focal_ratio(*cameras, placement.source_idx)
     if perspective:
         nearer = kernels.inverse_scale(placement.scale_num, placement.scale_den)
         factor = nearer if factor is None else factor * nearer
     return factor
+
+
+def _cameras(batch: PaddedBatchedDenseSample, side: str) -> Tensor:
+    if batch.camera_intrinsics is None:
+        raise ValueError(
+            f"BatchCopyPaste: expected camera_intrinsics in the {side} because metric_depth=True, got None; crops of a "
+            "bank have them where its groups name intrinsics"
+        )
+    return batch.camera_intrinsics

@@ -30,6 +30,7 @@ import numpy as np
 from segpaste._unfinished import FINGERPRINT, claimed
 from segpaste._version import __version__
 from segpaste.bank.cropping import DEFAULT_MARGIN_FRAC
+from segpaste.bank.destination import check_free
 from segpaste.bank.engines import Engine, make_parts
 from segpaste.bank.lmdb import LMDBWriter
 from segpaste.bank.memmap import MemmapWriter
@@ -131,6 +132,7 @@ def build_bank(
     """
     where = os.fspath(out) if is_url(out) else Path(local_path(out))
     _check(photos, where, format, crop_size, margin_frac, workers, engine)
+    check_free(where, writer_options.get("storage_options"))
     work = _work_dir(where, work_dir)
     ids = (stored_id(photos.image_id(index), "image") for index in range(len(photos)))
     image_ids = np.fromiter(ids, np.int64, len(photos))
@@ -190,8 +192,6 @@ def _check(
     if workers < 1 or not 0 <= margin_frac <= 10:
         raise BankError(f"expected workers >= 1 and margin_frac from 0 to 10, got {workers} and {margin_frac}")
     Layout(crop_size)
-    if isinstance(out, Path) and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise BankError(f"{out}: expected a new or an empty folder, it is not; choose another, or remove it")
     if not len(photos):
         raise BankError("expected at least one photo, got none")
     for module in (*_NEEDS.get(format, ()), *_NEEDS.get(engine, ())):
@@ -203,6 +203,8 @@ def _work_dir(out: str | Path, given: str | os.PathLike[str] | None) -> Path:
     if given is not None and is_url(given):
         raise BankError(f"{os.fspath(given)}: expected a work folder on a disk, got a URL; choose a path")
     work = None if given is None else Path(local_path(given)).absolute()
+    if work is not None and work.exists() and not work.is_dir():
+        raise BankError(f"{work}: expected a work folder, it is a file; choose another path")
     if isinstance(out, str):
         digest = hashlib.sha256(out.encode()).hexdigest()
         return work or Path(tempfile.gettempdir()) / f"segpaste-{os.getuid()}-{digest[:16]}.parts"

@@ -61,6 +61,30 @@ def destination_at(path: str | os.PathLike[str], storage_options: Mapping[str, A
     return Upload(os.fspath(path), storage_options) if is_url(path) else Rename(local_path(path))
 
 
+def check_free(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> None:
+    """Refuse, before any work is done, a destination that will be refused at its end.
+
+    Raises:
+        BankError: something is there already, that nobody left unfinished; or nothing can be written there.
+    """
+    if is_url(path):
+        _check_names(os.fspath(path), set(ObjectStore(os.fspath(path), storage_options).list()))
+        return
+    path = _resolved(local_path(path))
+    partial = _partial(path)
+    if (parent := next((p for p in path.parents if p.exists()), None)) is not None and not parent.is_dir():
+        raise BankError(f"{path}: expected a path within folders, {parent} is a file; choose another")
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise _occupied(path)
+    if os.path.ismount(path):
+        raise BankError(f"{path}: expected a folder that can be renamed, it is a mount point; choose one within it")
+    if partial.is_symlink() or (partial.exists() and not partial.is_dir()):
+        raise _foreign(partial, "something else")
+    names = {entry.name for entry in partial.iterdir()} if partial.exists() else set()
+    if names and MARKER not in names:
+        raise _foreign(partial, min(names))
+
+
 class Rename:
     """``PATH.partial``, which becomes ``PATH`` by one rename.
 
@@ -74,12 +98,9 @@ class Rename:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path).absolute()
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise _occupied(self.path)
-        self.folder = self.path.with_name(self.path.name + ".partial")
-        if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
-            raise self._foreign("something else")
+        self.path = _resolved(path)
+        check_free(self.path)
+        self.folder = _partial(self.path)
         self.folder.mkdir(parents=True, exist_ok=True)
         lock = lock_folder(self.folder)
         if lock is None:
@@ -88,7 +109,7 @@ class Rename:
         names = {entry.name for entry in self.folder.iterdir()}
         if names and MARKER not in names:
             self._unlock()
-            raise self._foreign(min(names))
+            raise _foreign(self.folder, min(names))
         self._remove()
         try:
             (self.folder / MARKER).write_bytes(_MARKER_TEXT)
@@ -124,12 +145,6 @@ class Rename:
             else:
                 path.unlink()
 
-    def _foreign(self, found: str) -> BankError:
-        return BankError(
-            f"{self.folder}: expected no folder, or one of an unfinished bank, found {found}; move it away, or choose "
-            "another path"
-        )
-
 
 class Upload:
     """Files that go to an object store one by one, each when it is whole, and from the local disk then.
@@ -146,8 +161,7 @@ class Upload:
         self.store = ObjectStore(url, storage_options, inner_retries=True)
         self.path = self.store.url
         names = set(self.store.list())
-        if META in names or (names and MARKER not in names):
-            raise _occupied(self.path)
+        _check_names(self.path, names)
         self._names = names - {MARKER}
         self._remove()
         self.folder = Path(tempfile.mkdtemp(prefix="segpaste-"))
@@ -183,6 +197,29 @@ class Upload:
             with suppress(FileNotFoundError):
                 self.store.remove(name)
         self._names = set()
+
+
+def _resolved(path: str | os.PathLike[str]) -> Path:
+    """Where a link leads to is where the bank goes: a link itself cannot be given to a folder by renaming it."""
+    path = Path(path).absolute()
+    return path.resolve() if path.is_symlink() else path
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(path.name + ".partial")
+
+
+def _check_names(url: str, names: set[str]) -> None:
+    """Nothing lies in an object store's folder, or what an unfinished build left."""
+    if META in names or (names and MARKER not in names):
+        raise _occupied(url)
+
+
+def _foreign(partial: Path, found: str) -> BankError:
+    return BankError(
+        f"{partial}: expected no folder, or one of an unfinished bank, found {found}; move it away, or choose "
+        "another path"
+    )
 
 
 def _occupied(path: Path | str) -> BankError:

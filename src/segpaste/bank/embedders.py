@@ -53,12 +53,27 @@ def make_embedder(name: str, weights: str | os.PathLike[str] | None = None, devi
     if name == "statistics":
         if weights is not None:
             raise ValueError("embedder statistics: expected no weights, for it has none; leave them out")
+        if device != "cpu":
+            raise ValueError(f"embedder statistics: expected no device, for it runs on the CPU, got {device!r}")
         return statistics_embedding
     if library not in _MAKERS or not model or ":" in model:
         raise ValueError(f"embedder: expected statistics, torchvision:NAME, timm:NAME or open_clip:NAME, got {name!r}")
     if weights is None:
         raise ValueError(f"embedder {name}: expected a file of weights, for nothing is downloaded; give its path")
-    return _MAKERS[library](model, Path(weights), torch.device(device))
+    return _MAKERS[library](model, Path(weights), _device(device))
+
+
+def _device(name: str) -> torch.device:
+    """The device of a name, if it is there."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(
+            f"device: expected one that is here, such as cpu or cuda:0, got {name!r} ({reason:.80})"
+        ) from error
+    return device
 
 
 class ModelEmbedder:

@@ -53,7 +53,8 @@ class LMDBBank(StoredBank):
         with _damage_told(self.where):
             return _Environment.of(self.where, self.version)
 
-    def _close(self, handle: Any) -> None:
+    @staticmethod
+    def _close(handle: Any) -> None:
         handle.release()
 
     def _read(self, handle: Any, rows: Sequence[int], out: Columns) -> None:
@@ -155,21 +156,26 @@ def _damage_told(where: str) -> Iterator[None]:
 class _Environment:
     """The one environment that LMDB allows a process to have of a file, shared by the banks that are open on it."""
 
-    _of_bank: ClassVar[dict[tuple[str, str], _Environment]] = {}
+    _of_bank: ClassVar[dict[tuple[int, int, str], _Environment]] = {}
 
-    def __init__(self, path: str, version: str) -> None:
-        self.key, self.pid, self.num_users = (path, version), os.getpid(), 0
+    def __init__(self, path: str, key: tuple[int, int, str]) -> None:
+        self.key, self.pid, self.num_users = key, os.getpid(), 0
         self.env = require("lmdb").open(path, readonly=True, lock=False, readahead=False, create=False)
 
     @classmethod
     def of(cls, path: str, version: str) -> _Environment:
-        """That of this process, of a version of the bank; one that a parent opened is let go of first."""
-        found = cls._of_bank.get((path, version))
+        """That of this process, of a version of the bank; one that a parent opened is let go of first.
+
+        LMDB goes by the file and not by its name, and so does this.
+        """
+        stat = os.stat(os.path.join(path, DATA))
+        key = stat.st_dev, stat.st_ino, version
+        found = cls._of_bank.get(key)
         if found is not None and found.pid != os.getpid():
             found.env.close()
             found = None
         if found is None:
-            found = cls._of_bank[path, version] = cls(path, version)
+            found = cls._of_bank[key] = cls(path, key)
         found.num_users += 1
         return found
 

@@ -80,7 +80,8 @@ class MemmapBank(StoredBank):
             for name, dtype in row_dtypes(self.layout).items()
         }
 
-    def _close(self, handle: dict[str, _File]) -> None:
+    @staticmethod
+    def _close(handle: dict[str, _File]) -> None:
         for file in handle.values():
             file.reader.close()
 

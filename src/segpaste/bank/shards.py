@@ -49,7 +49,8 @@ class WebDatasetBank(StoredBank):
     def _open(self) -> dict[int, Reader]:
         return {}
 
-    def _close(self, handle: dict[int, Reader]) -> None:
+    @staticmethod
+    def _close(handle: dict[int, Reader]) -> None:
         for reader in handle.values():
             reader.close()
 
@@ -60,7 +61,7 @@ class WebDatasetBank(StoredBank):
         for n, row in enumerate(rows):
             shard, offset = int(shards[row]), int(offsets[row])
             if shard not in handle:
-                handle[shard] = self.folder.open(shard_name(shard), self.version)
+                handle[shard] = self._open_later(shard_name(shard))
             for start, fields in runs:
                 parts = [flat[name][n * size : (n + 1) * size] for name, size in fields]
                 handle[shard].read_into(parts, offset + start)
@@ -87,7 +88,7 @@ class WebDatasetBank(StoredBank):
             BankError: they are others, or no such table.
         """
         content = bytearray(self.meta.files[INDEX].size)
-        reader = self.folder.open(INDEX, self.version)
+        reader = self._open_later(INDEX)
         reader.read_into([memoryview(content)], 0)
         reader.close()
         if hashlib.sha256(content).hexdigest() != self.meta.files[INDEX].sha256:

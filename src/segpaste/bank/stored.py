@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import operator
 import os
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.bank.files import Folder
+from segpaste.bank.files import Folder, Reader
 from segpaste.bank.meta import META, BankMeta, Format, parse_meta
 from segpaste.bank.protocol import Columns
 from segpaste.bank.record import BankError, Crop, Layout
@@ -60,6 +62,8 @@ class StoredBank(ABC):
         self._check_sizes()
         self._handle: Any = None
         self._pid = -1
+        self._let_go: weakref.finalize[..., Any] | None = None
+        self._meta_seen: tuple[int, ...] = ()
 
     @property
     def where(self) -> str:
@@ -190,9 +194,9 @@ class StoredBank(ABC):
 
     def close(self) -> None:
         """Let go of the files; reading opens them again."""
-        if self._handle is not None and self._pid == os.getpid():
-            self._close(self._handle)
-        self._handle = None
+        if self._let_go is not None:
+            self._let_go()
+        self._handle = self._let_go = None
 
     def __enter__(self) -> Self:
         return self
@@ -215,17 +219,40 @@ class StoredBank(ABC):
         if self._handle is None or self._pid != os.getpid():
             if not isinstance(self.folder, RemoteFolder):  # which notices that an object is another one at each fetch
                 self._check_replaced()
+                self._check_sizes()
+            if self._let_go is not None:  # a parent's, which the parent lets go of
+                self._let_go.detach()
             self._handle, self._pid = self._open(), os.getpid()
+            self._let_go = weakref.finalize(self, _close_own, self._close, self._handle, self._pid)
+            self._let_go.atexit = False
         return self._handle
 
+    def _open_later(self, name: str) -> Reader:
+        """A file that is opened when others have been read: it is that of the same bank."""
+        reader = self.folder.open(name, self.version)
+        if not isinstance(self.folder, RemoteFolder):
+            try:
+                self._check_replaced()
+                self._check_size(name)
+            except BankError:
+                reader.close()
+                raise
+        return reader
+
     def _check_replaced(self) -> None:
-        """What is opened now is what the bank was when it was."""
+        """What is opened now is what the bank was when it was; ``meta.json`` is read if it is another file by now."""
+        seen: tuple[int, ...] = ()
+        with suppress(OSError):
+            stat = os.stat(os.path.join(self.where, META))
+            seen = stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size
+        if seen and seen == self._meta_seen:
+            return
         if read_meta(self.folder).sha256 != self.version:
             raise BankError(
                 f"{self.where}: expected the bank of version {self.version:.12}, as it was when it was opened, got "
                 "another one; open it again"
             )
-        self._check_sizes()
+        self._meta_seen = seen
 
     def _check_files(self) -> None:
         """The files that are named are those of the format, and as long as so many crops make them."""
@@ -243,13 +270,14 @@ class StoredBank(ABC):
                 )
 
     def _check_sizes(self) -> None:
-        for name, entry in self.meta.files.items():
-            size = self.folder.size(name)
-            if size != entry.size:
-                came = "no such file" if size is None else f"{size}"
-                raise BankError(
-                    f"{self.where}/{name}: expected {entry.size} bytes, got {came}; copy or build the bank again"
-                )
+        for name in self.meta.files:
+            self._check_size(name)
+
+    def _check_size(self, name: str) -> None:
+        expected, size = self.meta.files[name].size, self.folder.size(name)
+        if size != expected:
+            came = "no such file" if size is None else f"{size}"
+            raise BankError(f"{self.where}/{name}: expected {expected} bytes, got {came}; copy or build the bank again")
 
     @abstractmethod
     def _files_needed(self) -> Mapping[str, int | None]:
@@ -259,8 +287,9 @@ class StoredBank(ABC):
     def _open(self) -> Any:
         """What reads need, for this process alone."""
 
+    @staticmethod
     @abstractmethod
-    def _close(self, handle: Any) -> None:
+    def _close(handle: Any) -> None:
         """Close it."""
 
     @abstractmethod
@@ -285,3 +314,9 @@ def read_meta(folder: Folder) -> BankMeta:
             f"{folder.where}: expected a bank, a folder with {META}, found none; an interrupted build has none"
         ) from None
     return parse_meta(text, f"{folder.where}/{META}")
+
+
+def _close_own(close: Callable[[Any], None], handle: Any, pid: int) -> None:
+    """Close what this process opened; a child's copy of it is its parent's."""
+    if pid == os.getpid():
+        close(handle)

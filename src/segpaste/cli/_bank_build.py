@@ -51,6 +51,8 @@ def lines(summary: BuildSummary, class_names: list[str]) -> Iterator[str]:
     """What is printed about a build."""
     yield f"bank     {summary.where}"
     yield f"kept     {summary.num_crops:,} crops from {summary.num_photos:,} photos"
+    if not summary.num_crops:
+        yield "         nothing can be drawn from this bank; see below why objects were skipped"
     ranked = sorted(zip(summary.kept, class_names, strict=True), key=lambda pair: (-pair[0], pair[1]))
     some = [pair for pair in ranked if pair[0]]
     for num, name in some[:_NUM_CLASSES_SHOWN]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from segpaste.bank import StoredBank, open_bank
 from segpaste.bank.meta import META
-from segpaste.cli._errors import naming
+from segpaste.cli._errors import CommandError, naming
 from segpaste.viz import Tile, gallery_png, grid, png_bytes
 from segpaste.viz.gallery import write_whole
 
@@ -99,8 +99,11 @@ def gallery(args: argparse.Namespace) -> None:
 
     Raises:
         BankError: there is no bank, or it is broken.
+        CommandError: it cannot be written there.
         OSError: the page cannot be written.
     """
+    if args.out.is_file() and args.out.suffix.lower() not in (".html", ".png"):
+        raise CommandError(f"--out: expected a folder, or a name that ends in .html or .png, got the file {args.out}")
     out = args.out if args.out.suffix.lower() in (".html", ".png") else args.out / "gallery.html"
     with open_bank(args.bank) as bank, naming(out):
         if out.suffix.lower() == ".png":
