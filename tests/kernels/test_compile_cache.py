@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from segpaste.kernels import _cpu_compile
+from segpaste.kernels import _cpu_compile, compiles_first, use_kernels
 
 
 def test_compiled_loops_go_where_numba_is_told(tmp_path: Path) -> None:
@@ -23,6 +23,18 @@ def test_compiled_loops_go_where_numba_is_told(tmp_path: Path) -> None:
         folders.add(run.stdout.strip())
     assert len(folders) == 3
     assert any(folder.startswith(str(tmp_path)) for folder in folders)
+
+
+def test_it_is_known_whether_loops_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_cpu_compile, "_CACHE", tmp_path)
+    assert compiles_first()
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "_cpu_step.paste_rows-21.py311.nbi").touch()
+    assert not compiles_first()
+    monkeypatch.setattr(_cpu_compile, "_CACHE", None)
+    assert compiles_first()
+    with use_kernels("reference"):
+        assert not compiles_first()
 
 
 class TestWhereLoopsAreKept:
@@ -77,7 +89,7 @@ def test_a_fork_waits_for_a_thread_that_compiles() -> None:
     """Else the child, which inherits the lock, waits for ever."""
     code = """
 import os, signal, threading, time
-from segpaste.kernels import _cpu_compile
+from segpaste.kernels import _cpu_compile, compiles_first, use_kernels
 from numba.core.compiler_lock import global_compiler_lock
 taken = threading.Event()
 def compile():

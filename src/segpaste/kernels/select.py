@@ -41,6 +41,15 @@ def pastes_whole(device: torch.device) -> bool:
     return device.type == "cpu" and _cpu_is_there()
 
 
+def compiles_first() -> bool:
+    """Whether the first paste on the CPU waits a minute for the compiler, for no loops are kept on this machine yet."""
+    if not pastes_whole(torch.device("cpu")):
+        return False
+    from segpaste.kernels._cpu_compile import _CACHE
+
+    return _CACHE is None or not any(_CACHE.rglob("*.paste_rows-*.nbi"))
+
+
 @contextmanager
 def use_kernels(name: str | None) -> Iterator[None]:
     """Run one writing, whatever the device, or with None that of the device, inside the ``with`` block.

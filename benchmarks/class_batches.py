@@ -1,0 +1,126 @@
+"""Epochs of class-structured batches: how long they take and what they cover, next to what is used instead.
+
+    python -m benchmarks.class_batches
+
+A million samples: 100,000 classes of about ten, and a long tail of as many. Batches of 32 classes, 4 samples of each.
+MPerClassSampler is pytorch-metric-learning's, and makes an epoch of as many indices as there are samples;
+WeightedRandomSampler is torch's, every class as likely as any other. Times are the best of three, one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import WeightedRandomSampler
+
+from segpaste import ExhaustiveNxMSampler, NxMSampler, RandomNxMSampler
+
+N, M = 32, 4
+Ints = NDArray[np.int64]
+
+
+def datasets(num_samples: int, num_classes: int) -> dict[str, Ints]:
+    """Labels by the name of their distribution."""
+    rng = np.random.default_rng(0)
+    even = rng.integers(0, num_classes, num_samples)
+    shares = 1 / np.arange(1, num_classes + 1)
+    tail = rng.choice(num_classes, num_samples, p=shares / shares.sum())
+    return {"even": even, "long tail": tail}
+
+
+def ours(kind: type[NxMSampler]) -> Callable[[Ints], Callable[[int], Iterable[int]]]:
+    """Makes a sampler of this project, then its epochs."""
+
+    def make(labels: Ints) -> Callable[[int], Iterable[int]]:
+        sampler = kind(labels, N, M)
+
+        def epoch(number: int) -> Iterable[int]:
+            sampler.set_epoch(number)
+            return sampler
+
+        return epoch
+
+    return make
+
+
+def metric_learning(labels: Ints) -> Callable[[int], Iterable[int]]:
+    """MPerClassSampler's epochs."""
+    from pytorch_metric_learning.samplers import MPerClassSampler
+
+    sampler = MPerClassSampler(labels, M, batch_size=N * M, length_before_new_iter=len(labels))
+    return lambda _: sampler
+
+
+def weighted(labels: Ints) -> Callable[[int], Iterable[int]]:
+    """WeightedRandomSampler's epochs."""
+    weights = torch.from_numpy(1 / np.bincount(labels)[labels])
+    return lambda _: WeightedRandomSampler(weights, len(labels))
+
+
+SAMPLERS: dict[str, Callable[[Ints], Callable[[int], Iterable[int]]]] = {
+    "RandomNxMSampler": ours(RandomNxMSampler),
+    "ExhaustiveNxMSampler": ours(ExhaustiveNxMSampler),
+    "MPerClassSampler": metric_learning,
+    "WeightedRandomSampler": weighted,
+}
+
+
+def measure(make: Callable[[Ints], Callable[[int], Iterable[int]]], labels: Ints) -> dict[str, Any]:
+    """Seconds to make a sampler and for an epoch's indices, and what the last epoch holds."""
+    start = time.perf_counter()
+    epoch = make(labels)
+    made = time.perf_counter() - start
+    list(epoch(0))
+    seconds, indices = [], []
+    for number in range(1, 4):
+        start = time.perf_counter()
+        indices = list(epoch(number))
+        seconds.append(time.perf_counter() - start)
+    whole = np.array(indices[: len(indices) // (N * M) * N * M]).reshape(-1, N * M)
+    classes = np.sort(labels[whole], axis=1)
+    distinct = (np.diff(classes, axis=1) != 0).sum(1) + 1
+    return {
+        "made": made,
+        "seconds": min(seconds),
+        "indices": len(indices),
+        "covered": len(np.unique(whole)) / len(labels),
+        "distinct": (int(distinct.min()), float(distinct.mean())),
+    }
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, default=1_000_000)
+    parser.add_argument("--classes", type=int, default=100_000)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    with suppress(ImportError):  # it takes seconds, which no sampler should be charged with
+        importlib.import_module("pytorch_metric_learning.samplers")
+    print("| labels | sampler | made in | an epoch | indices | samples covered | classes of a batch, least and mean |")
+    print("|---|---|---|---|---|---|---|")
+    for name, labels in datasets(args.samples, args.classes).items():
+        for sampler, make in SAMPLERS.items():
+            try:
+                found = measure(make, labels)
+            except ImportError as error:
+                print(f"| {name} | {sampler} | skipped: {error} | | | | |", flush=True)
+                continue
+            least, mean = found["distinct"]
+            print(
+                f"| {name} | {sampler} | {found['made']:.2f} s | {found['seconds']:.2f} s | {found['indices']:,} | "
+                f"{found['covered']:.1%} | {least}, {mean:.2f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
