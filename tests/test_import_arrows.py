@@ -30,7 +30,7 @@ ARROWS: dict[str, set[str]] = {
     "viz": {"types", "augmentation"},
     "samplers": {"seeding"},
     "bank": {"types", "seeding", "samplers"},
-    "encoder": {"seeding", "samplers"},
+    "encoder": {"seeding", "samplers", "bank"},  # a bank's embeddings may stand for a CSV
     "integrations": {"types", "augmentation", "seeding"},
     "presets": {"augmentation", "types"},
     "replay": {"types", "augmentation", "datasets", "bank", "seeding"},

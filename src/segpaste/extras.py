@@ -16,6 +16,9 @@ EXTRA_OF = {
     "timm": "embed",
     "open_clip": "embed",
     "safetensors.torch": "embed",
+    "pytorch_metric_learning.distances": "encoder",
+    "pytorch_metric_learning.losses": "encoder",
+    "tensorboard": "encoder",
 }
 """The extra of ``pyproject.toml`` that brings a module along."""
 

@@ -22,7 +22,7 @@ from PIL import Image
 import segpaste
 from segpaste import kernels
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.cli import _arguments, _errors, _inputs, _pasting, _settings, _show, main
+from segpaste.cli import _arguments, _errors, _inputs, _pasting, _settings, _show, _values, main
 from segpaste.datasets import SceneDataset
 from segpaste.presets import Preset
 
@@ -36,7 +36,7 @@ def python(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 class TestHelp:
-    @pytest.mark.parametrize("command", [[], ["demo"], ["augment"], ["replay"]])
+    @pytest.mark.parametrize("command", [[], ["demo"], ["augment"], ["train"], ["replay"]])
     def test_help_has_an_example(self, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         assert main([*command, "--help"]) == 0
         out = capsys.readouterr().out
@@ -45,7 +45,8 @@ class TestHelp:
     def test_the_examples_parse(self, capsys: pytest.CaptureFixture[str]) -> None:
         from segpaste.cli import parse
 
-        for command in ("demo", "augment", "replay", "stats", "bank", *(f"bank {name}" for name in BANK_COMMANDS)):
+        commands = ("demo", "augment", "train", "replay", "stats", "bank")
+        for command in (*commands, *(f"bank {name}" for name in BANK_COMMANDS)):
             main([*command.split(), "--help"])
             examples = re.findall(r"^ +segpaste (.+)$", capsys.readouterr().out, re.MULTILINE)
             assert examples
@@ -57,6 +58,7 @@ class TestHelp:
             "import sys\nfrom segpaste.cli import main\n"
             "assert main(['--help']) == main(['augment', '--help']) == main(['demo', '--help']) == 0\n"
             "assert main(['replay', '--help']) == main(['bank', 'build', '--help']) == main(['stats', '--help']) == 0\n"
+            "assert main(['train', '--help']) == 0\n"
             "assert main(['augment', 'x.json', '--out', '/', '--num', '1']) == 2\n"
             "print(sorted({'torch', 'numpy', 'pydantic', 'PIL'} & set(sys.modules)))"
         )
@@ -246,9 +248,9 @@ class TestBadInput:
 
 class TestSettings:
     def test_every_known_key_can_be_set(self) -> None:
-        keys = list(_settings.known_keys())
+        keys = list(_values.known_keys(BatchCopyPasteConfig))
         assert {"tile_size", "placement.scale_range", "source.mask_from", "panoptic.taxonomy.classes"} <= set(keys)
-        assert set(keys) == set(_settings.flat(full_config().model_dump())) - FREE | TABLES
+        assert set(keys) == set(_values.flat(full_config().model_dump())) - FREE | TABLES
 
     def test_values_are_yaml(self) -> None:
         words = {"placement.scale_range": "[0.5,1.5]", "source.mask_from": "boxes", "antialias": "false"}

@@ -1,4 +1,4 @@
-"""The command line: `segpaste demo`, `augment`, `bank`, `stats`, `replay`, `bench`.
+"""The command line: `segpaste demo`, `augment`, `bank`, `train`, `stats`, `replay`, `bench`.
 
 Torch and all that needs it is imported when a command runs, so `--help` and a mistyped option answer at once. From
 Python call the library instead; the commands are thin.
@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from segpaste.cli import _arguments, _errors, augment, bank, bench, demo, replay, stats
+from segpaste.cli import _arguments, _errors, augment, bank, bench, demo, replay, stats, train
 
 _DESCRIPTION = "Copy-paste augmentation for segmentation datasets, with labels exactly true to the pixels."
 _EXAMPLE = """\
@@ -19,6 +19,7 @@ example:
   segpaste augment instances.json --images photos --out augmented --num 1000 --seed 1
   segpaste bank build instances.json --images photos --out objects
   segpaste stats objects
+  segpaste train train.csv test.csv --out encoder
   segpaste replay augmented --dataset instances.json --images photos --check augmented
   segpaste bench --quick
 """
@@ -49,7 +50,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser = _arguments.Parser("segpaste", _DESCRIPTION, _EXAMPLE)
     parser.add_argument("--version", action=_arguments.Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-    for module in (demo, augment, bank, stats, replay, bench):
+    for module in (demo, augment, bank, train, stats, replay, bench):
         module.add_to(commands)
     args, others = parser.parse_known_args(words)
     args.overrides = _arguments.overrides(others)

@@ -15,10 +15,13 @@ _EMBED_EXAMPLE = """\
 EMBEDDER is statistics (colours, edges and outline; needs no weights), torchvision:NAME, timm:NAME or open_clip:NAME.
 Nothing is downloaded: --weights is a file of torch.save or safetensors. For timm and open_clip:
 pip install 'segpaste[embed]'
+With --codes the embeddings there are become codes of -1 and 1, by an encoder that segpaste train made: the similarity
+of two is 1 - 2 d / K where d of K attributes differ.
 
 examples:
   segpaste bank embed objects --out embedded
   segpaste bank embed objects --out embedded --embedder torchvision:resnet50 --weights resnet50.pth
+  segpaste bank embed embedded --out coded --codes runs/encoder
 """
 _DEDUPE_EXAMPLE = """\
 Of crops of one class that are at least that similar, the first one is kept. The bank needs embeddings.
@@ -34,10 +37,11 @@ def add_to(commands: Any) -> None:
     text = "Write a bank with the same crops and an embedding for each."
     parser = commands.add_parser("embed", help="add embeddings", description=text, example=_EMBED_EXAMPLE)
     _add_paths(parser)
-    parser.add_argument("--embedder", metavar="EMBEDDER", default="statistics", help="default: statistics")
+    parser.add_argument("--embedder", metavar="EMBEDDER", help="default: statistics")
     parser.add_argument("--weights", metavar="FILE", type=Path, help="of a model's parameters")
     parser.add_argument("--batch-size", metavar="B", type=integer(1), default=64, help="crops at once, default: 64")
-    parser.add_argument("--device", metavar="DEVICE", default="cpu", help="of a model, default: cpu")
+    parser.add_argument("--device", metavar="DEVICE", help="of a model, default: cpu")
+    parser.add_argument("--codes", metavar="RUN", type=Path, help="a folder of segpaste train, or a checkpoint in it")
     parser.set_defaults(run=run)
     text = "Write a bank without the crops that are nearly the same as another one of their class."
     parser = commands.add_parser("dedupe", help="leave out near-duplicates", description=text, example=_DEDUPE_EXAMPLE)
@@ -56,11 +60,15 @@ def run(args: argparse.Namespace) -> None:
         OSError: the output cannot be written.
     """
     _expect_options_only(args)
+    if args.codes is not None:
+        _run_codes(args)
+        return
     from segpaste.bank import embed_bank, open_bank
     from segpaste.bank.parts import naming
     from segpaste.extras import require
 
-    library = args.embedder.partition(":")[0]
+    embedder = args.embedder or "statistics"
+    library = embedder.partition(":")[0]
     try:
         if library in ("timm", "open_clip"):
             require(library)
@@ -70,14 +78,30 @@ def run(args: argparse.Namespace) -> None:
         embed_bank(
             bank,
             args.out,
-            args.embedder,
+            embedder,
             weights=args.weights,
-            device=args.device,
+            device=args.device or "cpu",
             batch_size=args.batch_size,
             format=args.format,
             announce=announce,
         )
-        print(f"{args.out}: {len(bank):,} crops with embeddings of {args.embedder}")
+        print(f"{args.out}: {len(bank):,} crops with embeddings of {embedder}")
+
+
+def _run_codes(args: argparse.Namespace) -> None:
+    """Embeddings into codes."""
+    given = {"--embedder": args.embedder, "--weights": args.weights, "--device": args.device}
+    if not_used := [name for name, value in given.items() if value is not None]:
+        raise CommandError(f"{not_used[0]}: expected it without --codes, which goes by the embeddings there are")
+    from segpaste.bank import open_bank
+    from segpaste.bank.parts import naming
+    from segpaste.encoder import encode_bank, load_encoder
+
+    trained = load_encoder(args.codes)
+    with open_bank(args.bank) as bank, naming(args.out), _progress(len(bank)) as announce:
+        encode_bank(bank, args.out, trained.encoder, batch_size=args.batch_size, format=args.format, announce=announce)
+        num = trained.encoder.num_attributes
+        print(f"{args.out}: {len(bank):,} crops with codes of {num} attributes, of {args.codes}")
 
 
 def run_dedupe(args: argparse.Namespace) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any
 
-import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy
 from segpaste.augmentation.strict import merged
 from segpaste.cli._errors import CommandError
+from segpaste.cli._values import explained, override, read_file, validated
 from segpaste.presets import Preset, get_preset
 from segpaste.types import PanopticSchema
 
@@ -42,9 +40,8 @@ def load_config(
     """
     values = {} if preset is None else _of_preset(preset)
     if path is not None:
-        values = merged(values, _read(Path(path)))
-    for key, text in overrides.items():
-        _set(values, key, _parsed(key, text))
+        values = merged(values, read_file(Path(path)))
+    override(values, overrides)
     if of_bank:
         source = values.setdefault("source", {})
         if isinstance(source, dict):
@@ -55,10 +52,7 @@ def load_config(
             given = panoptic.setdefault("taxonomy", {})
             if isinstance(given, dict):
                 panoptic["taxonomy"] = {**_taxonomy(schema), **given}
-    try:
-        config = BatchCopyPasteConfig.model_validate(values)
-    except ValidationError as error:
-        raise CommandError("; ".join(_explained(item) for item in error.errors())) from error
+    config = validated(BatchCopyPasteConfig, values)
     if (config.source.kind == "bank") != of_bank:
         wanted = "bank, for --bank is given" if of_bank else "intra_batch, for no --bank is given"
         raise CommandError(f"source.kind: expected {wanted}, got {config.source.kind}")
@@ -79,7 +73,7 @@ def _of_preset(name: str) -> dict[str, Any]:
 
 def _saved_preset(path: Path) -> Preset:
     """What `Preset.save` wrote."""
-    values, names = _read(path), Preset.model_fields
+    values, names = read_file(path), Preset.model_fields
     if not {"name", "config"} <= values.keys() <= names.keys():
         raise CommandError(
             f"--preset: {path}: expected a preset, with the keys {', '.join(names)}, got "
@@ -88,71 +82,9 @@ def _saved_preset(path: Path) -> Preset:
     try:
         return Preset.model_validate(values)
     except ValidationError as error:
-        raise CommandError(f"--preset: {path}: {'; '.join(_explained(item) for item in error.errors())}") from error
-
-
-def known_keys(model: type[BaseModel] = BatchCopyPasteConfig, prefix: str = "") -> Iterator[str]:
-    """Every dotted key that a configuration has."""
-    for name, field in model.model_fields.items():
-        is_table = get_origin(field.annotation) is Mapping
-        options = () if is_table else (field.annotation, *get_args(field.annotation))
-        nested = [o for o in options if isinstance(o, type) and issubclass(o, BaseModel)]
-        if nested:
-            yield from known_keys(nested[0], f"{prefix}{name}.")
-        else:
-            yield prefix + name
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values by their dotted keys."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return found
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-        values = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (yaml.YAMLError, json.JSONDecodeError) as error:
-        raise CommandError(f"{path}: expected YAML or JSON, got text that does not parse: {error}") from error
-    except UnicodeDecodeError as error:
-        raise CommandError(
-            f"{path}: expected YAML or JSON in UTF-8, got other bytes; is this the right file?"
-        ) from error
-    if not isinstance(values, dict | None):
-        raise CommandError(f"{path}: expected keys and values, got a {type(values).__name__}; write KEY: VALUE lines")
-    return values or {}
-
-
-def _parsed(key: str, text: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise CommandError(f"{key}: expected a value such as 3, true, boxes or [0.5, 1.5], got {text!r}") from error
-
-
-def _set(values: dict[str, Any], key: str, value: Any) -> None:
-    *groups, last = key.split(".")
-    for group in groups:
-        inner = values.get(group)
-        values[group] = values = inner if isinstance(inner, dict) else {}
-    values[last] = value
+        reasons = "; ".join(explained(item, BatchCopyPasteConfig) for item in error.errors())
+        raise CommandError(f"--preset: {path}: {reasons}") from error
 
 
 def _taxonomy(schema: PanopticSchema) -> dict[str, Any]:
     return {name: getattr(schema, name) for name in PanopticTaxonomy.model_fields}
-
-
-def _explained(item: Any) -> str:
-    """One of pydantic's errors in one line."""
-    key = ".".join(str(part) for part in item["loc"])
-    if item["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(key, known_keys(), n=1, cutoff=0.0)[0]
-        return f"expected a key of the configuration, got {key!r}; the nearest is {near!r}"
-    message = item["msg"].removeprefix("Value error, ")
-    if item["type"] == "missing":
-        return f"{key}: {message}; give it, or leave {item['loc'][0]} out"
-    got = "" if ", got " in message else f", got {item['input']!r:.80}"
-    return f"{key}: {message[:1].lower()}{message[1:]}{got}"

@@ -133,7 +133,7 @@ def _fingerprint(
 ) -> dict[str, Any]:
     """All that the bytes of the result depend on, but for those of the photos, which are not read for it."""
     from segpaste import __version__
-    from segpaste.cli._settings import flat
+    from segpaste.cli._values import flat
 
     folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir}
     return {

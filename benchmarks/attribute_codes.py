@@ -1,0 +1,114 @@
+"""Do codes separate classes? Retrieval by codes, by the embeddings that they are made of, and by codes of no meaning.
+
+    python -m benchmarks.attribute_codes
+
+Objects of synthetic scenes go into two banks, of other scenes each, and get the embeddings that need no weights. An
+encoder is trained on the one and measured on the other: with the labels; with labels that are shuffled among the crops
+to train on, which teach it nothing but leave what the embeddings know; and with labels that are shuffled in both, the
+control, which nothing can tell apart. Mean average precision: each crop of the test
+bank asks for those of its class; what a random order gives is beside it. Pairs told apart: how often two crops of one
+class have a higher likelihood ratio than two of two classes; 0.5 is nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from segpaste.bank import embed_bank, open_bank
+from segpaste.cli import main as segpaste
+from segpaste.encoder import AttributeEvidence, LabelledVectors, TrainConfig, load_encoder, read_vectors, train
+
+
+def crops_of(folder: Path, num_scenes: int, seed: int) -> Path:
+    """A bank of the scenes' objects, with embeddings."""
+    plain = folder / f"plain{seed}"
+    words = ["--num", str(num_scenes), "--seed", str(seed), "--size", "128", "--crop-size", "48", "--out", str(plain)]
+    with contextlib.redirect_stdout(None):
+        assert segpaste(["bank", "build", "scenes", *words]) == 0
+    with open_bank(plain) as bank:
+        return Path(embed_bank(bank, folder / f"embedded{seed}"))
+
+
+def make_config(epochs: int, num_attributes: int) -> TrainConfig:
+    """All samples, four classes and eight crops of each in a batch, the default losses."""
+    return TrainConfig.model_validate(
+        {
+            "data": {
+                "sampler": "segpaste.samplers.ExhaustiveNxMSampler",
+                "N_classes_per_batch": 4,
+                "M_samples_per_class": 8,
+            },
+            "model": {"num_attributes": num_attributes},
+            "trainer": {"epochs": epochs, "log": "csv"},
+        }
+    )
+
+
+def chance(labels: np.ndarray[Any, np.dtype[np.int64]]) -> float:
+    """Mean average precision of a random order, measured."""
+    rng, found = np.random.default_rng(0), []
+    for label in labels:
+        relevant = rng.permutation(np.delete(labels, np.flatnonzero(labels == label)[0]) == label)
+        if relevant.any():
+            found.append((np.cumsum(relevant) / np.arange(1, len(relevant) + 1))[relevant].mean())
+    return float(np.mean(found))
+
+
+def separation(path: Path, train_set: LabelledVectors, test_set: LabelledVectors) -> float:
+    """How often a pair of one class of the test set has a higher likelihood ratio than a pair of two classes."""
+    encoder = load_encoder(path).encoder
+    bits = [encoder.encode(torch.from_numpy(data.vectors)).numpy() for data in (train_set, test_set)]
+    scores = AttributeEvidence.of(bits[0], train_set.labels).scores(bits[1], bits[1])
+    upper = np.triu_indices(len(scores), 1)
+    same = test_set.labels[upper[0]] == test_set.labels[upper[1]]
+    ranks = scores[upper].argsort().argsort()
+    num_same = int(same.sum())
+    return float((ranks[same].mean() - (num_same - 1) / 2) / (len(same) - num_same))
+
+
+def main() -> None:
+    """Train, measure, print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scenes", type=int, default=300)
+    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--attributes", type=int, default=64)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    config = make_config(args.epochs, args.attributes)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        train_set = read_vectors(crops_of(folder, args.scenes, seed=1))
+        test_set = read_vectors(crops_of(folder, args.scenes // 2, seed=2), label_names=train_set.label_names)
+        rng = np.random.default_rng(0)
+        no_train, no_test = (replace(s, labels=rng.permutation(s.labels)) for s in (train_set, test_set))
+        num = np.bincount(train_set.labels)
+        print(f"{len(train_set.labels)} crops of {len(num)} classes ({num.min()} to {num.max()}) to train on, ", end="")
+        print(f"{len(test_set.labels)} to test on; {args.attributes} attributes, {args.epochs} epochs\n")
+        print("| trained with | mAP of codes | mAP of embeddings | at random | pairs told apart | attributes set |")
+        print("|---|---|---|---|---|---|")
+        for number, (what, data, test) in enumerate(
+            (
+                ("labels", train_set, test_set),
+                ("labels shuffled to train on", no_train, test_set),
+                ("labels shuffled in both", no_train, no_test),
+            )
+        ):
+            result = train(data, test, config, folder / f"run{number}")
+            best, apart = result.best, separation(result.folder, data, test)
+            print(
+                f"| {what} | {best['map_codes']:.3f} | {best['map_vectors']:.3f} | {chance(test.labels):.3f} | "
+                f"{apart:.3f} | {best['set_share']:.2f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

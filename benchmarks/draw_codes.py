@@ -1,0 +1,83 @@
+"""Draw what codes look like, for the documentation: shares of attributes by class, and likelihood ratios of pairs.
+
+python -m benchmarks.draw_codes
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageDraw, ImageFont
+
+from segpaste.encoder import AttributeEvidence, attribute_shares, load_encoder, read_vectors, train
+
+from .attribute_codes import crops_of, make_config
+
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "bank" / "codes.png"
+NUM_SCENES, CELL, LEFT, TOP, ROW = 150, 7, 100, 24, 16
+BLUE, GREY, BLACK = (46, 120, 150), (190, 190, 190), (30, 30, 30)
+
+
+def heat_map(shares: np.ndarray, names: tuple[str, ...]) -> Image.Image:
+    """A row for each class, a column for each attribute, the most frequent ones first."""
+    order = np.argsort(-shares.mean(0))
+    picture = Image.new("RGB", (LEFT + CELL * shares.shape[1] + 10, TOP + ROW * len(names) + 8), "white")
+    pen, font = ImageDraw.Draw(picture), ImageFont.load_default(11)
+    pen.text((LEFT, 5), "share of the class that has the attribute", BLACK, font)
+    for i, name in enumerate(names):
+        pen.text((LEFT - 6, TOP + ROW * i + 1), name, BLACK, font, anchor="ra")
+        for j, share in enumerate(shares[i, order].tolist()):
+            colour = tuple(round(255 + (c - 255) * share) for c in BLUE)
+            x, y = LEFT + CELL * j, TOP + ROW * i
+            pen.rectangle((x, y, x + CELL - 2, y + ROW - 3), fill=colour)
+    return picture
+
+
+def histogram(same: np.ndarray, other: np.ndarray, size: tuple[int, int]) -> Image.Image:
+    """Of both, each to its own height."""
+    picture = Image.new("RGB", size, "white")
+    pen, font = ImageDraw.Draw(picture), ImageFont.load_default(11)
+    pen.text((10, 5), "log likelihood ratio: one class, two classes", BLACK, font)
+    low, high = float(min(same.min(), other.min())), float(max(same.max(), other.max()))
+    num_bins, floor = 50, size[1] - 18
+    width = (size[0] - 24) / num_bins
+    for values, colour in ((other, GREY), (same, BLUE)):
+        counts, _ = np.histogram(values, num_bins, (low, high))
+        for i, count in enumerate((counts / counts.max()).tolist()):
+            if count:
+                pen.rectangle((12 + i * width, floor - (floor - 26) * count, 11 + (i + 1) * width, floor), fill=colour)
+    for value in (low, 0.0, high):
+        x = 12 + (value - low) / (high - low) * num_bins * width
+        pen.text((x, floor + 3), f"{value:.0f}", BLACK, font, anchor="ma")
+    return picture
+
+
+def main() -> None:
+    """Write it."""
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        train_set = read_vectors(crops_of(folder, NUM_SCENES, seed=1))
+        test_set = read_vectors(crops_of(folder, NUM_SCENES, seed=2), label_names=train_set.label_names)
+        train(train_set, test_set, make_config(epochs=30, num_attributes=64), folder / "run")
+        encoder = load_encoder(folder / "run").encoder
+    bits = [encoder.encode(torch.from_numpy(data.vectors)).numpy() for data in (train_set, test_set)]
+    names = train_set.label_names
+    left = heat_map(attribute_shares(bits[0], train_set.labels, len(names)), names)
+    scores = AttributeEvidence.of(bits[0], train_set.labels).scores(bits[1], bits[1])
+    rows, columns = np.triu_indices(len(scores), 1)
+    same = test_set.labels[rows] == test_set.labels[columns]
+    pairs = scores[rows, columns]
+    right = histogram(pairs[same], pairs[~same], (330, left.height))
+    picture = Image.new("RGB", (left.width + right.width, left.height), "white")
+    picture.paste(left, (0, 0))
+    picture.paste(right, (left.width, 0))
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    picture.save(PICTURE, optimize=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Values for a configuration: those of a file, then ``KEY=VALUE`` words over them; and what is wrong with them."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from segpaste.cli._errors import CommandError
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def load_model(model: type[_Model], path: str | None, overrides: Mapping[str, str]) -> _Model:
+    """Make a configuration.
+
+    Args:
+        model: which.
+        path: a YAML or JSON file, or None for the defaults.
+        overrides: dotted keys to values in YAML.
+
+    Raises:
+        CommandError: a file that does not parse, an unknown key (naming the nearest known one) or a bad value.
+    """
+    values = {} if path is None else read_file(Path(path))
+    override(values, overrides)
+    return validated(model, values)
+
+
+def validated(model: type[_Model], values: Mapping[str, Any]) -> _Model:
+    """The configuration of these values.
+
+    Raises:
+        CommandError: an unknown key, or a bad value.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise CommandError("; ".join(explained(item, model) for item in error.errors())) from error
+
+
+def known_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Every dotted key that a configuration has."""
+    for name, field in model.model_fields.items():
+        is_table = get_origin(field.annotation) is Mapping
+        options = () if is_table else (field.annotation, *get_args(field.annotation))
+        nested = [o for o in options if isinstance(o, type) and issubclass(o, BaseModel)]
+        if nested:
+            yield from known_keys(nested[0], f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by their dotted keys."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return found
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """The keys and values of a YAML or JSON file.
+
+    Raises:
+        CommandError: it does not parse, or holds something else.
+        OSError: it cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except (yaml.YAMLError, json.JSONDecodeError) as error:
+        raise CommandError(f"{path}: expected YAML or JSON, got text that does not parse: {error}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(
+            f"{path}: expected YAML or JSON in UTF-8, got other bytes; is this the right file?"
+        ) from error
+    if not isinstance(values, dict | None):
+        raise CommandError(f"{path}: expected keys and values, got a {type(values).__name__}; write KEY: VALUE lines")
+    return values or {}
+
+
+def override(values: dict[str, Any], overrides: Mapping[str, str]) -> None:
+    """Put values, in YAML, by their dotted keys into nested ones.
+
+    Raises:
+        CommandError: one does not parse.
+    """
+    for key, text in overrides.items():
+        *groups, last = key.split(".")
+        inner = values
+        for group in groups:
+            found = inner.get(group)
+            inner[group] = inner = found if isinstance(found, dict) else {}
+        inner[last] = _parsed(key, text)
+
+
+def explained(item: Any, model: type[BaseModel]) -> str:
+    """One of pydantic's errors in one line."""
+    key = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(key, known_keys(model), n=1, cutoff=0.0)[0]
+        return f"expected a key of the configuration, got {key!r}; the nearest is {near!r}"
+    message = item["msg"].removeprefix("Value error, ")
+    if item["type"] == "missing":
+        return f"{key}: {message}; give it, or leave {item['loc'][0]} out"
+    got = "" if ", got " in message else f", got {item['input']!r:.80}"
+    return f"{key}: {message[:1].lower()}{message[1:]}{got}"
+
+
+def _parsed(key: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise CommandError(f"{key}: expected a value such as 3, true, boxes or [0.5, 1.5], got {text!r}") from error

@@ -1,0 +1,114 @@
+"""`segpaste train`: a binary attribute encoder of embeddings, on class-structured batches."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segpaste.cli._errors import CommandError, naming
+
+if TYPE_CHECKING:
+    from segpaste.encoder import Training
+
+_EXAMPLE = """\
+A CSV has a column label, and either a column path of .npy files, each with a vector, or columns embedding_0,
+embedding_1 and so on. A bank with embeddings may stand for it. KEY=VALUE words set what --config may have, with values
+in YAML; the keys are those of segpaste.encoder.TrainConfig:
+
+  data.sampler=CLASS.PATH  data.N_classes_per_batch=8  data.M_samples_per_class=4  data.label_column=label
+  model.num_attributes=128  model.hidden=256
+  trainer.losses=[mse,triplet,sparsity,angular_margin]  trainer.loss_weights.mse=1  trainer.epochs=100
+  trainer.learning_rate=0.001  trainer.seed=0  trainer.device=auto  trainer.log=csv|tensorboard|both
+
+An interrupted run goes on when the same command is given again. Under torchrun several processes train together.
+pip install 'segpaste[encoder]'
+
+examples:
+  segpaste train train.csv test.csv --out encoder
+  segpaste train train.csv test.csv data.sampler=segpaste.samplers.ExhaustiveNxMSampler trainer.losses=[mse,triplet]
+  segpaste train objects held_out --out encoder trainer.epochs=20
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    text = "Train a binary attribute encoder: embeddings into bits."
+    parser = commands.add_parser("train", help="train an attribute encoder", description=text, example=_EXAMPLE)
+    parser.usage = "segpaste train TRAIN.csv|BANK TEST.csv|BANK [options] [KEY=VALUE ...]"
+    add = parser.add_argument
+    add("train", metavar="TRAIN.csv|BANK", help="what it is trained on")
+    add("test", metavar="TEST.csv|BANK", help="what it is measured on, all of it, after each epoch")
+    add("--out", metavar="DIR", type=Path, default=Path("runs/encoder"), help="default: runs/encoder")
+    add("--config", metavar="FILE", help="configuration in YAML or JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Train.
+
+    Raises:
+        CommandError: an argument or the configuration is not what it must be, or a dependency is missing.
+        ValueError: a file, a vector or the output folder is not what it must be, see `segpaste.encoder.train`.
+        OSError: a file cannot be read or written.
+        KeyboardInterrupt: interrupted; the message says what is left.
+    """
+    from segpaste.cli import _values
+    from segpaste.encoder import TrainConfig, opened, read_vectors
+
+    config = _values.load_model(TrainConfig, args.config, args.overrides)
+    columns = config.data.model_dump(include={"label_column", "path_column", "embedding_prefix"})
+    train_set = read_vectors(args.train, **columns)
+    test_set = read_vectors(args.test, **columns, label_names=train_set.label_names)
+    try:
+        with naming(args.out), opened(train_set, test_set, config, args.out) as training, _keeping(training):
+            if training.processes.is_first:
+                sizes = f"{len(train_set):,} vectors of {len(train_set.label_names):,} classes"
+                print(f"train              {sizes}\n{training.report()}", flush=True)
+            _follow(training, config.trainer.epochs)
+            if training.processes.is_first:
+                print(_figures(training, len(test_set)))
+    except ImportError as error:
+        if "segpaste[" in str(error):  # an optional dependency, with its hint
+            raise CommandError(str(error)) from error
+        raise
+
+
+def _follow(training: Training, num_epochs: int) -> None:
+    """Show a bar on stderr where that is a terminal."""
+    from tqdm import tqdm
+
+    hidden = None if training.processes.is_first else True
+    with tqdm(total=num_epochs, initial=len(training.history), unit="epoch", disable=hidden, dynamic_ncols=True) as bar:
+        for row in training.epochs():
+            bar.set_postfix({"loss": f"{row['loss']:.4g}", "mAP": f"{row['map_codes']:.4f}"}, refresh=False)
+            bar.update()
+
+
+def _figures(training: Training, num_test: int) -> str:
+    """The best epoch, line by line."""
+    best = training.result().best
+    return "\n".join(
+        [
+            f"best               epoch {best['epoch']} of {len(training.history)}, on all {num_test:,} test vectors",
+            f"retrieval mAP      {best['map_codes']:.4f} by codes, {best['map_vectors']:.4f} by the vectors themselves",
+            f"reconstruction     {best['mse']:.4f} mean square, of standardised vectors",
+            f"attributes         {best['set_share']:.2%} are there",
+            f"files              {training.folder}/: "
+            + ", ".join(sorted(path.name for path in training.folder.iterdir())),
+        ]
+    )
+
+
+@contextlib.contextmanager
+def _keeping(training: Training) -> Iterator[None]:
+    """What interrupts a run says what is left of it; the other processes leave that to the first."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not training.processes.is_first:
+            raise SystemExit(130) from None
+        kept = f"{training.folder} keeps what is finished; the same command goes on from there"
+        raise KeyboardInterrupt(kept if training.history else "nothing was finished") from None

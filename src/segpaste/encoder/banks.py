@@ -1,0 +1,97 @@
+"""Codes in the embedding column of a bank, as -1 and 1, the K first of its 256 numbers, and zeros.
+
+The cosine of two of them is 1 - 2 d / K, d the attributes that differ. So what compares embeddings, such as
+`segpaste.bank.near_duplicates` and `segpaste.bank.SimilarToPrototype`, compares codes by their Hamming distance.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from segpaste.bank import BankError, StoredBank, embed_bank
+from segpaste.bank.embed import Announce
+from segpaste.bank.meta import Format
+from segpaste.bank.record import EMBEDDING_SIZE
+from segpaste.encoder.codes import Bits
+from segpaste.encoder.model import BinaryAttributeEncoder
+
+_BLOCK = 4096
+
+
+def encode_bank(
+    bank: StoredBank,
+    out: str | os.PathLike[str],
+    encoder: BinaryAttributeEncoder,
+    *,
+    batch_size: int = 256,
+    format: Format | None = None,
+    announce: Announce | None = None,
+) -> Path | str:
+    """Write a bank with the same crops, and codes in place of its embeddings.
+
+    Args:
+        bank: with the embeddings that the encoder was trained for; it is not changed.
+        out: the new bank's folder; it must not exist, or be empty.
+        encoder: of at most 256 attributes.
+        batch_size: crops that are copied at once.
+        format: of the new bank, by default that of the old one.
+        announce: told how it goes on.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: the encoder is for other vectors, or has more attributes than an embedding has numbers.
+        BankError: the bank keeps no embeddings, cannot be read, or the folder is there already.
+    """
+    if "embedding" not in bank.layout.groups:
+        raise BankError(f"{bank.where}: expected a bank with embeddings; segpaste bank embed writes one")
+    if encoder.num_inputs != EMBEDDING_SIZE or encoder.num_attributes > EMBEDDING_SIZE:
+        raise ValueError(
+            f"encode_bank: expected an encoder of vectors of {EMBEDDING_SIZE} numbers into at most {EMBEDDING_SIZE} "
+            f"attributes, got one of {encoder.num_inputs} into {encoder.num_attributes}"
+        )
+    return embed_bank(bank, out, _Codes(bank, encoder), batch_size=batch_size, format=format, announce=announce)
+
+
+class _Codes:
+    """An embedder that is called for the crops of a bank in their order, and goes by what they have already."""
+
+    def __init__(self, bank: StoredBank, encoder: BinaryAttributeEncoder) -> None:
+        self.bank, self.encoder, self.num_done = bank, encoder, 0
+        self.__name__ = f"codes of {encoder.num_attributes} attributes"
+
+    def __call__(self, images: NDArray[np.uint8], alphas: NDArray[np.bool_]) -> NDArray[np.float32]:
+        rows = np.arange(self.num_done, self.num_done + len(images))
+        self.num_done += len(images)
+        vectors = self.bank.read(rows, ("embedding",))["embedding"].astype(np.float32)
+        codes = self.encoder.encode(torch.from_numpy(vectors)).numpy()
+        found = np.zeros((len(rows), EMBEDDING_SIZE), np.float32)
+        found[:, : codes.shape[1]] = 2.0 * codes - 1.0
+        return found
+
+
+def read_codes(bank: StoredBank) -> Bits:
+    """The codes that `encode_bank` wrote, [N, K].
+
+    Raises:
+        BankError: the bank keeps no codes.
+    """
+    if "embedding" not in bank.layout.groups or not len(bank):
+        raise BankError(f"{bank.where}: expected a bank with codes, found none; segpaste bank embed --codes writes one")
+    blocks = []
+    for first in range(0, len(bank), _BLOCK):
+        rows = np.arange(first, min(first + _BLOCK, len(bank)))
+        blocks.append(bank.read(rows, ("embedding",))["embedding"])
+    signs = np.concatenate(blocks)
+    num = int((signs[0] != 0).sum())
+    if not num or not (np.abs(signs[:, :num]) == 1).all() or signs[:, num:].any():
+        raise BankError(
+            f"{bank.where}: expected codes of -1 and 1, got other embeddings; segpaste bank embed --codes writes them"
+        )
+    return np.asarray(signs[:, :num] > 0)

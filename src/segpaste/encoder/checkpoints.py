@@ -1,0 +1,109 @@
+"""The files of a training run, each there whole or not at all.
+
+OUT/run.json    what the run depends on: config, data, processes
+OUT/last.pt     after the last epoch that was finished: all that it takes to go on
+OUT/best.pt     likewise, after the best one
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from segpaste._unfinished import FINGERPRINT, claimed
+from segpaste.encoder.model import BinaryAttributeEncoder
+
+LAST, BEST = "last.pt", "best.pt"
+_FORMAT = "segpaste encoder 1"
+
+
+class CheckpointError(ValueError):
+    """A file is no checkpoint of an encoder, or one of another run."""
+
+
+class TrainedEncoder(NamedTuple):
+    """What `load_encoder` finds.
+
+    Attributes:
+        encoder: on the CPU.
+        label_names: of the classes that it was trained on.
+        config: that it was trained with, as `segpaste.encoder.TrainConfig` dumps it.
+        figures: of its epoch, by the names that the log has.
+    """
+
+    encoder: BinaryAttributeEncoder
+    label_names: tuple[str, ...]
+    config: dict[str, Any]
+    figures: dict[str, float]
+
+
+def load_encoder(path: str | os.PathLike[str]) -> TrainedEncoder:
+    """Load ``best.pt`` or ``last.pt`` of a run, or of a run's folder the best.
+
+    Raises:
+        CheckpointError: the file is no checkpoint of an encoder.
+        OSError: it cannot be read.
+    """
+    file = Path(path)
+    state = read_checkpoint(file / BEST if file.is_dir() else file)
+    encoder = BinaryAttributeEncoder(**state["sizes"])
+    encoder.load_state_dict(state["encoder"])
+    return TrainedEncoder(encoder.eval(), tuple(state["label_names"]), state["config"], state["history"][-1])
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """What `write_checkpoint` wrote, on the CPU.
+
+    Raises:
+        CheckpointError: the file is something else.
+        OSError: it cannot be read.
+    """
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # of bytes that are no pickle the reader raises what it happens to meet
+        reason = str(error).partition("\n")[0]
+        raise CheckpointError(
+            f"{path}: expected a checkpoint of segpaste train, got something else: {reason}"
+        ) from error
+    if not isinstance(state, dict) or state.get("format") != _FORMAT:
+        raise CheckpointError(f"{path}: expected a checkpoint of segpaste train ({_FORMAT}), got another file")
+    return state
+
+
+def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
+    """Write a file that is there whole or not at all, after a crash of the machine too."""
+    new = path.with_name(path.name + ".new")
+    with new.open("wb") as file:
+        torch.save({"format": _FORMAT, **state}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+
+
+def claim(stack: contextlib.ExitStack, folder: Path, fingerprint: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Take a folder for a run until the stack unwinds; a run without a finished epoch leaves nothing behind.
+
+    Returns:
+        The checkpoint that it goes on from, if there is one.
+
+    Raises:
+        CheckpointError: another run is there.
+        OSError: the folder cannot be made.
+    """
+    stack.enter_context(claimed(folder, fingerprint, "--out", CheckpointError))
+    stack.callback(_leave_nothing_empty, folder)
+    return read_checkpoint(folder / LAST) if (folder / LAST).exists() else None
+
+
+def _leave_nothing_empty(folder: Path) -> None:
+    if not (folder / LAST).exists():
+        (folder / FINGERPRINT).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            folder.rmdir()

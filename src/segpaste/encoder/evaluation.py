@@ -1,0 +1,134 @@
+"""How good an encoder is, on all of a test set, the same at each call.
+
+Retrieval: each vector asks for those of its class, all others ranked by their distance. Average precision is the mean
+over those found of the precision down to them, and down to the end of those that are equally far: codes have few
+distances, and the order among equals must not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from segpaste.encoder.model import BinaryAttributeEncoder
+
+_NUM_PAIRS = 1 << 21
+_NUM_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Figures of a test set.
+
+    Attributes:
+        mse: of the reconstruction, over standardised vectors.
+        set_share: attributes that are there, of all, 0 to 1.
+        map_codes: mean average precision of retrieval by the Hamming distance of codes; NaN where no class has two
+            vectors.
+        map_vectors: likewise, by the cosine of the vectors themselves.
+    """
+
+    mse: float
+    set_share: float
+    map_codes: float
+    map_vectors: float
+
+    def row(self) -> dict[str, float]:
+        """The figures by name."""
+        return asdict(self)
+
+
+@torch.no_grad()
+def validate(
+    encoder: BinaryAttributeEncoder, vectors: Tensor, labels: Tensor, map_vectors: float | None = None
+) -> Validation:
+    """Measure.
+
+    Args:
+        encoder: on the device of the vectors.
+        vectors: float [N, D], at least one.
+        labels: int64 [N].
+        map_vectors: if it is known, for it does not depend on the encoder.
+    """
+    squares, codes = 0.0, []
+    for first in range(0, len(vectors), _NUM_ROWS):
+        block = vectors[first : first + _NUM_ROWS]
+        encoded = encoder(block)
+        squares += float((encoded.reconstruction - encoder.standardise(block)).double().square().sum())
+        codes.append(encoded.codes > 0)
+    bits = torch.cat(codes)
+    if map_vectors is None:
+        map_vectors = mean_average_precision(cosine_distances(vectors), labels)
+    return Validation(
+        mse=squares / vectors.numel(),
+        set_share=int(bits.sum()) / bits.numel(),
+        map_codes=mean_average_precision(hamming_distances(bits), labels),
+        map_vectors=map_vectors,
+    )
+
+
+DistancesOf = Callable[[slice], Tensor]
+"""From some rows, n of N, to all: a new floating-point tensor [n, N]."""
+
+
+def hamming_distances(codes: Tensor) -> DistancesOf:
+    """Attributes that differ, of codes, bool [N, K]; exact."""
+    signs = codes.float() * 2 - 1
+    num = codes.shape[1]
+    return lambda rows: (num - signs[rows] @ signs.T) / 2
+
+
+def cosine_distances(vectors: Tensor) -> DistancesOf:
+    """1 - cosine, of vectors [N, D]; to six decimals, so that the order of rounding errors does not count."""
+    unit = torch.nn.functional.normalize(vectors.double(), dim=1)
+    return lambda rows: (1 - unit[rows] @ unit.T).round(decimals=6)
+
+
+def mean_average_precision(distances_of: DistancesOf, labels: Tensor, num_pairs: int = _NUM_PAIRS) -> float:
+    """Of all rows that have another one of their class; NaN if none has.
+
+    Args:
+        distances_of: the distances of some rows to all.
+        labels: int64 [N].
+        num_pairs: distances that are in memory at once, N at least.
+    """
+    num, step = len(labels), max(1, num_pairs // max(1, len(labels)))
+    found: list[Tensor] = []
+    for first in range(0, num, step):
+        rows = torch.arange(first, min(first + step, num), device=labels.device)
+        distances = distances_of(slice(first, first + step))
+        itself = rows[:, None] == torch.arange(num, device=labels.device)
+        relevant = (labels[rows, None] == labels) & ~itself
+        found.append(_average_precision(distances.masked_fill(itself, torch.inf), relevant))
+    precisions = torch.cat(found).cpu() if found else torch.empty(0, dtype=torch.float64)
+    return float(precisions[~precisions.isnan()].sort().values.mean())
+
+
+def _average_precision(distances: Tensor, relevant: Tensor) -> Tensor:
+    """Of each row, float64 [n]; NaN where nothing is relevant.
+
+    Args:
+        distances: float [n, N].
+        relevant: bool [n, N].
+    """
+    ordered, order = distances.sort(dim=1)
+    relevant = relevant.gather(1, order)
+    num_found = relevant.long().cumsum(dim=1)
+    last = torch.arange(ordered.shape[1], device=ordered.device).repeat(len(ordered), 1)
+    last[:, :-1][ordered[:, 1:] == ordered[:, :-1]] = ordered.shape[1]
+    last = last.flip(1).cummin(dim=1).values.flip(1)  # of those that are equally far
+    precision = num_found.gather(1, last).double() / (last + 1)
+    return (precision * relevant).sum(dim=1) / num_found[:, -1]
+
+
+def is_better(row: dict[str, Any], other: dict[str, Any] | None) -> bool:
+    """Whether an epoch is better than another: by ``map_codes``, or by ``mse`` where there is none."""
+    if other is None:
+        return True
+    if row["map_codes"] == row["map_codes"]:
+        return bool(row["map_codes"] > other["map_codes"])
+    return bool(row["mse"] < other["mse"])

@@ -1,0 +1,73 @@
+"""The log of a run: a line for each epoch.
+
+What is logged lies in the checkpoint too, and a run that goes on writes the log anew from there. So nothing is lost and
+nothing is there twice, wherever it was interrupted.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from segpaste.extras import require
+
+CSV_NAME, TENSORBOARD_NAME = "log.csv", "tensorboard"
+
+Row = Mapping[str, float]
+
+
+class RunLog:
+    """The log in a folder; close it at the end.
+
+    Args:
+        folder: of the run.
+        kind: which files.
+        history: the rows of the epochs that are finished; each has its ``epoch``.
+
+    Raises:
+        ImportError: TensorBoard is asked for and not installed; the message says how to.
+    """
+
+    def __init__(self, folder: Path, kind: Literal["csv", "tensorboard", "both"], history: Sequence[Row]) -> None:
+        self._csv = folder / CSV_NAME if kind != "tensorboard" else None
+        self._events: Any = None
+        if kind != "csv":
+            require("tensorboard")
+            for old in (folder / TENSORBOARD_NAME).glob("events.out.tfevents.*"):
+                old.unlink()
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._events = SummaryWriter(folder / TENSORBOARD_NAME)
+        for row in history:
+            self._add_events(row)
+        if history:
+            self._write_csv(history)
+
+    def add(self, history: Sequence[Row]) -> None:
+        """Log the last row of these, which are all that there are."""
+        self._add_events(history[-1])
+        self._write_csv(history)
+
+    def close(self) -> None:
+        """Write what is not written yet."""
+        if self._events is not None:
+            self._events.close()
+
+    def _add_events(self, row: Row) -> None:
+        if self._events is not None:
+            for name, value in row.items():
+                if name != "epoch":
+                    self._events.add_scalar(name, value, int(row["epoch"]))
+
+    def _write_csv(self, history: Sequence[Row]) -> None:
+        if self._csv is None:
+            return
+        new = self._csv.with_name(self._csv.name + ".new")
+        with new.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(history[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(history)
+        os.replace(new, self._csv)

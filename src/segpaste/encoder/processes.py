@@ -1,0 +1,117 @@
+"""The processes that train together: those that torchrun started, or this one alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, TypeVar, cast
+
+import torch
+from torch import Tensor, distributed, nn
+
+_Made = TypeVar("_Made")
+_TIMEOUT = timedelta(days=7)  # of others that wait while the first one validates; torchrun ends them if it dies
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process among them.
+
+    Attributes:
+        rank: its number.
+        num: how many there are.
+        device: its own.
+    """
+
+    rank: int
+    num: int
+    device: torch.device
+
+    @property
+    def is_first(self) -> bool:
+        """The one that writes files and speaks."""
+        return self.rank == 0
+
+    def from_first(self, make: Callable[[], _Made]) -> _Made:
+        """What the first one makes, on all; what it raises, if that is a ValueError or OSError, all raise."""
+        made: _Made | None = None
+        error: Exception | None = None
+        if self.is_first:
+            try:
+                made = make()
+            except (ValueError, OSError) as caught:
+                error = caught
+        if self.num > 1:
+            shared: list[Any] = [made, error]
+            distributed.broadcast_object_list(shared, src=0, device=self.device)
+            made, error = shared
+        if error is not None:
+            raise error
+        return cast(_Made, made)
+
+    def align(self, tensors: Iterable[Tensor]) -> None:
+        """Set these, on all, to what the first one has."""
+        if self.num > 1:
+            for tensor in tensors:
+                distributed.broadcast(tensor, src=0)
+
+    def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Set the gradients of these, on all, to the mean; a parameter that has none must have none anywhere.
+
+        They are added up as one vector, always in the same order. DistributedDataParallel regroups them after the first
+        step of a process, so with more than two the sums after an interruption would differ in their last bits.
+        """
+        found = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        if self.num == 1 or not found:
+            return
+        flat = self.summed(torch.cat([grad.flatten() for grad in found])) / self.num
+        for grad, part in zip(found, torch.split(flat, [grad.numel() for grad in found]), strict=True):
+            grad.copy_(part.view_as(grad))
+
+    def summed(self, values: Tensor) -> Tensor:
+        """The sum over all of them."""
+        if self.num > 1:
+            distributed.all_reduce(values)
+        return values
+
+
+@contextlib.contextmanager
+def joined(
+    device: Literal["auto", "cpu", "cuda"] = "auto", backend: Literal["auto", "gloo", "nccl"] = "auto"
+) -> Iterator[Processes]:
+    """Join those that ``RANK`` and ``WORLD_SIZE`` in the environment speak of, and leave them at the end.
+
+    A group of torch.distributed that is there already is used, and left alone.
+
+    Raises:
+        ValueError: there is no such device, or nccl is asked for on the CPU.
+    """
+    found = _device(device)
+    name = ("nccl" if found.type == "cuda" else "gloo") if backend == "auto" else backend
+    if name == "nccl" and found.type != "cuda":
+        raise ValueError("trainer.backend: expected gloo on the CPU, got nccl; take gloo, or auto")
+    is_there = distributed.is_initialized()
+    if not is_there and "WORLD_SIZE" in os.environ and "RANK" in os.environ:
+        distributed.init_process_group(name, timeout=_TIMEOUT)
+    try:
+        if distributed.is_initialized():
+            yield Processes(distributed.get_rank(), distributed.get_world_size(), found)
+        else:
+            yield Processes(0, 1, found)
+    finally:
+        if not is_there and distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
+def _device(name: Literal["auto", "cpu", "cuda"]) -> torch.device:
+    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    number, num = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if number >= num:
+        raise ValueError(f"trainer.device: expected at least {number + 1} CUDA devices, got {num}; take cpu")
+    device = torch.device("cuda", number)
+    torch.cuda.set_device(device)
+    return device

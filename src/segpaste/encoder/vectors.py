@@ -1,0 +1,220 @@
+"""Vectors with a label each, from a CSV or a bank.
+
+A CSV has a column of labels, and the vectors either as files, in a column of paths to ``.npy`` files relative to the
+CSV's folder, or as numbers, in columns such as ``embedding_0``, ``embedding_1``. With a column of paths the columns of
+numbers are not looked at. All of it is read into memory, 4 bytes a number.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.bank import open_bank
+from segpaste.bank.remote import is_url, local_path
+
+_BLOCK = 4096
+
+
+class VectorsError(ValueError):
+    """A file of vectors is not what it must be; one line says where and what to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledVectors:
+    """Vectors and what they show.
+
+    Attributes:
+        vectors: float32 [N, D], finite.
+        labels: int64 [N], from 0.
+        label_names: of each label; some may have no vector.
+    """
+
+    vectors: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    label_names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def digest(self) -> str:
+        """Another one for other content: SHA-256, hexadecimal."""
+        found = hashlib.sha256(repr((self.vectors.shape, self.label_names)).encode())
+        found.update(np.ascontiguousarray(self.vectors, "<f4").data)
+        found.update(np.ascontiguousarray(self.labels, "<i8").data)
+        return found.hexdigest()
+
+
+def read_vectors(
+    path: str | os.PathLike[str],
+    *,
+    label_column: str = "label",
+    path_column: str = "path",
+    embedding_prefix: str = "embedding_",
+    label_names: Sequence[str] = (),
+) -> LabelledVectors:
+    """Read a CSV, or the embeddings and classes of a bank.
+
+    Args:
+        path: a CSV in UTF-8, or a bank's folder or URL.
+        label_column: the CSV's column of labels, any text.
+        path_column: its column of ``.npy`` files, each with a vector [D].
+        embedding_prefix: what its columns of numbers begin with; they are taken in the order of the number that
+            follows.
+        label_names: those that have a number already, such as those of the training set; others come after them.
+
+    Raises:
+        VectorsError: a column, a value or a file is not what it must be, named; or there are no vectors.
+        BankError: there is no bank, or it is broken.
+        OSError: the CSV cannot be read.
+    """
+    if is_url(path) or Path(local_path(path)).is_dir():
+        names, vectors = _read_bank(path)
+    else:
+        columns = _Columns(label_column, path_column, embedding_prefix)
+        names, vectors = _read_csv(Path(local_path(path)), columns)
+    known = dict.fromkeys(label_names)
+    known.update(dict.fromkeys(names))
+    number_of = {name: number for number, name in enumerate(known)}
+    return LabelledVectors(vectors, np.array([number_of[name] for name in names], np.int64), tuple(known))
+
+
+def _read_bank(path: str | os.PathLike[str]) -> tuple[list[str], NDArray[np.float32]]:
+    """The class name of every crop, and the embeddings, [N, 256]."""
+    with open_bank(path) as bank:
+        if "embedding" not in bank.layout.groups:
+            raise VectorsError(
+                f"{os.fspath(path)}: expected a bank with embeddings, got one without; make one with segpaste bank "
+                f"embed"
+            )
+        if not len(bank):
+            raise VectorsError(f"{os.fspath(path)}: expected a bank with crops, got an empty one")
+        blocks = [np.arange(first, min(first + _BLOCK, len(bank))) for first in range(0, len(bank), _BLOCK)]
+        read = [bank.read(block, ("embedding",))["embedding"].astype(np.float32) for block in blocks]
+        names = [bank.class_names[c] for c in bank.crop_class_ids().tolist()]
+    vectors = np.concatenate(read)
+    if (broken := ~np.isfinite(vectors).all(axis=1)).any():
+        crop = int(np.flatnonzero(broken)[0])
+        raise VectorsError(f"{os.fspath(path)}: crop {crop}: expected a finite embedding, got NaN or an infinite value")
+    return names, vectors
+
+
+class _Columns(NamedTuple):
+    """What the columns of a CSV are called."""
+
+    label: str
+    path: str
+    prefix: str
+
+
+def _read_csv(path: Path, columns: _Columns) -> tuple[list[str], NDArray[np.float32]]:
+    """The label of every line, and the vectors, [N, D]."""
+    names: list[str] = []
+    vectors: list[NDArray[np.float32]] = []
+    for line, header, row in _rows(path):
+        if not names:
+            label_idx, vector_idx = _find(path, header, columns)
+        where = f"{path}: line {line}"
+        if len(row) != len(header):
+            raise VectorsError(f"{where}: expected {len(header)} columns, got {len(row)}")
+        if not row[label_idx]:
+            raise VectorsError(f"{where}, column {columns.label!r}: expected a label, got none")
+        texts = {header[i]: row[i] for i in vector_idx}
+        if columns.path in texts:
+            vector = _load(path.parent / texts[columns.path], f"{where}, column {columns.path!r}")
+            if vectors and len(vector) != len(vectors[0]):
+                expected = f"{len(vectors[0])} numbers as in the lines before, got {len(vector)}"
+                raise VectorsError(f"{where}, column {columns.path!r}: expected {expected}")
+        else:
+            vector = _parse(texts, where)
+        names.append(row[label_idx])
+        vectors.append(vector)
+    if not names:
+        raise VectorsError(f"{path}: expected a line with the names of the columns and one for each vector, got none")
+    return names, np.stack(vectors)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str], list[str]]]:
+    """The number of each line after the first, the first one, and the line itself; empty lines are passed over."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file)
+        try:
+            header = next(reader, [])
+            for row in reader:
+                if row:
+                    yield reader.line_num, header, row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise VectorsError(
+                f"{path}: line {reader.line_num + 1}: expected a CSV in UTF-8, got something else: {error}"
+            ) from error
+
+
+def _find(path: Path, header: list[str], columns: _Columns) -> tuple[int, list[int]]:
+    """Which column has the labels, and which the paths or the numbers."""
+    got = ", ".join(header[:8]) + (f" and {len(header) - 8} more" if len(header) > 8 else "")
+    if twice := sorted({name for name in header if header.count(name) > 1}):
+        raise VectorsError(f"{path}: line 1: expected each column once, got {twice[0]!r} twice")
+    if columns.label not in header:
+        raise VectorsError(
+            f"{path}: line 1: expected a column {columns.label!r} of labels, got the columns {got}; say another with "
+            f"data.label_column"
+        )
+    if columns.path in header:
+        return header.index(columns.label), [header.index(columns.path)]
+    matches = [re.fullmatch(re.escape(columns.prefix) + r"(\d+)", name) for name in header]
+    numbered = sorted((int(match[1]), i) for i, match in enumerate(matches) if match)
+    if not numbered:
+        raise VectorsError(
+            f"{path}: line 1: expected a column {columns.path!r} of .npy files, or columns {columns.prefix}0, "
+            f"{columns.prefix}1 and so on, got the columns {got}; say others with data.path_column or "
+            f"data.embedding_prefix"
+        )
+    return header.index(columns.label), [i for _, i in numbered]
+
+
+def _parse(texts: dict[str, str], where: str) -> NDArray[np.float32]:
+    """The numbers of one line, [D]."""
+    try:
+        with np.errstate(over="ignore"):
+            vector = np.array(list(texts.values()), np.float64).astype(np.float32)
+    except ValueError:
+        vector = np.full(len(texts), np.nan, np.float32)
+    if np.isfinite(vector).all():
+        return vector
+    name, text = next((name, text) for name, text in texts.items() if not _is_finite(text))
+    raise VectorsError(f"{where}, column {name!r}: expected a finite number, got {text!r:.60}")
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        with np.errstate(over="ignore"):
+            return bool(np.isfinite(np.array(text, np.float64).astype(np.float32)))
+    except ValueError:
+        return False
+
+
+def _load(path: Path, where: str) -> NDArray[np.float32]:
+    """The vector of a file, [D]."""
+    try:
+        array: Any = np.load(path, allow_pickle=False)
+    except FileNotFoundError as error:
+        raise VectorsError(f"{where}: expected a .npy file, found no {path}") from error
+    except (OSError, ValueError, EOFError) as error:
+        raise VectorsError(f"{where}: expected a .npy file, got {path} that cannot be read: {error}") from error
+    if not isinstance(array, np.ndarray) or array.ndim != 1 or not array.size or array.dtype.kind not in "fiu":
+        got = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else "an archive of arrays"
+        raise VectorsError(f"{where}: expected numbers [D] in {path}, got {got}")
+    with np.errstate(over="ignore"):
+        vector = np.asarray(array.astype(np.float32))
+    if not np.isfinite(vector).all():
+        raise VectorsError(f"{where}: expected finite numbers in {path}, got NaN or an infinite value")
+    return vector

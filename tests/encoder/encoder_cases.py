@@ -1,0 +1,62 @@
+"""Vectors around the centres of classes, as arrays and as files; a sampler that waits."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.encoder import LabelledVectors, TrainConfig
+from segpaste.samplers import ExhaustiveNxMSampler
+
+NUM_CLASSES, SIZE = 6, 11
+
+
+def clusters(num: int, seed: int, noise: float = 1.0) -> LabelledVectors:
+    """``num`` vectors of each class."""
+    centres = np.random.default_rng(99).normal(size=(NUM_CLASSES, SIZE))
+    labels = np.repeat(np.arange(NUM_CLASSES), num)
+    vectors = centres[labels] + noise * np.random.default_rng(seed).normal(size=(len(labels), SIZE))
+    return LabelledVectors(vectors.astype(np.float32), labels, tuple(f"class {c}" for c in range(NUM_CLASSES)))
+
+
+def config(data: dict[str, Any] | None = None, **trainer: Any) -> TrainConfig:
+    """A small one."""
+    values = {"sampler": "segpaste.samplers.ExhaustiveNxMSampler", "N_classes_per_batch": 3, "M_samples_per_class": 2}
+    return TrainConfig.model_validate(
+        {
+            "data": {**values, **(data or {})},
+            "model": {"num_attributes": 16, "hidden": 13},
+            "trainer": {"epochs": 4, "device": "cpu", **trainer},
+        }
+    )
+
+
+def write_numbers(path: Path, data: LabelledVectors) -> Path:
+    """As columns of a CSV."""
+    lines = [",".join(["label", *(f"embedding_{i}" for i in range(data.vectors.shape[1]))])]
+    for label, vector in zip(data.labels.tolist(), data.vectors, strict=True):
+        lines.append(",".join([data.label_names[label], *map(repr, vector.tolist())]))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def bits(state: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """The parameters of a checkpoint, its optimizer's numbers included."""
+    found = {f"{part}.{name}": value.numpy() for part in ("encoder", "losses") for name, value in state[part].items()}
+    for index, row in state["optimizer"]["state"].items():
+        found |= {f"optimizer.{index}.{name}": value.numpy() for name, value in row.items()}
+    return found
+
+
+class WaitingSampler(ExhaustiveNxMSampler):
+    """Waits before the epoch that WAIT_AT in the environment names."""
+
+    def set_epoch(self, epoch: int) -> None:
+        if os.environ.get("WAIT_AT") == str(epoch):
+            time.sleep(300)
+        super().set_epoch(epoch)

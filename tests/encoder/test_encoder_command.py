@@ -1,0 +1,137 @@
+"""`segpaste train`: what it prints and writes, and one clear line for each thing that can be wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from encoder_cases import SIZE, clusters, write_numbers
+
+import segpaste
+from segpaste.cli import main
+from segpaste.encoder import load_encoder
+
+SMALL = ["data.N_classes_per_batch=3", "data.M_samples_per_class=2", "model.num_attributes=16", "trainer.device=cpu"]
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    write_numbers(tmp_path / "train.csv", clusters(7, seed=1))
+    write_numbers(tmp_path / "test.csv", clusters(5, seed=2))
+    return ["train", str(tmp_path / "train.csv"), str(tmp_path / "test.csv"), "--out", str(tmp_path / "run"), *SMALL]
+
+
+class TestRunning:
+    def test_in_just_that_spelling(
+        self, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        given = ["train", "train.csv", "test.csv", "data.sampler=segpaste.samplers.ExhaustiveNxMSampler"]
+        assert main([*given, "trainer.losses=[mse,triplet]", "trainer.epochs=2", "data.N_classes_per_batch=3"]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        assert "train              42 vectors of 6 classes\nbatches            4 of 3 x 4 = 12" in out
+        assert "left out" not in out or "of class class " in out
+        assert "best               epoch" in out
+        assert "files              runs/encoder/: best.pt, last.pt, log.csv, run.json" in out
+        found = load_encoder("runs/encoder")
+        assert found.config["trainer"]["losses"] == ["mse", "triplet"]
+        assert found.encoder.num_inputs == SIZE
+
+    def test_a_file_under_the_words(self, words: list[str], tmp_path: Path) -> None:
+        (tmp_path / "c.yaml").write_text("trainer: {epochs: 9, losses: [sparsity], loss_weights: {sparsity: 2}}\n")
+        assert main([*words, "--config", str(tmp_path / "c.yaml"), "trainer.epochs=1"]) == 0
+        trainer = load_encoder(tmp_path / "run").config["trainer"]
+        assert (trainer["epochs"], trainer["losses"], trainer["loss_weights"]["sparsity"]) == (1, ["sparsity"], 2)
+
+    def test_other_columns(self, words: list[str], tmp_path: Path) -> None:
+        for name in ("train.csv", "test.csv"):
+            text = (tmp_path / name).read_text()
+            (tmp_path / name).write_text(text.replace("label", "speaker").replace("embedding_", "v"))
+        given = [*words, "trainer.losses=[mse]", "trainer.epochs=1"]
+        assert main([*given, "data.label_column=speaker", "data.embedding_prefix=v"]) == 0
+
+    def test_interrupted(self, words: list[str], tmp_path: Path) -> None:
+        paths = [str(Path(segpaste.__file__).parents[1]), str(Path(__file__).parent)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "WAIT_AT": "2", "OMP_NUM_THREADS": "1"}
+        given = [*words, "trainer.losses=[mse]", "trainer.epochs=3", "data.sampler=encoder_cases.WaitingSampler"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "segpaste", *given],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        log, deadline = tmp_path / "run" / "log.csv", time.monotonic() + 120
+        while not log.exists() or len(log.read_text().splitlines()) < 3:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 130
+        kept = f"{tmp_path / 'run'} keeps what is finished; the same command goes on from there"
+        assert err == f"segpaste: interrupted: {kept}\n"
+        assert main(given) == 0
+        assert len(log.read_text().splitlines()) == 4
+
+
+class TestRefusing:
+    @pytest.mark.parametrize(
+        ("word", "message"),
+        [
+            ("data.sampler=no.such.Class", "data.sampler: expected the path of a sampler of N x M batches"),
+            ("data.sampler=segpaste.samplers.NoSuch", "'segpaste.samplers.NoSuch' (module"),
+            ("data.sampler=torch.utils.data.RandomSampler", "'torch.utils.data.RandomSampler', which is none"),
+            ("data.sampler=segpaste.samplers.NxMSampler", "'segpaste.samplers.NxMSampler', which is none"),
+            ("data.sampler=Sampler", "'Sampler', which is none"),
+            ("data.N_classes_per_batch=7", "expected at least N = 7 classes, as many as a batch has, got 6; lower N"),
+            (
+                "data.smapler=x",
+                "expected a key of the configuration, got 'data.smapler'; the nearest is 'data.sampler'",
+            ),
+            ("epochs=3", "got 'epochs'; the nearest is 'trainer.epochs'"),
+            ("trainer.losses=[mse,triple]", "trainer.losses.1: input should be 'mse', 'triplet', "),
+            ("trainer.losses=[mse,mse]", "trainer.losses: expected each loss once, got mse, mse"),
+            ("trainer.losses=[]", "trainer.losses: "),
+            ("trainer.loss_weights={mes: 1}", "the nearest is 'trainer.loss_weights.mse'"),
+            ("trainer.epochs=0", "trainer.epochs: input should be greater than or equal to 1, got 0"),
+            ("data.label_column=class", "line 1: expected a column 'class' of labels"),
+        ],
+    )
+    def test_a_word(
+        self, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str, message: str
+    ) -> None:
+        given = [other for other in words if other.partition("=")[0] != word.partition("=")[0]]
+        assert main([*given, word]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("segpaste: error: ")
+        assert message in err
+        assert err.count("\n") == 1
+        assert not (tmp_path / "run").exists()
+
+    def test_a_value_that_is_not_finite(
+        self, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with (tmp_path / "test.csv").open("a") as file:
+            file.write("class 0," + ",".join(["nan"] * SIZE) + "\n")
+        assert main(words) == 2
+        expected = f"{tmp_path / 'test.csv'}: line 32, column 'embedding_0': expected a finite number, got 'nan'"
+        assert capsys.readouterr().err == f"segpaste: error: {expected}\n"
+
+    def test_no_such_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["train", str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]) == 2
+        assert capsys.readouterr().err == f"segpaste: error: {tmp_path / 'a.csv'}: No such file or directory\n"
+
+    def test_without_the_extra(
+        self, words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "pytorch_metric_learning.losses", None)
+        assert main(words) == 2
+        assert "pytorch_metric_learning is not installed: pip install 'segpaste[encoder]'" in capsys.readouterr().err

@@ -1,0 +1,112 @@
+"""A real training on two processes of torchrun, killed half-way: it goes on and ends bit for bit as another."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from encoder_cases import bits, clusters, write_numbers
+
+import segpaste
+from segpaste.encoder import LabelledVectors, TrainConfig, read_vectors
+from segpaste.encoder.checkpoints import read_checkpoint
+from segpaste.encoder.objective import make_objective
+from segpaste.samplers import ExhaustiveNxMSampler
+
+NUM_EPOCHS, WAIT_AT = 5, 3
+
+
+def start(folder: Path, out: Path, wait_at: int | None = None) -> subprocess.Popen[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ["train", str(folder / "train.csv"), str(folder / "test.csv"), "--out", str(out), "trainer.device=cpu"]
+    words += ["data.sampler=encoder_cases.WaitingSampler", "data.N_classes_per_batch=3", "data.M_samples_per_class=2"]
+    words += ["trainer.losses=[triplet,angular_margin]", f"trainer.epochs={NUM_EPOCHS}", "model.num_attributes=16"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
+    paths = [str(Path(segpaste.__file__).parents[1]), str(Path(__file__).parent)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    if wait_at is not None:
+        environment["WAIT_AT"] = str(wait_at)
+    return subprocess.Popen(
+        [*command, "--master-port", str(port), "-m", "segpaste", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """Torchrun and its two processes, which are in sessions of their own."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    for pid in (process.pid, *map(int, children)):
+        os.kill(pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    """What a run that ends well prints."""
+    try:
+        stdout, stderr = process.communicate(timeout=240)
+    except subprocess.TimeoutExpired:
+        kill(process)
+        raise
+    assert process.returncode == 0, stderr
+    return stdout
+
+
+def in_one_process(data: LabelledVectors, given: TrainConfig) -> dict[str, torch.Tensor]:
+    """The parameters after the same batches, the gradients of two at a time averaged by hand."""
+    vectors, labels = torch.from_numpy(data.vectors), torch.from_numpy(data.labels)
+    objective = make_objective(vectors, len(data.label_names), given)
+    optimizer = torch.optim.AdamW(objective.parameters(), lr=given.trainer.learning_rate, weight_decay=0)
+    samplers = [ExhaustiveNxMSampler(data.labels, 3, 2, rank=rank, num_replicas=2) for rank in range(2)]
+    for epoch in range(given.trainer.epochs):
+        for sampler in samplers:
+            sampler.set_epoch(epoch)
+        for pair in zip(*(sampler.replica_batches() for sampler in samplers), strict=True):
+            optimizer.zero_grad()
+            for rows in map(torch.from_numpy, pair):
+                (objective(vectors[rows], labels[rows])[0] / 2).backward()
+            optimizer.step()
+    return objective.state_dict()
+
+
+@pytest.mark.slow
+def test_killed_and_gone_on(tmp_path: Path) -> None:
+    train_csv = write_numbers(tmp_path / "train.csv", clusters(7, seed=1))
+    write_numbers(tmp_path / "test.csv", clusters(5, seed=2))
+    whole = finished(start(tmp_path, tmp_path / "whole"))
+    killed = start(tmp_path, tmp_path / "run", wait_at=WAIT_AT)
+    log = tmp_path / "run" / "log.csv"
+    deadline = time.monotonic() + 200
+    while not log.exists() or len(log.read_text().splitlines()) < 1 + WAIT_AT:
+        assert killed.poll() is None, killed.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    kill(killed)
+    assert len(read_checkpoint(tmp_path / "run" / "last.pt")["history"]) == WAIT_AT
+
+    again = finished(start(tmp_path, tmp_path / "run"))
+    assert again == whole.replace(f"{tmp_path / 'whole'}/", f"{tmp_path / 'run'}/")  # printed once, by the first one
+    for name in ("last.pt", "best.pt"):
+        mine, theirs = read_checkpoint(tmp_path / "run" / name), read_checkpoint(tmp_path / "whole" / name)
+        assert mine["history"] == theirs["history"]
+        a, b = bits(mine), bits(theirs)
+        assert a.keys() == b.keys()
+        assert all(a[key].tobytes() == b[key].tobytes() for key in a)
+    assert log.read_bytes() == (tmp_path / "whole" / "log.csv").read_bytes()
+    assert theirs["fingerprint"]["processes"] == 2
+    expected = in_one_process(read_vectors(train_csv), TrainConfig.model_validate(mine["config"]))
+    found = read_checkpoint(tmp_path / "run" / "last.pt")
+    for part in ("encoder", "losses"):
+        for key, value in found[part].items():
+            assert torch.allclose(value, expected[f"{part}.{key}"], atol=1e-5), key

@@ -1,0 +1,157 @@
+"""Vectors from files: what is read, and one clear error for each thing that can be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from encoder_cases import clusters, write_numbers
+
+from segpaste.bank import Crop, Layout, MemmapWriter
+from segpaste.encoder import VectorsError, read_vectors
+
+
+def csv(folder: Path, *lines: str) -> Path:
+    path = folder / "set.csv"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def make_bank(path: Path, labels: list[int], embeddings: np.ndarray | None) -> Path:
+    layout = Layout((3, 5), () if embeddings is None else ("embedding",))
+    with MemmapWriter(path, layout, ["cat", "none", "dog"]) as writer:
+        for index, label in enumerate(labels):
+            writer.add(
+                Crop(
+                    image=np.zeros((3, 3, 5), np.uint8),
+                    alpha=np.ones((1, 3, 5), bool),
+                    class_id=label,
+                    content_box=np.array([0, 0, 5, 3], np.int32),
+                    embedding=None if embeddings is None else embeddings[index].astype(np.float16),
+                )
+            )
+        writer.finish()
+    return path
+
+
+class TestNumbers:
+    def test_columns_come_in_the_order_of_their_number(self, tmp_path: Path) -> None:
+        path = csv(tmp_path, "embedding_10,x,embedding_2,label", "3,7,-1.5,b", "", "4e2,7,0,a", "5,7,1,b")
+        data = read_vectors(path)
+        assert data.vectors.tolist() == [[-1.5, 3], [0, 400], [1, 5]]
+        assert data.vectors.dtype == np.float32
+        assert data.labels.tolist() == [0, 1, 0]
+        assert data.label_names == ("b", "a")
+
+    def test_other_names(self, tmp_path: Path) -> None:
+        path = csv(tmp_path, "\ufeffspeaker,f.0,f01", "x,1,2")
+        assert read_vectors(path, label_column="speaker", embedding_prefix="f.").vectors.tolist() == [[1]]
+
+    def test_written_and_read(self, tmp_path: Path) -> None:
+        data = clusters(3, seed=1)
+        read = read_vectors(write_numbers(tmp_path / "set.csv", data))
+        assert np.array_equal(read.vectors, data.vectors)
+        assert read.digest() == data.digest()
+
+    def test_labels_are_numbered_as_in_training(self, tmp_path: Path) -> None:
+        path = csv(tmp_path, "label,embedding_0", "new,1", "b,2", "a,3")
+        data = read_vectors(path, label_names=("a", "unused", "b"))
+        assert data.labels.tolist() == [3, 2, 0]
+        assert data.label_names == ("a", "unused", "b", "new")
+
+    @pytest.mark.parametrize("change", ["vectors", "labels", "names"])
+    def test_the_digest_is_of_all(self, tmp_path: Path, change: str) -> None:
+        lines = {"vectors": ("a,1", "b,3"), "labels": ("a,1", "a,2"), "names": ("a,1", "c,2")}
+        one = read_vectors(csv(tmp_path, "label,embedding_0", "a,1", "b,2"), label_names="ab").digest()
+        assert read_vectors(csv(tmp_path, "label,embedding_0", *lines[change]), label_names="ab").digest() != one
+
+
+class TestFiles:
+    def test_they_lie_beside_the_csv(self, tmp_path: Path) -> None:
+        (tmp_path / "v").mkdir()
+        np.save(tmp_path / "v" / "a.npy", np.array([1, 2], np.float16))
+        np.save(tmp_path / "b.npy", np.array([3, 4]))
+        path = csv(tmp_path, "label,path,embedding_0", "x,v/a.npy,nan", f"y,{tmp_path / 'b.npy'},nan")
+        assert read_vectors(path).vectors.tolist() == [[1, 2], [3, 4]]
+
+    @pytest.mark.parametrize(
+        ("array", "message"),
+        [
+            (None, r"line 3, column 'path': expected a \.npy file, found no .*b\.npy"),
+            (b"no array", r"line 3, column 'path': expected a \.npy file, got .*b\.npy that cannot be read"),
+            (np.zeros((2, 2)), r"expected numbers \[D\] in .*b\.npy, got float64 \[2, 2\]"),
+            (np.zeros(0), r"expected numbers \[D\] in .*b\.npy, got float64 \[0\]"),
+            (np.array(["a", "b"]), r"expected numbers \[D\] in .*b\.npy, got <U1 \[2\]"),
+            (np.array([1, np.nan]), r"line 3, column 'path': expected finite numbers in .*b\.npy, got NaN"),
+            (np.array([1, 1e39]), r"expected finite numbers in .*b\.npy"),
+            (np.zeros(3), r"line 3, column 'path': expected 2 numbers as in the lines before, got 3"),
+        ],
+    )
+    def test_refused(self, tmp_path: Path, array: np.ndarray | bytes | None, message: str) -> None:
+        np.save(tmp_path / "a.npy", np.zeros(2))
+        if isinstance(array, bytes):
+            (tmp_path / "b.npy").write_bytes(array)
+        elif array is not None:
+            np.save(tmp_path / "b.npy", array)
+        with pytest.raises(VectorsError, match=rf"set\.csv: {message}|set\.csv: line 3, column 'path': {message}"):
+            read_vectors(csv(tmp_path, "label,path", "x,a.npy", "y,b.npy"))
+
+
+class TestWrongCSV:
+    @pytest.mark.parametrize(
+        ("lines", "message"),
+        [
+            ([], "expected a line with the names of the columns and one for each vector, got none"),
+            (["label,embedding_0"], "expected a line with the names of the columns and one for each vector"),
+            (["speaker,embedding_0", "a,1"], "line 1: expected a column 'label' of labels, got the columns speaker, "),
+            (["label,embedding_x", "a,1"], r"line 1: expected a column 'path' of \.npy files, or columns embedding_0"),
+            (["label,embedding_0,label", "a,1,a"], "line 1: expected each column once, got 'label' twice"),
+            (
+                ["label,embedding_0", "a,1", "b,nan"],
+                "line 3, column 'embedding_0': expected a finite number, got 'nan'",
+            ),
+            (["label,embedding_0", "a,inf"], "line 2, column 'embedding_0': expected a finite number, got 'inf'"),
+            (["label,embedding_0", "a,1e39"], "line 2, column 'embedding_0': expected a finite number, got '1e39'"),
+            (["label,embedding_1,embedding_0", "a,x,1"], "line 2, column 'embedding_1': .* got 'x'"),
+            (["label,embedding_1,embedding_0", "a,,1"], "line 2, column 'embedding_1': .* got ''"),
+            (["label,embedding_0", "", "a,1,2"], "line 3: expected 2 columns, got 3"),
+            (["label,embedding_0", ",1"], "line 2, column 'label': expected a label, got none"),
+        ],
+    )
+    def test_refused(self, tmp_path: Path, lines: list[str], message: str) -> None:
+        with pytest.raises(VectorsError, match=rf"set\.csv: {message}") as caught:
+            read_vectors(csv(tmp_path, *lines))
+        assert "\n" not in str(caught.value)
+
+    def test_other_bytes(self, tmp_path: Path) -> None:
+        (tmp_path / "set.csv").write_bytes(b"label,embedding_0\n\xff\xfe,1\n")
+        with pytest.raises(VectorsError, match="expected a CSV in UTF-8, got something else"):
+            read_vectors(tmp_path / "set.csv")
+
+    def test_no_file(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError):
+            read_vectors(tmp_path / "set.csv")
+
+
+class TestBank:
+    def test_embeddings_and_class_names(self, tmp_path: Path) -> None:
+        embeddings = np.random.default_rng(0).normal(size=(4, 256)).astype(np.float16)
+        data = read_vectors(make_bank(tmp_path / "bank", [2, 0, 2, 0], embeddings), label_names=("cat",))
+        assert np.array_equal(data.vectors, embeddings.astype(np.float32))
+        assert [data.label_names[label] for label in data.labels] == ["dog", "cat", "dog", "cat"]
+        assert data.label_names == ("cat", "dog")
+
+    def test_without_embeddings(self, tmp_path: Path) -> None:
+        with pytest.raises(VectorsError, match=r"bank: expected a bank with embeddings, .* segpaste bank embed"):
+            read_vectors(make_bank(tmp_path / "bank", [0], None))
+
+    def test_without_crops(self, tmp_path: Path) -> None:
+        with pytest.raises(VectorsError, match="bank: expected a bank with crops, got an empty one"):
+            read_vectors(make_bank(tmp_path / "bank", [], np.zeros((0, 256))))
+
+    def test_not_finite(self, tmp_path: Path) -> None:
+        embeddings = np.zeros((3, 256))
+        embeddings[1, 7] = np.inf
+        with pytest.raises(VectorsError, match="bank: crop 1: expected a finite embedding"):
+            read_vectors(make_bank(tmp_path / "bank", [0, 0, 0], embeddings))
