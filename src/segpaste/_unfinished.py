@@ -17,7 +17,9 @@ FINGERPRINT = "run.json"
 
 
 @contextlib.contextmanager
-def claimed(folder: Path, fingerprint: Mapping[str, Any], other: str, error: type[ValueError]) -> Iterator[None]:
+def claimed(
+    folder: Path, fingerprint: Mapping[str, Any], other: str, error: type[ValueError], what: str = "an unfinished run"
+) -> Iterator[None]:
     """Start a run, or go on with the one that was interrupted; meanwhile no other process may.
 
     Args:
@@ -25,6 +27,7 @@ def claimed(folder: Path, fingerprint: Mapping[str, Any], other: str, error: typ
         fingerprint: JSON; a run goes on only where it is equal.
         other: what the user can choose anew instead, such as ``--out``.
         error: the class of what is raised.
+        what: is there; with ``a run``, which may be finished, nobody is told to delete it.
 
     Raises:
         ValueError: as ``error``; an unfinished run of another fingerprint is there, or one that is running.
@@ -35,8 +38,9 @@ def claimed(folder: Path, fingerprint: Mapping[str, Any], other: str, error: typ
     if lock is None:
         raise error(f"{folder}: another run is writing there; wait for it, or choose another {other}")
     try:
-        if problem := _mismatch(folder, json.loads(json.dumps(fingerprint))):
-            raise error(f"{problem}; delete {folder}, or choose another {other}")
+        if problem := _mismatch(folder, json.loads(json.dumps(fingerprint)), what):
+            hint = f"delete {folder}, or choose another" if what == "an unfinished run" else "choose another"
+            raise error(f"{problem}; {hint} {other}")
         yield
     finally:
         os.close(lock)
@@ -75,12 +79,12 @@ def write_json(path: Path, value: Any) -> None:
     os.replace(new, path)
 
 
-def _mismatch(folder: Path, fingerprint: Mapping[str, Any]) -> str | None:
-    """What is wrong with the unfinished run that is there; of a new one the fingerprint is noted."""
+def _mismatch(folder: Path, fingerprint: Mapping[str, Any], what: str) -> str | None:
+    """What is wrong with the run that is there; of a new one the fingerprint is noted."""
     path = folder / FINGERPRINT
     if not path.exists():
         if strange := [entry.name for entry in folder.iterdir() if entry.name != path.name + ".new"]:
-            return f"{folder}: expected no folder, or one of an unfinished run, found {strange[0]}"
+            return f"{folder}: expected no folder, or one of {what}, found {strange[0]}"
         write_json(path, fingerprint)
         return None
     try:
@@ -88,10 +92,10 @@ def _mismatch(folder: Path, fingerprint: Mapping[str, Any]) -> str | None:
     except ValueError:
         there = None
     if not isinstance(there, dict):
-        return f"{path}: expected the fingerprint of an unfinished run, got something else"
+        return f"{path}: expected the fingerprint of {what}, got something else"
     keys = [key for key in {**there, **fingerprint} if there.get(key) != fingerprint.get(key)]
     differences = ", ".join(f"{key} {_brief(there.get(key))} there, {_brief(fingerprint.get(key))} now" for key in keys)
-    return f"{folder} holds an unfinished run with other arguments: {differences}" if keys else None
+    return f"{folder} holds {what} with other arguments: {differences}" if keys else None
 
 
 def _brief(value: Any) -> str:

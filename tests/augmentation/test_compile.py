@@ -209,7 +209,7 @@ class TestEqualsEager:
 
     def test_other_sizes_and_a_smaller_last_batch(self, writing: str) -> None:
         """Shapes become symbols on the second call; that must not break the graph either."""
-        modalities = frozenset(OPTIONAL) if writing == "cpu" else MAPS
+        modalities = frozenset(OPTIONAL) if writing == "cpu" else INSTANCE
         module = make_module(modalities)
         compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
         for options in ({}, {"batch_size": 3}, {"max_instances": 5, "size": (13, 19)}):

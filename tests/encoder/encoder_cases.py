@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.encoder import LabelledVectors, TrainConfig
-from segpaste.samplers import ExhaustiveNxMSampler
+from segpaste.samplers import ExhaustiveNxMSampler, RandomNxMSampler
 
 NUM_CLASSES, SIZE = 6, 11
 
@@ -60,3 +60,10 @@ class WaitingSampler(ExhaustiveNxMSampler):
         if os.environ.get("WAIT_AT") == str(epoch):
             time.sleep(300)
         super().set_epoch(epoch)
+
+
+class OwnArguments(RandomNxMSampler):
+    """Does not take what its base does."""
+
+    def __init__(self, labels: Any) -> None:
+        super().__init__(labels, 2, 2)

@@ -104,8 +104,9 @@ class TestEvidence:
                 pairs = [(members[c][:, k], members[d][:, k]) for c, d in combinations(classes, 2)]
                 other = np.mean([share_of([(x, y) for x in one for y in two], a, b) for one, two in pairs])
                 free = (mean if a else 1 - mean) * (mean if b else 1 - mean)
-                num = len(classes)
-                expected = log((num * same + free) / (num * other + free)) if 0 < mean < 1 else 0.0
+                num, paired = len(classes), sum(len(rows) > 1 for rows in members.values())
+                drawn_same, drawn_other = (paired * same + free) / (paired + 1), (num * other + free) / (num + 1)
+                expected = log(drawn_same / drawn_other) if 0 < mean < 1 else 0.0
                 assert np.isclose(evidence.log_ratios[k, a, b], expected), (k, a, b)
 
     def test_scores_add_up(self) -> None:

@@ -66,6 +66,23 @@ class TestCodes:
             expected = near_duplicate_codes(pack(codes), labels, most).tolist()
             assert near_duplicates(coded, 1 - 2 * (most + 0.5) / 40).tolist() == expected
         assert len(expected) >= 9
+        with pytest.raises(BankError, match="expected embeddings, got codes already"):
+            encode_bank(coded, tmp_path / "again", encoder)
+
+    @pytest.mark.parametrize("num_attributes", [1, 32, 40, 127, 128, 255, 256])
+    def test_a_threshold_of_just_so_many_bits(self, num_attributes: int, tmp_path: Path) -> None:
+        """Rounded cosines must not lose the code that is equal, or differs in just as many bits as are allowed."""
+        plain = small_bank(tmp_path / "plain", [0] * 3)
+        signs = np.zeros((3, 256), np.float32)
+        signs[:, :num_attributes] = np.random.default_rng(0).choice([-1.0, 1.0], num_attributes)
+        signs[2, :1] *= -1
+        done = iter(signs)
+        coded = open_bank(
+            embed_bank(plain, tmp_path / "coded", lambda images, _: np.stack([next(done) for _ in images]))
+        )
+        assert near_duplicates(coded, 1.0).tolist() == [1]
+        if num_attributes > 2:
+            assert near_duplicates(coded, 1 - 2 / num_attributes).tolist() == [1, 2]
 
     def test_refused(self, bank: MemmapBank, tmp_path: Path) -> None:
         plain = open_bank(tmp_path / "plain")

@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from encoder_cases import SIZE, clusters, write_numbers
 
 import segpaste
-from segpaste.cli import main
-from segpaste.encoder import load_encoder
+from segpaste.cli import _values, main
+from segpaste.encoder import TrainConfig, load_encoder, training
 
 SMALL = ["data.N_classes_per_batch=3", "data.M_samples_per_class=2", "model.num_attributes=16", "trainer.device=cpu"]
 
@@ -66,6 +68,8 @@ class TestRunning:
             stderr=subprocess.PIPE,
             text=True,
             env=environment,
+            # What is started in the background, as whole test runs are, ignores SIGINT.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )
         log, deadline = tmp_path / "run" / "log.csv", time.monotonic() + 120
         while not log.exists() or len(log.read_text().splitlines()) < 3:
@@ -81,12 +85,50 @@ class TestRunning:
         assert len(log.read_text().splitlines()) == 4
 
 
+class TestFirstEpoch:
+    """A run that does not finish one leaves nothing, and the same command can be given again."""
+
+    @pytest.mark.parametrize("log", ["csv", "both"])
+    def test_a_loss_that_is_not_finite(self, words: list[str], tmp_path: Path, log: str) -> None:
+        given = [*words, "trainer.losses=[mse]", "trainer.epochs=1", f"trainer.log={log}"]
+        assert main([*given, "trainer.learning_rate=1e30"]) == 2
+        assert not (tmp_path / "run").exists()
+        assert main(given) == 0
+
+    @pytest.mark.parametrize("at", ["best.pt", "last.pt"])
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+    def test_between_its_checkpoints(
+        self, words: list[str], tmp_path: Path, at: str, error: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        given = [*words, "trainer.losses=[mse]", "trainer.epochs=1"]
+        write = training.write_checkpoint
+
+        def stop(path: Path, state: Any) -> None:
+            if path.name == at:
+                path.with_name(path.name + ".new").write_bytes(b"half")
+                raise error
+            write(path, state)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(training, "write_checkpoint", stop)
+            assert main(given) == (130 if error is KeyboardInterrupt else 2)
+        assert not (tmp_path / "run").exists()
+        assert "keeps what is finished" not in capsys.readouterr().err
+        assert main(given) == 0
+
+
+def test_help_lists_every_key(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert [key for key in _values.known_keys(TrainConfig) if f"{key}=" not in out] == []
+
+
 class TestRefusing:
     @pytest.mark.parametrize(
         ("word", "message"),
         [
             ("data.sampler=no.such.Class", "data.sampler: expected the path of a sampler of N x M batches"),
-            ("data.sampler=segpaste.samplers.NoSuch", "'segpaste.samplers.NoSuch' (module"),
+            ("data.sampler=segpaste.samplers.NoSuch", "'segpaste.samplers.NoSuch' (AttributeError: module"),
             ("data.sampler=torch.utils.data.RandomSampler", "'torch.utils.data.RandomSampler', which is none"),
             ("data.sampler=segpaste.samplers.NxMSampler", "'segpaste.samplers.NxMSampler', which is none"),
             ("data.sampler=Sampler", "'Sampler', which is none"),
@@ -100,13 +142,29 @@ class TestRefusing:
             ("trainer.losses=[mse,mse]", "trainer.losses: expected each loss once, got mse, mse"),
             ("trainer.losses=[]", "trainer.losses: "),
             ("trainer.loss_weights={mes: 1}", "the nearest is 'trainer.loss_weights.mse'"),
+            ("trainer.seed=2024-13-45", "trainer.seed: expected a value such as 3"),
+            ("trainer.learning_rate=1e300", "trainer.learning_rate: input should be less than or equal to"),
+            ("data.M_samples_per_class=100000000000000000000", "data.M_samples_per_class: input should be less than"),
+            ("data.M_samples_per_class=1", "expected at least 2 classes in a batch and 2 samples of each for triplets"),
+            ("model.hidden=1000000000000", "model.hidden: input should be less than or equal to"),
+            ("data.sampler=.a.B", "data.sampler: expected the path of a sampler of N x M batches"),
+            ("data.sampler=broken_sampler.Own", "'broken_sampler.Own' (SyntaxError: "),
+            ("data.sampler=encoder_cases.OwnArguments", "data.sampler encoder_cases.OwnArguments, "),
             ("trainer.epochs=0", "trainer.epochs: input should be greater than or equal to 1, got 0"),
             ("data.label_column=class", "line 1: expected a column 'class' of labels"),
         ],
     )
     def test_a_word(
-        self, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str, message: str
+        self,
+        words: list[str],
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        word: str,
+        message: str,
     ) -> None:
+        (tmp_path / "broken_sampler.py").write_text("class Own(:\n")
+        monkeypatch.syspath_prepend(tmp_path)
         given = [other for other in words if other.partition("=")[0] != word.partition("=")[0]]
         assert main([*given, word]) == 2
         out, err = capsys.readouterr()
@@ -128,6 +186,18 @@ class TestRefusing:
     def test_no_such_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["train", str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]) == 2
         assert capsys.readouterr().err == f"segpaste: error: {tmp_path / 'a.csv'}: No such file or directory\n"
+
+    def test_another_run_is_there(self, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """It may be finished, so nobody is told to delete it."""
+        given = [*words, "trainer.losses=[mse]", "trainer.epochs=1"]
+        assert main(given) == 0
+        assert main([*given, "trainer.learning_rate=0.01"]) == 2
+        err = capsys.readouterr().err
+        assert (
+            "run holds a run with other arguments: trainer.learning_rate 0.001 there, 0.01 now; choose another --out"
+            in err
+        )
+        assert "delete" not in err
 
     def test_without_the_extra(
         self, words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -109,7 +109,7 @@ class TestRule:
 @pytest.mark.parametrize("sampler_type", BOTH)
 class TestPromises:
     def test_batches(self, sampler_type: type[NxMSampler], shuffle: bool, drop_last: bool) -> None:
-        """300 label vectors: each batch has N classes and M samples of each, and what is promised is covered."""
+        """Each batch has N classes and M samples of each, and what is promised is covered."""
 
         @given(label_vectors(), st.integers(1, 5), st.integers(1, 5), st.integers(0, 5))
         def check(labels: list[int], num_distinct: int, samples_per_class: int, epoch: int) -> None:
@@ -257,7 +257,9 @@ class TestLabels:
         dataset = TensorDataset(LABELS)
         dataset.targets = LABELS  # type: ignore[attr-defined]
         named = [["bee", "cat", "dog"][i] for i in LABELS.tolist()]
-        for labels in (LABELS.tolist(), LABELS.numpy(), LABELS.to(torch.uint8), tuple(LABELS.tolist()), dataset, named):
+        words = np.array(named, object)
+        numbers = (LABELS.tolist(), LABELS.numpy(), LABELS.to(torch.uint8), tuple(LABELS.tolist()), dataset)
+        for labels in (*numbers, named, words):
             assert list(ExhaustiveNxMSampler(labels, 2, 2)) == expected
 
     def test_bank(self) -> None:
@@ -276,7 +278,8 @@ class TestLabels:
             ([], "list of shape [0]"),
             (np.zeros(0, np.int64), "none"),
             ([[0], [1, 2]], "list (setting an array element"),
-            (None, "NoneType of shape []"),
+            (None, "NoneType"),
+            (TensorDataset(torch.zeros(3)), "TensorDataset"),
             ([0, None], "list of shape [2] and dtype object"),
         ],
     )

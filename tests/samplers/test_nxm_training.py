@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,31 @@ class TestImages:
         assert total > 600
         assert all(abs(pasted[c] / total - 0.25) < 0.08 for c in range(4))
 
+    def test_the_epoch_is_the_samplers(self) -> None:
+        """Also where it was set there, or loaded: images have the seeds of that epoch."""
+        images = Images(LABELS)
+
+        def read(loader: EpochDataLoader) -> list[list[int]]:
+            return [batch.sample_seeds.tolist() for batch in loader]
+
+        loader = EpochDataLoader(images, batch_size=6, sampler=ExhaustiveNxMSampler(images, 3, 2))
+        loader.set_epoch(3)
+        expected = read(loader)
+        sampler = ExhaustiveNxMSampler(images, 3, 2)
+        sampler.load_state_dict({"epoch": 3, "num_drawn": 6})
+        other = EpochDataLoader(images, batch_size=6, sampler=sampler)
+        assert read(other) == expected[1:]
+        sampler.set_epoch(4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert read(other) != expected
+        with pytest.warns(UserWarning, match="the same epoch is read again"):
+            read(other)
+
+    def test_a_sampler_of_another_dataset_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="expected one of the 48 samples of the dataset, got one of 10"):
+            EpochDataLoader(Images(LABELS), batch_size=4, sampler=ExhaustiveNxMSampler([0, 1] * 5, 2, 2))
+
     def test_another_batch_size_is_refused(self) -> None:
         with pytest.raises(ValueError, match="batch_size: expected 6, as the sampler has, got 8"):
             EpochDataLoader(Images(LABELS), batch_size=8, sampler=ExhaustiveNxMSampler(LABELS, 3, 2))
@@ -98,7 +124,9 @@ class TestCrops:
             loader.set_epoch(epoch)
             steps = list(loader)
             assert len(steps) == len(loader) == len(sampler.epoch_batches())
-            assert [step.crop_idx.ravel().tolist() for step in steps] == sampler.epoch_batches().tolist()
+            by_class = sampler.epoch_batches().reshape(-1, 4, 2).transpose(0, 2, 1)
+            assert [step.crop_idx.ravel().tolist() for step in steps] == by_class.reshape(-1, 8).tolist()
+            assert all(len(set(row)) == 2 for step in steps for row in step.class_ids.tolist())
             assert all(sorted(Counter(step.class_ids.ravel().tolist()).values()) == [2] * 4 for step in steps)
         assert loader.report() == sampler.report()
 
@@ -128,9 +156,11 @@ class TestCrops:
         ("options", "message"),
         [
             ({"batch_size": 3}, r"expected N \* M = batch_size \* crops_per_target = 3, got 4"),
-            ({"batch_size": 4, "steps": 3}, "expected no steps, mode"),
-            ({"batch_size": 4, "mode": "class_uniform"}, "expected no steps, mode"),
-            ({"batch_size": 4, "base_seed": 3}, "expected no steps, mode"),
+            ({"batch_size": 4, "steps": 3}, "expected nothing beside it of how to draw"),
+            ({"batch_size": 4, "mode": "class_uniform"}, "expected nothing beside it of how to draw"),
+            ({"batch_size": 4, "threshold": 0.5}, "expected nothing beside it of how to draw"),
+            ({"batch_size": 4, "replicas": "disjoint"}, "expected nothing beside it of how to draw"),
+            ({"batch_size": 4, "base_seed": 3}, "expected nothing beside it of how to draw"),
         ],
     )
     def test_refused(self, bank: MemmapBank, options: dict[str, Any], message: str) -> None:

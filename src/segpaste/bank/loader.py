@@ -181,8 +181,7 @@ def create_bank_dataloader(
         rank: this process's number; by default that of torch.distributed, else 0.
         num_replicas: how many processes there are; likewise.
         sampler: of that bank: N classes and M crops of each in every step, N M = B K, in place of draws by weight.
-            Steps, seeds and replicas are its affair, so ``steps``, ``mode``, ``base_seed``, ``rank`` and
-            ``num_replicas`` are refused with it.
+            What is drawn is its affair, so the arguments above, from ``steps`` on, are refused with it.
         options:
             ``class_map``, for each class of the bank the class that it has in the dataset that is pasted into.
             ``predicate``, says which crops may be drawn, see `segpaste.bank.predicates`; workers that are spawned need
@@ -204,10 +203,9 @@ def create_bank_dataloader(
     if steps is not None and steps < 0:
         raise ValueError(f"steps: expected at least 0, got {steps}")
     if sampler is not None:
-        if (steps, mode, base_seed, rank, num_replicas) != (None, "repeat_factor", 0, None, None):
-            raise ValueError(
-                "sampler: expected no steps, mode, base_seed, rank or num_replicas beside it; give it those"
-            )
+        given = steps, mode, threshold, temperature, replicas, base_seed, rank, num_replicas
+        if given != (None, "repeat_factor", 1e-3, 0.5, "independent", 0, None, None):
+            raise ValueError("sampler: expected nothing beside it of how to draw, such as steps or mode; give it that")
         if sampler.batch_size != batch_size * crops_per_target:
             raise ValueError(
                 f"sampler: expected N * M = batch_size * crops_per_target = {batch_size * crops_per_target}, got "

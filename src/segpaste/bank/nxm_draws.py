@@ -26,9 +26,9 @@ class NxMDraws:
     """
 
     def __init__(self, bank: InstanceBank, sampler: NxMSampler) -> None:
-        if sampler.num_samples != len(bank):
+        if sampler.num_labels != len(bank):
             raise ValueError(
-                f"sampler: expected one of the bank's {len(bank)} crops, got one of {sampler.num_samples} samples; "
+                f"sampler: expected one of the bank's {len(bank)} crops, got one of {sampler.num_labels} samples; "
                 "make it of this bank"
             )
         self.sampler, self._class_ids = sampler, bank.crop_class_ids()
@@ -46,7 +46,9 @@ class NxMDraws:
     def draws(self, first: int, num: int) -> Draws:
         """What this replica draws in this epoch from a place on."""
         if self._of_epoch is None or self._of_epoch[0] != self.epoch:
-            self._of_epoch = self.epoch, self.sampler.replica_batches().ravel()
+            size = -1, self.sampler.N_classes_per_batch, self.sampler.M_samples_per_class
+            by_class = self.sampler.replica_batches().reshape(size)
+            self._of_epoch = self.epoch, by_class.transpose(0, 2, 1).ravel()  # neighbours are of several classes
         crops = self._of_epoch[1][first : first + num]
         seed = derive_seed(self.sampler.base_seed, self.epoch, self.sampler.rank, 0, 0)
         return Draws(seed, np.arange(first, first + len(crops), dtype=np.int64), self._class_ids[crops], crops)

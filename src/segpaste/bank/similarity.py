@@ -16,6 +16,8 @@ from segpaste.bank.record import EMBEDDING_SIZE, BankError
 from segpaste.samplers import SamplesOfClasses
 
 _BLOCK = 2048
+_ROUNDING = 1e-6
+"""What a cosine of unit vectors in float32 may be off; codes of 256 bits differ by 2 / 256."""
 
 
 def class_prototypes(bank: InstanceBank) -> NDArray[np.float32]:
@@ -75,7 +77,7 @@ class SimilarToPrototype:
 
     def accept(self, columns: Columns) -> NDArray[np.bool_]:
         """See `segpaste.bank.CropPredicate`."""
-        return self.similarities(columns) >= self.min_similarity
+        return self.similarities(columns) >= self.min_similarity - _ROUNDING
 
 
 def near_duplicates(bank: InstanceBank, threshold: float = 0.98) -> NDArray[np.int64]:
@@ -118,8 +120,8 @@ def _duplicates(bank: InstanceBank, crops: NDArray[np.int64], threshold: float) 
         vectors = _vectors(bank, crops[block])
         alive = np.ones(len(block), bool)
         for before in _blocks(np.flatnonzero(kept)):
-            alive &= (vectors @ _vectors(bank, crops[before]).T).max(1) < threshold
-        same = vectors @ vectors.T >= threshold
+            alive &= (vectors @ _vectors(bank, crops[before]).T).max(1) < threshold - _ROUNDING
+        same = vectors @ vectors.T >= threshold - _ROUNDING
         for i in np.flatnonzero(alive).tolist():
             if alive[i]:
                 alive[i + 1 :] &= ~same[i, i + 1 :]

@@ -116,5 +116,5 @@ def explained(item: Any, model: type[BaseModel]) -> str:
 def _parsed(key: str, text: str) -> Any:
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # of a date that there is not
         raise CommandError(f"{key}: expected a value such as 3, true, boxes or [0.5, 1.5], got {text!r}") from error

@@ -18,10 +18,13 @@ A CSV has a column label, and either a column path of .npy files, each with a ve
 embedding_1 and so on. A bank with embeddings may stand for it. KEY=VALUE words set what --config may have, with values
 in YAML; the keys are those of segpaste.encoder.TrainConfig:
 
-  data.sampler=CLASS.PATH  data.N_classes_per_batch=8  data.M_samples_per_class=4  data.label_column=label
+  data.sampler=CLASS.PATH  data.N_classes_per_batch=8  data.M_samples_per_class=4  data.shuffle=true
+  data.drop_last=true  data.label_column=label  data.path_column=path  data.embedding_prefix=embedding_
   model.num_attributes=128  model.hidden=256
-  trainer.losses=[mse,triplet,sparsity,angular_margin]  trainer.loss_weights.mse=1  trainer.epochs=100
-  trainer.learning_rate=0.001  trainer.seed=0  trainer.device=auto  trainer.log=csv|tensorboard|both
+  trainer.losses=[mse,triplet,sparsity,angular_margin]  trainer.sparsity_target=0.2  trainer.triplet_margin=0.2
+  trainer.loss_weights.mse=1  trainer.loss_weights.triplet=1  trainer.loss_weights.sparsity=1
+  trainer.loss_weights.angular_margin=1  trainer.epochs=100  trainer.learning_rate=0.001  trainer.weight_decay=0
+  trainer.seed=0  trainer.device=auto|cpu|cuda  trainer.backend=auto|gloo|nccl  trainer.log=csv|tensorboard|both
 
 An interrupted run goes on when the same command is given again. Under torchrun several processes train together.
 pip install 'segpaste[encoder]'

@@ -56,11 +56,16 @@ class KeyedSampler(Sampler[tuple[int, int]]):
     """
 
     def __init__(self, sampler: Sampler[int]) -> None:
-        self.sampler, self.epoch = sampler, 0
+        self.sampler, self._epoch = sampler, 0
+
+    @property
+    def epoch(self) -> int:
+        """The other sampler's, where it has one."""
+        return int(getattr(self.sampler, "epoch", self._epoch))
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch, of the other sampler too."""
-        self.epoch = epoch
+        self._epoch = epoch
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
 

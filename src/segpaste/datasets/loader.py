@@ -103,6 +103,9 @@ class EpochDataLoader(DataLoader[Any]):
             raise ValueError(f"max_instances: expected at least 0, got {max_instances}")
         if (wanted := getattr(sampler, "batch_size", batch_size)) != batch_size:
             raise ValueError(f"batch_size: expected {wanted}, as the sampler has, got {batch_size}")
+        num = len(dataset)  # type: ignore[arg-type]
+        if (of := getattr(sampler, "num_labels", num)) != num:
+            raise ValueError(f"sampler: expected one of the {num} samples of the dataset, got one of {of}")
         rank, num_replicas = _place_in_world(rank, num_replicas)
         derive_seed(base_seed, 0, rank, 0, 0)  # refuses a seed out of range here and not in a worker
         seeded = SeededSamples(dataset, jitter, base_seed, rank)
@@ -124,13 +127,13 @@ class EpochDataLoader(DataLoader[Any]):
         self.on_error = on_error
         self._samples = seeded
         self.stats = LoaderStats()
-        self._epoch_finished = False
+        self._finished_epoch: int | None = None
         self._may_warn_of_epoch = shuffle or sampler is not None
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iteration reads, >= 0. Persistent workers follow."""
         self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
-        self._epoch_finished = False
+        self._finished_epoch = None
         self._may_warn_of_epoch = False
 
     def sample_for(self, key: SampleKey) -> DenseSample:
@@ -152,7 +155,8 @@ class EpochDataLoader(DataLoader[Any]):
         return loaded.sample
 
     def __iter__(self) -> Iterator[PaddedBatchedDenseSample]:  # type: ignore[override]
-        if self._epoch_finished and self._may_warn_of_epoch:
+        epoch = self.sampler.epoch  # type: ignore[attr-defined]
+        if self._finished_epoch == epoch and self._may_warn_of_epoch:
             self._may_warn_of_epoch = False
             warnings.warn(
                 "the same epoch is read again, sample by sample and draw by draw; call set_epoch(epoch) before each",
@@ -164,7 +168,7 @@ class EpochDataLoader(DataLoader[Any]):
             self._count(fetched)
             if fetched.batch is not None:
                 yield fetched.batch
-        self._epoch_finished = True
+        self._finished_epoch = epoch
 
     def _count(self, fetched: Fetched) -> None:
         before = self.stats

@@ -51,6 +51,8 @@ def encode_bank(
     """
     if "embedding" not in bank.layout.groups:
         raise BankError(f"{bank.where}: expected a bank with embeddings; segpaste bank embed writes one")
+    if len(bank) and np.isin(bank.read(np.arange(min(len(bank), 64)), ("embedding",))["embedding"], (-1, 0, 1)).all():
+        raise BankError(f"{bank.where}: expected embeddings, got codes already; take the bank that they were made of")
     if encoder.num_inputs != EMBEDDING_SIZE or encoder.num_attributes > EMBEDDING_SIZE:
         raise ValueError(
             f"encode_bank: expected an encoder of vectors of {EMBEDDING_SIZE} numbers into at most {EMBEDDING_SIZE} "

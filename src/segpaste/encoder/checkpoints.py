@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from segpaste._unfinished import FINGERPRINT, claimed
+from segpaste.encoder.logs import CSV_NAME, TENSORBOARD_NAME
 from segpaste.encoder.model import BinaryAttributeEncoder
 
 LAST, BEST = "last.pt", "best.pt"
@@ -51,9 +53,15 @@ def load_encoder(path: str | os.PathLike[str]) -> TrainedEncoder:
     """
     file = Path(path)
     state = read_checkpoint(file / BEST if file.is_dir() else file)
-    encoder = BinaryAttributeEncoder(**state["sizes"])
-    encoder.load_state_dict(state["encoder"])
-    return TrainedEncoder(encoder.eval(), tuple(state["label_names"]), state["config"], state["history"][-1])
+    try:
+        encoder = BinaryAttributeEncoder(**state["sizes"])
+        encoder.load_state_dict(state["encoder"])
+        return TrainedEncoder(encoder.eval(), tuple(state["label_names"]), state["config"], state["history"][-1])
+    except (KeyError, TypeError, IndexError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise CheckpointError(
+            f"{file}: expected a whole checkpoint of segpaste train, got one without {reason}"
+        ) from error
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
@@ -97,13 +105,19 @@ def claim(stack: contextlib.ExitStack, folder: Path, fingerprint: Mapping[str, A
         CheckpointError: another run is there.
         OSError: the folder cannot be made.
     """
-    stack.enter_context(claimed(folder, fingerprint, "--out", CheckpointError))
+    if (folder / LAST).exists() and not (folder / FINGERPRINT).exists():
+        raise CheckpointError(f"{folder}: expected no folder, or one of a run with {FINGERPRINT}; choose another --out")
+    stack.enter_context(claimed(folder, fingerprint, "--out", CheckpointError, "a run"))
     stack.callback(_leave_nothing_empty, folder)
     return read_checkpoint(folder / LAST) if (folder / LAST).exists() else None
 
 
 def _leave_nothing_empty(folder: Path) -> None:
-    if not (folder / LAST).exists():
-        (folder / FINGERPRINT).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            folder.rmdir()
+    """Remove what a run left that has not finished an epoch, and the folder if nothing else is in it."""
+    if (folder / LAST).exists():
+        return
+    for name in (BEST, *(f"{name}.new" for name in (LAST, BEST, CSV_NAME)), CSV_NAME, FINGERPRINT):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / TENSORBOARD_NAME, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()

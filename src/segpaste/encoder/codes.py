@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Bits = NDArray[np.bool_]
 Packed = NDArray[np.uint8]
 
-_BLOCK = 1024
+_NUM_PAIRS = 1 << 22
 
 
 def pack(codes: Bits) -> Packed:
@@ -30,9 +30,9 @@ def unpack(packed: Packed, num_attributes: int) -> Bits:
     return np.unpackbits(packed, axis=1, count=num_attributes).astype(bool)
 
 
-def hamming(one: Packed, other: Packed) -> NDArray[np.int64]:
+def hamming(one: Packed, other: Packed) -> NDArray[np.int32]:
     """How many bits differ between each of [n, W] and each of [m, W]: [n, m]."""
-    distances = np.zeros((len(one), len(other)), np.int64)
+    distances = np.zeros((len(one), len(other)), np.int32)
     for i in range(one.shape[1]):
         distances += np.bitwise_count(one[:, None, i] ^ other[None, :, i])
     return distances
@@ -56,7 +56,7 @@ def nearest(queries: Packed, gallery: Packed, num: int) -> tuple[NDArray[np.int6
         raise ValueError(f"nearest: expected num from 0 to {len(gallery)}, the size of the gallery, got {num}")
     indices = np.empty((len(queries), num), np.int64)
     distances = np.empty((len(queries), num), np.int64)
-    for rows in _blocks(len(queries)):
+    for rows in _blocks(len(queries), max(1, _NUM_PAIRS // max(1, len(gallery)))):
         found = hamming(queries[rows], gallery)
         order = found.argsort(axis=1, kind="stable")[:, :num]
         indices[rows], distances[rows] = order, np.take_along_axis(found, order, axis=1)
@@ -151,7 +151,8 @@ class AttributeEvidence:
         independent = _table(mean**2, (1 - mean) ** 2)
         ratios = np.zeros_like(same)
         telling = (mean > 0) & (mean < 1)
-        smoothed = ((num_classes * table + independent)[telling] for table in (same, other))
+        weighted = ((int((num > 1).sum()), same), (num_classes, other))
+        smoothed = ((weight * table + independent)[telling] / (weight + 1) for weight, table in weighted)
         ratios[telling] = np.subtract(*map(np.log, smoothed))
         return cls(mean, ratios)
 
@@ -178,6 +179,6 @@ def _table(both: NDArray[np.float64], neither: NDArray[np.float64]) -> NDArray[n
     return np.stack([np.stack([neither, single], -1), np.stack([single, both], -1)], -2)
 
 
-def _blocks(num: int) -> Iterator[slice]:
-    for first in range(0, num, _BLOCK):
-        yield slice(first, min(first + _BLOCK, num))
+def _blocks(num: int, size: int) -> Iterator[slice]:
+    for first in range(0, num, size):
+        yield slice(first, min(first + size, num))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from segpaste.encoder.losses import LossName
 from segpaste.samplers import NxMSampler
@@ -27,8 +27,8 @@ class DataConfig(_Config):
     """
 
     sampler: str = "segpaste.samplers.RandomNxMSampler"
-    N_classes_per_batch: int = Field(default=8, ge=1)
-    M_samples_per_class: int = Field(default=4, ge=1)
+    N_classes_per_batch: int = Field(default=8, ge=1, le=1 << 20)
+    M_samples_per_class: int = Field(default=4, ge=1, le=1 << 20)
     shuffle: bool = True
     drop_last: bool = True
     label_column: str = "label"
@@ -51,7 +51,7 @@ class ModelConfig(_Config):
     """
 
     num_attributes: int = Field(default=128, ge=1, le=65536)
-    hidden: int = Field(default=256, ge=1)
+    hidden: int = Field(default=256, ge=1, le=65536)
 
 
 class LossWeights(_Config):
@@ -84,7 +84,7 @@ class TrainerConfig(_Config):
     sparsity_target: float = Field(default=0.2, ge=0, le=1)
     triplet_margin: float = Field(default=0.2, ge=0, le=1)
     epochs: int = Field(default=100, ge=1)
-    learning_rate: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
+    learning_rate: float = Field(default=1e-3, gt=0, le=1e30)
     weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     seed: int = Field(default=0, ge=0, lt=1 << 64)
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -112,6 +112,17 @@ class TrainConfig(_Config):
     model: ModelConfig = ModelConfig()
     trainer: TrainerConfig = TrainerConfig()
 
+    @model_validator(mode="after")
+    def _check_triplets(self) -> Self:
+        least = min(self.data.N_classes_per_batch, self.data.M_samples_per_class)
+        if "triplet" in self.trainer.losses and least < 2:
+            raise ValueError(
+                "trainer.losses: expected at least 2 classes in a batch and 2 samples of each for triplets, got "
+                f"data.N_classes_per_batch={self.data.N_classes_per_batch} and "
+                f"data.M_samples_per_class={self.data.M_samples_per_class}"
+            )
+        return self
+
     def identity(self) -> dict[str, Any]:
         """All that the parameters after an epoch depend on, as JSON by dotted keys."""
         found: dict[str, Any] = {}
@@ -131,8 +142,8 @@ def find_sampler(path: str) -> type[NxMSampler]:
     module, _, name = path.rpartition(".")
     try:
         found = getattr(import_module(module), name) if module else None
-    except (ImportError, AttributeError, ValueError) as error:
-        reason = f"{path!r} ({error})"
+    except Exception as error:  # what importing a file of the user's raises
+        reason = f"{path!r} ({type(error).__name__}: {error})"
     else:
         if isinstance(found, type) and issubclass(found, NxMSampler) and hasattr(found, "exhaustive"):
             return found

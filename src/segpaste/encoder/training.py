@@ -132,7 +132,8 @@ class Training:
         if state is not None:
             self._load(state)
         processes.align(self._objective.state_dict().values())
-        self._log = RunLog(folder, trainer.log, self.history) if processes.is_first else None
+        self._log: RunLog | None = None
+        processes.from_first(self._open_log)
         self._map_vectors: float | None = self.history[-1]["map_vectors"] if self.history else None
 
     def report(self) -> NxMReport:
@@ -172,6 +173,9 @@ class Training:
         if self._log is not None:
             self._log.close()
 
+    def _open_log(self) -> None:
+        self._log = RunLog(self.folder, self.config.trainer.log, self.history)
+
     def _train_epoch(self, epoch: int) -> dict[str, float]:
         """Means over the batches of all processes: of the loss, and of its parts."""
         vectors, labels = self._train
@@ -202,14 +206,15 @@ class Training:
         self._map_vectors = figures.map_vectors
         row = {"epoch": epoch + 1, **losses, **figures.row()}
         is_best = is_better(row, self.best())
-        self.history.append(row)
+        state = self._state([*self.history, row])
         for name in (BEST, LAST) if is_best else (LAST,):
-            write_checkpoint(self.folder / name, self._state())
+            write_checkpoint(self.folder / name, state)
+        self.history.append(row)
         if self._log is not None:
             self._log.add(self.history)
         return row
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self, history: list[dict[str, float]]) -> dict[str, Any]:
         model = self.config.model
         return {
             "sizes": {"num_inputs": self.encoder.num_inputs, **model.model_dump()},
@@ -219,7 +224,7 @@ class Training:
             "label_names": self._label_names,
             "config": self.config.model_dump(mode="json"),
             "fingerprint": self._fingerprint,
-            "history": self.history,
+            "history": history,
         }
 
     def _load(self, state: dict[str, Any]) -> None:
@@ -249,8 +254,8 @@ def _make_sampler(train_set: LabelledVectors, config: TrainConfig, processes: Pr
             rank=processes.rank,
             num_replicas=processes.num,
         )
-    except ValueError as error:
-        raise ValueError(f"data.N_classes_per_batch: {error}") from error
+    except (ValueError, TypeError) as error:  # of a sampler that does not take the arguments of its base
+        raise ValueError(f"data.sampler {data.sampler}, data.N_classes_per_batch: {error}") from error
 
 
 def _tensors(data: LabelledVectors, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ import csv
 import hashlib
 import os
 import re
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -208,7 +209,7 @@ def _load(path: Path, where: str) -> NDArray[np.float32]:
         array: Any = np.load(path, allow_pickle=False)
     except FileNotFoundError as error:
         raise VectorsError(f"{where}: expected a .npy file, found no {path}") from error
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise VectorsError(f"{where}: expected a .npy file, got {path} that cannot be read: {error}") from error
     if not isinstance(array, np.ndarray) or array.ndim != 1 or not array.size or array.dtype.kind not in "fiu":
         got = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else "an archive of arrays"

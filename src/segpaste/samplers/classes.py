@@ -74,6 +74,8 @@ def read_labels(labels: Labels) -> NDArray[Any]:
         values = labels.crop_class_ids()
     elif not isinstance(labels, (Tensor, np.ndarray, list, tuple)):
         values = next((getattr(labels, name) for name in ("labels", "targets") if hasattr(labels, name)), labels)
+        if values is labels and not hasattr(labels, "__array__") and not isinstance(labels, range):
+            raise ValueError(_WRONG_LABELS.format(type(labels).__name__))  # a dataset, which would be read whole
     if isinstance(values, Tensor):
         values = values.detach().cpu()
         values = values.to(torch.int64) if not values.is_floating_point() else values
@@ -81,6 +83,8 @@ def read_labels(labels: Labels) -> NDArray[Any]:
         array = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
         raise ValueError(_WRONG_LABELS.format(f"{type(labels).__name__} ({error})")) from error
+    if array.dtype == object and all(isinstance(value, str) for value in array.flat):
+        array = array.astype(str)
     if array.ndim != 1 or array.dtype.kind not in "iubU":
         got = f"{type(labels).__name__} of shape {list(array.shape)} and dtype {array.dtype}"
         raise ValueError(_WRONG_LABELS.format(got))

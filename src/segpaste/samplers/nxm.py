@@ -80,11 +80,12 @@ class NxMSampler(Sampler[int]):
             self._plan = Plan(counts, N_classes_per_batch, M_samples_per_class, self.exhaustive, drop_last)
         except ValueError as error:
             raise ValueError(f"{what}: {error}") from error
+        self.N_classes_per_batch, self.M_samples_per_class = N_classes_per_batch, M_samples_per_class
         self.batch_size = N_classes_per_batch * M_samples_per_class
         self.epoch, self._start, self._num_drawn = 0, 0, 0
 
     @property
-    def num_samples(self) -> int:
+    def num_labels(self) -> int:
         """Samples that have a label."""
         return len(self._class_ids)
 
@@ -174,7 +175,8 @@ class ExhaustiveNxMSampler(NxMSampler):
 
     The classes take turns, and one that has many samples has part in every batch that is left as soon as it must, so
     that there are as many batches of N distinct classes as can be. The epoch ends where fewer than N classes have
-    samples left: where one has more than that many batches can hold, others of its samples are left out in each epoch.
+    samples left: where one has more than that many batches can hold, some of its samples are left out, when shuffling
+    others in each epoch.
     With ``drop_last=False`` it goes on until every sample was taken, and samples of the other classes are taken again.
     The last M samples of a class are filled up with its first where M does not divide their number.
     """

@@ -23,7 +23,7 @@ class NxMReport:
         num_distinct: N, the most distinct classes that a batch can have.
         samples_per_class: M.
         num_batches: T, batches of the epoch, none counted twice.
-        num_repeated_batches: those that are taken twice, so that every replica has the same number.
+        num_repeated_batches: further ones, the first again, so that every replica has the same number.
         min_distinct: distinct classes of the batch that has the fewest.
         mean_distinct: of all batches.
         num_covered: samples that are taken at least once.
@@ -48,7 +48,7 @@ class NxMReport:
         size = self.num_distinct * self.samples_per_class
         lines = [
             f"batches            {self.num_batches} of {self.num_distinct} x {self.samples_per_class} = {size}, "
-            f"{self.num_repeated_batches} of them taken twice for replicas to be even",
+            f"{self.num_repeated_batches} more taken again for replicas to be even",
             f"distinct classes   {self.min_distinct} at least, {self.mean_distinct:.2f} on average, "
             f"{self.num_distinct} possible",
             f"samples            {self.num_covered} of {self.num_samples} taken "
