@@ -17,6 +17,7 @@ from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_bank_dataloade
 from segpaste.augmentation import SourceConfig
 from segpaste.bank import MemmapBank
 from segpaste.datasets import EpochDataLoader
+from segpaste.datasets._epoch_samples import KeyedSampler
 from segpaste.samplers import ExhaustiveNxMSampler, RandomNxMSampler, rarest_labels
 from segpaste.types import DenseSample, Modality
 from small_bank import small_bank
@@ -95,6 +96,15 @@ class TestImages:
             assert read(other) != expected
         with pytest.warns(UserWarning, match="the same epoch is read again"):
             read(other)
+
+    def test_an_epoch_that_has_begun_stays_that_epoch(self) -> None:
+        """Its images and its seeds belong together, whatever is set for the next one meanwhile."""
+        sampler = ExhaustiveNxMSampler(LABELS, 3, 2)
+        expected = list(sampler)
+        keys = iter(KeyedSampler(sampler))
+        begun = [next(keys)]
+        sampler.set_epoch(1)
+        assert [*begun, *keys] == [(0, index) for index in expected]
 
     def test_a_sampler_of_another_dataset_is_refused(self) -> None:
         with pytest.raises(ValueError, match="expected one of the 48 samples of the dataset, got one of 10"):

@@ -73,7 +73,8 @@ class KeyedSampler(Sampler[tuple[int, int]]):
         return len(self.sampler)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        return ((self.epoch, index) for index in self.sampler)
+        epoch = self.epoch  # as it is when the epoch begins
+        return ((epoch, index) for index in self.sampler)
 
 
 class Loaded(NamedTuple):
