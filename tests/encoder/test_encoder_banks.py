@@ -101,7 +101,6 @@ class TestCodes:
 class TestCommand:
     @pytest.fixture
     def trained(self, bank: MemmapBank, tmp_path: Path) -> Path:
-        pytest.importorskip("pytorch_metric_learning")
         values = {
             "data": {"N_classes_per_batch": 3, "M_samples_per_class": 3},
             "model": {"num_attributes": 24, "hidden": 32},
