@@ -5,9 +5,11 @@
 Objects of synthetic scenes go into two banks, of other scenes each, and get the embeddings that need no weights. An
 encoder is trained on the one and measured on the other: with the labels; with labels that are shuffled among the crops
 to train on, which teach it nothing but leave what the embeddings know; and with labels that are shuffled in both, the
-control, which nothing can tell apart. Mean average precision: each crop of the test
-bank asks for those of its class; what a random order gives is beside it. Pairs told apart: how often two crops of one
-class have a higher likelihood ratio than two of two classes; 0.5 is nothing.
+control, which nothing can tell apart. One that was never trained, random projections, is beside them.
+
+Mean average precision: each crop of the test bank asks for those of its class; what a random order gives is beside it.
+Pairs told apart: how often two crops of one class have a higher likelihood ratio than two of two classes; 0.5 is
+nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +26,16 @@ import torch
 
 from segpaste.bank import embed_bank, open_bank
 from segpaste.cli import main as segpaste
-from segpaste.encoder import AttributeEvidence, LabelledVectors, TrainConfig, load_encoder, read_vectors, train
+from segpaste.encoder import (
+    AttributeEvidence,
+    BinaryAttributeEncoder,
+    LabelledVectors,
+    TrainConfig,
+    load_encoder,
+    read_vectors,
+    train,
+    validate,
+)
 
 
 def crops_of(folder: Path, num_scenes: int, seed: int) -> Path:
@@ -62,9 +73,16 @@ def chance(labels: np.ndarray[Any, np.dtype[np.int64]]) -> float:
     return float(np.mean(found))
 
 
-def separation(path: Path, train_set: LabelledVectors, test_set: LabelledVectors) -> float:
+def untrained(train_set: LabelledVectors, num_attributes: int) -> BinaryAttributeEncoder:
+    """One that has its first parameters."""
+    torch.manual_seed(0)
+    encoder = BinaryAttributeEncoder(train_set.vectors.shape[1], num_attributes)
+    encoder.set_standard(torch.from_numpy(train_set.vectors))
+    return encoder
+
+
+def separation(encoder: BinaryAttributeEncoder, train_set: LabelledVectors, test_set: LabelledVectors) -> float:
     """How often a pair of one class of the test set has a higher likelihood ratio than a pair of two classes."""
-    encoder = load_encoder(path).encoder
     bits = [encoder.encode(torch.from_numpy(data.vectors)).numpy() for data in (train_set, test_set)]
     scores = AttributeEvidence.of(bits[0], train_set.labels).scores(bits[1], bits[1])
     upper = np.triu_indices(len(scores), 1)
@@ -99,13 +117,18 @@ def main() -> None:
                 ("labels", train_set, test_set),
                 ("labels shuffled to train on", no_train, test_set),
                 ("labels shuffled in both", no_train, no_test),
+                ("nothing", train_set, test_set),
             )
         ):
-            result = train(data, test, config, folder / f"run{number}")
-            best, apart = result.best, separation(result.folder, data, test)
+            if what == "nothing":
+                encoder = untrained(data, args.attributes)
+            else:
+                encoder = load_encoder(train(data, test, config, folder / f"run{number}").folder).encoder
+            found = validate(encoder, torch.from_numpy(test.vectors), torch.from_numpy(test.labels))
+            apart = separation(encoder, data, test)
             print(
-                f"| {what} | {best['map_codes']:.3f} | {best['map_vectors']:.3f} | {chance(test.labels):.3f} | "
-                f"{apart:.3f} | {best['set_share']:.2f} |",
+                f"| {what} | {found.map_codes:.3f} | {found.map_vectors:.3f} | {chance(test.labels):.3f} | "
+                f"{apart:.3f} | {found.set_share:.2f} |",
                 flush=True,
             )
 

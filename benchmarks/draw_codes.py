@@ -1,4 +1,4 @@
-"""Draw what codes look like, for the documentation: shares of attributes by class, and likelihood ratios of pairs.
+"""Draw what codes look like, for the documentation: attributes by class, likelihood ratios of pairs, and neighbours.
 
 python -m benchmarks.draw_codes
 """
@@ -12,13 +12,15 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from segpaste.encoder import AttributeEvidence, attribute_shares, load_encoder, read_vectors, train
+from segpaste.bank import open_bank
+from segpaste.encoder import AttributeEvidence, attribute_shares, load_encoder, nearest, pack, read_vectors, train
 
 from .attribute_codes import crops_of, make_config
 
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "bank" / "codes.png"
+PICTURES = Path(__file__).parents[1] / "docs" / "images" / "bank"
 NUM_SCENES, CELL, LEFT, TOP, ROW = 150, 7, 100, 24, 16
-BLUE, GREY, BLACK = (46, 120, 150), (190, 190, 190), (30, 30, 30)
+SIDE, GAP, BIT, NUM_FOUND, NUM_QUERIES = 64, 12, (4, 6), 9, 4
+BLUE, GREY, PALE, BLACK, RED = (46, 120, 150), (190, 190, 190), (228, 228, 228), (30, 30, 30), (200, 60, 50)
 
 
 def heat_map(shares: np.ndarray, names: tuple[str, ...]) -> Image.Image:
@@ -55,16 +57,45 @@ def histogram(same: np.ndarray, other: np.ndarray, size: tuple[int, int]) -> Ima
     return picture
 
 
+def neighbours(banks: list[Path], codes: list[np.ndarray], queries: list[int]) -> Image.Image:
+    """Crops of the second bank, and those of the first with the nearest codes, over their codes; red differs."""
+    height = SIDE + 4 * BIT[1] + 2 * ROW
+    picture = Image.new("RGB", (2 * GAP + (NUM_FOUND + 1) * (SIDE + GAP), TOP + len(queries) * height), "white")
+    pen, font = ImageDraw.Draw(picture), ImageFont.load_default(11)
+    pen.text((GAP, 5), "crop", BLACK, font)
+    pen.text((3 * GAP + SIDE, 5), "the crops with the nearest codes, and how many bits differ", BLACK, font)
+    found, distances = nearest(pack(codes[1][queries]), pack(codes[0]), NUM_FOUND)
+    with open_bank(banks[0]) as gallery, open_bank(banks[1]) as asking:
+        for i, query in enumerate(queries):
+            code = codes[1][query]
+            shown = [(asking[query], code, "")]
+            for crop, num in zip(found[i].tolist(), distances[i].tolist(), strict=True):
+                shown.append((gallery[crop], codes[0][crop], str(num)))
+            for j, (crop, bits, text) in enumerate(shown):
+                left, top = GAP + j * (SIDE + GAP) + GAP * (j > 0), TOP + i * height
+                pixels = np.where(crop.alpha, crop.image, 255).transpose(1, 2, 0).astype(np.uint8)
+                picture.paste(Image.fromarray(pixels).resize((SIDE, SIDE)), (left, top))
+                for k, (bit, own) in enumerate(zip(bits.tolist(), code.tolist(), strict=True)):
+                    x, y = left + k % 16 * BIT[0], top + SIDE + 4 + k // 16 * BIT[1]
+                    colour = RED if bit != own else BLUE if bit else PALE
+                    pen.rectangle((x, y, x + BIT[0] - 2, y + BIT[1] - 2), fill=colour)
+                pen.text((left + SIDE // 2, top + SIDE + 6 + 4 * BIT[1]), text, BLACK, font, anchor="ma")
+    return picture
+
+
 def main() -> None:
     """Write it."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        train_set = read_vectors(crops_of(folder, NUM_SCENES, seed=1))
-        test_set = read_vectors(crops_of(folder, NUM_SCENES, seed=2), label_names=train_set.label_names)
+        banks = [crops_of(folder, NUM_SCENES, seed) for seed in (1, 2)]
+        train_set = read_vectors(banks[0])
+        test_set = read_vectors(banks[1], label_names=train_set.label_names)
         train(train_set, test_set, make_config(epochs=30, num_attributes=64), folder / "run")
         encoder = load_encoder(folder / "run").encoder
-    bits = [encoder.encode(torch.from_numpy(data.vectors)).numpy() for data in (train_set, test_set)]
+        bits = [encoder.encode(torch.from_numpy(data.vectors)).numpy() for data in (train_set, test_set)]
+        queries = [int(np.flatnonzero(test_set.labels == c)[0]) for c in range(0, 2 * NUM_QUERIES, 2)]
+        found = neighbours(banks, bits, queries)
     names = train_set.label_names
     left = heat_map(attribute_shares(bits[0], train_set.labels, len(names)), names)
     scores = AttributeEvidence.of(bits[0], train_set.labels).scores(bits[1], bits[1])
@@ -75,8 +106,9 @@ def main() -> None:
     picture = Image.new("RGB", (left.width + right.width, left.height), "white")
     picture.paste(left, (0, 0))
     picture.paste(right, (left.width, 0))
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    picture.save(PICTURE, optimize=True)
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    picture.save(PICTURES / "codes.png", optimize=True)
+    found.save(PICTURES / "neighbours.png", optimize=True)
 
 
 if __name__ == "__main__":

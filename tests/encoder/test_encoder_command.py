@@ -58,6 +58,17 @@ class TestRunning:
         given = [*words, "trainer.losses=[mse]", "trainer.epochs=1"]
         assert main([*given, "data.label_column=speaker", "data.embedding_prefix=v"]) == 0
 
+    @pytest.mark.parametrize(("label", "prefix"), [("no", ""), ("2", "0x"), ("2024-13-45", "'v'"), ("a: b", "null")])
+    def test_names_that_are_something_else_in_yaml(
+        self, words: list[str], tmp_path: Path, label: str, prefix: str
+    ) -> None:
+        for name in ("train.csv", "test.csv"):
+            text = (tmp_path / name).read_text()
+            (tmp_path / name).write_text(text.replace("label", label, 1).replace("embedding_", prefix.strip("'")))
+        given = [*words, "trainer.losses=[mse]", "trainer.epochs=1"]
+        assert main([*given, f"data.label_column={label}", f"data.embedding_prefix={prefix}"]) == 0
+        assert load_encoder(tmp_path / "run").encoder.num_inputs == SIZE
+
     def test_interrupted(self, words: list[str], tmp_path: Path) -> None:
         paths = [str(Path(segpaste.__file__).parents[1]), str(Path(__file__).parent)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "WAIT_AT": "2", "OMP_NUM_THREADS": "1"}

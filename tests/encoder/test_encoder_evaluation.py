@@ -35,20 +35,21 @@ def slow_map(distances: list[list[float]], labels: list[int]) -> float:
 
 class TestAveragePrecision:
     def test_by_hand(self) -> None:
-        """From 0: 1 at 1, then 2 and 3 at 2, of which 3 is of its class. From 3 to 0 likewise: 1/1 and 1/3, or 2/3."""
+        """From 0: 1 at 1, then 2 and 3 at 2, of which 3 is of its class. So 1/1 and 2/3; from 1 and 3 likewise."""
         distances = torch.tensor([[0.0, 1, 2, 2], [1, 0, 9, 9], [2, 9, 0, 9], [2, 9, 9, 0]])
-        found = mean_average_precision(lambda rows: distances[rows].clone(), torch.tensor([0, 0, 1, 0]))
-        first, second, last = (1 / 1 + 2 / 3) / 2, (1 / 1 + 2 / 3) / 2, (1 / 1 + 2 / 3) / 2
-        assert found == pytest.approx((first + second + last) / 3)
+        for given in (distances, distances.long()):
+            found = mean_average_precision(lambda rows, given=given: given[rows].clone(), torch.tensor([0, 0, 1, 0]))
+            assert found == pytest.approx(5 / 6)
 
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
     @pytest.mark.parametrize("num_pairs", [1, 100, 1 << 21])
     @pytest.mark.parametrize("num_levels", [2, 5, 1000])
-    def test_against_the_slow_one(self, num_levels: int, num_pairs: int) -> None:
+    def test_against_the_slow_one(self, num_levels: int, num_pairs: int, dtype: torch.dtype) -> None:
         rng = np.random.default_rng(num_levels)
         distances = rng.integers(0, num_levels, (23, 23)).astype(np.float32)
         labels = rng.integers(0, 6, 23)
         labels[0] = 77
-        given = torch.from_numpy(distances)
+        given = torch.from_numpy(distances).to(dtype)
         found = mean_average_precision(lambda rows: given[rows].clone(), torch.from_numpy(labels), num_pairs)
         assert found == pytest.approx(slow_map(distances.tolist(), labels.tolist()), abs=1e-12)
 
@@ -58,7 +59,7 @@ class TestAveragePrecision:
     def test_hamming_is_exact(self) -> None:
         codes = torch.rand(9, 37, generator=torch.Generator().manual_seed(0)) < 0.5
         expected = (codes[:, None] != codes[None]).sum(-1)
-        assert torch.equal(hamming_distances(codes)(slice(2, 7)), expected[2:7].float())
+        assert torch.equal(hamming_distances(codes)(slice(2, 7)), expected[2:7])
 
     def test_cosine(self) -> None:
         distances = cosine_distances(torch.tensor([[1.0, 0], [0, 3], [-2, 0], [5, 0]]))(slice(0, 1))

@@ -106,6 +106,14 @@ class TestFiles:
         assert found == [(row["epoch"], pytest.approx(row["mse"])) for row in result.history]
         assert not (tmp_path / "run" / "log.csv").exists()
 
+    @pytest.mark.parametrize(("before", "now"), [("csv", "tensorboard"), ("both", "csv"), ("both", "tensorboard")])
+    def test_a_log_that_is_not_written_any_more(self, tmp_path: Path, before: str, now: str) -> None:
+        """It would end in the middle, beside one that is whole."""
+        stop_after(2, tmp_path / "run", config(losses=["mse"], log=before))
+        train(TRAIN, TEST, config(losses=["mse"], log=now), tmp_path / "run")
+        assert (tmp_path / "run" / "log.csv").exists() == (now == "csv")
+        assert len(list((tmp_path / "run").glob("tensorboard/events*"))) == (now == "tensorboard")
+
     def test_a_file_that_is_no_checkpoint(self, tmp_path: Path) -> None:
         (tmp_path / "best.pt").write_bytes(b"something")
         with pytest.raises(CheckpointError, match=r"best\.pt: expected a checkpoint of segpaste train"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -28,7 +28,7 @@ def load_model(model: type[_Model], path: str | None, overrides: Mapping[str, st
         CommandError: a file that does not parse, an unknown key (naming the nearest known one) or a bad value.
     """
     values = {} if path is None else read_file(Path(path))
-    override(values, overrides)
+    override(values, overrides, {key for key, kind in _fields(model) if kind is str})
     return validated(model, values)
 
 
@@ -44,16 +44,21 @@ def validated(model: type[_Model], values: Mapping[str, Any]) -> _Model:
         raise CommandError("; ".join(explained(item, model) for item in error.errors())) from error
 
 
-def known_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+def known_keys(model: type[BaseModel]) -> Iterator[str]:
     """Every dotted key that a configuration has."""
+    return (key for key, _ in _fields(model))
+
+
+def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every dotted key, and the type of its values."""
     for name, field in model.model_fields.items():
         is_table = get_origin(field.annotation) is Mapping
         options = () if is_table else (field.annotation, *get_args(field.annotation))
         nested = [o for o in options if isinstance(o, type) and issubclass(o, BaseModel)]
         if nested:
-            yield from known_keys(nested[0], f"{prefix}{name}.")
+            yield from _fields(nested[0], f"{prefix}{name}.")
         else:
-            yield prefix + name
+            yield prefix + name, field.annotation
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -85,8 +90,13 @@ def read_file(path: Path) -> dict[str, Any]:
     return values or {}
 
 
-def override(values: dict[str, Any], overrides: Mapping[str, str]) -> None:
+def override(values: dict[str, Any], overrides: Mapping[str, str], texts: Collection[str] = ()) -> None:
     """Put values, in YAML, by their dotted keys into nested ones.
+
+    Args:
+        values: what they go into.
+        overrides: dotted keys to values.
+        texts: keys of text, whose values are taken as they are where YAML has something else in them, such as ``no``.
 
     Raises:
         CommandError: one does not parse.
@@ -97,7 +107,7 @@ def override(values: dict[str, Any], overrides: Mapping[str, str]) -> None:
         for group in groups:
             found = inner.get(group)
             inner[group] = inner = found if isinstance(found, dict) else {}
-        inner[last] = _parsed(key, text)
+        inner[last] = _parsed(key, text, key in texts)
 
 
 def explained(item: Any, model: type[BaseModel]) -> str:
@@ -113,8 +123,11 @@ def explained(item: Any, model: type[BaseModel]) -> str:
     return f"{key}: {message[:1].lower()}{message[1:]}{got}"
 
 
-def _parsed(key: str, text: str) -> Any:
+def _parsed(key: str, text: str, is_text: bool) -> Any:
     try:
-        return yaml.safe_load(text)
+        value = yaml.safe_load(text)
+        return text if is_text and not isinstance(value, str) else value
     except (yaml.YAMLError, ValueError) as error:  # of a date that there is not
+        if is_text:
+            return text
         raise CommandError(f"{key}: expected a value such as 3, true, boxes or [0.5, 1.5], got {text!r}") from error

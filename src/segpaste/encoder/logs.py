@@ -36,8 +36,11 @@ class RunLog:
         self._events: Any = None
         if kind != "csv":
             require("tensorboard")
-            for old in (folder / TENSORBOARD_NAME).glob("events.out.tfevents.*"):
-                old.unlink()
+        if kind == "tensorboard":  # of a run that logged otherwise before, and would end there
+            (folder / CSV_NAME).unlink(missing_ok=True)
+        for old in (folder / TENSORBOARD_NAME).glob("events.out.tfevents.*"):
+            old.unlink()
+        if kind != "csv":
             from torch.utils.tensorboard import SummaryWriter
 
             self._events = SummaryWriter(folder / TENSORBOARD_NAME)
