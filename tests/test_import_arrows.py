@@ -25,7 +25,7 @@ ARROWS: dict[str, set[str]] = {
     "kernels": {"types", "seeding"},
     "augmentation": {"types", "kernels", "seeding"},
     "augmentation.crop_pool": {"types", "kernels", "seeding", "bank"},
-    "datasets": {"types", "seeding"},
+    "datasets": {"types", "seeding", "samplers"},
     "invariants": {"types", "augmentation"},
     "viz": {"types", "augmentation"},
     "samplers": {"seeding"},

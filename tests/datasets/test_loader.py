@@ -11,7 +11,7 @@ import torch
 from coco_files import annotation_row, image_row, rectangle, runs, write_coco, write_many
 from PIL import Image
 from torch import distributed as dist
-from torch.utils.data import Dataset, DistributedSampler
+from torch.utils.data import BatchSampler, Dataset, DistributedSampler
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from samples import assert_same, make_sample, make_samples
@@ -25,6 +25,7 @@ from segpaste.datasets import (
     make_large_scale_jittering,
 )
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
+from segpaste.samplers import RandomNxMSampler
 from segpaste.seeding import derive_seed, to_int64
 from segpaste.types import DenseSample, Modality, PaddedBatchedDenseSample
 
@@ -322,11 +323,14 @@ class TestOptions:
         [
             ({"on_error": "ignore"}, "on_error: expected 'raise' or 'skip'"),
             ({"max_instances": -1}, "max_instances"),
-            ({"rank": 2, "num_replicas": 2}, "rank: expected 0 <= rank < num_replicas = 2, got 2"),
-            ({"rank": -1}, "rank: expected"),
+            ({"rank": 2, "num_replicas": 2}, "expected 0 <= rank < num_replicas, got 2 and 2"),
+            ({"rank": -1, "num_replicas": 1}, "expected 0 <= rank < num_replicas, got -1 and 1"),
+            ({"rank": 0}, "EpochDataLoader: expected both rank and num_replicas or neither, got 0 and None"),
             ({"base_seed": -1}, "base_seed"),
             ({"base_seed": 2**64}, "base_seed"),
             ({"batch_size": 0}, "batch_size"),
+            ({"sampler": BatchSampler(range(3), 1, False)}, "expected one of indices, got BatchSampler, of lists"),
+            ({"sampler": RandomNxMSampler([0, 1, 2], 1, 1).batch_sampler()}, "of indices, got NxMBatches, of lists"),
         ],
         ids=str,
     )

@@ -1,4 +1,4 @@
-"""A real training on two processes of torchrun, killed half-way: it goes on and ends bit for bit as another."""
+"""A real training on two processes of torchrun, on banks of scenes, killed half-way: it ends bit for bit as another."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from encoder_cases import bits, clusters, write_numbers
+from encoder_cases import bits
+from torch import Tensor
 
 import segpaste
+from segpaste.cli import main
 from segpaste.encoder import LabelledVectors, TrainConfig, read_vectors
 from segpaste.encoder.checkpoints import read_checkpoint
 from segpaste.encoder.objective import make_objective
@@ -23,11 +25,20 @@ from segpaste.samplers import ExhaustiveNxMSampler
 NUM_EPOCHS, WAIT_AT = 5, 3
 
 
+def make_bank(folder: Path, num_scenes: int, seed: int) -> Path:
+    """The objects of some scenes, with embeddings."""
+    plain, embedded = folder / f"plain{seed}", folder / f"embedded{seed}"
+    size = ["--num", str(num_scenes), "--seed", str(seed), "--size", "64", "--crop-size", "24"]
+    assert main(["bank", "build", "scenes", *size, "--out", str(plain)]) == 0
+    assert main(["bank", "embed", str(plain), "--out", str(embedded)]) == 0
+    return embedded
+
+
 def start(folder: Path, out: Path, wait_at: int | None = None) -> subprocess.Popen[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = ["train", str(folder / "train.csv"), str(folder / "test.csv"), "--out", str(out), "trainer.device=cpu"]
+    words = ["train", str(folder / "embedded1"), str(folder / "embedded2"), "--out", str(out), "trainer.device=cpu"]
     words += ["data.sampler=encoder_cases.WaitingSampler", "data.N_classes_per_batch=3", "data.M_samples_per_class=2"]
     words += ["trainer.losses=[triplet,angular_margin]", f"trainer.epochs={NUM_EPOCHS}", "model.num_attributes=16"]
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
@@ -63,8 +74,11 @@ def finished(process: subprocess.Popen[str]) -> str:
     return stdout
 
 
-def in_one_process(data: LabelledVectors, given: TrainConfig) -> dict[str, torch.Tensor]:
-    """The parameters after the same batches, the gradients of two at a time averaged by hand."""
+def in_one_process(data: LabelledVectors, given: TrainConfig) -> tuple[dict[str, Tensor], dict[int, Tensor]]:
+    """The parameters after the same batches, the gradients of two at a time averaged by hand; and the first moments.
+
+    AdamW steps by gradients over their own size, so that a wrong scale shows in the moments only.
+    """
     vectors, labels = torch.from_numpy(data.vectors), torch.from_numpy(data.labels)
     objective = make_objective(vectors, len(data.label_names), given)
     optimizer = torch.optim.AdamW(objective.parameters(), lr=given.trainer.learning_rate, weight_decay=0)
@@ -77,13 +91,14 @@ def in_one_process(data: LabelledVectors, given: TrainConfig) -> dict[str, torch
             for rows in map(torch.from_numpy, pair):
                 (objective(vectors[rows], labels[rows])[0] / 2).backward()
             optimizer.step()
-    return objective.state_dict()
+    moments = {i: optimizer.state[parameter].get("exp_avg") for i, parameter in enumerate(objective.parameters())}
+    return objective.state_dict(), {i: moment for i, moment in moments.items() if moment is not None}
 
 
 @pytest.mark.slow
 def test_killed_and_gone_on(tmp_path: Path) -> None:
-    train_csv = write_numbers(tmp_path / "train.csv", clusters(7, seed=1))
-    write_numbers(tmp_path / "test.csv", clusters(5, seed=2))
+    train_bank = make_bank(tmp_path, 12, seed=1)
+    make_bank(tmp_path, 6, seed=2)
     whole = finished(start(tmp_path, tmp_path / "whole"))
     killed = start(tmp_path, tmp_path / "run", wait_at=WAIT_AT)
     log = tmp_path / "run" / "log.csv"
@@ -105,8 +120,12 @@ def test_killed_and_gone_on(tmp_path: Path) -> None:
         assert all(a[key].tobytes() == b[key].tobytes() for key in a)
     assert log.read_bytes() == (tmp_path / "whole" / "log.csv").read_bytes()
     assert theirs["fingerprint"]["processes"] == 2
-    expected = in_one_process(read_vectors(train_csv), TrainConfig.model_validate(mine["config"]))
+    expected, moments = in_one_process(read_vectors(train_bank), TrainConfig.model_validate(mine["config"]))
     found = read_checkpoint(tmp_path / "run" / "last.pt")
     for part in ("encoder", "losses"):
         for key, value in found[part].items():
             assert torch.allclose(value, expected[f"{part}.{key}"], atol=1e-5), key
+    states = found["optimizer"]["state"]
+    assert states.keys() == moments.keys()
+    for index, moment in moments.items():
+        assert torch.allclose(states[index]["exp_avg"], moment, rtol=1e-3, atol=1e-6), index

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
 
-import torch.distributed as dist
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import BatchSampler, DataLoader, Dataset, Sampler
 
 from segpaste.datasets._epoch_samples import Collate, EpochSampler, Fetched, KeyedSampler, SeededSamples
 from segpaste.datasets.coco import CocoDetectionV2
 from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
 from segpaste.datasets.records import DatasetError
+from segpaste.samplers import NxMBatches, place_among
 from segpaste.seeding import SampleKey, derive_seed
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
 
@@ -70,8 +70,8 @@ class EpochDataLoader(DataLoader[Any]):
         multiprocessing_context: how workers start: ``fork``, ``spawn``, ``forkserver`` or None for the default.
         persistent_workers: keep the workers between epochs.
         prefetch_factor: batches that each worker reads ahead.
-        rank: this process, by default that of ``torch.distributed`` where it is initialised, else 0.
-        num_replicas: number of processes, by default likewise, else 1.
+        rank: this process's number; by default that of ``torch.distributed`` where it is initialised, else 0.
+        num_replicas: how many processes there are; likewise. Both or neither.
 
     Raises:
         ValueError: an argument out of its range.
@@ -106,7 +106,9 @@ class EpochDataLoader(DataLoader[Any]):
         num = len(dataset)  # type: ignore[arg-type]
         if (of := getattr(sampler, "num_labels", num)) != num:
             raise ValueError(f"sampler: expected one of the {num} samples of the dataset, got one of {of}")
-        rank, num_replicas = _place_in_world(rank, num_replicas)
+        if isinstance(sampler, BatchSampler | NxMBatches):
+            raise ValueError(f"sampler: expected one of indices, got {type(sampler).__name__}, of lists of them")
+        rank, num_replicas = place_among("EpochDataLoader", rank, num_replicas)
         derive_seed(base_seed, 0, rank, 0, 0)  # refuses a seed out of range here and not in a worker
         seeded = SeededSamples(dataset, jitter, base_seed, rank)
         super().__init__(
@@ -228,12 +230,3 @@ def create_coco_dataloader(
         dataset = CocoDetectionV2(*paths)
     jitter = make_large_scale_jittering(size, scale_range, hflip_prob=hflip_prob, min_area_px=min_area_px)
     return EpochDataLoader(dataset, batch_size=batch_size, jitter=jitter, **options)
-
-
-def _place_in_world(rank: int | None, num_replicas: int | None) -> tuple[int, int]:
-    in_world = dist.is_available() and dist.is_initialized()
-    rank = (dist.get_rank() if in_world else 0) if rank is None else rank
-    num_replicas = (dist.get_world_size() if in_world else 1) if num_replicas is None else num_replicas
-    if not 0 <= rank < num_replicas:
-        raise ValueError(f"rank: expected 0 <= rank < num_replicas = {num_replicas}, got {rank}")
-    return rank, num_replicas
