@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import json
@@ -233,7 +234,7 @@ class TestBadInput:
             main(["demo", "--out", str(tmp_path / "out")])
 
     @pytest.mark.parametrize(
-        "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: not enough memory: you tried")]
+        "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
     )
     def test_too_little_memory(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], error: Exception
@@ -243,7 +244,7 @@ class TestBadInput:
 
         monkeypatch.setattr(_pasting.Paster, "batch", fail)
         assert main(["demo", "--out", str(tmp_path / "out")]) == 2
-        assert "use a smaller --batch-size" in capsys.readouterr().err
+        assert "expected enough memory for a batch, got too little" in capsys.readouterr().err
 
 
 class TestSettings:
@@ -290,6 +291,16 @@ class TestSignals:
         assert outcome.exit_code == 130
         assert capsys.readouterr().err == "segpaste: interrupted\n"
         assert signal.getsignal(signal.SIGTERM) is before
+
+    def test_a_sigterm_that_is_swallowed_is_met_later(self, capsys: pytest.CaptureFixture[str]) -> None:
+        for is_sent in (True, False):
+            with _errors.reported(debug=False) as outcome:
+                if is_sent:
+                    with contextlib.suppress(KeyboardInterrupt):
+                        os.kill(os.getpid(), signal.SIGTERM)
+                _errors.expect_no_sigterm()
+            assert outcome.exit_code == (130 if is_sent else 0)
+        assert capsys.readouterr().err == "segpaste: interrupted\n"
 
     def test_errors_of_libraries_keep_their_words(self, capsys: pytest.CaptureFixture[str]) -> None:
         for error in (OSError("broken data stream"), OSError(errno.ENOSPC, "No space left")):

@@ -84,6 +84,12 @@ class TestCodes:
         if num_attributes > 2:
             assert near_duplicates(coded, 1 - 2 / num_attributes).tolist() == [1, 2]
 
+    def test_embeddings_of_another_embedder(self, tmp_path: Path, encoder: BinaryAttributeEncoder) -> None:
+        bank = open_bank(embed_bank(small_bank(tmp_path / "plain", LABELS), tmp_path / "embedded"))
+        with pytest.raises(BankError, match="of timm:x, as the encoder learnt, got those of statistics"):
+            encode_bank(bank, tmp_path / "coded", encoder, embedder="timm:x")
+        encode_bank(bank, tmp_path / "coded", encoder, embedder="statistics")
+
     def test_refused(self, bank: MemmapBank, tmp_path: Path) -> None:
         plain = open_bank(tmp_path / "plain")
         with pytest.raises(BankError, match="expected a bank with embeddings"):

@@ -15,6 +15,7 @@ import pytest
 from encoder_cases import SIZE, clusters, write_numbers
 
 import segpaste
+from segpaste import cli
 from segpaste.cli import _values, main
 from segpaste.encoder import TrainConfig, load_encoder, training
 
@@ -68,6 +69,39 @@ class TestRunning:
         given = [*words, "trainer.losses=[mse]", "trainer.epochs=1"]
         assert main([*given, f"data.label_column={label}", f"data.embedding_prefix={prefix}"]) == 0
         assert load_encoder(tmp_path / "run").encoder.num_inputs == SIZE
+
+    def test_it_says_how_it_goes_on(
+        self, words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where there is no terminal for a bar; not more often than now and then."""
+        given = [*words, "trainer.losses=[mse]"]
+        assert main([*given, "trainer.epochs=1"]) == 0
+        assert "epoch " not in capsys.readouterr().out.partition("best ")[0]
+        monkeypatch.setattr(cli.train, "_SECONDS_BETWEEN_LINES", -1)
+        assert main([*given, "trainer.epochs=3"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert "goes on            after epoch 1 of 3" in lines
+        said = [line for line in lines if line.startswith("epoch ")]
+        assert [line.partition(",")[0] for line in said] == [f"epoch              {i} of 3" for i in (2, 3)]
+        assert all("loss " in line and "mAP " in line for line in said)
+
+    def test_a_sampler_of_ones_own(self, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """In a file of the folder that the command is run in."""
+        text = "from segpaste.samplers import RandomNxMSampler\nclass Own(RandomNxMSampler):\n    pass\n"
+        (tmp_path / "own_sampler_here.py").write_text(text)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
+        assert main([*words, "data.sampler=own_sampler_here.Own", "trainer.losses=[mse]", "trainer.epochs=1"]) == 0
+
+    def test_a_sigterm_that_an_import_swallows(self, words: list[str], tmp_path: Path, capsys: Any) -> None:
+        text = "import os, signal\nfrom segpaste.samplers import RandomNxMSampler as Own\n"
+        text += "try:\n    os.kill(os.getpid(), signal.SIGTERM)\nexcept BaseException:\n    pass\n"
+        (tmp_path / "swallowing_sampler.py").write_text(text)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(tmp_path)
+            assert main([*words, "data.sampler=swallowing_sampler.Own"]) == 130
+        assert capsys.readouterr().err == "segpaste: interrupted: nothing was finished\n"
+        assert not (tmp_path / "run").exists()
 
     def test_interrupted(self, words: list[str], tmp_path: Path) -> None:
         paths = [str(Path(segpaste.__file__).parents[1]), str(Path(__file__).parent)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import resource
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from segpaste.encoder import (
     training,
     validate,
 )
-from segpaste.encoder.checkpoints import read_checkpoint
+from segpaste.encoder.checkpoints import read_checkpoint, write_checkpoint
 
 TRAIN, TEST = clusters(7, seed=1), clusters(5, seed=2)
 ALL_LOSSES = ["mse", "triplet", "sparsity", "angular_margin"]
@@ -113,6 +114,20 @@ class TestFiles:
         train(TRAIN, TEST, config(losses=["mse"], log=now), tmp_path / "run")
         assert (tmp_path / "run" / "log.csv").exists() == (now == "csv")
         assert len(list((tmp_path / "run").glob("tensorboard/events*"))) == (now == "tensorboard")
+
+    def test_a_checkpoint_that_does_not_fit(self, tmp_path: Path) -> None:
+        """The system's error, which torch would hide; the file before stays, and nothing beside it."""
+        file, limits = tmp_path / "last.pt", resource.getrlimit(resource.RLIMIT_FSIZE)
+        write_checkpoint(file, {"values": torch.ones(3)})
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+            for num in (1 << 15, 1 << 18):
+                with pytest.raises(OSError, match="File too large"):
+                    write_checkpoint(file, {"values": torch.zeros(num), "others": torch.zeros(num)})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert read_checkpoint(file)["values"].tolist() == [1, 1, 1]
+        assert os.listdir(tmp_path) == ["last.pt"]
 
     def test_a_file_that_is_no_checkpoint(self, tmp_path: Path) -> None:
         (tmp_path / "best.pt").write_bytes(b"something")
@@ -225,6 +240,32 @@ class TestSettings:
         short = replace(TEST, vectors=TEST.vectors[:, :5])
         with pytest.raises(VectorsError, match="expected test vectors of 11 numbers, as for training, got 5"):
             train(TRAIN, short, config(), tmp_path / "run")
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (
+                {"columns": ("v1", "v2")},
+                "test vectors of the columns v1 to v2, as for training, got the columns v0 to v1",
+            ),
+            (
+                {"embedder": "timm:a"},
+                "test vectors of the embedder timm:a, as for training, got the embedder statistics",
+            ),
+        ],
+    )
+    def test_test_vectors_of_something_else(self, tmp_path: Path, change: dict[str, Any], message: str) -> None:
+        known = replace(TEST, columns=("v0", "v1"), embedder="statistics")
+        with pytest.raises(VectorsError, match=message):
+            train(replace(TRAIN, **change), known, config(), tmp_path / "run")
+        train(replace(TRAIN, **change), TEST, config(losses=["mse"], epochs=1), tmp_path / "run")
+
+    def test_the_last_step_that_diverges(self, tmp_path: Path) -> None:
+        """No loss is taken after it."""
+        given = config({"N_classes_per_batch": 6, "M_samples_per_class": 7}, losses=["mse"], learning_rate=1e30)
+        with pytest.raises(ValueError, match=r"epoch 1: expected a finite loss, got (inf|nan); lower trainer.learn"):
+            train(TRAIN, TEST, given, tmp_path / "run")
+        assert not (tmp_path / "run").exists()
 
     def test_a_device_that_is_not_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)

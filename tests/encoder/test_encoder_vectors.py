@@ -37,7 +37,7 @@ def make_bank(path: Path, labels: list[int], embeddings: np.ndarray | None) -> P
 
 class TestNumbers:
     def test_columns_come_in_the_order_of_their_number(self, tmp_path: Path) -> None:
-        path = csv(tmp_path, "embedding_10,x,embedding_2,label", "3,7,-1.5,b", "", "4e2,7,0,a", "5,7,1,b")
+        path = csv(tmp_path, "embedding_10,x,embedding_9,label", "3,7,-1.5,b", "", "4e2,7,0,a", "5,7,1,b")
         data = read_vectors(path)
         assert data.vectors.tolist() == [[-1.5, 3], [0, 400], [1, 5]]
         assert data.vectors.dtype == np.float32
@@ -47,6 +47,14 @@ class TestNumbers:
     def test_other_names(self, tmp_path: Path) -> None:
         path = csv(tmp_path, "\ufeffspeaker,f.0,f01", "x,1,2")
         assert read_vectors(path, label_column="speaker", embedding_prefix="f.").vectors.tolist() == [[1]]
+
+    def test_a_label_among_numbered_columns(self, tmp_path: Path) -> None:
+        """As pandas writes a frame without names; it is no feature."""
+        path = csv(tmp_path, ",0,1,2", "0,1.5,2.5,7", "1,3.5,4.5,8")
+        data = read_vectors(path, label_column="2", embedding_prefix="")
+        assert data.vectors.tolist() == [[1.5, 2.5], [3.5, 4.5]]
+        assert data.columns == ("0", "1")
+        assert data.label_names == ("7", "8")
 
     def test_written_and_read(self, tmp_path: Path) -> None:
         data = clusters(3, seed=1)
@@ -106,6 +114,18 @@ class TestWrongCSV:
             (["label,embedding_0"], "expected a line with the names of the columns and one for each vector"),
             (["speaker,embedding_0", "a,1"], "line 1: expected a column 'label' of labels, got the columns speaker, "),
             (["label,embedding_x", "a,1"], r"line 1: expected a column 'path' of \.npy files, or columns embedding_0"),
+            (
+                ["label,embedding_0,embedding_2", "a,1,2"],
+                "line 1: expected a column embedding_1 to follow embedding_0, got ",
+            ),
+            (
+                ["label,embedding_1,embedding_01", "a,1,2"],
+                "line 1: expected a column embedding_2 to follow embedding_1, got embedding_01",
+            ),
+            (
+                ["", "x,embedding_0", "a,1"],
+                "line 1: expected a column 'label' of labels, got the columns x, embedding_0",
+            ),
             (["label,embedding_0,label", "a,1,a"], "line 1: expected each column once, got 'label' twice"),
             (
                 ["label,embedding_0", "a,1", "b,nan"],
@@ -141,6 +161,13 @@ class TestBank:
         assert np.array_equal(data.vectors, embeddings.astype(np.float32))
         assert [data.label_names[label] for label in data.labels] == ["dog", "cat", "dog", "cat"]
         assert data.label_names == ("cat", "dog")
+
+    def test_codes(self, tmp_path: Path) -> None:
+        codes = np.zeros((3, 256))
+        codes[:, :5] = [-1, 1, 1, -1, 1]
+        with pytest.raises(VectorsError, match="expected embeddings, got codes; take the bank that they were made of"):
+            read_vectors(make_bank(tmp_path / "bank", [0, 1, 2], codes))
+        assert len(read_vectors(make_bank(tmp_path / "zeros", [0, 1], np.zeros((2, 256))))) == 2
 
     def test_without_embeddings(self, tmp_path: Path) -> None:
         with pytest.raises(VectorsError, match=r"bank: expected a bank with embeddings, .* segpaste bank embed"):

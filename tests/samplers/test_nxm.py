@@ -155,28 +155,6 @@ class TestPromises:
                 of_class = sum(labels[i] == c for i in covered)
                 assert of_class == min(sizes[c], taken[c] * size)
 
-    @pytest.mark.parametrize("num_replicas", range(1, 10))
-    def test_replicas(self, sampler_type: type[NxMSampler], shuffle: bool, drop_last: bool, num_replicas: int) -> None:
-        """Each has as many as `len` says, whole batches, all of them together, in turn, the first again at the end."""
-
-        @given(label_vectors(), st.integers(1, 3), st.integers(1, 3))
-        def check(labels: list[int], num_distinct: int, samples_per_class: int) -> None:
-            if len(set(labels)) < num_distinct:
-                return
-            arguments: Any = (labels, num_distinct, samples_per_class, shuffle, drop_last)
-            whole = sampler_type(*arguments).epoch_batches().tolist()
-            samplers = [sampler_type(*arguments, rank=r, num_replicas=num_replicas) for r in range(num_replicas)]
-            parts = [list(sampler.batch_sampler()) for sampler in samplers]
-            assert {len(part) for part in parts} == {-(-len(whole) // num_replicas)}
-            assert [len(sampler.batch_sampler()) for sampler in samplers] == [len(part) for part in parts]
-            assert [list(sampler) for sampler in samplers] == [[i for batch in part for i in batch] for part in parts]
-            assert [len(sampler) for sampler in samplers] == [sum(map(len, part)) for part in parts]
-            in_turn = [batch for row in zip(*parts, strict=True) for batch in row]
-            assert in_turn[: len(whole)] == whole
-            assert in_turn[len(whole) :] == [whole[i % len(whole)] for i in range(len(whole), len(in_turn))]
-
-        check()
-
     def test_epochs(self, sampler_type: type[NxMSampler], shuffle: bool, drop_last: bool) -> None:
         labels = [c for c in range(7) for _ in range(4 + c)]
 
@@ -202,12 +180,46 @@ class TestPromises:
             started.set_epoch(4)
             handed_out = [i for _, i in zip(range(num), started, strict=False)]
             state = started.state_dict()
-            assert state == {"epoch": 4, "num_drawn": num // 6 * 6}
+            assert state == {"epoch": 4, "num_drawn": num // 6 * 6, "sampler": state["sampler"]}
             other = sampler_type(labels, 3, 2, shuffle, drop_last, rank=1, num_replicas=2)
             other.load_state_dict(state)
             assert handed_out[: num // 6 * 6] + list(other) == indices
             assert len(other) == len(indices)
             assert list(other) == indices  # the next iteration is a whole one
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("sampler_type", BOTH)
+def test_replicas(sampler_type: type[NxMSampler], drop_last: bool) -> None:
+    """300 label vectors, 1 to 9 replicas: each has as many as `len` says, in whole batches; all of them together, in
+    turn, give the epoch, and its first batches again at the end. The same epoch is the same, and the next another one.
+    """
+    rng, num_batches = np.random.default_rng(0), set()
+    for number in range(300):
+        sizes = rng.choice([1, 2, 3, 4, 5, 9, 30], rng.integers(1, 10))
+        labels = rng.permutation(np.repeat(3 * np.arange(len(sizes)) - 4, sizes))
+        size = int(rng.integers(1, min(3, len(sizes)) + 1)), int(rng.integers(1, 4))
+        arguments: Any = (labels, *size, number % 2 == 0, drop_last)
+        whole_of = sampler_type(*arguments)
+        whole_of.set_epoch(number)
+        whole = whole_of.epoch_batches().tolist()
+        num_batches.add(len(whole))
+        for num_replicas in range(1, 10):
+            parts = []
+            for rank in range(num_replicas):
+                sampler = sampler_type(*arguments, rank=rank, num_replicas=num_replicas)
+                sampler.set_epoch(number)
+                part = list(sampler.batch_sampler())
+                assert len(part) == len(sampler.batch_sampler()) == -(-len(whole) // num_replicas)
+                assert len(sampler) == sum(map(len, part)) == len(part) * size[0] * size[1]
+                parts.append(part)
+            in_turn = [batch for row in zip(*parts, strict=True) for batch in row]
+            assert in_turn[: len(whole)] == whole
+            assert in_turn[len(whole) :] == [whole[i % len(whole)] for i in range(len(whole), len(in_turn))]
+        whole_of.set_epoch(number + 1)
+        if number % 2 == 0 and len(labels) > 40:
+            assert whole_of.epoch_batches().tolist() != whole
+    assert len(num_batches) > 7
 
 
 def _starts(sampler: NxMSampler) -> range:
@@ -262,6 +274,15 @@ class TestLabels:
         for labels in (*numbers, named, words):
             assert list(ExhaustiveNxMSampler(labels, 2, 2)) == expected
 
+    def test_a_dataset_that_calls_something_else_labels(self) -> None:
+        """Class names, say: taken are those that are as many as the samples."""
+        dataset = TensorDataset(LABELS)
+        dataset.labels = ["bee", "cat", "dog"]  # type: ignore[attr-defined]
+        with pytest.raises(ValueError, match=r"expected as many as the 10 samples of the TensorDataset, got 3 in its"):
+            ExhaustiveNxMSampler(dataset, 2, 2)
+        dataset.targets = LABELS  # type: ignore[attr-defined]
+        assert list(ExhaustiveNxMSampler(dataset, 2, 2)) == list(ExhaustiveNxMSampler(LABELS, 2, 2))
+
     def test_bank(self) -> None:
         class Bank:
             def crop_class_ids(self) -> np.ndarray[Any, Any]:
@@ -294,8 +315,10 @@ class TestArguments:
         ("arguments", "message"),
         [
             ({"N_classes_per_batch": 4}, "expected at least N = 4 classes, as many as a batch has, got 3"),
-            ({"N_classes_per_batch": 0}, "expected at least one class in a batch"),
+            ({"N_classes_per_batch": 0}, "expected integers, at least one class in a batch"),
+            ({"N_classes_per_batch": 2.0}, "one sample of each, got N = 2.0 and M = 2"),
             ({"M_samples_per_class": 0}, "one sample of each, got N = 2 and M = 0"),
+            ({"M_samples_per_class": "2"}, "one sample of each, got N = 2 and M = '2'"),
             ({"batch_size": 5}, "expected a batch size of N * M = 2 * 2 = 4, got 5"),
             ({"rank": 2, "num_replicas": 2}, "expected 0 <= rank < num_replicas, got 2 and 2"),
             ({"rank": 1}, "expected both rank and num_replicas or neither"),
@@ -312,7 +335,46 @@ class TestArguments:
     def test_foreign_state(self, num_drawn: int) -> None:
         sampler = ExhaustiveNxMSampler(LABELS, 2, 2)
         with pytest.raises(ValueError, match=f"expected num_drawn from 0 to 12 in steps of 4, got {num_drawn}"):
-            sampler.load_state_dict({"epoch": 0, "num_drawn": num_drawn})
+            sampler.load_state_dict(sampler.state_dict(num_drawn))
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"labels": LABELS.flip(0)},
+            {"N_classes_per_batch": 1, "M_samples_per_class": 4},
+            {"shuffle": False},
+            {"drop_last": False},
+            {"base_seed": 1},
+            {"rank": 0, "num_replicas": 2},
+        ],
+        ids=str,
+    )
+    def test_state_of_another_sampler(self, change: dict[str, Any]) -> None:
+        given_: dict[str, Any] = {"labels": LABELS, "N_classes_per_batch": 2, "M_samples_per_class": 2}
+        state = ExhaustiveNxMSampler(**given_).state_dict(0)
+        ExhaustiveNxMSampler(**given_).load_state_dict(state)
+        other = ExhaustiveNxMSampler(**(given_ | change))
+        for wrong in (state, {}, {"epoch": 0, "num_drawn": 0}):
+            with pytest.raises(ValueError, match="expected the state of a sampler like this, got another"):
+                other.load_state_dict(wrong)
+        with pytest.raises(ValueError, match="expected the state of a sampler like this"):
+            RandomNxMSampler(**given_).load_state_dict(state)
+
+    def test_state_is_that_of_every_replica(self) -> None:
+        states = [ExhaustiveNxMSampler(LABELS, 2, 2, rank=rank, num_replicas=2).state_dict(4) for rank in range(2)]
+        assert states[0] == states[1]
+
+    def test_an_iterator_is_of_the_epoch_that_it_was_made_in(self) -> None:
+        sampler = ExhaustiveNxMSampler(TAIL, 4, 1)
+        expected = list(sampler)
+        iterators = [iter(sampler), (i for batch in iter(sampler.batch_sampler()) for i in batch)]
+        sampler.set_epoch(1)
+        assert [list(iterator) for iterator in iterators] == [expected] * 2
+
+    @pytest.mark.parametrize("seed", [-1, 1 << 64])
+    def test_seed_out_of_range(self, seed: int) -> None:
+        with pytest.raises(ValueError, match="seed"):
+            epoch_batches(LABELS, 2, 2, seed=seed)
 
     def test_base_is_refused(self) -> None:
         with pytest.raises(TypeError, match="take one of its subclasses"):
@@ -321,6 +383,23 @@ class TestArguments:
     def test_negative_epoch(self) -> None:
         with pytest.raises(ValueError, match="0 <= epoch"):
             ExhaustiveNxMSampler(LABELS, 2, 2).set_epoch(-1)
+
+
+def test_many_classes_in_a_batch() -> None:
+    """Choosing those that have waited longest one by one took time that grew with the square of N."""
+    labels = np.arange(3000).repeat(2)
+    batches = epoch_batches(labels, 1000, 1, shuffle=False)
+    assert batches.shape == (6, 1000)
+    assert labels[batches].tolist() == [list(range(first, first + 1000)) for first in (0, 1000, 2000)] * 2
+
+
+class TestReport:
+    def test_classes_that_are_left_out(self) -> None:
+        """Of a random one those that are in no batch; that only M samples of each are taken is how it works."""
+        left_out = RandomNxMSampler([0] * 9 + [1] * 9 + [2] * 4, 2, 2, shuffle=False).report().left_out
+        assert left_out == ((2, 4, 4),)
+        assert RandomNxMSampler(TAIL, 5, 1).report().left_out == ()
+        assert ExhaustiveNxMSampler(TAIL, 4, 1).report().left_out == ((0, 100, 88),)
 
 
 class TestLoaders:

@@ -87,7 +87,7 @@ class TestImages:
         loader.set_epoch(3)
         expected = read(loader)
         sampler = ExhaustiveNxMSampler(images, 3, 2)
-        sampler.load_state_dict({"epoch": 3, "num_drawn": 6})
+        sampler.load_state_dict({**sampler.state_dict(6), "epoch": 3})
         other = EpochDataLoader(images, batch_size=6, sampler=sampler)
         assert read(other) == expected[1:]
         sampler.set_epoch(4)
@@ -161,6 +161,9 @@ class TestCrops:
         other = create_bank_dataloader(bank, sampler=of(bank), **arguments)
         other.load_state_dict(state)
         assert [s.crop_idx.tolist() for s in other] == whole[1:]
+        for foreign in ({"epoch": 0, "num_drawn": 4}, {**state, "sampler": "0"}):
+            with pytest.raises(ValueError, match="expected the state of a loader with such a sampler"):
+                other.load_state_dict(foreign)
 
     @pytest.mark.parametrize(
         ("options", "message"),

@@ -113,7 +113,7 @@ class BankDataLoader(DataLoader[Any]):
         self.draws.set_epoch(epoch)
         self._epoch_finished = self._may_warn_of_epoch = False
 
-    def state_dict(self) -> dict[str, int]:
+    def state_dict(self) -> dict[str, Any]:
         """Where the epoch is: after the step that was yielded last, however far the workers have read ahead."""
         return self.draws.state_dict(self._num_used * self._steps.num_crops)
 
@@ -121,8 +121,10 @@ class BankDataLoader(DataLoader[Any]):
         """Go on there: the next iteration gives the steps that were left, though `len` stays that of a whole epoch.
 
         Raises:
-            ValueError: the state is not at the end of a step of this size.
+            ValueError: the state is not at the end of a step of this size, or of an other sampler of N x M batches.
         """
+        if state.get("sampler") != self.draws.state_dict(0).get("sampler"):
+            raise ValueError("BankDataLoader: expected the state of a loader with such a sampler, got another; keep it")
         steps, rest = divmod(int(state["num_drawn"]), self._steps.num_crops)
         if rest or not 0 <= steps <= len(self._steps):
             raise ValueError(

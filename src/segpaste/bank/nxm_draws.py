@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -57,7 +59,7 @@ class NxMDraws:
         """See `NxMSampler.set_epoch`."""
         self.sampler.set_epoch(epoch)
 
-    def state_dict(self, num_drawn: int) -> dict[str, int]:
+    def state_dict(self, num_drawn: int) -> dict[str, Any]:
         """See `NxMSampler.state_dict`."""
         return self.sampler.state_dict(num_drawn)
 

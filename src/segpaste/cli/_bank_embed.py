@@ -99,7 +99,15 @@ def _run_codes(args: argparse.Namespace) -> None:
 
     trained = load_encoder(args.codes)
     with open_bank(args.bank) as bank, naming(args.out), _progress(len(bank)) as announce:
-        encode_bank(bank, args.out, trained.encoder, batch_size=args.batch_size, format=args.format, announce=announce)
+        encode_bank(
+            bank,
+            args.out,
+            trained.encoder,
+            embedder=trained.embedder,
+            batch_size=args.batch_size,
+            format=args.format,
+            announce=announce,
+        )
         num = trained.encoder.num_attributes
         print(f"{args.out}: {len(bank):,} crops with codes of {num} attributes, of {args.codes}")
 

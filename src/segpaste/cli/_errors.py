@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 BAD_INPUT, INTERRUPTED = 2, 130
+_TERMINATED = threading.Event()
+_NO_MEMORY = "not enough memory", "can't allocate memory", "CUDA out of memory"
 _DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -81,8 +83,8 @@ def _reason(error: Exception) -> str | None:
         where = f"{error.filename}: " if error.filename else ""
         hint = "; free some space and run the same command again" if error.errno in _DISK_IS_FULL else ""
         return f"{where}{error.strerror}{hint}"
-    if isinstance(error, MemoryError) or "not enough memory" in str(error):
-        return "expected enough memory for a batch, got too little; use a smaller --batch-size or smaller images"
+    if isinstance(error, MemoryError) or any(text in str(error) for text in _NO_MEMORY):
+        return "expected enough memory for a batch, got too little; make batches, or what is in them, smaller"
     return str(error) if isinstance(error, ValueError | OSError) else None
 
 
@@ -99,13 +101,21 @@ def _sigterm_interrupts() -> Iterator[None]:
         return
 
     def interrupt(*_: Any) -> None:
+        _TERMINATED.set()
         raise KeyboardInterrupt
 
+    _TERMINATED.clear()
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def expect_no_sigterm() -> None:
+    """Raise the KeyboardInterrupt of a SIGTERM again that other code has swallowed, as some does that is imported."""
+    if _TERMINATED.is_set():
+        raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste.cli._errors import CommandError, naming
+from segpaste.cli._errors import CommandError, expect_no_sigterm, naming
 
 if TYPE_CHECKING:
     from segpaste.encoder import Training
 
+_SECONDS_BETWEEN_LINES = 30
 _EXAMPLE = """\
 A CSV has a column label, and either a column path of .npy files, each with a vector, or columns embedding_0,
 embedding_1 and so on. A bank with embeddings may stand for it. KEY=VALUE words set what --config may have, with values
 in YAML; the keys are those of segpaste.encoder.TrainConfig:
 
-  data.sampler=CLASS.PATH  data.N_classes_per_batch=8  data.M_samples_per_class=4  data.shuffle=true
-  data.drop_last=true  data.label_column=label  data.path_column=path  data.embedding_prefix=embedding_
+  data.sampler=segpaste.samplers.RandomNxMSampler  data.N_classes_per_batch=8  data.M_samples_per_class=4
+  data.shuffle=true  data.drop_last=true  data.label_column=label  data.path_column=path
+  data.embedding_prefix=embedding_
   model.num_attributes=128  model.hidden=256
   trainer.losses=[mse,triplet,sparsity,angular_margin]  trainer.sparsity_target=0.2  trainer.triplet_margin=0.2
   trainer.loss_weights.mse=1  trainer.loss_weights.triplet=1  trainer.loss_weights.sparsity=1
@@ -58,6 +63,8 @@ def run(args: argparse.Namespace) -> None:
         OSError: a file cannot be read or written.
         KeyboardInterrupt: interrupted; the message says what is left.
     """
+    if os.getcwd() not in sys.path:  # for a sampler in a file of the user's, as python -m has it
+        sys.path.append(os.getcwd())
     from segpaste.cli import _values
     from segpaste.encoder import TrainConfig, opened, read_vectors
 
@@ -70,6 +77,8 @@ def run(args: argparse.Namespace) -> None:
             if training.processes.is_first:
                 sizes = f"{len(train_set):,} vectors of {len(train_set.label_names):,} classes"
                 print(f"train              {sizes}\n{training.report()}", flush=True)
+                if num_finished := len(training.history):
+                    print(f"goes on            after epoch {num_finished} of {config.trainer.epochs}", flush=True)
             _follow(training, config.trainer.epochs)
             if training.processes.is_first:
                 print(_figures(training, len(test_set)))
@@ -80,14 +89,22 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _follow(training: Training, num_epochs: int) -> None:
-    """Show a bar on stderr where that is a terminal."""
+    """Show a bar on stderr where that is a terminal, else now and then a line."""
     from tqdm import tqdm
 
-    hidden = None if training.processes.is_first else True
+    is_first, said = training.processes.is_first, time.monotonic()
+    hidden = None if is_first else True
     with tqdm(total=num_epochs, initial=len(training.history), unit="epoch", disable=hidden, dynamic_ncols=True) as bar:
+        expect_no_sigterm()
         for row in training.epochs():
-            bar.set_postfix({"loss": f"{row['loss']:.4g}", "mAP": f"{row['map_codes']:.4f}"}, refresh=False)
+            figures = {"loss": f"{row['loss']:.4g}", "mAP": f"{row['map_codes']:.4f}"}
+            bar.set_postfix(figures, refresh=False)
             bar.update()
+            if bar.disable and is_first and time.monotonic() - said > _SECONDS_BETWEEN_LINES:
+                said = time.monotonic()
+                numbers = ", ".join(f"{name} {value}" for name, value in figures.items())
+                print(f"epoch              {row['epoch']} of {num_epochs}, {numbers}", flush=True)
+            expect_no_sigterm()
 
 
 def _figures(training: Training, num_test: int) -> str:

@@ -17,7 +17,7 @@ from segpaste.bank import BankError, StoredBank, embed_bank
 from segpaste.bank.embed import Announce
 from segpaste.bank.meta import Format
 from segpaste.bank.record import EMBEDDING_SIZE
-from segpaste.encoder.codes import Bits
+from segpaste.encoder.codes import Bits, are_signs
 from segpaste.encoder.model import BinaryAttributeEncoder
 
 _BLOCK = 4096
@@ -28,6 +28,7 @@ def encode_bank(
     out: str | os.PathLike[str],
     encoder: BinaryAttributeEncoder,
     *,
+    embedder: str | None = None,
     batch_size: int = 256,
     format: Format | None = None,
     announce: Announce | None = None,
@@ -38,6 +39,7 @@ def encode_bank(
         bank: with the embeddings that the encoder was trained for; it is not changed.
         out: the new bank's folder; it must not exist, or be empty.
         encoder: of at most 256 attributes.
+        embedder: what made the embeddings that it was trained on; a bank that says another one is refused.
         batch_size: crops that are copied at once.
         format: of the new bank, by default that of the old one.
         announce: told how it goes on.
@@ -47,11 +49,17 @@ def encode_bank(
 
     Raises:
         ValueError: the encoder is for other vectors, or has more attributes than an embedding has numbers.
-        BankError: the bank keeps no embeddings, cannot be read, or the folder is there already.
+        BankError: the bank keeps no embeddings, or those of another embedder, cannot be read, or the folder is there
+            already.
     """
     if "embedding" not in bank.layout.groups:
         raise BankError(f"{bank.where}: expected a bank with embeddings; segpaste bank embed writes one")
-    if len(bank) and np.isin(bank.read(np.arange(min(len(bank), 64)), ("embedding",))["embedding"], (-1, 0, 1)).all():
+    made_by = bank.meta.built_from.get("embedder")
+    if embedder is not None and made_by is not None and made_by != embedder:
+        raise BankError(
+            f"{bank.where}: expected embeddings of {embedder}, as the encoder learnt, got those of {made_by}"
+        )
+    if are_signs(bank.read(np.arange(min(len(bank), 64)), ("embedding",))["embedding"]):
         raise BankError(f"{bank.where}: expected embeddings, got codes already; take the bank that they were made of")
     if encoder.num_inputs != EMBEDDING_SIZE or encoder.num_attributes > EMBEDDING_SIZE:
         raise ValueError(

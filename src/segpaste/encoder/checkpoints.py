@@ -8,6 +8,7 @@ OUT/best.pt     likewise, after the best one
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 from collections.abc import Mapping
@@ -35,12 +36,14 @@ class TrainedEncoder(NamedTuple):
         encoder: on the CPU.
         label_names: of the classes that it was trained on.
         config: that it was trained with, as `segpaste.encoder.TrainConfig` dumps it.
+        embedder: what made the embeddings of the bank that it was trained on, if it was one that says so.
         figures: of its epoch, by the names that the log has.
     """
 
     encoder: BinaryAttributeEncoder
     label_names: tuple[str, ...]
     config: dict[str, Any]
+    embedder: str | None
     figures: dict[str, float]
 
 
@@ -56,7 +59,8 @@ def load_encoder(path: str | os.PathLike[str]) -> TrainedEncoder:
     try:
         encoder = BinaryAttributeEncoder(**state["sizes"])
         encoder.load_state_dict(state["encoder"])
-        return TrainedEncoder(encoder.eval(), tuple(state["label_names"]), state["config"], state["history"][-1])
+        names, figures = tuple(state["label_names"]), state["history"][-1]
+        return TrainedEncoder(encoder.eval(), names, state["config"], state["embedder"], figures)
     except (KeyError, TypeError, IndexError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         raise CheckpointError(
@@ -76,10 +80,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     except OSError:
         raise
     except Exception as error:  # of bytes that are no pickle the reader raises what it happens to meet
-        reason = str(error).partition("\n")[0]
-        raise CheckpointError(
-            f"{path}: expected a checkpoint of segpaste train, got something else: {reason}"
-        ) from error
+        raise CheckpointError(f"{path}: expected a checkpoint of segpaste train, got something else") from error
     if not isinstance(state, dict) or state.get("format") != _FORMAT:
         raise CheckpointError(f"{path}: expected a checkpoint of segpaste train ({_FORMAT}), got another file")
     return state
@@ -87,12 +88,18 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
     """Write a file that is there whole or not at all, after a crash of the machine too."""
+    whole = io.BytesIO()  # torch hides the system's error where a file cannot take it
+    torch.save({"format": _FORMAT, **state}, whole)
     new = path.with_name(path.name + ".new")
-    with new.open("wb") as file:
-        torch.save({"format": _FORMAT, **state}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)
+    try:
+        with new.open("wb") as file:
+            file.write(whole.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
 
 
 def claim(stack: contextlib.ExitStack, folder: Path, fingerprint: Mapping[str, Any]) -> dict[str, Any] | None:

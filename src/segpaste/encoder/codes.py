@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,11 @@ Bits = NDArray[np.bool_]
 Packed = NDArray[np.uint8]
 
 _NUM_PAIRS = 1 << 22
+
+
+def are_signs(embeddings: NDArray[np.floating[Any]]) -> bool:
+    """Whether these, [n, D], are codes as `segpaste.encoder.encode_bank` writes them, and no embeddings."""
+    return bool(np.isin(embeddings, (-1, 0, 1)).all() and embeddings.any())
 
 
 def pack(codes: Bits) -> Packed:

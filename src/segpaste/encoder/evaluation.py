@@ -103,8 +103,8 @@ def mean_average_precision(distances_of: DistancesOf, labels: Tensor, num_pairs:
         distances = distances_of(slice(first, first + step))
         itself = rows[:, None] == torch.arange(num, device=labels.device)
         relevant = (labels[rows, None] == labels) & ~itself
-        by = _by_sorting if distances.is_floating_point() else _by_counting
-        found.append(by(distances, relevant, itself))
+        few = not distances.is_floating_point() and int(distances.max()) < num  # else the counts would take more room
+        found.append((_by_counting if few else _by_sorting)(distances, relevant, itself))
     precisions = torch.cat(found).cpu() if found else torch.empty(0, dtype=torch.float64)
     return float(precisions[~precisions.isnan()].sort().values.mean())
 
@@ -117,7 +117,7 @@ def _by_sorting(distances: Tensor, relevant: Tensor, itself: Tensor) -> Tensor:
         relevant: bool [n, N].
         itself: what is not looked at, bool [n, N].
     """
-    ordered, order = distances.masked_fill(itself, torch.inf).sort(dim=1)
+    ordered, order = distances.double().masked_fill(itself, torch.inf).sort(dim=1)
     relevant = relevant.gather(1, order)
     num_found = relevant.long().cumsum(dim=1)
     last = torch.arange(ordered.shape[1], device=ordered.device).repeat(len(ordered), 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,6 +41,8 @@ class RunLog:
             (folder / CSV_NAME).unlink(missing_ok=True)
         for old in (folder / TENSORBOARD_NAME).glob("events.out.tfevents.*"):
             old.unlink()
+        with suppress(OSError):
+            (folder / TENSORBOARD_NAME).rmdir()
         if kind != "csv":
             from torch.utils.tensorboard import SummaryWriter
 

@@ -81,6 +81,9 @@ def opened(
             f"expected test vectors of {train_set.vectors.shape[1]} numbers, as for training, got "
             f"{test_set.vectors.shape[1]}"
         )
+    for mine, test in ((train_set.columns, test_set.columns), (train_set.embedder, test_set.embedder)):
+        if mine and test and mine != test:
+            raise VectorsError(f"expected test vectors of {_named(mine)}, as for training, got {_named(test)}")
     trainer = config.trainer
     with contextlib.ExitStack() as stack:
         processes = stack.enter_context(joined(trainer.device, trainer.backend))
@@ -122,6 +125,7 @@ class Training:
     ) -> None:
         self.config, self.folder, self.processes, self.sampler = config, folder, processes, sampler
         self._label_names, self._fingerprint = list(train_set.label_names), fingerprint
+        self._embedder = train_set.embedder
         self._train, self._test = _tensors(train_set, processes.device), _tensors(test_set, processes.device)
         self._objective = make_objective(self._train[0], len(self._label_names), config)
         self.encoder, trainer = self._objective.encoder, config.trainer
@@ -192,17 +196,14 @@ class Training:
             self._optimizer.step()
             sums += torch.stack([total, *parts]).detach()
         means = (self.processes.summed(sums) / (len(batches) * self.processes.num)).tolist()
-        if not all(abs(mean) < float("inf") for mean in means):
-            raise ValueError(
-                f"epoch {epoch + 1}: expected a finite loss, got {means[0]}; lower trainer.learning_rate, or the "
-                f"weights of the losses"
-            )
+        _expect_finite(epoch, *means)
         return dict(zip(("loss", *(f"loss_{name}" for name in self.config.trainer.losses)), means, strict=True))
 
     def _finish(self, epoch: int, losses: dict[str, float]) -> dict[str, float]:
         """Measure, and write the checkpoints and the log."""
         self._objective.eval()
         figures = validate(self.encoder, *self._test, self._map_vectors)
+        _expect_finite(epoch, figures.mse)  # the last step is in no loss
         self._map_vectors = figures.map_vectors
         row = {"epoch": epoch + 1, **losses, **figures.row()}
         is_best = is_better(row, self.best())
@@ -222,6 +223,7 @@ class Training:
             "losses": self._objective.losses.state_dict(),
             "optimizer": self._optimizer.state_dict(),
             "label_names": self._label_names,
+            "embedder": self._embedder,
             "config": self.config.model_dump(mode="json"),
             "fingerprint": self._fingerprint,
             "history": history,
@@ -256,6 +258,19 @@ def _make_sampler(train_set: LabelledVectors, config: TrainConfig, processes: Pr
         )
     except (ValueError, TypeError) as error:  # of a sampler that does not take the arguments of its base
         raise ValueError(f"data.sampler {data.sampler}, data.N_classes_per_batch: {error}") from error
+
+
+def _expect_finite(epoch: int, *values: float) -> None:
+    if not all(abs(value) < float("inf") for value in values):
+        raise ValueError(
+            f"epoch {epoch + 1}: expected a finite loss, got {values[0]}; lower trainer.learning_rate, or the weights "
+            f"of the losses"
+        )
+
+
+def _named(source: str | tuple[str, ...]) -> str:
+    """What vectors are, in words: the columns of a CSV, or the embedder of a bank."""
+    return f"the embedder {source}" if isinstance(source, str) else f"the columns {source[0]} to {source[-1]}"
 
 
 def _tensors(data: LabelledVectors, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -14,6 +14,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from segpaste.bank import open_bank
 from segpaste.bank.remote import is_url, local_path
+from segpaste.encoder.codes import are_signs
 
 _BLOCK = 4096
 
@@ -38,11 +40,15 @@ class LabelledVectors:
         vectors: float32 [N, D], finite.
         labels: int64 [N], from 0.
         label_names: of each label; some may have no vector.
+        columns: of a CSV that the numbers stood in; none if they did not.
+        embedder: what made the embeddings of a bank, if it says so.
     """
 
     vectors: NDArray[np.float32]
     labels: NDArray[np.int64]
     label_names: tuple[str, ...]
+    columns: tuple[str, ...] = ()
+    embedder: str | None = None
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -78,19 +84,22 @@ def read_vectors(
         BankError: there is no bank, or it is broken.
         OSError: the CSV cannot be read.
     """
+    columns: tuple[str, ...] = ()
+    embedder: str | None = None
     if is_url(path) or Path(local_path(path)).is_dir():
-        names, vectors = _read_bank(path)
+        names, vectors, embedder = _read_bank(path)
     else:
-        columns = _Columns(label_column, path_column, embedding_prefix)
-        names, vectors = _read_csv(Path(local_path(path)), columns)
+        called = _Columns(label_column, path_column, embedding_prefix)
+        names, vectors, columns = _read_csv(Path(local_path(path)), called)
     known = dict.fromkeys(label_names)
     known.update(dict.fromkeys(names))
     number_of = {name: number for number, name in enumerate(known)}
-    return LabelledVectors(vectors, np.array([number_of[name] for name in names], np.int64), tuple(known))
+    labels = np.array([number_of[name] for name in names], np.int64)
+    return LabelledVectors(vectors, labels, tuple(known), columns, embedder)
 
 
-def _read_bank(path: str | os.PathLike[str]) -> tuple[list[str], NDArray[np.float32]]:
-    """The class name of every crop, and the embeddings, [N, 256]."""
+def _read_bank(path: str | os.PathLike[str]) -> tuple[list[str], NDArray[np.float32], str | None]:
+    """The class name of every crop, the embeddings, [N, 256], and what made them."""
     with open_bank(path) as bank:
         if "embedding" not in bank.layout.groups:
             raise VectorsError(
@@ -102,11 +111,14 @@ def _read_bank(path: str | os.PathLike[str]) -> tuple[list[str], NDArray[np.floa
         blocks = [np.arange(first, min(first + _BLOCK, len(bank))) for first in range(0, len(bank), _BLOCK)]
         read = [bank.read(block, ("embedding",))["embedding"].astype(np.float32) for block in blocks]
         names = [bank.class_names[c] for c in bank.crop_class_ids().tolist()]
+        embedder = bank.meta.built_from.get("embedder")
     vectors = np.concatenate(read)
     if (broken := ~np.isfinite(vectors).all(axis=1)).any():
         crop = int(np.flatnonzero(broken)[0])
         raise VectorsError(f"{os.fspath(path)}: crop {crop}: expected a finite embedding, got NaN or an infinite value")
-    return names, vectors
+    if are_signs(vectors):
+        raise VectorsError(f"{os.fspath(path)}: expected embeddings, got codes; take the bank that they were made of")
+    return names, vectors, embedder
 
 
 class _Columns(NamedTuple):
@@ -117,8 +129,8 @@ class _Columns(NamedTuple):
     prefix: str
 
 
-def _read_csv(path: Path, columns: _Columns) -> tuple[list[str], NDArray[np.float32]]:
-    """The label of every line, and the vectors, [N, D]."""
+def _read_csv(path: Path, columns: _Columns) -> tuple[list[str], NDArray[np.float32], tuple[str, ...]]:
+    """The label of every line, the vectors, [N, D], and which columns they stood in."""
     names: list[str] = []
     vectors: list[NDArray[np.float32]] = []
     for line, header, row in _rows(path):
@@ -141,15 +153,15 @@ def _read_csv(path: Path, columns: _Columns) -> tuple[list[str], NDArray[np.floa
         vectors.append(vector)
     if not names:
         raise VectorsError(f"{path}: expected a line with the names of the columns and one for each vector, got none")
-    return names, np.stack(vectors)
+    return names, np.stack(vectors), () if columns.path in texts else tuple(texts)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str], list[str]]]:
-    """The number of each line after the first, the first one, and the line itself; empty lines are passed over."""
+    """The number of each line after the names of the columns, these, and the line; empty lines are passed over."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file)
         try:
-            header = next(reader, [])
+            header = next(filter(None, reader), [])
             for row in reader:
                 if row:
                     yield reader.line_num, header, row
@@ -171,7 +183,8 @@ def _find(path: Path, header: list[str], columns: _Columns) -> tuple[int, list[i
         )
     if columns.path in header:
         return header.index(columns.label), [header.index(columns.path)]
-    matches = [re.fullmatch(re.escape(columns.prefix) + r"(\d+)", name) for name in header]
+    called = re.compile(re.escape(columns.prefix) + r"(\d+)", re.ASCII)
+    matches = [None if name == columns.label else called.fullmatch(name) for name in header]
     numbered = sorted((int(match[1]), i) for i, match in enumerate(matches) if match)
     if not numbered:
         raise VectorsError(
@@ -179,6 +192,10 @@ def _find(path: Path, header: list[str], columns: _Columns) -> tuple[int, list[i
             f"{columns.prefix}1 and so on, got the columns {got}; say others with data.path_column or "
             f"data.embedding_prefix"
         )
+    for (number, i), (following, j) in pairwise(numbered):
+        if following != number + 1:
+            expected = f"{columns.prefix}{number + 1} to follow {header[i]}"
+            raise VectorsError(f"{path}: line 1: expected a column {expected}, got {header[j]}")
     return header.index(columns.label), [i for _, i in numbered]
 
 

@@ -89,6 +89,9 @@ def _bind(lists, num, is_bound, bound, num_bound):
 @numba.njit(cache=True)
 def _first_by(since, classes, num):
     """Bring those ``num`` classes to the front, in order, that have waited longest."""
+    if num > 32:  # choosing them one by one takes num times as long as there are classes
+        classes[:] = classes[np.argsort(since[classes])]
+        return
     for i in range(num):
         for j in range(i + 1, len(classes)):
             if since[classes[j]] < since[classes[i]]:

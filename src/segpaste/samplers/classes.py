@@ -73,7 +73,7 @@ def read_labels(labels: Labels) -> NDArray[Any]:
     if hasattr(labels, "crop_class_ids"):
         values = labels.crop_class_ids()
     elif not isinstance(labels, (Tensor, np.ndarray, list, tuple)):
-        values = next((getattr(labels, name) for name in ("labels", "targets") if hasattr(labels, name)), labels)
+        values = _labels_of(labels)
         if values is labels and not hasattr(labels, "__array__") and not isinstance(labels, range):
             raise ValueError(_WRONG_LABELS.format(type(labels).__name__))  # a dataset, which would be read whole
     if isinstance(values, Tensor):
@@ -93,9 +93,29 @@ def read_labels(labels: Labels) -> NDArray[Any]:
     return array
 
 
+def _labels_of(dataset: Any) -> Any:
+    """What a dataset has as many of as samples, or the dataset itself.
+
+    Raises:
+        ValueError: its labels are not as many.
+    """
+    found = {name: getattr(dataset, name) for name in ("labels", "targets") if hasattr(dataset, name)}
+    num = len(dataset) if hasattr(dataset, "__len__") else None
+    for values in found.values():
+        if num is None or not hasattr(values, "__len__") or len(values) == num:
+            return values
+    if found:
+        name, values = next(iter(found.items()))
+        raise ValueError(
+            f"labels: expected as many as the {num} samples of the {type(dataset).__name__}, got {len(values)} in its "
+            f"{name}; give the class of each sample"
+        )
+    return dataset
+
+
 _WRONG_LABELS = (
     "labels: expected the class of each sample, integers or strings in a vector [N] of at least one, a bank, or a "
-    "dataset with labels or targets, got {}"
+    "dataset with labels or targets (of a Subset: [labels[i] for i in subset.indices]), got {}"
 )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
 from segpaste.samplers.schedule import filled_up, num_covering_batches, num_full_batches, schedule
-from segpaste.seeding import random_bits, to_int64
+from segpaste.seeding import derive_seed, random_bits, to_int64
 
 
 def epoch_batches(
@@ -42,6 +42,7 @@ def epoch_batches(
     Raises:
         ValueError: there are fewer than N classes, or an argument is out of its range.
     """
+    derive_seed(seed, 0, 0, 0, 0)  # refuses one out of range
     _, class_ids = np.unique(read_labels(labels), return_inverse=True)
     samples = SamplesOfClasses(class_ids, int(class_ids.max()) + 1)
     plan = Plan(samples.counts, num_distinct, samples_per_class, exhaustive, drop_last)
@@ -68,10 +69,10 @@ class Plan:
         exhaustive: bool,
         drop_last: bool,
     ) -> None:
-        if min(num_distinct, samples_per_class) < 1:
+        if not all(isinstance(num, int | np.integer) and num >= 1 for num in (num_distinct, samples_per_class)):
             raise ValueError(
-                f"expected at least one class in a batch and one sample of each, got N = {num_distinct} and "
-                f"M = {samples_per_class}"
+                "expected integers, at least one class in a batch and one sample of each, got "
+                f"N = {num_distinct!r} and M = {samples_per_class!r}"
             )
         if len(counts) < num_distinct:
             raise ValueError(

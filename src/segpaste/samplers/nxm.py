@@ -1,14 +1,17 @@
 """Samplers whose batches hold N classes and M samples of each, for losses that compare samples of and between classes.
 
 The batches of an epoch are those of `segpaste.samplers.epoch_batches`, the same on every replica; replica r of R takes
-batches r, r + R, r + 2 R and so on, whole. Where the replicas do not come out even, the first batches are taken again.
+batches r, r + R, r + 2 R and so on, whole, so N and M are those of one replica. Where the replicas do not come out
+even, the first batches are taken again.
 
 Not for drawing classes by weight, with replacement: `segpaste.BankSampler` does that for a bank.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -70,6 +73,7 @@ class NxMSampler(Sampler[int]):
                 f"{N_classes_per_batch * M_samples_per_class}, got {batch_size}"
             )
         self.rank, self.num_replicas = place_among(what, rank, num_replicas)
+        self.drop_last = drop_last
         self.shuffle, self.base_seed = shuffle, base_seed
         derive_seed(base_seed, 0, 0, 0, 0)  # refuses a seed out of range here and not at the first batch
         try:
@@ -110,7 +114,10 @@ class NxMSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         start, self._start = self._start, 0
         self._num_drawn = start
-        for sample in self.replica_batches().ravel()[start:].tolist():
+        return self._drawn(self.replica_batches().ravel()[start:].tolist())  # of the epoch that it is now
+
+    def _drawn(self, samples: list[int]) -> Iterator[int]:
+        for sample in samples:
             self._num_drawn += 1
             yield sample
 
@@ -128,8 +135,8 @@ class NxMSampler(Sampler[int]):
         if epoch != self.epoch:
             self.epoch, self._start, self._num_drawn = epoch, 0, 0
 
-    def state_dict(self, num_drawn: int | None = None) -> dict[str, int]:
-        """Where an epoch is.
+    def state_dict(self, num_drawn: int | None = None) -> dict[str, Any]:
+        """Where an epoch is, and of what sampler; on every replica the same.
 
         Args:
             num_drawn: indices of this epoch that were used; by default those of the batches that were handed out whole.
@@ -137,22 +144,35 @@ class NxMSampler(Sampler[int]):
         """
         if num_drawn is None:
             num_drawn = self._num_drawn // self.batch_size * self.batch_size
-        return {"epoch": self.epoch, "num_drawn": num_drawn}
+        return {"epoch": self.epoch, "num_drawn": num_drawn, "sampler": self._identity()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on there: the next iteration gives what was left, though `len` stays that of a whole epoch.
 
         Raises:
-            ValueError: the state is not at the end of a batch of this epoch.
+            ValueError: the state is of a sampler with other arguments or labels, or not at the end of a batch.
         """
+        if state.get("sampler") != self._identity():
+            raise ValueError(
+                f"{type(self).__name__}: expected the state of a sampler like this, got another; keep labels, N, M, "
+                f"shuffle, drop_last, base_seed and the number of replicas"
+            )
         num_drawn = int(state["num_drawn"])
         if num_drawn % self.batch_size or not 0 <= num_drawn <= len(self):
             raise ValueError(
                 f"{type(self).__name__}: expected num_drawn from 0 to {len(self)} in steps of {self.batch_size}, got "
-                f"{num_drawn}; keep labels, N, M and the number of replicas"
+                f"{num_drawn}"
             )
         self.set_epoch(int(state["epoch"]))
         self._start = self._num_drawn = num_drawn
+
+    def _identity(self) -> str:
+        """Another one for another order of the samples."""
+        numbers = self.N_classes_per_batch, self.M_samples_per_class, self.base_seed, self.num_replicas
+        arguments = self.exhaustive, bool(self.shuffle), bool(self.drop_last), *map(int, numbers)
+        found = hashlib.sha256(repr(arguments).encode())
+        found.update(np.ascontiguousarray(self._class_ids, "<i8").data)
+        return found.hexdigest()[:16]
 
     def report(self) -> NxMReport:
         """What this epoch covers, over all replicas, counted."""
@@ -198,15 +218,17 @@ class NxMBatches(Sampler[list[int]]):
         return self.sampler.num_batches
 
     def __iter__(self) -> Iterator[list[int]]:
-        size, indices = self.sampler.batch_size, iter(self.sampler)
-        while batch := [index for _, index in zip(range(size), indices, strict=False)]:
+        return self._cut(iter(self.sampler))
+
+    def _cut(self, indices: Iterator[int]) -> Iterator[list[int]]:
+        while batch := list(islice(indices, self.sampler.batch_size)):
             yield batch
 
     def set_epoch(self, epoch: int) -> None:
         """See `NxMSampler.set_epoch`."""
         self.sampler.set_epoch(epoch)
 
-    def state_dict(self, num_drawn: int | None = None) -> dict[str, int]:
+    def state_dict(self, num_drawn: int | None = None) -> dict[str, Any]:
         """See `NxMSampler.state_dict`."""
         return self.sampler.state_dict(num_drawn)
 

@@ -28,8 +28,8 @@ class NxMReport:
         mean_distinct: of all batches.
         num_covered: samples that are taken at least once.
         num_repeats: indices beyond the first of each sample.
-        left_out: of each class that is not taken whole its label, its samples, and how many of them are not taken; most
-            first.
+        left_out: its label, its samples, and how many of them are not taken, of each class that is not taken whole, or
+            where only M samples of each are to be taken, that has none; most first.
     """
 
     num_samples: int
@@ -48,7 +48,7 @@ class NxMReport:
         size = self.num_distinct * self.samples_per_class
         lines = [
             f"batches            {self.num_batches} of {self.num_distinct} x {self.samples_per_class} = {size}, "
-            f"{self.num_repeated_batches} more taken again for replicas to be even",
+            f"{self.num_repeated_batches} repeated so that all replicas have as many",
             f"distinct classes   {self.min_distinct} at least, {self.mean_distinct:.2f} on average, "
             f"{self.num_distinct} possible",
             f"samples            {self.num_covered} of {self.num_samples} taken "
@@ -78,6 +78,8 @@ def report_batches(
     times = np.bincount(batches.ravel(), minlength=len(class_ids))
     num = np.bincount(class_ids, minlength=len(labels))
     num_left = np.bincount(class_ids[times == 0], minlength=len(labels))
+    if not plan.exhaustive:
+        num_left = np.where(num_left == num, num, 0)
     order = np.argsort(-num_left, kind="stable")[: int((num_left > 0).sum())]
     num_covered = int((times > 0).sum())
     return NxMReport(
