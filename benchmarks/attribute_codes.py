@@ -4,8 +4,8 @@
 
 Objects of synthetic scenes go into two banks, of other scenes each, and get the embeddings that need no weights. An
 encoder is trained on the one and measured on the other: with the labels; with labels that are shuffled among the crops
-to train on, which teach it nothing but leave what the embeddings know; and with labels that are shuffled in both, the
-control, which nothing can tell apart. One that was never trained, random projections, is beside them.
+to train on, which must not teach it more than what one knows that was never trained, whose bits are random projections,
+and what the reconstruction asks it to keep; and with labels shuffled in both, which no code can tell apart.
 
 Mean average precision: each crop of the test bank asks for those of its class; what a random order gives is beside it.
 Pairs told apart: how often two crops of one class have a higher likelihood ratio than two of two classes; 0.5 is
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,8 @@ def crops_of(folder: Path, num_scenes: int, seed: int) -> Path:
         return Path(embed_bank(bank, folder / f"embedded{seed}"))
 
 
-def make_config(epochs: int, num_attributes: int) -> TrainConfig:
-    """All samples, four classes and eight crops of each in a batch, the default losses."""
+def make_config(epochs: int, num_attributes: int, losses: Sequence[str] = ("mse", "triplet")) -> TrainConfig:
+    """All samples, four classes and eight crops of each in a batch."""
     return TrainConfig.model_validate(
         {
             "data": {
@@ -58,7 +59,7 @@ def make_config(epochs: int, num_attributes: int) -> TrainConfig:
                 "M_samples_per_class": 8,
             },
             "model": {"num_attributes": num_attributes},
-            "trainer": {"epochs": epochs, "log": "csv"},
+            "trainer": {"epochs": epochs, "losses": losses},
         }
     )
 
@@ -100,7 +101,6 @@ def main() -> None:
     parser.add_argument("--attributes", type=int, default=64)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    config = make_config(args.epochs, args.attributes)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         train_set = read_vectors(crops_of(folder, args.scenes, seed=1))
@@ -112,14 +112,18 @@ def main() -> None:
         print(f"{len(test_set.labels)} to test on; {args.attributes} attributes, {args.epochs} epochs\n")
         print("| trained with | mAP of codes | mAP of embeddings | at random | pairs told apart | attributes set |")
         print("|---|---|---|---|---|---|")
-        for number, (what, data, test) in enumerate(
+        both, triplet = ["mse", "triplet"], ["triplet"]
+        for number, (what, data, test, losses) in enumerate(
             (
-                ("labels", train_set, test_set),
-                ("labels shuffled to train on", no_train, test_set),
-                ("labels shuffled in both", no_train, no_test),
-                ("nothing", train_set, test_set),
+                ("labels", train_set, test_set, both),
+                ("labels, triplets alone", train_set, test_set, triplet),
+                ("labels shuffled to train on", no_train, test_set, both),
+                ("the same, triplets alone", no_train, test_set, triplet),
+                ("labels shuffled in both", no_train, no_test, both),
+                ("nothing", train_set, test_set, both),
             )
         ):
+            config = make_config(args.epochs, args.attributes, losses)
             if what == "nothing":
                 encoder = untrained(data, args.attributes)
             else:

@@ -16,6 +16,7 @@ from segpaste.encoder import (
     mean_average_precision,
     validate,
 )
+from segpaste.encoder.evaluation import is_better
 
 
 def slow_map(distances: list[list[float]], labels: list[int]) -> float:
@@ -87,3 +88,17 @@ class TestValidate:
         assert figures.set_share == pytest.approx(float(out.codes.mean()))
         assert figures.mse == pytest.approx(float((out.reconstruction - encoder.standardise(vectors)).square().mean()))
         assert validate(encoder, vectors[1:], labels[1:]) != figures
+
+
+def test_the_better_epoch() -> None:
+    """Retrieval first; the reconstruction where that is equal, or where no class has two vectors."""
+    worse = {"map_codes": 0.5, "mse": 0.2}
+    better = [{"map_codes": 0.6, "mse": 0.9}, {"map_codes": 0.5, "mse": 0.1}]
+    for row in better:
+        assert is_better(row, worse)
+        assert not is_better(worse, row)
+    assert not is_better(worse, worse)
+    assert is_better(worse, None)
+    unknown = [{"map_codes": math.nan, "mse": mse} for mse in (0.3, 0.2)]
+    assert is_better(unknown[1], unknown[0])
+    assert not is_better(unknown[0], unknown[1])

@@ -141,9 +141,9 @@ def _by_counting(distances: Tensor, relevant: Tensor, itself: Tensor) -> Tensor:
 
 
 def is_better(row: dict[str, Any], other: dict[str, Any] | None) -> bool:
-    """Whether an epoch is better than another: by ``map_codes``, or by ``mse`` where there is none."""
+    """Whether an epoch is better than another: by ``map_codes``, and by ``mse`` where that is equal or NaN."""
     if other is None:
         return True
-    if row["map_codes"] == row["map_codes"]:
-        return bool(row["map_codes"] > other["map_codes"])
-    return bool(row["mse"] < other["mse"])
+    if row["map_codes"] < other["map_codes"]:
+        return False
+    return bool(row["map_codes"] > other["map_codes"] or row["mse"] < other["mse"])

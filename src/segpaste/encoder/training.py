@@ -8,6 +8,7 @@ as one that was not. That takes the same number of processes, and the same kind 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -196,14 +197,13 @@ class Training:
             self._optimizer.step()
             sums += torch.stack([total, *parts]).detach()
         means = (self.processes.summed(sums) / (len(batches) * self.processes.num)).tolist()
-        _expect_finite(epoch, *means)
         return dict(zip(("loss", *(f"loss_{name}" for name in self.config.trainer.losses)), means, strict=True))
 
     def _finish(self, epoch: int, losses: dict[str, float]) -> dict[str, float]:
         """Measure, and write the checkpoints and the log."""
         self._objective.eval()
         figures = validate(self.encoder, *self._test, self._map_vectors)
-        _expect_finite(epoch, figures.mse)  # the last step is in no loss
+        _expect_finite(epoch, losses["loss"], figures.mse)  # the last step is in no loss
         self._map_vectors = figures.map_vectors
         row = {"epoch": epoch + 1, **losses, **figures.row()}
         is_best = is_better(row, self.best())
@@ -261,11 +261,12 @@ def _make_sampler(train_set: LabelledVectors, config: TrainConfig, processes: Pr
 
 
 def _expect_finite(epoch: int, *values: float) -> None:
-    if not all(abs(value) < float("inf") for value in values):
-        raise ValueError(
-            f"epoch {epoch + 1}: expected a finite loss, got {values[0]}; lower trainer.learning_rate, or the weights "
-            f"of the losses"
-        )
+    for value in values:
+        if not math.isfinite(value):
+            raise ValueError(
+                f"epoch {epoch + 1}: expected a finite loss, got {value}; lower trainer.learning_rate, or the weights "
+                f"of the losses"
+            )
 
 
 def _named(source: str | tuple[str, ...]) -> str:
