@@ -131,3 +131,9 @@ def test_killed_and_gone_on(tmp_path: Path) -> None:
     assert states.keys() == moments.keys()
     for index, moment in moments.items():
         assert torch.allclose(states[index]["exp_avg"], moment, rtol=1e-3, atol=1e-6), index
+
+    foreign = start(tmp_path, train_bank)  # only the first process looks, and all of them end
+    _, err = foreign.communicate(timeout=120)
+    assert foreign.returncode != 0
+    assert err.count(f"segpaste: error: {train_bank}: expected no folder, or one of a run, found ") == 2
+    assert not (train_bank / "last.pt").exists()

@@ -112,8 +112,6 @@ def claim(stack: contextlib.ExitStack, folder: Path, fingerprint: Mapping[str, A
         CheckpointError: another run is there.
         OSError: the folder cannot be made.
     """
-    if (folder / LAST).exists() and not (folder / FINGERPRINT).exists():
-        raise CheckpointError(f"{folder}: expected no folder, or one of a run with {FINGERPRINT}; choose another --out")
     stack.enter_context(claimed(folder, fingerprint, "--out", CheckpointError, "a run"))
     stack.callback(_leave_nothing_empty, folder)
     return read_checkpoint(folder / LAST) if (folder / LAST).exists() else None
