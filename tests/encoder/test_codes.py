@@ -73,6 +73,10 @@ class TestNearDuplicates:
         found = near_duplicate_codes(pack(codes), labels, most).tolist()
         assert found == [i for i in range(len(codes)) if i not in kept]
 
+    def test_what_is_near_a_duplicate_only_is_kept(self) -> None:
+        codes = pack(np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1]], bool))
+        assert near_duplicate_codes(codes, np.zeros(3, np.int64), 1).tolist() == [1]
+
     def test_negative(self) -> None:
         with pytest.raises(ValueError, match="max_distance from 0, got -1"):
             near_duplicate_codes(np.zeros((2, 1), np.uint8), np.zeros(2, np.int64), -1)

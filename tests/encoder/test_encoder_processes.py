@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -74,8 +75,16 @@ def finished(process: subprocess.Popen[str]) -> str:
     return stdout
 
 
-def in_one_process(data: LabelledVectors, given: TrainConfig) -> tuple[dict[str, Tensor], dict[int, Tensor]]:
-    """The parameters after the same batches, the gradients of two at a time averaged by hand; and the first moments.
+class Reference(NamedTuple):
+    """Parameters, first moments of AdamW by parameter, and the mean loss of each epoch."""
+
+    parameters: dict[str, Tensor]
+    moments: dict[int, Tensor]
+    losses: list[float]
+
+
+def in_one_process(data: LabelledVectors, given: TrainConfig) -> Reference:
+    """What comes of the same batches, the gradients of two at a time averaged by hand.
 
     AdamW steps by gradients over their own size, so that a wrong scale shows in the moments only.
     """
@@ -83,16 +92,22 @@ def in_one_process(data: LabelledVectors, given: TrainConfig) -> tuple[dict[str,
     objective = make_objective(vectors, len(data.label_names), given)
     optimizer = torch.optim.AdamW(objective.parameters(), lr=given.trainer.learning_rate, weight_decay=0)
     samplers = [ExhaustiveNxMSampler(data.labels, 3, 2, rank=rank, num_replicas=2) for rank in range(2)]
+    means = []
     for epoch in range(given.trainer.epochs):
+        losses = []
         for sampler in samplers:
             sampler.set_epoch(epoch)
         for pair in zip(*(sampler.replica_batches() for sampler in samplers), strict=True):
             optimizer.zero_grad()
             for rows in map(torch.from_numpy, pair):
-                (objective(vectors[rows], labels[rows])[0] / 2).backward()
+                loss = objective(vectors[rows], labels[rows])[0]
+                (loss / 2).backward()
+                losses.append(loss.item())
             optimizer.step()
+        means.append(sum(losses) / len(losses))
     moments = {i: optimizer.state[parameter].get("exp_avg") for i, parameter in enumerate(objective.parameters())}
-    return objective.state_dict(), {i: moment for i, moment in moments.items() if moment is not None}
+    known = {i: moment for i, moment in moments.items() if moment is not None}
+    return Reference(objective.state_dict(), known, means)
 
 
 @pytest.mark.slow
@@ -122,15 +137,16 @@ def test_killed_and_gone_on(tmp_path: Path) -> None:
         assert all(a[key].tobytes() == b[key].tobytes() for key in a)
     assert log.read_bytes() == (tmp_path / "whole" / "log.csv").read_bytes()
     assert theirs["fingerprint"]["processes"] == 2
-    expected, moments = in_one_process(read_vectors(train_bank), TrainConfig.model_validate(mine["config"]))
+    expected = in_one_process(read_vectors(train_bank), TrainConfig.model_validate(mine["config"]))
     found = read_checkpoint(tmp_path / "run" / "last.pt")
     for part in ("encoder", "losses"):
         for key, value in found[part].items():
-            assert torch.allclose(value, expected[f"{part}.{key}"], atol=1e-5), key
+            assert torch.allclose(value, expected.parameters[f"{part}.{key}"], atol=1e-5), key
     states = found["optimizer"]["state"]
-    assert states.keys() == moments.keys()
-    for index, moment in moments.items():
+    assert states.keys() == expected.moments.keys()
+    for index, moment in expected.moments.items():
         assert torch.allclose(states[index]["exp_avg"], moment, rtol=1e-3, atol=1e-6), index
+    assert [row["loss"] for row in found["history"]] == pytest.approx(expected.losses, rel=1e-4)
 
     foreign = start(tmp_path, train_bank)  # only the first process looks, and all of them end
     _, err = foreign.communicate(timeout=120)

@@ -276,6 +276,26 @@ class TestSettings:
         with pytest.raises(ValueError, match=r"trainer\.backend: expected gloo on the CPU, got nccl"):
             train(TRAIN, TEST, config(backend="nccl"), tmp_path / "run")
 
+    def test_the_seed(self, tmp_path: Path) -> None:
+        """It is that of the first parameters and of the batches; the global generator is neither read nor moved."""
+        found = []
+        for number, seed in enumerate((0, 0, 1)):
+            before = torch.random.get_rng_state()
+            with opened(TRAIN, TEST, config(seed=seed), tmp_path / f"run{number}") as run:
+                parameters = torch.cat([p.flatten() for p in run.encoder.parameters()]).tolist()
+                found.append((parameters, run.sampler.epoch_batches().tolist()))
+            assert torch.equal(torch.random.get_rng_state(), before)
+            torch.rand(3)
+        assert found[0] == found[1]
+        assert all(one != other for one, other in zip(found[0], found[2], strict=True))
+
+    def test_the_report_has_the_names_of_the_labels(self, tmp_path: Path) -> None:
+        data = {"sampler": "segpaste.samplers.RandomNxMSampler", "N_classes_per_batch": 4}
+        with opened(TRAIN, TEST, config(data), tmp_path / "run") as run:
+            left_out = run.report().left_out
+        assert len(left_out) == 2
+        assert {row[0] for row in left_out} <= set(TRAIN.label_names)
+
     def test_determinism_is_restored(self, tmp_path: Path) -> None:
         assert not torch.are_deterministic_algorithms_enabled()
         with opened(TRAIN, TEST, config(losses=["mse"]), tmp_path / "run"):
