@@ -38,7 +38,13 @@ def claimed(
     if lock is None:
         raise error(f"{folder}: another run is writing there; wait for it, or choose another {other}")
     try:
-        if problem := _mismatch(folder, json.loads(json.dumps(fingerprint)), what):
+        try:
+            problem = _mismatch(folder, json.loads(json.dumps(fingerprint)), what)
+        except OSError:
+            with contextlib.suppress(OSError):  # where it is empty
+                folder.rmdir()
+            raise
+        if problem:
             hint = f"delete {folder}, or choose another" if what == "an unfinished run" else "choose another"
             raise error(f"{problem}; {hint} {other}")
         yield
@@ -72,11 +78,15 @@ def lock_folder(folder: Path) -> int | None:
 def write_json(path: Path, value: Any) -> None:
     """Write a file that is there whole or not at all, after a crash of the machine too."""
     new = path.with_name(path.name + ".new")
-    with new.open("w") as file:
-        file.write(json.dumps(value))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)
+    try:
+        with new.open("w") as file:
+            file.write(json.dumps(value))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
 
 
 def _mismatch(folder: Path, fingerprint: Mapping[str, Any], what: str) -> str | None:

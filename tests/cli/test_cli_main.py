@@ -302,6 +302,13 @@ class TestSignals:
             assert outcome.exit_code == (130 if is_sent else 0)
         assert capsys.readouterr().err == "segpaste: interrupted\n"
 
+    @pytest.mark.parametrize(("code", "exit_code", "said"), [(None, 0, ""), (3, 3, ""), ("why", 1, "why")])
+    def test_exits_of_other_code(self, code: Any, exit_code: int, said: str, capsys: Any) -> None:
+        with _errors.reported(debug=False) as outcome:
+            raise SystemExit(code)
+        assert outcome.exit_code == exit_code
+        assert capsys.readouterr().err == (f"segpaste: error: {said}\n" if said else "")
+
     def test_errors_of_libraries_keep_their_words(self, capsys: pytest.CaptureFixture[str]) -> None:
         for error in (OSError("broken data stream"), OSError(errno.ENOSPC, "No space left")):
             with _errors.reported(debug=False), _errors.naming(Path("out")):

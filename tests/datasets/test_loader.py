@@ -329,14 +329,20 @@ class TestOptions:
             ({"base_seed": -1}, "base_seed"),
             ({"base_seed": 2**64}, "base_seed"),
             ({"batch_size": 0}, "batch_size"),
-            ({"sampler": BatchSampler(range(3), 1, False)}, "expected one of indices, got BatchSampler, of lists"),
-            ({"sampler": RandomNxMSampler([0, 1, 2], 1, 1).batch_sampler()}, "of indices, got NxMBatches, of lists"),
         ],
         ids=str,
     )
     def test_out_of_range(self, options: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):
             EpochDataLoader(Numbered(3), **{"batch_size": 1, **options})
+
+    def test_samplers_that_do_not_fit(self) -> None:
+        of_rank_0 = RandomNxMSampler([0, 1, 2], 1, 1, rank=0, num_replicas=2)
+        with pytest.raises(ValueError, match="expected one of rank 1 of 2, as the loader is, got one of rank 0 of 2"):
+            EpochDataLoader(Numbered(3), batch_size=1, sampler=of_rank_0, rank=1, num_replicas=2)
+        for batches in (BatchSampler(range(3), 1, False), of_rank_0.batch_sampler()):
+            with pytest.raises(ValueError, match=f"expected one of indices, got {type(batches).__name__}, of lists"):
+                EpochDataLoader(Numbered(3), batch_size=1, sampler=batches)
 
     def test_paths_or_dataset(self, tmp_path: Path) -> None:
         for arguments in ({}, {"images_dir": tmp_path}, {"images_dir": tmp_path, "dataset": Numbered(1)}):

@@ -58,7 +58,9 @@ class TestRunning:
         given = [*words, "trainer.losses=[mse]", "trainer.epochs=1"]
         assert main([*given, "data.label_column=speaker", "data.embedding_prefix=v"]) == 0
 
-    @pytest.mark.parametrize(("label", "prefix"), [("no", ""), ("2", "0x"), ("2024-13-45", "'v'"), ("a: b", "null")])
+    @pytest.mark.parametrize(
+        ("label", "prefix"), [("no", ""), ("2", "0x"), ("2024-13-45", "'v'"), ("a: b", "null"), ("a #b", " v ")]
+    )
     def test_names_that_are_something_else_in_yaml(
         self, words: list[str], tmp_path: Path, label: str, prefix: str
     ) -> None:
@@ -193,6 +195,7 @@ class TestRefusing:
             ("model.hidden=1000000000000", "model.hidden: input should be less than or equal to"),
             ("data.sampler=.a.B", "data.sampler: expected the path of a sampler of N x M batches"),
             ("data.sampler=broken_sampler.Own", "'broken_sampler.Own' (SyntaxError: "),
+            ("data.sampler=ending_sampler.Own", "'ending_sampler.Own' (SystemExit: usage)"),
             ("data.sampler=encoder_cases.OwnArguments", "data.sampler encoder_cases.OwnArguments, "),
             ("trainer.epochs=0", "trainer.epochs: input should be greater than or equal to 1, got 0"),
             ("data.label_column=class", "line 1: expected a column 'class' of labels"),
@@ -208,6 +211,7 @@ class TestRefusing:
         message: str,
     ) -> None:
         (tmp_path / "broken_sampler.py").write_text("class Own(:\n")
+        (tmp_path / "ending_sampler.py").write_text("raise SystemExit('usage')\n")
         monkeypatch.syspath_prepend(tmp_path)
         given = [other for other in words if other.partition("=")[0] != word.partition("=")[0]]
         assert main([*given, word]) == 2

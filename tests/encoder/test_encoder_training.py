@@ -228,6 +228,23 @@ class TestGoingOn:
             train(TRAIN, TEST, config(losses=["mse"]), tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
+    def test_what_somebody_kept_is_left(self, tmp_path: Path) -> None:
+        train(TRAIN, TEST, config(losses=["mse"]), tmp_path / "run")
+        (tmp_path / "run" / "last.pt").unlink()
+        with pytest.raises(KeyboardInterrupt), opened(TRAIN, TEST, config(losses=["mse"]), tmp_path / "run"):
+            raise KeyboardInterrupt
+        assert load_encoder(tmp_path / "run").figures["epoch"] > 0
+
+    def test_no_room_for_the_first_file(self, tmp_path: Path) -> None:
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+            with pytest.raises(OSError, match="File too large"):
+                train(TRAIN, TEST, config(losses=["mse"]), tmp_path / "run")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert not (tmp_path / "run").exists()
+
     def test_a_folder_of_something_else(self, tmp_path: Path) -> None:
         (tmp_path / "mine.txt").write_text("mine")
         with pytest.raises(CheckpointError, match=r"found mine\.txt"):

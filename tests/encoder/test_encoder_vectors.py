@@ -56,6 +56,15 @@ class TestNumbers:
         assert data.columns == ("0", "1")
         assert data.label_names == ("7", "8")
 
+    @pytest.mark.parametrize("label", [0, 1, 3])
+    def test_a_label_at_any_place_of_them(self, tmp_path: Path, label: int) -> None:
+        data = read_vectors(csv(tmp_path, "0,1,2,3", "5,6,7,8"), label_column=str(label), embedding_prefix="")
+        assert data.vectors.tolist() == [[value for i, value in enumerate((5, 6, 7, 8)) if i != label]]
+
+    def test_nothing_but_a_label(self, tmp_path: Path) -> None:
+        with pytest.raises(VectorsError, match="or columns 0, 1 and so on, got the columns 0"):
+            read_vectors(csv(tmp_path, "0", "a"), label_column="0", embedding_prefix="")
+
     def test_written_and_read(self, tmp_path: Path) -> None:
         data = clusters(3, seed=1)
         read = read_vectors(write_numbers(tmp_path / "set.csv", data))
@@ -126,6 +135,7 @@ class TestWrongCSV:
                 ["", "x,embedding_0", "a,1"],
                 "line 1: expected a column 'label' of labels, got the columns x, embedding_0",
             ),
+            (["label, embedding_0", "a,1"], "line 1: expected .* got the columns label, ' embedding_0'; say others"),
             (["label,embedding_0,label", "a,1,a"], "line 1: expected each column once, got 'label' twice"),
             (
                 ["label,embedding_0", "a,1", "b,nan"],

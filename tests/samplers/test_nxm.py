@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -360,6 +361,10 @@ class TestArguments:
         with pytest.raises(ValueError, match="expected the state of a sampler like this"):
             RandomNxMSampler(**given_).load_state_dict(state)
 
+    def test_state_is_json(self) -> None:
+        sampler = ExhaustiveNxMSampler(LABELS, np.int64(2), np.int32(2))  # type: ignore[arg-type]
+        assert json.loads(json.dumps(sampler.state_dict(np.int64(4)))) == sampler.state_dict(4)  # type: ignore[arg-type]
+
     def test_state_is_that_of_every_replica(self) -> None:
         states = [ExhaustiveNxMSampler(LABELS, 2, 2, rank=rank, num_replicas=2).state_dict(4) for rank in range(2)]
         assert states[0] == states[1]
@@ -413,6 +418,25 @@ class TestLoaders:
             loader = DataLoader(dataset, num_workers=num_workers, **options)  # type: ignore[arg-type]
             assert len(loader) == 3
             assert [batch.tolist() for (batch,) in loader] == expected
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    @pytest.mark.parametrize("how", ["sampler", "batch_sampler", "one by one"])
+    def test_going_on(self, how: str, num_workers: int) -> None:
+        """A loader with workers asks for two iterators, and uses the second."""
+        dataset = TensorDataset(torch.arange(10))
+        whole = list(ExhaustiveNxMSampler(LABELS, 2, 2))
+        sampler = ExhaustiveNxMSampler(LABELS, 2, 2)
+        options: dict[str, Any] = {
+            "sampler": {"sampler": sampler, "batch_size": 4},
+            "batch_sampler": {"batch_sampler": sampler.batch_sampler()},
+            "one by one": {"sampler": sampler, "batch_size": None},
+        }[how]
+        loader = DataLoader(dataset, num_workers=num_workers, persistent_workers=num_workers > 0, **options)
+        for num_drawn in (8, 4):
+            sampler.load_state_dict(sampler.state_dict(num_drawn))
+            assert torch.cat([batch.reshape(-1) for (batch,) in loader]).tolist() == whole[num_drawn:]
+            assert torch.cat([batch.reshape(-1) for (batch,) in loader]).tolist() == whole
+            assert sampler.state_dict()["num_drawn"] == 12
 
 
 @pytest.mark.slow

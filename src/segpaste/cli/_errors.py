@@ -49,7 +49,9 @@ def reported(debug: bool) -> Iterator[Outcome]:
         with _plain_warnings(), _sigterm_interrupts():
             yield outcome
     except SystemExit as stop:  # --help, --version, and a check that found differences
-        outcome.exit_code = stop.code if isinstance(stop.code, int) else 0
+        outcome.exit_code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        if isinstance(stop.code, str):
+            _print_line("segpaste: error", stop.code)
     except KeyboardInterrupt as interrupt:
         outcome.exit_code = INTERRUPTED
         _print_line("segpaste: interrupted", interrupt)

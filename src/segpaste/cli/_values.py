@@ -96,7 +96,7 @@ def override(values: dict[str, Any], overrides: Mapping[str, str], texts: Collec
     Args:
         values: what they go into.
         overrides: dotted keys to values.
-        texts: keys of text, whose values are taken as they are where YAML has something else in them, such as ``no``.
+        texts: keys of text, whose values are taken as they are unless they are quoted: YAML has other ideas of ``no``.
 
     Raises:
         CommandError: one does not parse.
@@ -124,10 +124,9 @@ def explained(item: Any, model: type[BaseModel]) -> str:
 
 
 def _parsed(key: str, text: str, is_text: bool) -> Any:
+    if is_text and text[:1] not in ("'", '"'):
+        return text
     try:
-        value = yaml.safe_load(text)
-        return text if is_text and not isinstance(value, str) else value
+        return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:  # of a date that there is not
-        if is_text:
-            return text
         raise CommandError(f"{key}: expected a value such as 3, true, boxes or [0.5, 1.5], got {text!r}") from error

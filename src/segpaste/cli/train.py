@@ -125,10 +125,12 @@ def _figures(training: Training, num_test: int) -> str:
 @contextlib.contextmanager
 def _keeping(training: Training) -> Iterator[None]:
     """What interrupts a run says what is left of it; the other processes leave that to the first."""
+    from segpaste.encoder.checkpoints import LAST
+
     try:
         yield
     except KeyboardInterrupt:
         if not training.processes.is_first:
             raise SystemExit(130) from None
         kept = f"{training.folder} keeps what is finished; the same command goes on from there"
-        raise KeyboardInterrupt(kept if training.history else "nothing was finished") from None
+        raise KeyboardInterrupt(kept if (training.folder / LAST).exists() else "nothing was finished") from None

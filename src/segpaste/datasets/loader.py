@@ -19,7 +19,7 @@ from segpaste.datasets._epoch_samples import Collate, EpochSampler, Fetched, Key
 from segpaste.datasets.coco import CocoDetectionV2
 from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
 from segpaste.datasets.records import DatasetError
-from segpaste.samplers import NxMBatches, place_among
+from segpaste.samplers import NxMBatches, NxMSampler, place_among
 from segpaste.seeding import SampleKey, derive_seed
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
 
@@ -109,6 +109,11 @@ class EpochDataLoader(DataLoader[Any]):
         if isinstance(sampler, BatchSampler | NxMBatches):
             raise ValueError(f"sampler: expected one of indices, got {type(sampler).__name__}, of lists of them")
         rank, num_replicas = place_among("EpochDataLoader", rank, num_replicas)
+        if isinstance(sampler, NxMSampler) and (sampler.rank, sampler.num_replicas) != (rank, num_replicas):
+            raise ValueError(
+                f"sampler: expected one of rank {rank} of {num_replicas}, as the loader is, got one of rank "
+                f"{sampler.rank} of {sampler.num_replicas}; give both the same, or make them after torch.distributed"
+            )
         derive_seed(base_seed, 0, rank, 0, 0)  # refuses a seed out of range here and not in a worker
         seeded = SeededSamples(dataset, jitter, base_seed, rank)
         super().__init__(

@@ -113,7 +113,8 @@ def claim(stack: contextlib.ExitStack, folder: Path, fingerprint: Mapping[str, A
         OSError: the folder cannot be made.
     """
     stack.enter_context(claimed(folder, fingerprint, "--out", CheckpointError, "a run"))
-    stack.callback(_leave_nothing_empty, folder)
+    if not (folder / BEST).exists():  # else somebody has kept it, and nothing else
+        stack.callback(_leave_nothing_empty, folder)
     return read_checkpoint(folder / LAST) if (folder / LAST).exists() else None
 
 

@@ -142,7 +142,7 @@ def find_sampler(path: str) -> type[NxMSampler]:
     module, _, name = path.rpartition(".")
     try:
         found = getattr(import_module(module), name) if module else None
-    except Exception as error:  # what importing a file of the user's raises
+    except (Exception, SystemExit) as error:  # what importing a file of the user's raises
         reason = f"{path!r} ({type(error).__name__}: {error})"
     else:
         if isinstance(found, type) and issubclass(found, NxMSampler) and hasattr(found, "exhaustive"):

@@ -72,8 +72,12 @@ class RunLog:
         if self._csv is None:
             return
         new = self._csv.with_name(self._csv.name + ".new")
-        with new.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(history[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(history)
-        os.replace(new, self._csv)
+        try:
+            with new.open("w", newline="") as file:
+                writer = csv.DictWriter(file, list(history[0]), lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(history)
+            os.replace(new, self._csv)
+        except BaseException:
+            new.unlink(missing_ok=True)
+            raise

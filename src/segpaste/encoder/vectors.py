@@ -173,7 +173,8 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str], list[str]]]:
 
 def _find(path: Path, header: list[str], columns: _Columns) -> tuple[int, list[int]]:
     """Which column has the labels, and which the paths or the numbers."""
-    got = ", ".join(header[:8]) + (f" and {len(header) - 8} more" if len(header) > 8 else "")
+    shown = [name if name == name.strip() else repr(name) for name in header[:8]]
+    got = ", ".join(shown) + (f" and {len(header) - 8} more" if len(header) > 8 else "")
     if twice := sorted({name for name in header if header.count(name) > 1}):
         raise VectorsError(f"{path}: line 1: expected each column once, got {twice[0]!r} twice")
     if columns.label not in header:
@@ -184,9 +185,10 @@ def _find(path: Path, header: list[str], columns: _Columns) -> tuple[int, list[i
     if columns.path in header:
         return header.index(columns.label), [header.index(columns.path)]
     called = re.compile(re.escape(columns.prefix) + r"(\d+)", re.ASCII)
-    matches = [None if name == columns.label else called.fullmatch(name) for name in header]
+    matches = [called.fullmatch(name) for name in header]
     numbered = sorted((int(match[1]), i) for i, match in enumerate(matches) if match)
-    if not numbered:
+    label_idx = header.index(columns.label)
+    if not {i for _, i in numbered} - {label_idx}:
         raise VectorsError(
             f"{path}: line 1: expected a column {columns.path!r} of .npy files, or columns {columns.prefix}0, "
             f"{columns.prefix}1 and so on, got the columns {got}; say others with data.path_column or "
@@ -196,7 +198,7 @@ def _find(path: Path, header: list[str], columns: _Columns) -> tuple[int, list[i
         if following != number + 1:
             expected = f"{columns.prefix}{number + 1} to follow {header[i]}"
             raise VectorsError(f"{path}: line 1: expected a column {expected}, got {header[j]}")
-    return header.index(columns.label), [i for _, i in numbered]
+    return label_idx, [i for _, i in numbered if i != label_idx]
 
 
 def _parse(texts: dict[str, str], where: str) -> NDArray[np.float32]:

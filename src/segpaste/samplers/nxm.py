@@ -84,8 +84,8 @@ class NxMSampler(Sampler[int]):
             self._plan = Plan(counts, N_classes_per_batch, M_samples_per_class, self.exhaustive, drop_last)
         except ValueError as error:
             raise ValueError(f"{what}: {error}") from error
-        self.N_classes_per_batch, self.M_samples_per_class = N_classes_per_batch, M_samples_per_class
-        self.batch_size = N_classes_per_batch * M_samples_per_class
+        self.N_classes_per_batch, self.M_samples_per_class = int(N_classes_per_batch), int(M_samples_per_class)
+        self.batch_size = self.N_classes_per_batch * self.M_samples_per_class
         self.epoch, self._start, self._num_drawn = 0, 0, 0
 
     @property
@@ -104,22 +104,32 @@ class NxMSampler(Sampler[int]):
 
     def epoch_batches(self) -> NDArray[np.int64]:
         """All batches of this epoch, of all replicas, none twice: [T, N M]."""
-        return self._plan.batches(self._samples, self.shuffle, derive_seed(self.base_seed, self.epoch, 0, 0, 0))
+        return self._batches_of(self.epoch)
 
     def replica_batches(self) -> NDArray[np.int64]:
         """Those that this replica takes, [`num_batches`, N M]."""
-        turns = np.arange(self.num_batches) * self.num_replicas + self.rank
-        return self.epoch_batches()[turns % self._plan.num_batches]
+        return self._turns_of(self.epoch)
 
     def __iter__(self) -> Iterator[int]:
-        start, self._start = self._start, 0
-        self._num_drawn = start
-        return self._drawn(self.replica_batches().ravel()[start:].tolist())  # of the epoch that it is now
+        return self._drawn(self.epoch)
 
-    def _drawn(self, samples: list[int]) -> Iterator[int]:
-        for sample in samples:
-            self._num_drawn += 1
+    def _drawn(self, epoch: int) -> Iterator[int]:
+        """The indices of an epoch; loader workers make two iterators, of which the one that is used goes on."""
+        start = 0
+        if epoch == self.epoch:
+            self._num_drawn = start = self._start
+            self._start = 0
+        for place, sample in enumerate(self._turns_of(epoch).ravel()[start:].tolist(), start=start + 1):
+            if epoch == self.epoch:
+                self._num_drawn = place
             yield sample
+
+    def _turns_of(self, epoch: int) -> NDArray[np.int64]:
+        turns = np.arange(self.num_batches) * self.num_replicas + self.rank
+        return self._batches_of(epoch)[turns % self._plan.num_batches]
+
+    def _batches_of(self, epoch: int) -> NDArray[np.int64]:
+        return self._plan.batches(self._samples, self.shuffle, derive_seed(self.base_seed, epoch, 0, 0, 0))
 
     def batch_sampler(self) -> NxMBatches:
         """The same, a list of indices for each batch, for ``DataLoader(dataset, batch_sampler=...)``."""
@@ -144,7 +154,7 @@ class NxMSampler(Sampler[int]):
         """
         if num_drawn is None:
             num_drawn = self._num_drawn // self.batch_size * self.batch_size
-        return {"epoch": self.epoch, "num_drawn": num_drawn, "sampler": self._identity()}
+        return {"epoch": int(self.epoch), "num_drawn": int(num_drawn), "sampler": self._identity()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on there: the next iteration gives what was left, though `len` stays that of a whole epoch.
@@ -168,8 +178,8 @@ class NxMSampler(Sampler[int]):
 
     def _identity(self) -> str:
         """Another one for another order of the samples."""
-        numbers = self.N_classes_per_batch, self.M_samples_per_class, self.base_seed, self.num_replicas
-        arguments = self.exhaustive, bool(self.shuffle), bool(self.drop_last), *map(int, numbers)
+        numbers = self.N_classes_per_batch, self.M_samples_per_class, int(self.base_seed), int(self.num_replicas)
+        arguments = self.exhaustive, bool(self.shuffle), bool(self.drop_last), *numbers
         found = hashlib.sha256(repr(arguments).encode())
         found.update(np.ascontiguousarray(self._class_ids, "<i8").data)
         return found.hexdigest()[:16]
