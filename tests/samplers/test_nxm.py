@@ -375,6 +375,7 @@ class TestArguments:
         iterators = [iter(sampler), (i for batch in iter(sampler.batch_sampler()) for i in batch)]
         sampler.set_epoch(1)
         assert [list(iterator) for iterator in iterators] == [expected] * 2
+        assert sampler.state_dict()["num_drawn"] == 0
 
     @pytest.mark.parametrize("seed", [-1, 1 << 64])
     def test_seed_out_of_range(self, seed: int) -> None:
