@@ -102,13 +102,15 @@ class NxMSampler(Sampler[int]):
         """Indices of an epoch on this replica; as many on every other."""
         return self.num_batches * self.batch_size
 
-    def epoch_batches(self) -> NDArray[np.int64]:
-        """All batches of this epoch, of all replicas, none twice: [T, N M]."""
-        return self._batches_of(self.epoch)
+    def epoch_batches(self, epoch: int | None = None) -> NDArray[np.int64]:
+        """All batches of an epoch, by default this one, of all replicas, none twice: [T, N M]."""
+        seed = derive_seed(self.base_seed, self.epoch if epoch is None else epoch, 0, 0, 0)
+        return self._plan.batches(self._samples, self.shuffle, seed)
 
-    def replica_batches(self) -> NDArray[np.int64]:
+    def replica_batches(self, epoch: int | None = None) -> NDArray[np.int64]:
         """Those that this replica takes, [`num_batches`, N M]."""
-        return self._turns_of(self.epoch)
+        turns = np.arange(self.num_batches) * self.num_replicas + self.rank
+        return self.epoch_batches(epoch)[turns % self._plan.num_batches]
 
     def __iter__(self) -> Iterator[int]:
         return self._drawn(self.epoch)
@@ -119,17 +121,10 @@ class NxMSampler(Sampler[int]):
         if epoch == self.epoch:
             self._num_drawn = start = self._start
             self._start = 0
-        for place, sample in enumerate(self._turns_of(epoch).ravel()[start:].tolist(), start=start + 1):
+        for place, sample in enumerate(self.replica_batches(epoch).ravel()[start:].tolist(), start=start + 1):
             if epoch == self.epoch:
                 self._num_drawn = place
             yield sample
-
-    def _turns_of(self, epoch: int) -> NDArray[np.int64]:
-        turns = np.arange(self.num_batches) * self.num_replicas + self.rank
-        return self._batches_of(epoch)[turns % self._plan.num_batches]
-
-    def _batches_of(self, epoch: int) -> NDArray[np.int64]:
-        return self._plan.batches(self._samples, self.shuffle, derive_seed(self.base_seed, epoch, 0, 0, 0))
 
     def batch_sampler(self) -> NxMBatches:
         """The same, a list of indices for each batch, for ``DataLoader(dataset, batch_sampler=...)``."""
