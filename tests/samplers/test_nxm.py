@@ -303,6 +303,8 @@ class TestLabels:
             (None, "NoneType"),
             (TensorDataset(torch.zeros(3)), "TensorDataset"),
             ([0, None], "list of shape [2] and dtype object"),
+            ([0, "a", "a"], "both in one list"),
+            ([["a", "b"]], "list of shape [1, 2] and dtype <U1"),
         ],
     )
     def test_others_are_refused(self, labels: Any, got: str) -> None:

@@ -69,7 +69,7 @@ def read_labels(labels: Labels) -> NDArray[Any]:
     Raises:
         ValueError: there are none, or they are no vector of integers or strings.
     """
-    values = labels
+    values: Any = labels
     if hasattr(labels, "crop_class_ids"):
         values = labels.crop_class_ids()
     elif not isinstance(labels, (Tensor, np.ndarray, list, tuple)):
@@ -83,6 +83,8 @@ def read_labels(labels: Labels) -> NDArray[Any]:
         array = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
         raise ValueError(_WRONG_LABELS.format(f"{type(labels).__name__} ({error})")) from error
+    if array.ndim == 1 and array.dtype.kind == "U" and not all(isinstance(value, str) for value in values):
+        raise ValueError(_WRONG_LABELS.format("both in one list"))  # NumPy makes strings of numbers beside strings
     if array.dtype == object and all(isinstance(value, str) for value in array.flat):
         array = array.astype(str)
     if array.ndim != 1 or array.dtype.kind not in "iubU":
