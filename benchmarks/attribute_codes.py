@@ -8,8 +8,8 @@ to train on, which must not teach it more than what one knows that was never tra
 and what the reconstruction asks it to keep; and with labels shuffled in both, which no code can tell apart.
 
 Mean average precision: each crop of the test bank asks for those of its class; what a random order gives is beside it.
-Pairs told apart: how often two crops of one class have a higher likelihood ratio than two of two classes; 0.5 is
-nothing.
+Pairs told apart: how often two crops of one class have a higher likelihood ratio than two of two classes, the area
+under the ROC curve; 0.5 is nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.metrics import roc_auc_score
 
 from segpaste.bank import embed_bank, open_bank
 from segpaste.cli import main as segpaste
@@ -78,7 +79,7 @@ def untrained(train_set: LabelledVectors, num_attributes: int) -> BinaryAttribut
     """One that has its first parameters."""
     torch.manual_seed(0)
     encoder = BinaryAttributeEncoder(train_set.vectors.shape[1], num_attributes)
-    encoder.set_standard(torch.from_numpy(train_set.vectors))
+    encoder.fit_standardisation(torch.from_numpy(train_set.vectors))
     return encoder
 
 
@@ -88,9 +89,7 @@ def separation(encoder: BinaryAttributeEncoder, train_set: LabelledVectors, test
     scores = AttributeEvidence.of(bits[0], train_set.labels).scores(bits[1], bits[1])
     upper = np.triu_indices(len(scores), 1)
     same = test_set.labels[upper[0]] == test_set.labels[upper[1]]
-    ranks = scores[upper].argsort().argsort()
-    num_same = int(same.sum())
-    return float((ranks[same].mean() - (num_same - 1) / 2) / (len(same) - num_same))
+    return float(roc_auc_score(same, scores[upper]))
 
 
 def main() -> None:
@@ -112,19 +111,19 @@ def main() -> None:
         print(f"{len(test_set.labels)} to test on; {args.attributes} attributes, {args.epochs} epochs\n")
         print("| trained with | mAP of codes | mAP of embeddings | at random | pairs told apart | attributes set |")
         print("|---|---|---|---|---|---|")
-        both, triplet = ["mse", "triplet"], ["triplet"]
+        both, triplet = ("mse", "triplet"), ("triplet",)
         for number, (what, data, test, losses) in enumerate(
             (
-                ("labels", train_set, test_set, both),
-                ("labels, triplets alone", train_set, test_set, triplet),
-                ("labels shuffled to train on", no_train, test_set, both),
-                ("the same, triplets alone", no_train, test_set, triplet),
-                ("labels shuffled in both", no_train, no_test, both),
-                ("nothing", train_set, test_set, both),
+                ("true labels, mse + triplet", train_set, test_set, both),
+                ("true labels, triplet", train_set, test_set, triplet),
+                ("shuffled training labels, mse + triplet", no_train, test_set, both),
+                ("shuffled training labels, triplet", no_train, test_set, triplet),
+                ("shuffled training and test labels, mse + triplet", no_train, no_test, both),
+                ("an untrained encoder", train_set, test_set, ()),
             )
         ):
-            config = make_config(args.epochs, args.attributes, losses)
-            if what == "nothing":
+            config = make_config(args.epochs, args.attributes, losses or both)
+            if not losses:
                 encoder = untrained(data, args.attributes)
             else:
                 encoder = load_encoder(train(data, test, config, folder / f"run{number}").folder).encoder
@@ -132,7 +131,7 @@ def main() -> None:
             apart = separation(encoder, data, test)
             print(
                 f"| {what} | {found.map_codes:.3f} | {found.map_vectors:.3f} | {chance(test.labels):.3f} | "
-                f"{apart:.3f} | {found.set_share:.2f} |",
+                f"{apart:.3f} | {found.active_frac:.2f} |",
                 flush=True,
             )
 

@@ -76,11 +76,16 @@ def lock_folder(folder: Path) -> int | None:
 
 
 def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON, as `write_whole` does."""
+    write_whole(path, json.dumps(value).encode())
+
+
+def write_whole(path: Path, content: bytes | memoryview) -> None:
     """Write a file that is there whole or not at all, after a crash of the machine too."""
     new = path.with_name(path.name + ".new")
     try:
-        with new.open("w") as file:
-            file.write(json.dumps(value))
+        with new.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, path)

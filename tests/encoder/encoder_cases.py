@@ -67,3 +67,10 @@ class OwnArguments(RandomNxMSampler):
 
     def __init__(self, labels: Any) -> None:
         super().__init__(labels, 2, 2)
+
+
+class Failing(RandomNxMSampler):
+    """Raises what no sampler of ours does."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        raise KeyError("speaker")

@@ -55,6 +55,14 @@ class TestPacked:
         with pytest.raises(ValueError, match="expected num from 0 to 3"):
             nearest(np.zeros((2, 1), np.uint8), np.zeros((3, 1), np.uint8), 4)
 
+    @pytest.mark.parametrize(("mine", "theirs"), [(1, 2), (2, 1)])
+    def test_codes_of_other_lengths(self, mine: int, theirs: int) -> None:
+        one, other = np.zeros((2, mine), np.uint8), np.zeros((3, theirs), np.uint8)
+        with pytest.raises(ValueError, match=f"expected codes of as many bytes, got {mine} and {theirs}"):
+            hamming(one, other)
+        with pytest.raises(ValueError, match="expected codes of as many bytes"):
+            nearest(one, other, 1)
+
     def test_more_queries_than_are_compared_at_once(self) -> None:
         codes = np.random.default_rng(0).random((2500, 40)) < 0.5
         indices, distances = nearest(pack(codes), pack(codes), 1)

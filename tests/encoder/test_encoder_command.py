@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from encoder_cases import SIZE, clusters, write_numbers
 
 import segpaste
@@ -50,6 +52,33 @@ class TestRunning:
         assert main([*words, "--config", str(tmp_path / "c.yaml"), "trainer.epochs=1"]) == 0
         trainer = load_encoder(tmp_path / "run").config["trainer"]
         assert (trainer["epochs"], trainer["losses"], trainer["loss_weights"]["sparsity"]) == (1, ["sparsity"], 2)
+
+    def test_a_file_that_has_no_table_where_words_go(
+        self, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "c.yaml").write_text("data: 3\n")
+        assert main([*words, "--config", str(tmp_path / "c.yaml")]) == 2
+        assert ": expected keys and values in data, got 3\n" in capsys.readouterr().err
+        assert not (tmp_path / "run").exists()
+
+    @pytest.mark.parametrize(
+        ("sampler", "expected"),
+        [
+            ("Random", "2 in an epoch, 6 in all; few: data.sampler=segpaste.samplers.ExhaustiveNxMSampler takes all"),
+            ("Exhaustive", "8 in an epoch, 24 in all\n"),
+        ],
+    )
+    def test_it_says_how_many_steps(
+        self, words: list[str], capsys: pytest.CaptureFixture[str], sampler: str, expected: str
+    ) -> None:
+        given = [
+            *words,
+            "trainer.losses=[mse]",
+            "trainer.epochs=3",
+            f"data.sampler=segpaste.samplers.{sampler}NxMSampler",
+        ]
+        assert main(given) == 0
+        assert f"\nsteps              {expected}" in capsys.readouterr().out
 
     def test_other_columns(self, words: list[str], tmp_path: Path) -> None:
         for name in ("train.csv", "test.csv"):
@@ -163,10 +192,14 @@ class TestFirstEpoch:
         assert main(given) == 0
 
 
-def test_help_lists_every_key(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_key_and_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--help"]) == 0
     out = capsys.readouterr().out
-    assert [key for key in _values.known_keys(TrainConfig) if f"{key}=" not in out] == []
+    shown = dict(re.findall(r"([a-z]+\.[A-Za-z_.]+)=(\S+)", out.partition("examples:")[0]))
+    assert sorted(shown) == sorted(_values.known_keys(TrainConfig))
+    defaults = _values.flat(TrainConfig().model_dump())
+    others = {key: text for key, text in shown.items() if "|" not in text and key != "trainer.losses"}
+    assert {key: yaml.safe_load(text) for key, text in others.items()} == {key: defaults[key] for key in others}
 
 
 class TestRefusing:
@@ -196,7 +229,8 @@ class TestRefusing:
             ("data.sampler=.a.B", "data.sampler: expected the path of a sampler of N x M batches"),
             ("data.sampler=broken_sampler.Own", "'broken_sampler.Own' (SyntaxError: "),
             ("data.sampler=ending_sampler.Own", "'ending_sampler.Own' (SystemExit: usage)"),
-            ("data.sampler=encoder_cases.OwnArguments", "data.sampler encoder_cases.OwnArguments, "),
+            ("data.sampler=encoder_cases.OwnArguments", "data.sampler encoder_cases.OwnArguments: TypeError: "),
+            ("data.sampler=encoder_cases.Failing", "data.sampler encoder_cases.Failing: KeyError: 'speaker'"),
             ("trainer.epochs=0", "trainer.epochs: input should be greater than or equal to 1, got 0"),
             ("data.label_column=class", "line 1: expected a column 'class' of labels"),
         ],
@@ -241,10 +275,8 @@ class TestRefusing:
         assert main(given) == 0
         assert main([*given, "trainer.learning_rate=0.01"]) == 2
         err = capsys.readouterr().err
-        assert (
-            "run holds a run with other arguments: trainer.learning_rate 0.001 there, 0.01 now; choose another --out"
-            in err
-        )
+        assert "run holds a run with other arguments: trainer.learning_rate 0.001 there, 0.01 now; " in err
+        assert err.endswith("; choose another folder (--out)\n")
         assert "delete" not in err
 
     def test_without_the_extra(

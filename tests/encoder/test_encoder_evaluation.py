@@ -11,8 +11,8 @@ from encoder_cases import clusters
 
 from segpaste.encoder import (
     BinaryAttributeEncoder,
-    cosine_distances,
-    hamming_distances,
+    cosine_rows,
+    hamming_rows,
     mean_average_precision,
     validate,
 )
@@ -39,7 +39,7 @@ class TestAveragePrecision:
         """From 0: 1 at 1, then 2 and 3 at 2, of which 3 is of its class. So 1/1 and 2/3; from 1 and 3 likewise."""
         distances = torch.tensor([[0.0, 1, 2, 2], [1, 0, 9, 9], [2, 9, 0, 9], [2, 9, 9, 0]])
         for given in (distances, distances.long()):
-            found = mean_average_precision(lambda rows, given=given: given[rows].clone(), torch.tensor([0, 0, 1, 0]))
+            found = mean_average_precision(lambda rows, given=given: given[rows], torch.tensor([0, 0, 1, 0]))
             assert found == pytest.approx(5 / 6)
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
@@ -51,19 +51,19 @@ class TestAveragePrecision:
         labels = rng.integers(0, 6, 23)
         labels[0] = 77
         given = torch.from_numpy(distances).to(dtype)
-        found = mean_average_precision(lambda rows: given[rows].clone(), torch.from_numpy(labels), num_pairs)
+        found = mean_average_precision(lambda rows: given[rows], torch.from_numpy(labels), num_pairs)
         assert found == pytest.approx(slow_map(distances.tolist(), labels.tolist()), abs=1e-12)
 
     def test_nobody_to_be_found(self) -> None:
-        assert math.isnan(mean_average_precision(hamming_distances(torch.eye(3).bool()), torch.arange(3)))
+        assert math.isnan(mean_average_precision(hamming_rows(torch.eye(3).bool()), torch.arange(3)))
 
     def test_hamming_is_exact(self) -> None:
         codes = torch.rand(9, 37, generator=torch.Generator().manual_seed(0)) < 0.5
         expected = (codes[:, None] != codes[None]).sum(-1)
-        assert torch.equal(hamming_distances(codes)(slice(2, 7)), expected[2:7])
+        assert torch.equal(hamming_rows(codes)(slice(2, 7)), expected[2:7])
 
     def test_cosine(self) -> None:
-        distances = cosine_distances(torch.tensor([[1.0, 0], [0, 3], [-2, 0], [5, 0]]))(slice(0, 1))
+        distances = cosine_rows(torch.tensor([[1.0, 0], [0, 3], [-2, 0], [5, 0]]))(slice(0, 1))
         assert distances.tolist() == [[0, 1, 2, 0]]
 
 
@@ -73,19 +73,19 @@ class TestValidate:
         torch.manual_seed(1)
         encoder = BinaryAttributeEncoder(data.vectors.shape[1], 16, 13)
         vectors, labels = torch.from_numpy(data.vectors), torch.from_numpy(data.labels)
-        encoder.set_standard(vectors)
+        encoder.fit_standardisation(vectors)
         figures = validate(encoder, vectors, labels)
         for seed in range(3):
             order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
             other = validate(encoder, vectors[order], labels[order])
             assert other.map_codes == pytest.approx(figures.map_codes, rel=1e-12)
             assert other.map_vectors == pytest.approx(figures.map_vectors, rel=1e-12)
-            assert other.set_share == figures.set_share
+            assert other.active_frac == figures.active_frac
             assert other.mse == pytest.approx(figures.mse, rel=1e-6)
         assert validate(encoder, vectors, labels) == figures
         with torch.no_grad():
             out = encoder(vectors)
-        assert figures.set_share == pytest.approx(float(out.codes.mean()))
+        assert figures.active_frac == pytest.approx(float(out.codes.mean()))
         assert figures.mse == pytest.approx(float((out.reconstruction - encoder.standardise(vectors)).square().mean()))
         assert validate(encoder, vectors[1:], labels[1:]) != figures
 

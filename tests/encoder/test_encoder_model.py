@@ -57,7 +57,7 @@ class TestEncoder:
 
     def test_inputs_are_standardised(self, encoder: BinaryAttributeEncoder) -> None:
         vectors = torch.randn(50, 5) * torch.tensor([1.0, 100, 1e-3, 1, 0]) + torch.tensor([0, 5.0, 7, -1, 3])
-        encoder.set_standard(vectors)
+        encoder.fit_standardisation(vectors)
         found = encoder.standardise(vectors)
         assert torch.allclose(found.mean(0), torch.zeros(5), atol=1e-4)
         assert torch.allclose(found.std(0, correction=0), torch.tensor([1.0, 1, 1, 1, 0]), atol=1e-3)
@@ -120,3 +120,10 @@ class TestLosses:
         losses = EncoderLosses(["mse", "sparsity"], {"mse": 3.0}, num_attributes=4, num_classes=2)
         values = losses(encoded(list(self.CODES)), torch.ones(4, 1), torch.tensor(self.LABELS))
         assert losses.total(values).item() == pytest.approx(3 * values["mse"].item() + values["sparsity"].item())
+
+    @pytest.mark.parametrize(
+        ("names", "weights", "got"), [([], {}, "none"), (["mse"], {"mes": 3.0}, "'mes'"), (["cosine"], {}, "'cosine'")]
+    )
+    def test_refused(self, names: list[Any], weights: dict[str, float], got: str) -> None:
+        with pytest.raises(ValueError, match=f"EncoderLosses: expected .*mse, triplet, .*, got {got}"):
+            EncoderLosses(names, weights, num_attributes=4, num_classes=2)

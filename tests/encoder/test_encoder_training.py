@@ -19,7 +19,7 @@ from segpaste.encoder import (
     TrainConfig,
     VectorsError,
     load_encoder,
-    opened,
+    open_training,
     train,
     training,
     validate,
@@ -31,7 +31,7 @@ ALL_LOSSES = ["mse", "triplet", "sparsity", "angular_margin"]
 
 
 def stop_after(num: int, out: Path, given: TrainConfig) -> None:
-    with opened(TRAIN, TEST, given, out) as run:
+    with open_training(TRAIN, TEST, given, out) as run:
         for _ in zip(range(num), run.epochs(), strict=False):
             pass
 
@@ -68,7 +68,7 @@ class TestLearning:
 
     def test_sparsity_reaches_its_target(self, tmp_path: Path) -> None:
         given = config(losses=["sparsity"], sparsity_target=0.25, epochs=30, learning_rate=0.01)
-        assert abs(train(TRAIN, TEST, given, tmp_path / "run").history[-1]["set_share"] - 0.25) < 0.07
+        assert abs(train(TRAIN, TEST, given, tmp_path / "run").history[-1]["active_frac"] - 0.25) < 0.07
 
     def test_a_loss_that_is_not_finite(self, tmp_path: Path) -> None:
         given = config(losses=["mse"], learning_rate=1e30)
@@ -195,8 +195,15 @@ class TestGoingOn:
     )
     def test_not_with_another_config(self, tmp_path: Path, change: dict[str, Any], message: str) -> None:
         stop_after(1, tmp_path / "run", config(losses=["mse"]))
-        with pytest.raises(CheckpointError, match=rf"a run with other arguments: {message}; choose another --out"):
+        with pytest.raises(
+            CheckpointError, match=rf"a run with other arguments: {message}; choose another folder \(--out\)"
+        ):
             train(TRAIN, TEST, config(losses=["mse"], **change), tmp_path / "run")
+
+    def test_with_settings_that_change_nothing(self, tmp_path: Path) -> None:
+        stop_after(1, tmp_path / "run", config(losses=["mse"], device="cpu"))
+        given = config({"label_column": "speaker"}, losses=["mse"], device="auto", backend="gloo", log="both")
+        assert len(train(TRAIN, TEST, given, tmp_path / "run").history) == 4
 
     @pytest.mark.parametrize("which", ["train", "test"])
     def test_not_with_other_data(self, tmp_path: Path, which: str) -> None:
@@ -214,7 +221,7 @@ class TestGoingOn:
 
     def test_two_at_once(self, tmp_path: Path) -> None:
         with (
-            opened(TRAIN, TEST, config(losses=["mse"]), tmp_path / "run"),
+            open_training(TRAIN, TEST, config(losses=["mse"]), tmp_path / "run"),
             pytest.raises(CheckpointError, match="another run is writing there"),
         ):
             train(TRAIN, TEST, config(losses=["mse"]), tmp_path / "run")
@@ -231,7 +238,7 @@ class TestGoingOn:
     def test_what_somebody_kept_is_left(self, tmp_path: Path) -> None:
         train(TRAIN, TEST, config(losses=["mse"]), tmp_path / "run")
         (tmp_path / "run" / "last.pt").unlink()
-        with pytest.raises(KeyboardInterrupt), opened(TRAIN, TEST, config(losses=["mse"]), tmp_path / "run"):
+        with pytest.raises(KeyboardInterrupt), open_training(TRAIN, TEST, config(losses=["mse"]), tmp_path / "run"):
             raise KeyboardInterrupt
         assert load_encoder(tmp_path / "run").figures["epoch"] > 0
 
@@ -250,6 +257,19 @@ class TestGoingOn:
         with pytest.raises(CheckpointError, match=r"found mine\.txt"):
             train(TRAIN, TEST, config(losses=["mse"]), tmp_path)
         assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+    def test_no_result_before_an_epoch(self, tmp_path: Path) -> None:
+        with (
+            open_training(TRAIN, TEST, config(losses=["mse"]), tmp_path / "run") as run,
+            pytest.raises(ValueError, match="run: expected a run with a finished epoch, got none"),
+        ):
+            run.result()
+
+    def test_a_checkpoint_that_lacks_something(self, tmp_path: Path) -> None:
+        stop_after(1, tmp_path / "run", config(losses=["mse"]))
+        write_checkpoint(tmp_path / "run" / "last.pt", {})
+        with pytest.raises(CheckpointError, match="expected a checkpoint of this run"):
+            train(TRAIN, TEST, config(losses=["mse"]), tmp_path / "run")
 
 
 class TestSettings:
@@ -298,7 +318,7 @@ class TestSettings:
         found = []
         for number, seed in enumerate((0, 0, 1)):
             before = torch.random.get_rng_state()
-            with opened(TRAIN, TEST, config(seed=seed), tmp_path / f"run{number}") as run:
+            with open_training(TRAIN, TEST, config(seed=seed), tmp_path / f"run{number}") as run:
                 parameters = torch.cat([p.flatten() for p in run.encoder.parameters()]).tolist()
                 found.append((parameters, run.sampler.epoch_batches().tolist()))
             assert torch.equal(torch.random.get_rng_state(), before)
@@ -308,13 +328,13 @@ class TestSettings:
 
     def test_the_report_has_the_names_of_the_labels(self, tmp_path: Path) -> None:
         data = {"sampler": "segpaste.samplers.RandomNxMSampler", "N_classes_per_batch": 4}
-        with opened(TRAIN, TEST, config(data), tmp_path / "run") as run:
+        with open_training(TRAIN, TEST, config(data), tmp_path / "run") as run:
             left_out = run.report().left_out
         assert len(left_out) == 2
         assert {row[0] for row in left_out} <= set(TRAIN.label_names)
 
     def test_determinism_is_restored(self, tmp_path: Path) -> None:
         assert not torch.are_deterministic_algorithms_enabled()
-        with opened(TRAIN, TEST, config(losses=["mse"]), tmp_path / "run"):
+        with open_training(TRAIN, TEST, config(losses=["mse"]), tmp_path / "run"):
             assert torch.are_deterministic_algorithms_enabled()
         assert not torch.are_deterministic_algorithms_enabled()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from encoder_cases import clusters, write_numbers
 
 from segpaste.bank import Crop, Layout, MemmapWriter
-from segpaste.encoder import VectorsError, read_vectors
+from segpaste.encoder import LabelledVectors, VectorsError, read_vectors
 
 
 def csv(folder: Path, *lines: str) -> Path:
@@ -192,3 +193,55 @@ class TestBank:
         embeddings[1, 7] = np.inf
         with pytest.raises(VectorsError, match="bank: crop 1: expected a finite embedding"):
             read_vectors(make_bank(tmp_path / "bank", [0, 0, 0], embeddings))
+
+
+class TestArrays:
+    def test_made_of_them(self) -> None:
+        data = LabelledVectors.of([[1, 2], [3, 4], [5, 6]], ["b", "a", "b"], ["c", "a"])
+        assert data.vectors.dtype == np.float32
+        assert data.vectors.tolist() == [[1, 2], [3, 4], [5, 6]]
+        assert data.labels.tolist() == [2, 1, 2]
+        assert data.label_names == ("c", "a", "b")
+
+    def test_numbers_as_labels(self, tmp_path: Path) -> None:
+        """As a CSV has them."""
+        data = LabelledVectors.of(np.eye(3, dtype=np.float64), np.array([7, 0, 7]))
+        read = read_vectors(csv(tmp_path, "label,embedding_0,embedding_1,embedding_2", "7,1,0,0", "0,0,1,0", "7,0,0,1"))
+        assert data.label_names == read.label_names == ("7", "0")
+        assert data.labels.tolist() == read.labels.tolist()
+        assert data.digest() == read.digest()
+
+    @pytest.mark.parametrize(
+        ("vectors", "labels", "message"),
+        [
+            (np.zeros((3, 2)), [0, 1], r"labels: expected int64 \[3\], one for each vector, got int64 \[2\]"),
+            (np.zeros(3), [0, 1, 2], r"vectors: expected finite float32 \[N, D\], neither 0, got float32 \[3\]"),
+            (np.zeros((0, 2)), [], r"vectors: expected finite float32 .* got float32 \[0, 2\]"),
+            ([[np.nan, 0]], [0], r"vectors: expected finite float32 .* got float32 \[1, 2\] with NaN or infinite"),
+            ([[1e300, 0]], [0], r"vectors: expected finite float32 .* with NaN or infinite"),
+        ],
+    )
+    def test_refused(self, vectors: Any, labels: Any, message: str) -> None:
+        with pytest.raises(VectorsError, match=message):
+            LabelledVectors.of(vectors, labels)
+
+    @pytest.mark.parametrize(
+        ("vectors", "labels", "message"),
+        [
+            (np.zeros((2, 3)), np.array([0, 1]), "vectors: expected finite float32 .* got float64"),
+            (
+                np.zeros((2, 3), np.float32),
+                np.array([0, 2]),
+                "labels: expected numbers from 0 to 1, for 2 names, got 0 to 2",
+            ),
+            (
+                np.zeros((2, 3), np.float32),
+                np.array([-1, 1]),
+                "labels: expected numbers from 0 to 1, for 2 names, got -1",
+            ),
+            (np.zeros((2, 3), np.float32), np.array([0.0, 1]), "labels: expected int64 .* got float64"),
+        ],
+    )
+    def test_fields_that_are_not_so(self, vectors: Any, labels: Any, message: str) -> None:
+        with pytest.raises(VectorsError, match=message):
+            LabelledVectors(vectors, labels, ("a", "b"))

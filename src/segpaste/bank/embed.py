@@ -61,17 +61,53 @@ def embed_bank(
     """
     embed = make_embedder(embedder, weights, device) if isinstance(embedder, str) else embedder
 
-    def fill(rows: Array) -> None:
-        vectors = np.asarray(embed(rows["image"], rows["alpha"]))
+    name = embedder if isinstance(embedder, str) else getattr(embedder, "__name__", type(embedder).__name__)
+
+    def vectors_of(rows: Array, indices: NDArray[np.int64]) -> NDArray[np.floating[Any]]:
+        return embed(rows["image"], rows["alpha"])
+
+    return replace_embeddings(bank, out, vectors_of, name, batch_size=batch_size, format=format, announce=announce)
+
+
+def replace_embeddings(
+    bank: StoredBank,
+    out: str | os.PathLike[str],
+    vectors_of: Callable[[Array, NDArray[np.int64]], NDArray[np.floating[Any]]],
+    made_by: str,
+    *,
+    batch_size: int,
+    format: Format | None,
+    announce: Announce | None,
+) -> Path | str:
+    """Write a bank with the same crops, and vectors as their embeddings.
+
+    Args:
+        bank: whose crops; embeddings that it has are replaced.
+        out: the new bank's folder; it must not exist, or be empty.
+        vectors_of: called with rows of the new bank, [n], and the indices of their crops, [n]; gives [n, 256], finite.
+        made_by: what the new bank says of its embeddings.
+        batch_size: crops at once.
+        format: of the new bank, by default that of the old one.
+        announce: told how it goes on.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: the vectors are something else.
+        BankError: the folder is there already, or a crop cannot be read.
+    """
+
+    def fill(rows: Array, indices: NDArray[np.int64]) -> None:
+        vectors = np.asarray(vectors_of(rows, indices))
         if vectors.shape != rows["embedding"].shape or not np.isfinite(vectors).all():
             raise ValueError(
                 f"embedder: expected finite embeddings {list(rows['embedding'].shape)}, got {list(vectors.shape)}"
             )
         rows["embedding"] = vectors
 
-    name = embedder if isinstance(embedder, str) else getattr(embedder, "__name__", type(embedder).__name__)
     layout = Layout(bank.crop_size, {*bank.layout.groups, "embedding"})
-    return _write(bank, out, np.arange(len(bank)), layout, {"embedder": name}, fill, batch_size, format, announce)
+    return _write(bank, out, np.arange(len(bank)), layout, {"embedder": made_by}, fill, batch_size, format, announce)
 
 
 def copy_crops(
@@ -109,7 +145,7 @@ def _write(
     indices: NDArray[np.int64],
     layout: Layout,
     said: dict[str, Any],
-    fill: Callable[[Array], None] | None,
+    fill: Callable[[Array, NDArray[np.int64]], None] | None,
     batch_size: int,
     format: Format | None,
     announce: Announce | None,
@@ -133,7 +169,7 @@ def _write(
             for name, values in bank.read(part, columns).items():
                 rows[name] = values
             if fill is not None:
-                fill(rows)
+                fill(rows, part)
             for n in range(len(rows)):
                 writer.add_row(rows[n : n + 1].reshape(()))
             if announce is not None:

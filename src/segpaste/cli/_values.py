@@ -99,14 +99,16 @@ def override(values: dict[str, Any], overrides: Mapping[str, str], texts: Collec
         texts: keys of text, whose values are taken as they are unless they are quoted: YAML has other ideas of ``no``.
 
     Raises:
-        CommandError: one does not parse.
+        CommandError: one does not parse, or what is there is no table of such keys.
     """
     for key, text in overrides.items():
         *groups, last = key.split(".")
         inner = values
         for group in groups:
             found = inner.get(group)
-            inner[group] = inner = found if isinstance(found, dict) else {}
+            if not isinstance(found, dict | None):
+                raise CommandError(f"{key}: expected keys and values in {group}, got {found!r:.80}")
+            inner[group] = inner = {} if found is None else found
         inner[last] = _parsed(key, text, key in texts)
 
 

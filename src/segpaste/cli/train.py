@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from segpaste.encoder import Training
 
 _SECONDS_BETWEEN_LINES = 30
+_FEW_STEPS = 10
 _EXAMPLE = """\
 A CSV has a column label, and either a column path of .npy files, each with a vector, or columns embedding_0,
 embedding_1 and so on. A bank with embeddings may stand for it. KEY=VALUE words set what --config may have, with values
@@ -66,17 +67,17 @@ def run(args: argparse.Namespace) -> None:
     if os.getcwd() not in sys.path:  # for a sampler in a file of the user's, as python -m has it
         sys.path.append(os.getcwd())
     from segpaste.cli import _values
-    from segpaste.encoder import TrainConfig, opened, read_vectors
+    from segpaste.encoder import TrainConfig, open_training, read_vectors
 
     config = _values.load_model(TrainConfig, args.config, args.overrides)
     columns = config.data.model_dump(include={"label_column", "path_column", "embedding_prefix"})
     train_set = read_vectors(args.train, **columns)
     test_set = read_vectors(args.test, **columns, label_names=train_set.label_names)
     try:
-        with naming(args.out), opened(train_set, test_set, config, args.out) as training, _keeping(training):
+        with naming(args.out), open_training(train_set, test_set, config, args.out) as training, _keeping(training):
             if training.processes.is_first:
                 sizes = f"{len(train_set):,} vectors of {len(train_set.label_names):,} classes"
-                print(f"train              {sizes}\n{training.report()}", flush=True)
+                print(f"train              {sizes}\n{training.report()}\n{_steps(training)}", flush=True)
                 if num_finished := len(training.history):
                     print(f"goes on            after epoch {num_finished} of {config.trainer.epochs}", flush=True)
             _follow(training, config.trainer.epochs)
@@ -86,6 +87,15 @@ def run(args: argparse.Namespace) -> None:
         if "segpaste[" in str(error):  # an optional dependency, with its hint
             raise CommandError(str(error)) from error
         raise
+
+
+def _steps(training: Training) -> str:
+    """How many steps an epoch has; where those are few, a sampler that makes more."""
+    num = training.sampler.num_batches
+    line = f"steps              {num:,} in an epoch, {num * training.config.trainer.epochs:,} in all"
+    if num < _FEW_STEPS and not training.sampler.exhaustive:
+        line += "; few: data.sampler=segpaste.samplers.ExhaustiveNxMSampler takes all samples in an epoch"
+    return line
 
 
 def _follow(training: Training, num_epochs: int) -> None:
@@ -115,7 +125,7 @@ def _figures(training: Training, num_test: int) -> str:
             f"best               epoch {best['epoch']} of {len(training.history)}, on all {num_test:,} test vectors",
             f"retrieval mAP      {best['map_codes']:.4f} by codes, {best['map_vectors']:.4f} by the vectors themselves",
             f"reconstruction     {best['mse']:.4f} mean square, of standardised vectors",
-            f"attributes         {best['set_share']:.2%} are there",
+            f"attributes         {best['active_frac']:.2%} of the bits are 1",
             f"files              {training.folder}/: "
             + ", ".join(sorted(path.name for path in training.folder.iterdir())),
         ]

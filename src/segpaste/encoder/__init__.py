@@ -20,14 +20,14 @@ from segpaste.encoder.codes import (
 from segpaste.encoder.config import DataConfig, LossWeights, ModelConfig, TrainConfig, TrainerConfig
 from segpaste.encoder.evaluation import (
     Validation,
-    cosine_distances,
-    hamming_distances,
+    cosine_rows,
+    hamming_rows,
     mean_average_precision,
     validate,
 )
 from segpaste.encoder.losses import EncoderLosses
 from segpaste.encoder.model import BinaryAttributeEncoder, Encoded, binarise
-from segpaste.encoder.training import Training, TrainResult, opened, train
+from segpaste.encoder.training import Training, TrainResult, open_training, train
 from segpaste.encoder.vectors import LabelledVectors, VectorsError, read_vectors
 
 __all__ = [
@@ -49,15 +49,15 @@ __all__ = [
     "VectorsError",
     "attribute_shares",
     "binarise",
-    "cosine_distances",
+    "cosine_rows",
     "encode_bank",
     "hamming",
-    "hamming_distances",
+    "hamming_rows",
     "load_encoder",
     "mean_average_precision",
     "near_duplicate_codes",
     "nearest",
-    "opened",
+    "open_training",
     "pack",
     "read_codes",
     "read_vectors",

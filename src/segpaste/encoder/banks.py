@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from segpaste.bank import BankError, StoredBank, embed_bank
-from segpaste.bank.embed import Announce
+from segpaste.bank import BankError, StoredBank
+from segpaste.bank.embed import Announce, replace_embeddings
 from segpaste.bank.meta import Format
-from segpaste.bank.record import EMBEDDING_SIZE
+from segpaste.bank.record import EMBEDDING_SIZE, Array
 from segpaste.encoder.codes import Bits, are_signs
 from segpaste.encoder.model import BinaryAttributeEncoder
 
@@ -66,24 +66,16 @@ def encode_bank(
             f"encode_bank: expected an encoder of vectors of {EMBEDDING_SIZE} numbers into at most {EMBEDDING_SIZE} "
             f"attributes, got one of {encoder.num_inputs} into {encoder.num_attributes}"
         )
-    return embed_bank(bank, out, _Codes(bank, encoder), batch_size=batch_size, format=format, announce=announce)
 
+    def codes_of(_: Array, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+        vectors = bank.read(indices, ("embedding",))["embedding"].astype(np.float32)
+        codes = encoder.encode(torch.from_numpy(vectors)).numpy()
+        signs = np.zeros((len(indices), EMBEDDING_SIZE), np.float32)
+        signs[:, : codes.shape[1]] = 2.0 * codes - 1.0
+        return signs
 
-class _Codes:
-    """An embedder that is called for the crops of a bank in their order, and goes by what they have already."""
-
-    def __init__(self, bank: StoredBank, encoder: BinaryAttributeEncoder) -> None:
-        self.bank, self.encoder, self.num_done = bank, encoder, 0
-        self.__name__ = f"codes of {encoder.num_attributes} attributes"
-
-    def __call__(self, images: NDArray[np.uint8], alphas: NDArray[np.bool_]) -> NDArray[np.float32]:
-        rows = np.arange(self.num_done, self.num_done + len(images))
-        self.num_done += len(images)
-        vectors = self.bank.read(rows, ("embedding",))["embedding"].astype(np.float32)
-        codes = self.encoder.encode(torch.from_numpy(vectors)).numpy()
-        found = np.zeros((len(rows), EMBEDDING_SIZE), np.float32)
-        found[:, : codes.shape[1]] = 2.0 * codes - 1.0
-        return found
+    name = f"codes of {encoder.num_attributes} attributes"
+    return replace_embeddings(bank, out, codes_of, name, batch_size=batch_size, format=format, announce=announce)
 
 
 def read_codes(bank: StoredBank) -> Bits:

@@ -11,13 +11,13 @@ import contextlib
 import io
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from segpaste._unfinished import FINGERPRINT, claimed
+from segpaste._unfinished import FINGERPRINT, claimed, write_whole
 from segpaste.encoder.logs import CSV_NAME, TENSORBOARD_NAME
 from segpaste.encoder.model import BinaryAttributeEncoder
 
@@ -62,9 +62,10 @@ def load_encoder(path: str | os.PathLike[str]) -> TrainedEncoder:
         names, figures = tuple(state["label_names"]), state["history"][-1]
         return TrainedEncoder(encoder.eval(), names, state["config"], state["embedder"], figures)
     except (KeyError, TypeError, IndexError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
+        reason = str(error).strip().rpartition("\n")[2].strip()
         raise CheckpointError(
-            f"{file}: expected a whole checkpoint of segpaste train, got one without {reason}"
+            f"{file}: expected a whole checkpoint of segpaste train, got one that lacks something or does not fit: "
+            f"{type(error).__name__} {reason}"
         ) from error
 
 
@@ -90,35 +91,30 @@ def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
     """Write a file that is there whole or not at all, after a crash of the machine too."""
     whole = io.BytesIO()  # torch hides the system's error where a file cannot take it
     torch.save({"format": _FORMAT, **state}, whole)
-    new = path.with_name(path.name + ".new")
-    try:
-        with new.open("wb") as file:
-            file.write(whole.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
+    write_whole(path, whole.getbuffer())
 
 
-def claim(stack: contextlib.ExitStack, folder: Path, fingerprint: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Take a folder for a run until the stack unwinds; a run without a finished epoch leaves nothing behind.
+@contextlib.contextmanager
+def claimed_run(folder: Path, fingerprint: Mapping[str, Any]) -> Iterator[dict[str, Any] | None]:
+    """Take a folder for a run; at the end a run without a finished epoch leaves nothing behind.
 
-    Returns:
+    Yields:
         The checkpoint that it goes on from, if there is one.
 
     Raises:
         CheckpointError: another run is there.
         OSError: the folder cannot be made.
     """
-    stack.enter_context(claimed(folder, fingerprint, "--out", CheckpointError, "a run"))
-    if not (folder / BEST).exists():  # else somebody has kept it, and nothing else
-        stack.callback(_leave_nothing_empty, folder)
-    return read_checkpoint(folder / LAST) if (folder / LAST).exists() else None
+    with claimed(folder, fingerprint, "folder (--out)", CheckpointError, "a run"):
+        is_kept = (folder / BEST).exists()  # without a last.pt: somebody has deleted all else of an earlier run
+        try:
+            yield read_checkpoint(folder / LAST) if (folder / LAST).exists() else None
+        finally:
+            if not is_kept:
+                _remove_unfinished(folder)
 
 
-def _leave_nothing_empty(folder: Path) -> None:
+def _remove_unfinished(folder: Path) -> None:
     """Remove what a run left that has not finished an epoch, and the folder if nothing else is in it."""
     if (folder / LAST).exists():
         return

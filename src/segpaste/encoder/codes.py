@@ -27,7 +27,7 @@ def are_signs(embeddings: NDArray[np.floating[Any]]) -> bool:
 
 
 def pack(codes: Bits) -> Packed:
-    """Codes [N, K] as bytes, [N, ceil(K / 8)]; the first bit is the highest of the first byte."""
+    """Codes [N, K] as bytes, [N, ceil(K / 8)]; the first bit is the highest of the first byte, missing ones are 0."""
     return np.packbits(codes, axis=1)
 
 
@@ -37,7 +37,13 @@ def unpack(packed: Packed, num_attributes: int) -> Bits:
 
 
 def hamming(one: Packed, other: Packed) -> NDArray[np.int32]:
-    """How many bits differ between each of [n, W] and each of [m, W]: [n, m]."""
+    """How many bits differ between each of [n, W] and each of [m, W]: [n, m].
+
+    Raises:
+        ValueError: the codes are of different lengths.
+    """
+    if one.shape[1] != other.shape[1]:
+        raise ValueError(f"hamming: expected codes of as many bytes, got {one.shape[1]} and {other.shape[1]}")
     distances = np.zeros((len(one), len(other)), np.int32)
     for i in range(one.shape[1]):
         distances += np.bitwise_count(one[:, None, i] ^ other[None, :, i])
@@ -56,14 +62,15 @@ def nearest(queries: Packed, gallery: Packed, num: int) -> tuple[NDArray[np.int6
         Their indices, [n, num], nearest first, of equally near ones the first; and their distances, [n, num].
 
     Raises:
-        ValueError: ``num`` is out of its range.
+        ValueError: ``num`` is out of its range, or the codes are of different lengths.
     """
     if not 0 <= num <= len(gallery):
         raise ValueError(f"nearest: expected num from 0 to {len(gallery)}, the size of the gallery, got {num}")
     indices = np.empty((len(queries), num), np.int64)
     distances = np.empty((len(queries), num), np.int64)
+    small = np.min_scalar_type(8 * gallery.shape[1])  # NumPy sorts short integers by radix
     for rows in _blocks(len(queries), max(1, _NUM_PAIRS // max(1, len(gallery)))):
-        found = hamming(queries[rows], gallery)
+        found = hamming(queries[rows], gallery).astype(small)
         order = found.argsort(axis=1, kind="stable")[:, :num]
         indices[rows], distances[rows] = order, np.take_along_axis(found, order, axis=1)
     return indices, distances
@@ -109,17 +116,18 @@ def attribute_shares(codes: Bits, labels: NDArray[np.int64], num_classes: int) -
         return np.asarray(having / num)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AttributeEvidence:
-    """How much it says for two samples being of one class that both, one, or none of them have an attribute.
+    """Log-likelihood ratios of one class against two, for pairs of samples that share an attribute or do not.
 
     Two samples of one class agree in an attribute more often than two of different classes, and the more so the rarer
     it is and the more faithfully a class has it. For each attribute the ratio is that of the probabilities of what is
     seen, taken as independent between attributes; where they are not, sums of them overstate the evidence.
 
     Attributes:
-        shares: how often a class has each attribute, the mean over classes, [K].
-        log_ratios: natural logarithm of P(a, b | one class) / P(a, b | two classes), [K, 2, 2], symmetric.
+        shares: of the samples of a class the share that has each attribute, the mean over classes, [K].
+        log_ratios: natural logarithm of P(a, b | one class) / P(a, b | two classes), [K, 2, 2], indexed [k, a, b]: a
+            and b, 0 or 1, say whether the first and the second sample have attribute k; symmetric.
     """
 
     shares: NDArray[np.float64]
@@ -129,8 +137,8 @@ class AttributeEvidence:
     def of(cls, codes: Bits, labels: NDArray[np.int64]) -> AttributeEvidence:
         """Count it over pairs of samples, all classes alike.
 
-        Both tables are drawn towards independence with the weight of one class, so that what was never seen is
-        unlikely and not impossible. An attribute that all samples have, or none, says nothing.
+        Both tables are smoothed: that of independent samples is added with the weight of one class, so that a pair that
+        was never seen is unlikely and not impossible. An attribute that all samples have, or none, says nothing: 0.
 
         Args:
             codes: [N, K].
@@ -146,20 +154,18 @@ class AttributeEvidence:
                 f"{len(num)} classes of at most {num.max(initial=0)}"
             )
         share = attribute_shares(codes, class_ids, len(num))
-        paired = share[num > 1], num[num > 1][:, None]
-        both = _mean_of_pairs(*paired)
-        neither = _mean_of_pairs(1 - paired[0], paired[1])
-        mean, num_classes = share.mean(0), len(num)
-        squares = (share**2).sum(0)
-        between = ((num_classes * mean) ** 2 - squares) / (num_classes * (num_classes - 1))
-        same = _table(both, neither)
-        other = _table(between, 1 - 2 * mean + between)
+        mean, num_classes, num_paired = share.mean(0), len(num), int((num > 1).sum())
+        paired, num_of_paired = share[num > 1], num[num > 1][:, None]
+        same = _table(_mean_of_pairs(paired, num_of_paired), _mean_of_pairs(1 - paired, num_of_paired))
+        # the mean over pairs of different classes c, d of share_c * share_d
+        both = ((num_classes * mean) ** 2 - (share**2).sum(0)) / (num_classes * (num_classes - 1))
+        other = _table(both, 1 - 2 * mean + both)
         independent = _table(mean**2, (1 - mean) ** 2)
+        is_telling = (mean > 0) & (mean < 1)
         ratios = np.zeros_like(same)
-        telling = (mean > 0) & (mean < 1)
-        weighted = ((int((num > 1).sum()), same), (num_classes, other))
-        smoothed = ((weight * table + independent)[telling] / (weight + 1) for weight, table in weighted)
-        ratios[telling] = np.subtract(*map(np.log, smoothed))
+        ratios[is_telling] = np.log(((num_paired * same + independent) / (num_paired + 1))[is_telling]) - np.log(
+            ((num_classes * other + independent) / (num_classes + 1))[is_telling]
+        )
         return cls(mean, ratios)
 
     def scores(self, one: Bits, other: Bits) -> NDArray[np.float64]:

@@ -20,8 +20,8 @@ class DataConfig(_Config):
 
     Attributes:
         sampler: the path of a subclass of `segpaste.samplers.NxMSampler`.
-        N_classes_per_batch: N.
-        M_samples_per_class: M.
+        N_classes_per_batch: distinct classes of a batch.
+        M_samples_per_class: samples of each.
         shuffle, drop_last: see `segpaste.samplers.NxMSampler`.
         label_column, path_column, embedding_prefix: see `segpaste.encoder.read_vectors`.
     """
@@ -123,10 +123,12 @@ class TrainConfig(_Config):
             )
         return self
 
-    def identity(self) -> dict[str, Any]:
-        """All that the parameters after an epoch depend on, as JSON by dotted keys."""
+    def fingerprint(self) -> dict[str, Any]:
+        """All that the parameters after an epoch depend on, beside data and machine, as JSON by dotted keys."""
+        of_data, of_machine = {"label_column", "path_column", "embedding_prefix"}, {"device", "backend"}
+        without = {"data": of_data, "trainer": {"epochs", "log"} | of_machine}
         found: dict[str, Any] = {}
-        for group, values in self.model_dump(mode="json", exclude={"trainer": {"epochs", "log"}}).items():
+        for group, values in self.model_dump(mode="json", exclude=without).items():
             for key, value in values.items():
                 nested = value if isinstance(value, dict) else {"": value}
                 found |= {f"{group}.{key}.{name}".rstrip("."): part for name, part in nested.items()}

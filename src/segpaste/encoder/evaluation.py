@@ -1,8 +1,8 @@
 """How good an encoder is, on all of a test set, the same at each call.
 
 Retrieval: each vector asks for those of its class, all others ranked by their distance. Average precision is the mean
-over those found of the precision down to them, and down to the end of those that are equally far: codes have few
-distances, and the order among equals must not count.
+over the vectors of its class of the precision at each: the share of that class among all that are as near or nearer.
+Codes have few distances; so the order among equals has no effect.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class Validation:
 
     Attributes:
         mse: of the reconstruction, over standardised vectors.
-        set_share: attributes that are there, of all, 0 to 1.
+        active_frac: the share of bits that are 1, of all bits of all codes, 0 to 1.
         map_codes: mean average precision of retrieval by the Hamming distance of codes; NaN where no class has two
             vectors.
         map_vectors: likewise, by the cosine of the vectors themselves.
     """
 
     mse: float
-    set_share: float
+    active_frac: float
     map_codes: float
     map_vectors: float
 
@@ -62,28 +62,31 @@ def validate(
         codes.append(encoded.codes > 0)
     bits = torch.cat(codes)
     if map_vectors is None:
-        map_vectors = mean_average_precision(cosine_distances(vectors), labels)
+        map_vectors = mean_average_precision(cosine_rows(vectors), labels)
     return Validation(
         mse=squares / vectors.numel(),
-        set_share=int(bits.sum()) / bits.numel(),
-        map_codes=mean_average_precision(hamming_distances(bits), labels),
+        active_frac=int(bits.sum()) / bits.numel(),
+        map_codes=mean_average_precision(hamming_rows(bits), labels),
         map_vectors=map_vectors,
     )
 
 
 DistancesOf = Callable[[slice], Tensor]
-"""From some rows, n of N, to all: a new tensor [n, N], of floating point, or int64 from 0 where few are possible."""
+"""Takes a slice of n of the N rows, returns their distances to all, [n, N]: floating point, or int64 from 0."""
 
 
-def hamming_distances(codes: Tensor) -> DistancesOf:
-    """Attributes that differ, of codes, bool [N, K]; exact."""
+def hamming_rows(codes: Tensor) -> DistancesOf:
+    """For `mean_average_precision`: how many attributes differ, of codes, bool [N, K]; exact, int64."""
     signs = codes.float() * 2 - 1
     num = codes.shape[1]
     return lambda rows: ((num - signs[rows] @ signs.T) / 2).long()
 
 
-def cosine_distances(vectors: Tensor) -> DistancesOf:
-    """1 - cosine, of vectors [N, D]; to six decimals, so that the order of rounding errors does not count."""
+def cosine_rows(vectors: Tensor) -> DistancesOf:
+    """For `mean_average_precision`: 1 - cosine, of vectors [N, D], float64.
+
+    They are rounded to six decimals, so that rounding errors give no order to vectors that are equal.
+    """
     unit = torch.nn.functional.normalize(vectors.double(), dim=1)
     return lambda rows: (1 - unit[rows] @ unit.T).round(decimals=6)
 

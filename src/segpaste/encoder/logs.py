@@ -7,12 +7,13 @@ nothing is there twice, wherever it was interrupted.
 from __future__ import annotations
 
 import csv
-import os
+import io
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
+from segpaste._unfinished import write_whole
 from segpaste.extras import require
 
 CSV_NAME, TENSORBOARD_NAME = "log.csv", "tensorboard"
@@ -47,15 +48,17 @@ class RunLog:
             from torch.utils.tensorboard import SummaryWriter
 
             self._events = SummaryWriter(folder / TENSORBOARD_NAME)
-        for row in history:
+        self._rows = list(history)
+        for row in self._rows:
             self._add_events(row)
-        if history:
-            self._write_csv(history)
+        if self._rows:
+            self._write_csv()
 
-    def add(self, history: Sequence[Row]) -> None:
-        """Log the last row of these, which are all that there are."""
-        self._add_events(history[-1])
-        self._write_csv(history)
+    def add(self, row: Row) -> None:
+        """Log one more."""
+        self._rows.append(row)
+        self._add_events(row)
+        self._write_csv()
 
     def close(self) -> None:
         """Write what is not written yet."""
@@ -68,16 +71,11 @@ class RunLog:
                 if name != "epoch":
                     self._events.add_scalar(name, value, int(row["epoch"]))
 
-    def _write_csv(self, history: Sequence[Row]) -> None:
+    def _write_csv(self) -> None:
         if self._csv is None:
             return
-        new = self._csv.with_name(self._csv.name + ".new")
-        try:
-            with new.open("w", newline="") as file:
-                writer = csv.DictWriter(file, list(history[0]), lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(history)
-            os.replace(new, self._csv)
-        except BaseException:
-            new.unlink(missing_ok=True)
-            raise
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(self._rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self._rows)
+        write_whole(self._csv, text.getvalue().encode())

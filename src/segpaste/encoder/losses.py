@@ -1,7 +1,6 @@
 """The losses of the encoder, by name; what is minimised is their weighted sum.
 
-    mse             mean square of what the reconstruction is off, over standardised vectors: 1 for a decoder that
-                    knows nothing
+    mse             mean squared error of the reconstruction of standardised vectors; to guess their mean gives 1
     triplet         mean of relu(d(a, p) - d(a, n) + margin) over the triplets of the batch where it is not 0, p of a's
                     class and n of another; d is the share of the attributes that differ
     sparsity        mean over the attributes of (share of the batch that has it - target)^2
@@ -16,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from segpaste.encoder.model import Encoded
@@ -29,13 +29,14 @@ class EncoderLosses(nn.Module):
 
     Args:
         names: which.
-        weights: of the sum, by name; 1 where none is given.
+        weights: of the sum, by name of a loss, whether it is among them or not; 1 where none is given.
         num_attributes: K.
         num_classes: of the training set.
         triplet_margin: share of the attributes.
         sparsity_target: share of the batch.
 
     Raises:
+        ValueError: no loss is named, or one that there is not.
         ImportError: pytorch-metric-learning is needed and not installed; the message says how to.
     """
 
@@ -50,13 +51,17 @@ class EncoderLosses(nn.Module):
         sparsity_target: float = 0.2,
     ) -> None:
         super().__init__()
-        self.weights: dict[str, float] = {name: float(weights.get(name, 1.0)) for name in names}
         makers: dict[str, Any] = {
             "mse": _Reconstruction,
             "triplet": lambda: _Triplet(triplet_margin),
             "sparsity": lambda: _Sparsity(sparsity_target),
             "angular_margin": lambda: _AngularMargin(num_attributes, num_classes),
         }
+        if unknown := [name for name in (*names, *weights) if name not in makers]:
+            raise ValueError(f"EncoderLosses: expected the losses {', '.join(makers)}, got {unknown[0]!r}")
+        if not names:
+            raise ValueError(f"EncoderLosses: expected some of {', '.join(makers)}, got none")
+        self.weights: dict[str, float] = {name: float(weights.get(name, 1.0)) for name in names}
         self.parts = nn.ModuleDict({name: makers[name]() for name in names})
 
     def forward(self, encoded: Encoded, standardised: Tensor, labels: Tensor) -> dict[str, Tensor]:
@@ -71,7 +76,7 @@ class EncoderLosses(nn.Module):
 
     def total(self, values: Mapping[str, Tensor]) -> Tensor:
         """The weighted sum of what `forward` gave."""
-        return sum((self.weights[name] * value for name, value in values.items()), start=values[next(iter(values))] * 0)
+        return torch.stack([self.weights[name] * value for name, value in values.items()]).sum()
 
 
 class _Reconstruction(nn.Module):

@@ -46,7 +46,7 @@ class BinaryAttributeEncoder(nn.Module):
         hidden: units of the one hidden layer of each network.
 
     Attributes:
-        mean, std: of the vectors that it was trained on, [D]; see `set_standard`.
+        mean, std: of the vectors that it was trained on, [D]; see `fit_standardisation`.
     """
 
     mean: Tensor
@@ -60,7 +60,7 @@ class BinaryAttributeEncoder(nn.Module):
         self.register_buffer("mean", torch.zeros(num_inputs))
         self.register_buffer("std", torch.ones(num_inputs))
 
-    def set_standard(self, vectors: Tensor) -> None:
+    def fit_standardisation(self, vectors: Tensor) -> None:
         """Take mean and standard deviation of these, [N, D]; numbers that never differ are only centred."""
         exact = vectors.double()
         std = exact.std(dim=0, correction=0).to(self.std)

@@ -56,5 +56,5 @@ def make_objective(vectors: Tensor, num_classes: int, config: TrainConfig) -> Ob
             triplet_margin=trainer.triplet_margin,
             sparsity_target=trainer.sparsity_target,
         )
-    encoder.set_standard(vectors.cpu())
+    encoder.fit_standardisation(vectors.cpu())
     return Objective(encoder, losses).to(vectors.device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,13 +23,15 @@ class Processes:
 
     Attributes:
         rank: its number.
-        num: how many there are.
+        world_size: how many there are.
         device: its own.
+        backend: what they speak by, ``gloo`` or ``nccl``; none if there is one.
     """
 
     rank: int
-    num: int
+    world_size: int
     device: torch.device
+    backend: str | None = None
 
     @property
     def is_first(self) -> bool:
@@ -36,25 +39,26 @@ class Processes:
         return self.rank == 0
 
     def from_first(self, make: Callable[[], _Made]) -> _Made:
-        """What the first one makes, on all; what it raises, if that is a ValueError or OSError, all raise."""
+        """What the first one makes, on all; what it raises, all raise."""
         made: _Made | None = None
         error: Exception | None = None
         if self.is_first:
             try:
                 made = make()
-            except (ValueError, OSError) as caught:
+            except Exception as caught:
                 error = caught
-        if self.num > 1:
-            shared: list[Any] = [made, error]
+        if self.world_size > 1:
+            shared: list[Any] = [made, _sendable(error)]
             distributed.broadcast_object_list(shared, src=0, device=self.device)
-            made, error = shared
+            if not self.is_first:
+                made, error = shared
         if error is not None:
             raise error
         return cast(_Made, made)
 
-    def align(self, tensors: Iterable[Tensor]) -> None:
+    def broadcast(self, tensors: Iterable[Tensor]) -> None:
         """Set these, on all, to what the first one has."""
-        if self.num > 1:
+        if self.world_size > 1:
             for tensor in tensors:
                 distributed.broadcast(tensor, src=0)
 
@@ -65,15 +69,15 @@ class Processes:
         step of a process, so with more than two the sums after an interruption would differ in their last bits.
         """
         found = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        if self.num == 1 or not found:
+        if self.world_size == 1 or not found:
             return
-        flat = self.summed(torch.cat([grad.flatten() for grad in found])) / self.num
+        flat = self.all_reduce_(torch.cat([grad.flatten() for grad in found])) / self.world_size
         for grad, part in zip(found, torch.split(flat, [grad.numel() for grad in found]), strict=True):
             grad.copy_(part.view_as(grad))
 
-    def summed(self, values: Tensor) -> Tensor:
-        """The sum over all of them."""
-        if self.num > 1:
+    def all_reduce_(self, values: Tensor) -> Tensor:
+        """Set values, in place, to their sum over all of them, and return them."""
+        if self.world_size > 1:
             distributed.all_reduce(values)
         return values
 
@@ -98,12 +102,22 @@ def joined(
         distributed.init_process_group(name, timeout=_TIMEOUT)
     try:
         if distributed.is_initialized():
-            yield Processes(distributed.get_rank(), distributed.get_world_size(), found)
+            spoken = distributed.get_backend() if distributed.get_world_size() > 1 else None
+            yield Processes(distributed.get_rank(), distributed.get_world_size(), found, spoken)
         else:
             yield Processes(0, 1, found)
     finally:
         if not is_there and distributed.is_initialized():
             distributed.destroy_process_group()
+
+
+def _sendable(error: Exception | None) -> Exception | None:
+    """The error, or one with its text if it cannot be pickled."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def _device(name: Literal["auto", "cpu", "cuda"]) -> torch.device:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from segpaste.encoder.checkpoints import BEST, LAST, CheckpointError, claim, write_checkpoint
+from segpaste.encoder.checkpoints import BEST, LAST, CheckpointError, claimed_run, write_checkpoint
 from segpaste.encoder.config import TrainConfig, find_sampler
 from segpaste.encoder.evaluation import is_better, validate
 from segpaste.encoder.logs import RunLog
@@ -52,7 +52,7 @@ def train(
 
     Args:
         train_set: what it is trained on.
-        test_set: what it is measured on; labels with the numbers that they have in ``train_set``.
+        test_set: what it is measured on. Its labels are compared with one another only, so the classes may be others.
         config: how.
         out: the folder of the run, see `segpaste.encoder.checkpoints`.
 
@@ -62,19 +62,21 @@ def train(
         ImportError: an optional dependency is missing; the message says how to install it.
         OSError: a file cannot be read or written.
     """
-    with opened(train_set, test_set, config, out) as training:
+    with open_training(train_set, test_set, config, out) as training:
         for _ in training.epochs():
             pass
         return training.result()
 
 
 @contextlib.contextmanager
-def opened(
+def open_training(
     train_set: LabelledVectors, test_set: LabelledVectors, config: TrainConfig, out: str | os.PathLike[str]
 ) -> Iterator[Training]:
     """A run that can be followed epoch by epoch; arguments and errors are those of `train`.
 
-    A run that ends before its first epoch is finished leaves nothing behind.
+    A run that ends before its first epoch is finished leaves nothing behind. While it is open,
+    ``torch.use_deterministic_algorithms`` is on for all of the process; on CUDA the device of this process is selected
+    and ``CUBLAS_WORKSPACE_CONFIG`` set, and both stay so.
     """
     folder = Path(out)
     if train_set.vectors.shape[1] != test_set.vectors.shape[1]:
@@ -92,22 +94,25 @@ def opened(
         fingerprint = {
             "train": train_set.digest(),
             "test": test_set.digest(),
-            "processes": processes.num,
+            "processes": processes.world_size,
             "device": processes.device.type,
-            **config.identity(),
+            "backend": processes.backend,
+            **config.fingerprint(),
         }
         sampler = _make_sampler(train_set, config, processes)
-        state = processes.from_first(lambda: claim(stack, folder, fingerprint))
+        state = processes.from_first(lambda: stack.enter_context(claimed_run(folder, fingerprint)))
         training = Training(train_set, test_set, config, folder, processes, sampler, fingerprint, state)
         stack.callback(training.close)
         yield training
 
 
 class Training:
-    """One run; open it with `opened`.
+    """One run; open it with `open_training`.
 
     Attributes:
+        config: that it was opened with.
         processes: this one among those that train.
+        sampler: of its batches.
         encoder: what is trained.
         history: figures of the epochs that are finished, see `TrainResult`.
         folder: of the run.
@@ -136,7 +141,7 @@ class Training:
         self.history: list[dict[str, float]] = []
         if state is not None:
             self._load(state)
-        processes.align(self._objective.state_dict().values())
+        processes.broadcast(self._objective.state_dict().values())
         self._log: RunLog | None = None
         processes.from_first(self._open_log)
         self._map_vectors: float | None = self.history[-1]["map_vectors"] if self.history else None
@@ -154,10 +159,10 @@ class Training:
             OSError: a file cannot be written.
         """
         for epoch in range(len(self.history), self.config.trainer.epochs):
-            losses = self._train_epoch(epoch)
-            row = self.processes.from_first(partial(self._finish, epoch, losses))
-            if not self.processes.is_first:
-                self.history.append(row)
+            row = self.processes.from_first(partial(self._measure, epoch, self._train_epoch(epoch)))
+            is_best = is_better(row, self.best())
+            self.history.append(row)
+            self.processes.from_first(partial(self._save, is_best))
             yield row
 
     def best(self) -> dict[str, float] | None:
@@ -168,9 +173,14 @@ class Training:
         return found
 
     def result(self) -> TrainResult:
-        """What was found."""
+        """What was found.
+
+        Raises:
+            ValueError: no epoch is finished.
+        """
         best = self.best()
-        assert best is not None
+        if best is None:
+            raise ValueError(f"{self.folder}: expected a run with a finished epoch, got none; go through epochs first")
         return TrainResult(best, tuple(self.history), self.folder)
 
     def close(self) -> None:
@@ -196,26 +206,26 @@ class Training:
             self.processes.average_gradients(self._objective.parameters())
             self._optimizer.step()
             sums += torch.stack([total, *parts]).detach()
-        means = (self.processes.summed(sums) / (len(batches) * self.processes.num)).tolist()
+        means = (self.processes.all_reduce_(sums) / (len(batches) * self.processes.world_size)).tolist()
         return dict(zip(("loss", *(f"loss_{name}" for name in self.config.trainer.losses)), means, strict=True))
 
-    def _finish(self, epoch: int, losses: dict[str, float]) -> dict[str, float]:
-        """Measure, and write the checkpoints and the log."""
+    def _measure(self, epoch: int, losses: dict[str, float]) -> dict[str, float]:
+        """The figures of an epoch."""
         self._objective.eval()
         figures = validate(self.encoder, *self._test, self._map_vectors)
         _expect_finite(epoch, losses["loss"], figures.mse)  # the last step is in no loss
         self._map_vectors = figures.map_vectors
-        row = {"epoch": epoch + 1, **losses, **figures.row()}
-        is_best = is_better(row, self.best())
-        state = self._state([*self.history, row])
+        return {"epoch": epoch + 1, **losses, **figures.row()}
+
+    def _save(self, is_best: bool) -> None:
+        """Write the checkpoints and the log of the epoch that is the last of the history."""
+        state = self._state()
         for name in (BEST, LAST) if is_best else (LAST,):
             write_checkpoint(self.folder / name, state)
-        self.history.append(row)
         if self._log is not None:
-            self._log.add(self.history)
-        return row
+            self._log.add(self.history[-1])
 
-    def _state(self, history: list[dict[str, float]]) -> dict[str, Any]:
+    def _state(self) -> dict[str, Any]:
         model = self.config.model
         return {
             "sizes": {"num_inputs": self.encoder.num_inputs, **model.model_dump()},
@@ -226,11 +236,11 @@ class Training:
             "embedder": self._embedder,
             "config": self.config.model_dump(mode="json"),
             "fingerprint": self._fingerprint,
-            "history": history,
+            "history": self.history,
         }
 
     def _load(self, state: dict[str, Any]) -> None:
-        if state["fingerprint"] != self._fingerprint:
+        if state.get("fingerprint") != self._fingerprint:
             raise CheckpointError(f"{self.folder / LAST}: expected a checkpoint of this run, got one of another")
         self.history = list(state["history"])
         if len(self.history) > self.config.trainer.epochs:
@@ -254,10 +264,12 @@ def _make_sampler(train_set: LabelledVectors, config: TrainConfig, processes: Pr
             drop_last=data.drop_last,
             base_seed=config.trainer.seed,
             rank=processes.rank,
-            num_replicas=processes.num,
+            num_replicas=processes.world_size,
         )
-    except (ValueError, TypeError) as error:  # of a sampler that does not take the arguments of its base
-        raise ValueError(f"data.sampler {data.sampler}, data.N_classes_per_batch: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"data.sampler {data.sampler}: {error}") from error
+    except Exception as error:  # of a sampler of the user's
+        raise ValueError(f"data.sampler {data.sampler}: {type(error).__name__}: {error}") from error
 
 
 def _expect_finite(epoch: int, *values: float) -> None:
@@ -280,10 +292,7 @@ def _tensors(data: LabelledVectors, device: torch.device) -> tuple[Tensor, Tenso
 
 @contextlib.contextmanager
 def _deterministic(device: torch.device) -> Iterator[None]:
-    """Sums in the same order at each run: of gradients of what was indexed, and on CUDA of matrix products.
-
-    What has no such order on CUDA warns.
-    """
+    """Make gradients of indexing, and on CUDA matrix products, deterministic; what cannot be on CUDA only warns."""
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before, warn_only = (

@@ -14,12 +14,12 @@ import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from segpaste.bank import open_bank
 from segpaste.bank.remote import is_url, local_path
@@ -34,7 +34,7 @@ class VectorsError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class LabelledVectors:
-    """Vectors and what they show.
+    """Vectors and what they show; make it with `of`, or with `read_vectors`.
 
     Attributes:
         vectors: float32 [N, D], finite.
@@ -42,6 +42,9 @@ class LabelledVectors:
         label_names: of each label; some may have no vector.
         columns: of a CSV that the numbers stood in; none if they did not.
         embedder: what made the embeddings of a bank, if it says so.
+
+    Raises:
+        VectorsError: the arrays are not so.
     """
 
     vectors: NDArray[np.float32]
@@ -49,6 +52,39 @@ class LabelledVectors:
     label_names: tuple[str, ...]
     columns: tuple[str, ...] = ()
     embedder: str | None = None
+
+    def __post_init__(self) -> None:
+        vectors, labels = self.vectors, self.labels
+        if vectors.ndim != 2 or not vectors.size or vectors.dtype != np.float32 or not np.isfinite(vectors).all():
+            raise VectorsError(
+                f"vectors: expected finite float32 [N, D], neither 0, got {vectors.dtype} {list(vectors.shape)}"
+                + (" with NaN or infinite values" if vectors.dtype == np.float32 and vectors.size else "")
+            )
+        if labels.shape != vectors.shape[:1] or labels.dtype != np.int64:
+            raise VectorsError(
+                f"labels: expected int64 [{len(vectors)}], one for each vector, got {labels.dtype} {list(labels.shape)}"
+            )
+        if labels.min() < 0 or labels.max() >= len(self.label_names):
+            raise VectorsError(
+                f"labels: expected numbers from 0 to {len(self.label_names) - 1}, for {len(self.label_names)} names, "
+                f"got {labels.min()} to {labels.max()}"
+            )
+
+    @classmethod
+    def of(cls, vectors: ArrayLike, labels: ArrayLike, label_names: Sequence[str] = ()) -> LabelledVectors:
+        """Make it of arrays.
+
+        Args:
+            vectors: numbers [N, D].
+            labels: of each, [N], integers or strings; their names are what they are as text.
+            label_names: those that have a number already, such as those of the training set; others come after them.
+
+        Raises:
+            VectorsError: the lengths differ, there are none, or a number is not finite.
+        """
+        names = [str(label) for label in np.asarray(labels).ravel().tolist()]
+        with np.errstate(over="ignore"):
+            return cls(np.asarray(vectors).astype(np.float32), *_numbered(names, label_names))
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -91,11 +127,13 @@ def read_vectors(
     else:
         called = _Columns(label_column, path_column, embedding_prefix)
         names, vectors, columns = _read_csv(Path(local_path(path)), called)
-    known = dict.fromkeys(label_names)
-    known.update(dict.fromkeys(names))
-    number_of = {name: number for number, name in enumerate(known)}
-    labels = np.array([number_of[name] for name in names], np.int64)
-    return LabelledVectors(vectors, labels, tuple(known), columns, embedder)
+    return LabelledVectors(vectors, *_numbered(names, label_names), columns, embedder)
+
+
+def _numbered(names: Sequence[str], known: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The number of each name, those that are known first, and the names by their numbers."""
+    number_of = {name: number for number, name in enumerate(dict.fromkeys([*known, *names]))}
+    return np.array([number_of[name] for name in names], np.int64), tuple(number_of)
 
 
 def _read_bank(path: str | os.PathLike[str]) -> tuple[list[str], NDArray[np.float32], str | None]:
@@ -131,40 +169,43 @@ class _Columns(NamedTuple):
 
 def _read_csv(path: Path, columns: _Columns) -> tuple[list[str], NDArray[np.float32], tuple[str, ...]]:
     """The label of every line, the vectors, [N, D], and which columns they stood in."""
+    rows = _rows(path)
+    _, header = next(rows, (0, []))
+    first = next(rows, None)
+    if first is None:
+        raise VectorsError(f"{path}: expected a line with the names of the columns and one for each vector, got none")
+    label_idx, vector_idx = _find(path, header, columns)
+    called = tuple(header[i] for i in vector_idx)
+    has_paths = called == (columns.path,)
     names: list[str] = []
     vectors: list[NDArray[np.float32]] = []
-    for line, header, row in _rows(path):
-        if not names:
-            label_idx, vector_idx = _find(path, header, columns)
+    for line, row in chain([first], rows):
         where = f"{path}: line {line}"
         if len(row) != len(header):
             raise VectorsError(f"{where}: expected {len(header)} columns, got {len(row)}")
         if not row[label_idx]:
             raise VectorsError(f"{where}, column {columns.label!r}: expected a label, got none")
-        texts = {header[i]: row[i] for i in vector_idx}
-        if columns.path in texts:
-            vector = _load(path.parent / texts[columns.path], f"{where}, column {columns.path!r}")
+        texts = [row[i] for i in vector_idx]
+        if has_paths:
+            vector = _load(path.parent / texts[0], f"{where}, column {columns.path!r}")
             if vectors and len(vector) != len(vectors[0]):
                 expected = f"{len(vectors[0])} numbers as in the lines before, got {len(vector)}"
                 raise VectorsError(f"{where}, column {columns.path!r}: expected {expected}")
         else:
-            vector = _parse(texts, where)
+            vector = _parse(texts, called, where)
         names.append(row[label_idx])
         vectors.append(vector)
-    if not names:
-        raise VectorsError(f"{path}: expected a line with the names of the columns and one for each vector, got none")
-    return names, np.stack(vectors), () if columns.path in texts else tuple(texts)
+    return names, np.stack(vectors), () if has_paths else called
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str], list[str]]]:
-    """The number of each line after the names of the columns, these, and the line; empty lines are passed over."""
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Each line, the names of the columns first, and its number; empty lines are passed over."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file)
         try:
-            header = next(filter(None, reader), [])
             for row in reader:
                 if row:
-                    yield reader.line_num, header, row
+                    yield reader.line_num, row
         except (csv.Error, UnicodeDecodeError) as error:
             raise VectorsError(
                 f"{path}: line {reader.line_num + 1}: expected a CSV in UTF-8, got something else: {error}"
@@ -201,16 +242,16 @@ def _find(path: Path, header: list[str], columns: _Columns) -> tuple[int, list[i
     return label_idx, [i for _, i in numbered if i != label_idx]
 
 
-def _parse(texts: dict[str, str], where: str) -> NDArray[np.float32]:
-    """The numbers of one line, [D]."""
+def _parse(texts: list[str], called: Sequence[str], where: str) -> NDArray[np.float32]:
+    """The numbers of one line, [D]; of columns that are called so."""
     try:
         with np.errstate(over="ignore"):
-            vector = np.array(list(texts.values()), np.float64).astype(np.float32)
+            vector = np.array(texts, np.float64).astype(np.float32)
     except ValueError:
         vector = np.full(len(texts), np.nan, np.float32)
     if np.isfinite(vector).all():
         return vector
-    name, text = next((name, text) for name, text in texts.items() if not _is_finite(text))
+    name, text = next((name, text) for name, text in zip(called, texts, strict=True) if not _is_finite(text))
     raise VectorsError(f"{where}, column {name!r}: expected a finite number, got {text!r:.60}")
 
 

@@ -1,0 +1,52 @@
+"""Two processes that do what the first one does: what it makes and what it raises reach both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import distributed, multiprocessing
+
+from segpaste.encoder.processes import Processes
+
+
+class Unpicklable(Exception):
+    """Is made of two arguments and pickled with one."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} and {other}")
+
+
+def raise_error(error: Exception) -> Any:
+    raise error
+
+
+def work(rank: int, folder: str) -> None:
+    distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    processes = Processes(rank, 2, torch.device("cpu"), "gloo")
+    lines = [str(processes.from_first(lambda: {"rank": rank}))]
+    for error in (ValueError("a"), OSError(28, "full", "f"), ImportError("no tensorboard"), Unpicklable("b", "c")):
+        try:
+            processes.from_first(lambda error=error: raise_error(error))  # type: ignore[misc]
+        except Exception as found:
+            lines.append(f"{type(found).__name__} {found}")
+    total = processes.all_reduce_(torch.tensor([rank + 1.0]))
+    Path(folder, f"{rank}.txt").write_text("\n".join([*lines, str(total.item())]))
+    distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_both(tmp_path: Path) -> None:
+    multiprocessing.spawn(work, (str(tmp_path),), nprocs=2)
+    raised = ["ValueError a", "OSError [Errno 28] full: 'f'", "ImportError no tensorboard"]
+    for rank, last in enumerate(("Unpicklable b and c", "RuntimeError Unpicklable: b and c")):
+        assert (tmp_path / f"{rank}.txt").read_text().splitlines() == ["{'rank': 0}", *raised, last, "3.0"]
+
+
+def test_one() -> None:
+    processes = Processes(0, 1, torch.device("cpu"))
+    assert processes.from_first(lambda: 3) == 3
+    with pytest.raises(Unpicklable):
+        processes.from_first(lambda: raise_error(Unpicklable("a", "b")))
