@@ -119,6 +119,13 @@ class TestImages:
         assert labels.tolist() == [1, 0, 2, -1, 2, 3]
 
 
+class NotEveryThird:
+    reads = ("annotation_id",)
+
+    def accept(self, columns: dict[str, Any]) -> Any:
+        return columns["annotation_id"] % 3 != 0
+
+
 class TestCrops:
     @pytest.fixture
     def bank(self, tmp_path: Path) -> MemmapBank:
@@ -139,6 +146,34 @@ class TestCrops:
             assert all(len(set(row)) == 2 for step in steps for row in step.class_ids.tolist())
             assert all(sorted(Counter(step.class_ids.ravel().tolist()).values()) == [2] * 4 for step in steps)
         assert loader.report() == sampler.report()
+
+    @pytest.mark.parametrize("max_tries", [100, 8])
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_a_predicate_repeats_a_crop_only_where_it_must(
+        self, bank: MemmapBank, num_workers: int, max_tries: int
+    ) -> None:
+        class_ids = bank.crop_class_ids()
+        accepted = {c: {i for i in range(len(bank)) if class_ids[i] == c and (1000 + i) % 3 != 0} for c in range(4)}
+        assert [len(accepted[c]) for c in range(4)] == [22, 3, 3, 4]
+        loader = create_bank_dataloader(
+            bank,
+            batch_size=4,
+            crops_per_target=4,
+            sampler=RandomNxMSampler(bank, 4, 4, base_seed=1),
+            predicate=NotEveryThird(),
+            max_tries=max_tries,
+            num_workers=num_workers,
+        )
+        for epoch in range(30):
+            loader.set_epoch(epoch)
+            for step in loader:
+                crops = step.crop_idx.ravel()
+                for c in range(4):
+                    group = crops[class_ids[crops] == c].tolist()
+                    assert len(group) == 4
+                    assert set(group) <= accepted[c]
+                    if max_tries >= 30:
+                        assert len(set(group)) == min(4, len(accepted[c]))
 
     def test_they_are_pasted(self, bank: MemmapBank) -> None:
         images = Images(LABELS)

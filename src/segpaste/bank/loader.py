@@ -80,7 +80,8 @@ class BankDataLoader(DataLoader[Any]):
             )
         stage_bank_batch(bank, np.empty((0, crops_per_target)), class_map)  # refuses a map here and not in a worker
         labels = None if class_map is None else np.asarray(class_map, np.int64)
-        chooser = None if predicate is None else CropChooser(bank, predicate, max_tries, sampler.crops)
+        distinct = isinstance(sampler, NxMDraws)
+        chooser = None if predicate is None else CropChooser(bank, predicate, max_tries, distinct, sampler.crops)
         steps = _Steps(sampler, batch_size * crops_per_target)
         super().__init__(
             _StepCrops(bank, crops_per_target, labels, chooser),
@@ -103,7 +104,11 @@ class BankDataLoader(DataLoader[Any]):
         return BankLoaderStats(tuple(self._num_drawn.tolist()), tuple(self._num_rejected.tolist()))
 
     def report(self) -> DrawReport | NxMReport:
-        """What an epoch is expected to draw; a predicate does not change it, for it stays within the class."""
+        """What an epoch is expected to draw before a predicate, which stays within the class, so that shares stay.
+
+        Of class-structured batches it counts the crops that the sampler takes; those that a predicate puts in the place
+        of others are not in it.
+        """
         return self.draws.report()
 
     def set_epoch(self, epoch: int) -> None:
@@ -187,7 +192,8 @@ def create_bank_dataloader(
         options:
             ``class_map``, for each class of the bank the class that it has in the dataset that is pasted into.
             ``predicate``, says which crops may be drawn, see `segpaste.bank.predicates`; workers that are spawned need
-            one that can be pickled.
+            one that can be pickled. With ``sampler`` a crop that takes the place of another is one that the step does
+            not have, as long as ``max_tries`` finds one.
             ``max_tries``, crops of its class that are tried in place of a rejected one, default 100; if it accepts none
             of them, iterating raises BankError.
             ``num_workers``, ``pin_memory``, ``multiprocessing_context``, ``persistent_workers`` and

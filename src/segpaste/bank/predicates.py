@@ -62,11 +62,13 @@ class CropChooser:
         bank: where the crops lie.
         predicate: says which may be drawn.
         max_tries: crops of its class that are tried in place of a rejected one, at most.
+        distinct: of those that are tried take one that is not among the draws already, as long as there is one.
     """
 
     bank: InstanceBank
     predicate: Predicate
     max_tries: int
+    distinct: bool = False
     crops_of: SamplesOfClasses | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -92,17 +94,25 @@ class CropChooser:
             return Chosen(crops, num_rejected)
         counts = self._crops_of().counts[draws.classes[waiting]]
         places = walk(draws.seed, draws.positions[waiting], counts, self.max_tries)
-        for turn in range(places.shape[1]):
-            if (over := np.flatnonzero(turn >= counts)).size:
-                return Chosen(None, num_rejected, self._gave_up(int(draws.classes[waiting[over[0]]]), turn))
+        repeats = np.full(len(crops), -1)  # what a walk accepted first of what is among the draws already
+        for turn in range(self.max_tries + 1):
+            is_over = turn >= np.minimum(counts, self.max_tries)
+            ended = waiting[is_over]
+            if (without := ended[repeats[ended] < 0]).size:
+                return Chosen(None, num_rejected, self._gave_up(int(draws.classes[without[0]]), turn))
+            crops[ended] = repeats[ended]
+            waiting, counts, places = waiting[~is_over], counts[~is_over], places[~is_over]
+            if not len(waiting):
+                break
             tried = self._crops_of().pick(draws.classes[waiting], places[:, turn])
             accepted = self._accepts(tried)
-            crops[waiting[accepted]] = tried[accepted]
-            waiting, counts, places = waiting[~accepted], counts[~accepted], places[~accepted]
-            num_rejected += np.bincount(draws.classes[waiting], minlength=num_classes)
-            if not len(waiting):
-                return Chosen(crops, num_rejected)
-        return Chosen(None, num_rejected, self._gave_up(int(draws.classes[waiting[0]]), self.max_tries))
+            num_rejected += np.bincount(draws.classes[waiting[~accepted]], minlength=num_classes)
+            is_repeat = accepted & self.distinct & _among(tried, accepted, np.delete(crops, waiting))
+            repeats[waiting] = np.where(is_repeat & (repeats[waiting] < 0), tried, repeats[waiting])
+            is_chosen = accepted & ~is_repeat
+            crops[waiting[is_chosen]] = tried[is_chosen]
+            waiting, counts, places = waiting[~is_chosen], counts[~is_chosen], places[~is_chosen]
+        return Chosen(crops, num_rejected)
 
     def _accepts(self, crops: NDArray[np.int64]) -> NDArray[np.bool_]:
         if not isinstance(self.predicate, CropPredicate):
@@ -151,6 +161,14 @@ def walk(seed: int, positions: NDArray[np.int64], counts: NDArray[np.int64], max
     ranks = np.where(turns < counts[small, None], drawn[small], 2.0)  # what is no place comes last
     places[small] = ranks.argsort(axis=1, kind="stable")
     return places
+
+
+def _among(tried: NDArray[np.int64], accepted: NDArray[np.bool_], held: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each of the crops tried, [n], is held already, or accepted at a place before it."""
+    candidates = np.flatnonzero(accepted)
+    is_repeat = np.ones(len(tried), bool)
+    is_repeat[candidates[np.unique(tried[candidates], return_index=True)[1]]] = False
+    return is_repeat | np.isin(tried, held)
 
 
 def _crop(columns: Columns, row: int) -> Crop:
