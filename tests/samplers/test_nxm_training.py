@@ -219,6 +219,26 @@ class TestCrops:
         with pytest.raises(ValueError, match="expected one of the bank's 48 crops, got one of 5 samples"):
             create_bank_dataloader(bank, batch_size=4, sampler=ExhaustiveNxMSampler([0, 1, 2, 3, 3], 2, 2))
 
+    def test_a_place_loaded_into_the_sampler_is_refused(self, bank: MemmapBank) -> None:
+        """Before the loader is made and after; loaded into the loader it is gone on from."""
+        arguments: dict[str, Any] = {"batch_size": 2, "crops_per_target": 2}
+        state = of(bank).state_dict(num_drawn=4)
+        message = r"got one that goes on after 4 indices of epoch 0; load its state into the loader"
+        sampler = of(bank)
+        sampler.load_state_dict(state)
+        with pytest.raises(ValueError, match=message):
+            create_bank_dataloader(bank, sampler=sampler, **arguments)
+        sampler = of(bank)
+        loader = create_bank_dataloader(bank, sampler=sampler, **arguments)
+        whole = [s.crop_idx.tolist() for s in loader]
+        sampler.load_state_dict(state)
+        loader.set_epoch(0)
+        with pytest.raises(ValueError, match=message):
+            next(iter(loader))
+        other = create_bank_dataloader(bank, sampler=of(bank), **arguments)
+        other.load_state_dict(state)
+        assert [s.crop_idx.tolist() for s in other] == whole[1:]
+
 
 def of(bank: MemmapBank) -> ExhaustiveNxMSampler:
     return ExhaustiveNxMSampler(bank, 2, 2)

@@ -18,13 +18,14 @@ class NxMDraws:
 
     Args:
         bank: whose crops they are.
-        sampler: made of that bank.
+        sampler: of that bank. Its labels may be others than the bank's classes; N and M are of those labels then.
 
     Attributes:
         crops: of each class.
 
     Raises:
-        ValueError: the sampler is of something else.
+        ValueError: the sampler is of another number of samples than the bank has crops, or goes on in the middle of an
+            epoch; `draws` raises that too.
     """
 
     def __init__(self, bank: InstanceBank, sampler: NxMSampler) -> None:
@@ -33,6 +34,7 @@ class NxMDraws:
                 f"sampler: expected one of the bank's {len(bank)} crops, got one of {sampler.num_labels} samples; "
                 "make it of this bank"
             )
+        _check_at_start(sampler)
         self.sampler, self._class_ids = sampler, bank.crop_class_ids()
         self.crops = SamplesOfClasses(self._class_ids, len(bank.class_names))
         self._of_epoch: tuple[int, NDArray[np.int64]] | None = None
@@ -47,6 +49,7 @@ class NxMDraws:
 
     def draws(self, first: int, num: int) -> Draws:
         """What this replica draws in this epoch from a place on."""
+        _check_at_start(self.sampler)
         if self._of_epoch is None or self._of_epoch[0] != self.epoch:
             size = -1, self.sampler.N_classes_per_batch, self.sampler.M_samples_per_class
             by_class = self.sampler.replica_batches().reshape(size)
@@ -66,3 +69,12 @@ class NxMDraws:
     def report(self) -> NxMReport:
         """See `NxMSampler.report`."""
         return self.sampler.report()
+
+
+def _check_at_start(sampler: NxMSampler) -> None:
+    """Refuse a sampler that goes on in the middle of an epoch: here the loader says from which place on."""
+    if sampler.start:
+        raise ValueError(
+            f"sampler: expected one at the beginning of an epoch, got one that goes on after {sampler.start} indices of "
+            f"epoch {sampler.epoch}; load its state into the loader, by loader.load_state_dict"
+        )

@@ -94,6 +94,11 @@ class NxMSampler(Sampler[int]):
         return len(self._class_ids)
 
     @property
+    def start(self) -> int:
+        """Indices of this epoch that the next iteration skips: those that a loaded state says were used."""
+        return self._start
+
+    @property
     def num_batches(self) -> int:
         """Batches of an epoch on this replica; as many on every other."""
         return -(-self._plan.num_batches // self.num_replicas)
