@@ -342,7 +342,7 @@ class TestOptions:
             EpochDataLoader(Numbered(3), batch_size=1, sampler=of_rank_0, rank=1, num_replicas=2)
         for batches in (BatchSampler(range(3), 1, False), of_rank_0.batch_sampler()):
             with pytest.raises(ValueError, match=f"expected one of indices, got {type(batches).__name__}, of lists"):
-                EpochDataLoader(Numbered(3), batch_size=1, sampler=batches)
+                EpochDataLoader(Numbered(3), batch_size=2, sampler=batches)
 
     def test_paths_or_dataset(self, tmp_path: Path) -> None:
         for arguments in ({}, {"images_dir": tmp_path}, {"images_dir": tmp_path, "dataset": Numbered(1)}):

@@ -422,6 +422,13 @@ class TestLoaders:
             assert len(loader) == 3
             assert [batch.tolist() for (batch,) in loader] == expected
 
+    @pytest.mark.parametrize("drop_last", [False, True])
+    def test_a_batch_sampler_has_the_attributes_of_torchs(self, drop_last: bool) -> None:
+        """Frameworks read them: no batch is short, also where the sampler takes classes again."""
+        batches = ExhaustiveNxMSampler(LABELS, 2, 2, drop_last=drop_last).batch_sampler()
+        assert (batches.batch_size, batches.drop_last) == (4, True)
+        assert all(len(batch) == batches.batch_size for batch in batches)
+
     @pytest.mark.parametrize("num_workers", [0, 1])
     @pytest.mark.parametrize("how", ["sampler", "batch_sampler", "one by one"])
     def test_going_on(self, how: str, num_workers: int) -> None:

@@ -75,6 +75,7 @@ def _check_at_start(sampler: NxMSampler) -> None:
     """Refuse a sampler that goes on in the middle of an epoch: here the loader says from which place on."""
     if sampler.start:
         raise ValueError(
-            f"sampler: expected one at the beginning of an epoch, got one that goes on after {sampler.start} indices of "
-            f"epoch {sampler.epoch}; load its state into the loader, by loader.load_state_dict"
+            "sampler: expected one at the beginning of an epoch, got one that goes on after "
+            f"{sampler.start} indices of epoch {sampler.epoch}; load its state into the loader, by "
+            "loader.load_state_dict"
         )

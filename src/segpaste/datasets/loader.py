@@ -101,13 +101,13 @@ class EpochDataLoader(DataLoader[Any]):
             raise ValueError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
         if max_instances < 0:
             raise ValueError(f"max_instances: expected at least 0, got {max_instances}")
+        if isinstance(sampler, BatchSampler | NxMBatches):
+            raise ValueError(f"sampler: expected one of indices, got {type(sampler).__name__}, of lists of them")
         if (wanted := getattr(sampler, "batch_size", batch_size)) != batch_size:
             raise ValueError(f"batch_size: expected {wanted}, as the sampler has, got {batch_size}")
         num = len(dataset)  # type: ignore[arg-type]
         if (of := getattr(sampler, "num_labels", num)) != num:
             raise ValueError(f"sampler: expected one of the {num} samples of the dataset, got one of {of}")
-        if isinstance(sampler, BatchSampler | NxMBatches):
-            raise ValueError(f"sampler: expected one of indices, got {type(sampler).__name__}, of lists of them")
         rank, num_replicas = place_among("EpochDataLoader", rank, num_replicas)
         if isinstance(sampler, NxMSampler) and (sampler.rank, sampler.num_replicas) != (rank, num_replicas):
             raise ValueError(

@@ -28,8 +28,9 @@ from segpaste.seeding import derive_seed
 class NxMSampler(Sampler[int]):
     """What the samplers of N x M batches share; take `RandomNxMSampler` or `ExhaustiveNxMSampler`.
 
-    Iterating gives indices, batch after batch: for ``DataLoader(dataset, batch_size=N * M, sampler=sampler)``. For
-    ``batch_sampler=`` take `batch_sampler`. Call `set_epoch` before each epoch; without it every epoch is the same.
+    For ``DataLoader(dataset, batch_sampler=sampler.batch_sampler())``. Iterating gives indices, batch after batch, so
+    ``DataLoader(dataset, batch_size=sampler.batch_size, sampler=sampler)`` gives the same batches. Call `set_epoch`
+    before each epoch; without it every epoch is the same.
 
     Args:
         labels: the class of each sample: a tensor, array or list of integers or strings, a bank, or a dataset that has
@@ -38,8 +39,9 @@ class NxMSampler(Sampler[int]):
         M_samples_per_class: M.
         shuffle: draw the order of the classes, of the batches and of the samples of a class, else classes come in
             ascending order.
-        drop_last: end where batches of N classes cannot be filled any more with what was not taken, else take classes
-            again, so that nothing is left out. Every batch is whole, either way.
+        drop_last: leave out what does not fit into batches of N distinct classes: on a long tail most samples of a
+            large class, others in each shuffled epoch, see `report`. With False samples of other classes are taken
+            again instead. Unlike torch's, no batch is ever short.
         base_seed: of everything drawn.
         rank: this process's number; by default that of torch.distributed, else 0.
         num_replicas: how many processes there are; likewise.
@@ -148,9 +150,10 @@ class NxMSampler(Sampler[int]):
     def state_dict(self, num_drawn: int | None = None) -> dict[str, Any]:
         """Where an epoch is, and of what sampler; on every replica the same.
 
+        With loader workers ``num_drawn`` must be given: they draw ahead, so only the training loop knows it.
+
         Args:
             num_drawn: indices of this epoch that were used; by default those of the batches that were handed out whole.
-                Loader workers draw ahead, so for a loader the training loop counts.
         """
         if num_drawn is None:
             num_drawn = self._num_drawn // self.batch_size * self.batch_size
@@ -223,6 +226,16 @@ class NxMBatches(Sampler[list[int]]):
 
     def __init__(self, sampler: NxMSampler) -> None:
         self.sampler = sampler
+
+    @property
+    def batch_size(self) -> int:
+        """Indices of a batch, N M."""
+        return self.sampler.batch_size
+
+    @property
+    def drop_last(self) -> bool:
+        """True, which of a `torch.utils.data.BatchSampler` means that no batch is short; the sampler's means more."""
+        return True
 
     def __len__(self) -> int:
         return self.sampler.num_batches
