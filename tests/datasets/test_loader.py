@@ -11,7 +11,7 @@ import torch
 from coco_files import annotation_row, image_row, rectangle, runs, write_coco, write_many
 from PIL import Image
 from torch import distributed as dist
-from torch.utils.data import BatchSampler, Dataset, DistributedSampler
+from torch.utils.data import BatchSampler, Dataset, DistributedSampler, RandomSampler, WeightedRandomSampler
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from samples import assert_same, make_sample, make_samples
@@ -343,6 +343,11 @@ class TestOptions:
         for batches in (BatchSampler(range(3), 1, False), of_rank_0.batch_sampler()):
             with pytest.raises(ValueError, match=f"expected one of indices, got {type(batches).__name__}, of lists"):
                 EpochDataLoader(Numbered(3), batch_size=2, sampler=batches)
+
+    def test_samplers_that_draw_another_number_than_there_are_samples(self) -> None:
+        """Torch's ``num_samples`` is what a sampler draws."""
+        for sampler in (RandomSampler(range(3), num_samples=2), WeightedRandomSampler([1.0] * 3, 5)):
+            assert len(EpochDataLoader(Numbered(3), batch_size=1, sampler=sampler)) == len(sampler)
 
     def test_paths_or_dataset(self, tmp_path: Path) -> None:
         for arguments in ({}, {"images_dir": tmp_path}, {"images_dir": tmp_path, "dataset": Numbered(1)}):

@@ -384,6 +384,11 @@ class TestArguments:
         with pytest.raises(ValueError, match="seed"):
             epoch_batches(LABELS, 2, 2, seed=seed)
 
+    def test_attributes(self) -> None:
+        sampler = ExhaustiveNxMSampler(["dog", "bee", "dog", "cat"], 2, 3, rank=1, num_replicas=2)
+        assert sampler.classes.tolist() == ["bee", "cat", "dog"]
+        assert (sampler.num_samples, sampler.batch_size, sampler.rank, sampler.num_replicas) == (4, 6, 1, 2)
+
     def test_base_is_refused(self) -> None:
         with pytest.raises(TypeError, match="take one of its subclasses"):
             NxMSampler(LABELS, 2, 2)

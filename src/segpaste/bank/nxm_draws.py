@@ -29,9 +29,9 @@ class NxMDraws:
     """
 
     def __init__(self, bank: InstanceBank, sampler: NxMSampler) -> None:
-        if sampler.num_labels != len(bank):
+        if sampler.num_samples != len(bank):
             raise ValueError(
-                f"sampler: expected one of the bank's {len(bank)} crops, got one of {sampler.num_labels} samples; "
+                f"sampler: expected one of the bank's {len(bank)} crops, got one of {sampler.num_samples} samples; "
                 "make it of this bank"
             )
         _check_at_start(sampler)

@@ -106,8 +106,10 @@ class EpochDataLoader(DataLoader[Any]):
         if (wanted := getattr(sampler, "batch_size", batch_size)) != batch_size:
             raise ValueError(f"batch_size: expected {wanted}, as the sampler has, got {batch_size}")
         num = len(dataset)  # type: ignore[arg-type]
-        if (of := getattr(sampler, "num_labels", num)) != num:
-            raise ValueError(f"sampler: expected one of the {num} samples of the dataset, got one of {of}")
+        if isinstance(sampler, NxMSampler) and sampler.num_samples != num:
+            raise ValueError(
+                f"sampler: expected one of the {num} samples of the dataset, got one of {sampler.num_samples}"
+            )
         rank, num_replicas = place_among("EpochDataLoader", rank, num_replicas)
         if isinstance(sampler, NxMSampler) and (sampler.rank, sampler.num_replicas) != (rank, num_replicas):
             raise ValueError(

@@ -47,6 +47,14 @@ class NxMSampler(Sampler[int]):
         num_replicas: how many processes there are; likewise.
         batch_size: refused if it is not N M; for those who write it down elsewhere.
 
+    Attributes:
+        classes: the distinct labels, ascending, [C].
+        num_samples: how many samples have a label, so those of the dataset; an epoch's indices are `len`.
+        batch_size: indices of a batch, N M.
+        epoch: that is drawn, see `set_epoch`.
+        N_classes_per_batch, M_samples_per_class, shuffle, drop_last, base_seed: as given.
+        rank, num_replicas: as given, or found.
+
     Raises:
         ValueError: there are fewer than N classes, or an argument is out of its range.
     """
@@ -79,21 +87,17 @@ class NxMSampler(Sampler[int]):
         self.shuffle, self.base_seed = shuffle, base_seed
         derive_seed(base_seed, 0, 0, 0, 0)  # refuses a seed out of range here and not at the first batch
         try:
-            self.labels, class_ids = np.unique(read_labels(labels), return_inverse=True)
-            self._class_ids = class_ids.astype(np.min_scalar_type(len(self.labels)))
-            self._samples = SamplesOfClasses(class_ids, len(self.labels))
+            self.classes, class_ids = np.unique(read_labels(labels), return_inverse=True)
+            self._class_ids = class_ids.astype(np.min_scalar_type(len(self.classes)))
+            self._samples = SamplesOfClasses(class_ids, len(self.classes))
             counts = self._samples.counts
             self._plan = Plan(counts, N_classes_per_batch, M_samples_per_class, self.exhaustive, drop_last)
         except ValueError as error:
             raise ValueError(f"{what}: {error}") from error
         self.N_classes_per_batch, self.M_samples_per_class = int(N_classes_per_batch), int(M_samples_per_class)
         self.batch_size = self.N_classes_per_batch * self.M_samples_per_class
+        self.num_samples = len(class_ids)
         self.epoch, self._start, self._num_drawn = 0, 0, 0
-
-    @property
-    def num_labels(self) -> int:
-        """Samples that have a label."""
-        return len(self._class_ids)
 
     @property
     def start(self) -> int:
@@ -189,7 +193,7 @@ class NxMSampler(Sampler[int]):
 
     def report(self) -> NxMReport:
         """What this epoch covers, over all replicas, counted."""
-        return report_batches(self.labels, self._class_ids, self._plan, self.epoch_batches(), self.num_replicas)
+        return report_batches(self.classes, self._class_ids, self._plan, self.epoch_batches(), self.num_replicas)
 
 
 class RandomNxMSampler(NxMSampler):
