@@ -49,10 +49,24 @@ def derive_seed(base_seed: int, epoch: int, rank: int, worker_id: int, sample_id
         "sample_idx": sample_idx,
     }
     for name, value in numbers.items():
-        if not 0 <= operator.index(value) < _UINT64:
-            raise ValueError(f"derive_seed: expected 0 <= {name} < 2**64, got {value}")
+        check_uint64(value, name)
     payload = b"".join(int(value).to_bytes(8, "little") for value in numbers.values())
     return int.from_bytes(hashlib.sha256(payload).digest()[:8], "little")
+
+
+def check_uint64(value: int, name: str) -> None:
+    """Refuse what `derive_seed` cannot take, such as a seed or an epoch out of range.
+
+    Args:
+        value: any integer.
+        name: of the argument that it came as, for the error.
+
+    Raises:
+        ValueError: it is negative or does not fit 64 bits.
+        TypeError: it is no integer.
+    """
+    if not 0 <= operator.index(value) < _UINT64:
+        raise ValueError(f"expected 0 <= {name} < 2**64, got {value}")
 
 
 class SampleKey(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -22,6 +23,7 @@ from segpaste.samplers import (
     RandomNxMSampler,
     epoch_batches,
 )
+from segpaste.seeding import derive_seed
 
 LABELS = torch.tensor([0, 0, 0, 0, 0, 1, 1, 1, 2, 2])
 TAIL = [0] * 100 + [c for c in range(1, 10) for _ in range(4)]
@@ -92,7 +94,7 @@ class TestRule:
         assert all(len(set(row)) == 4 for row in classes.tolist())
         assert sorted(classes[classes > 0].tolist()) == [c for c in range(1, 10) for _ in range(4)]
         report = sampler.report()
-        assert (report.min_distinct, report.mean_distinct, report.num_distinct) == (4, 4.0, 4)
+        assert (report.min_distinct, report.mean_distinct, report.N_classes_per_batch) == (4, 4.0, 4)
         assert "distinct classes   4 at least, 4.00 on average, 4 possible" in str(report)
 
     def test_long_tail_with_nothing_left_out(self) -> None:
@@ -170,6 +172,20 @@ class TestPromises:
         else:
             assert of_epoch(1) == of_epoch(0, 1)
 
+    def test_batches_as_a_function(self, sampler_type: type[NxMSampler], shuffle: bool, drop_last: bool) -> None:
+        """The seed of an epoch is that of its docstring."""
+        labels = [c for c in range(7) for _ in range(4 + c)]
+        batches = epoch_batches(
+            labels,
+            N_classes_per_batch=3,
+            M_samples_per_class=2,
+            exhaustive=sampler_type.exhaustive,
+            shuffle=shuffle,
+            drop_last=drop_last,
+            seed=derive_seed(8, 5, 0, 0, 0),
+        )
+        assert batches.tolist() == sampler_type(labels, 3, 2, shuffle, drop_last, base_seed=8).epoch_batches(5).tolist()
+
     def test_going_on(self, sampler_type: type[NxMSampler], shuffle: bool, drop_last: bool) -> None:
         """From each batch of an epoch, by a sampler of its own; in the middle of a batch that batch comes again."""
         labels = [c for c in range(7) for _ in range(4 + c)]
@@ -224,7 +240,7 @@ def test_replicas(sampler_type: type[NxMSampler], drop_last: bool) -> None:
 
 
 def _starts(sampler: NxMSampler) -> range:
-    return range(0, sampler.batch_size, sampler._plan.samples_per_class)
+    return range(0, sampler.batch_size, sampler.M_samples_per_class)
 
 
 class TestShuffling:
@@ -325,13 +341,13 @@ class TestArguments:
             ({"batch_size": 5}, "expected a batch size of N * M = 2 * 2 = 4, got 5"),
             ({"rank": 2, "num_replicas": 2}, "expected 0 <= rank < num_replicas, got 2 and 2"),
             ({"rank": 1}, "expected both rank and num_replicas or neither"),
-            ({"base_seed": -1}, "expected 0 <= base_seed"),
+            ({"base_seed": -1}, "NxMSampler: expected 0 <= base_seed"),
         ],
     )
     @pytest.mark.parametrize("sampler_type", BOTH)
     def test_refused(self, sampler_type: type[NxMSampler], arguments: dict[str, Any], message: str) -> None:
         given_ = {"N_classes_per_batch": 2, "M_samples_per_class": 2} | arguments
-        with pytest.raises(ValueError, match=message.replace("*", r"\*").replace("<", "<")):
+        with pytest.raises(ValueError, match=re.escape(message)):
             sampler_type(LABELS, **given_)
 
     @pytest.mark.parametrize("num_drawn", [-4, 3, 16])
@@ -381,7 +397,7 @@ class TestArguments:
 
     @pytest.mark.parametrize("seed", [-1, 1 << 64])
     def test_seed_out_of_range(self, seed: int) -> None:
-        with pytest.raises(ValueError, match="seed"):
+        with pytest.raises(ValueError, match=rf"expected 0 <= seed < 2\*\*64, got {seed}"):
             epoch_batches(LABELS, 2, 2, seed=seed)
 
     def test_attributes(self) -> None:

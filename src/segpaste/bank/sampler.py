@@ -17,7 +17,7 @@ from torch.utils.data import Sampler
 from segpaste.bank.class_draws import ClassTable, Mode, class_probabilities, photo_fracs, uniforms
 from segpaste.bank.protocol import InstanceBank
 from segpaste.samplers import SamplesOfClasses, place_among
-from segpaste.seeding import derive_seed
+from segpaste.seeding import check_uint64, derive_seed
 
 Replicas = Literal["independent", "disjoint"]
 
@@ -138,7 +138,7 @@ class BankSampler(Sampler[int]):
         )
         self.num_samples = -(-len(bank) // self.num_replicas) if num_samples is None else num_samples
         self.base_seed, self.replicas = base_seed, replicas
-        derive_seed(base_seed, 0, self.rank, 0, 0)  # refuses a seed out of range here and not at the first draw
+        check_uint64(base_seed, "base_seed")  # here and not at the first draw
         self.epoch, self._start, self._num_drawn = 0, 0, 0
         self._table = ClassTable(self.probabilities)
         self._class_names = bank.class_names
@@ -171,7 +171,7 @@ class BankSampler(Sampler[int]):
         Raises:
             ValueError: it is negative.
         """
-        derive_seed(self.base_seed, epoch, self.rank, 0, 0)
+        check_uint64(epoch, "epoch")
         if epoch != self.epoch:
             self.epoch, self._start, self._num_drawn = epoch, 0, 0
 

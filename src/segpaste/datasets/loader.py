@@ -20,7 +20,7 @@ from segpaste.datasets.coco import CocoDetectionV2
 from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
 from segpaste.datasets.records import DatasetError
 from segpaste.samplers import NxMBatches, NxMSampler, place_among
-from segpaste.seeding import SampleKey, derive_seed
+from segpaste.seeding import SampleKey, check_uint64
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
 
 OnError = Literal["raise", "skip"]
@@ -116,7 +116,7 @@ class EpochDataLoader(DataLoader[Any]):
                 f"sampler: expected one of rank {rank} of {num_replicas}, as the loader is, got one of rank "
                 f"{sampler.rank} of {sampler.num_replicas}; give both the same, or make them after torch.distributed"
             )
-        derive_seed(base_seed, 0, rank, 0, 0)  # refuses a seed out of range here and not in a worker
+        check_uint64(base_seed, "base_seed")  # here and not in a worker
         seeded = SeededSamples(dataset, jitter, base_seed, rank)
         super().__init__(
             seeded,

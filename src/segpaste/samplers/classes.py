@@ -18,7 +18,7 @@ class SamplesOfClasses:
     """The samples of each class, 4 bytes a sample.
 
     Args:
-        class_ids: the class of every sample, [N].
+        class_ids: the class of every sample, [num_samples].
         num_classes: C.
 
     Attributes:
@@ -49,7 +49,7 @@ class SamplesOfClasses:
         return np.asarray(self._order[self._starts[classes] + places], np.int64)
 
     def shuffled(self, keys: NDArray[np.uint32]) -> SamplesOfClasses:
-        """The same classes, the samples of each in the order of random keys, [N]."""
+        """The same classes, the samples of each in the order of random keys, [num_samples]."""
         other = object.__new__(SamplesOfClasses)
         other.counts, other._starts = self.counts, self._starts
         classes = np.repeat(np.arange(len(self.counts), dtype=np.uint64), self.counts)
@@ -64,7 +64,7 @@ Labels = ArrayLike | Tensor | Any
 
 
 def read_labels(labels: Labels) -> NDArray[Any]:
-    """The class of each sample, [N], as integers or strings.
+    """The class of each sample, [num_samples], as integers or strings.
 
     Raises:
         ValueError: there are none, or they are no vector of integers or strings.
@@ -116,13 +116,13 @@ def _labels_of(dataset: Any) -> Any:
 
 
 _WRONG_LABELS = (
-    "labels: expected the class of each sample, integers or strings in a vector [N] of at least one, a bank, or a "
-    "dataset with labels or targets (of a Subset: [labels[i] for i in subset.indices]), got {}"
+    "labels: expected the class of each sample, integers or strings in a vector [num_samples] of at least one, a bank, "
+    "or a dataset with labels or targets (of a Subset: [labels[i] for i in subset.indices]), got {}"
 )
 
 
 def rarest_labels(labels: Iterable[Iterable[int]], empty: int = -1) -> NDArray[np.int64]:
-    """One class for each image of several objects: the one that is in the fewest images, [N].
+    """One class for each image of several objects: the one that is in the fewest images, [num_images].
 
     A batch that is structured by it shows rare classes as often as others. Of classes in equally many images it is the
     smallest.

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
 from segpaste.samplers.schedule import filled_up, num_covering_batches, num_full_batches, schedule
-from segpaste.seeding import derive_seed, random_bits, to_int64
+from segpaste.seeding import check_uint64, random_bits, to_int64
 
 
 def epoch_batches(
     labels: Labels,
-    num_distinct: int,
-    samples_per_class: int,
+    N_classes_per_batch: int,
+    M_samples_per_class: int,
     *,
     exhaustive: bool = True,
     shuffle: bool = True,
@@ -28,10 +28,12 @@ def epoch_batches(
 ) -> NDArray[np.int64]:
     """All batches of an epoch, [T, N M], a pure function of its arguments.
 
+    A sampler's in an epoch are those of ``seed=derive_seed(base_seed, epoch, 0, 0, 0)``, see `segpaste.derive_seed`.
+
     Args:
-        labels: the class of each sample, see `segpaste.samplers.classes.Labels`.
-        num_distinct: N, classes of a batch.
-        samples_per_class: M.
+        labels: the class of each sample, see `segpaste.samplers.Labels`.
+        N_classes_per_batch: distinct classes of a batch, N, at least 1.
+        M_samples_per_class: samples of each class in a batch, M, at least 1.
         exhaustive: take all groups of each class, as `segpaste.samplers.ExhaustiveNxMSampler` does, else one with
             random samples, as `segpaste.samplers.RandomNxMSampler` does.
         shuffle: the order of classes, of batches, and of the samples of a class.
@@ -42,10 +44,10 @@ def epoch_batches(
     Raises:
         ValueError: there are fewer than N classes, or an argument is out of its range.
     """
-    derive_seed(seed, 0, 0, 0, 0)  # refuses one out of range
+    check_uint64(seed, "seed")
     _, class_ids = np.unique(read_labels(labels), return_inverse=True)
     samples = SamplesOfClasses(class_ids, int(class_ids.max()) + 1)
-    plan = Plan(samples.counts, num_distinct, samples_per_class, exhaustive, drop_last)
+    plan = Plan(samples.counts, N_classes_per_batch, M_samples_per_class, exhaustive, drop_last)
     return plan.batches(samples, shuffle, seed)
 
 
@@ -54,7 +56,7 @@ class Plan:
 
     Args:
         counts: samples of each class, [C], at least one.
-        num_distinct, samples_per_class, exhaustive, drop_last: as `epoch_batches` has them.
+        N_classes_per_batch, M_samples_per_class, exhaustive, drop_last: as `epoch_batches` has them.
 
     Attributes:
         num_batches: T.
@@ -64,24 +66,27 @@ class Plan:
     def __init__(
         self,
         counts: NDArray[np.int64],
-        num_distinct: int,
-        samples_per_class: int,
+        N_classes_per_batch: int,
+        M_samples_per_class: int,
         exhaustive: bool,
         drop_last: bool,
     ) -> None:
-        if not all(isinstance(num, int | np.integer) and num >= 1 for num in (num_distinct, samples_per_class)):
+        size = N_classes_per_batch, M_samples_per_class
+        if not all(isinstance(num, int | np.integer) and num >= 1 for num in size):
             raise ValueError(
                 "expected integers, at least one class in a batch and one sample of each, got "
-                f"N = {num_distinct!r} and M = {samples_per_class!r}"
+                f"N = {N_classes_per_batch!r} and M = {M_samples_per_class!r}"
             )
-        if len(counts) < num_distinct:
+        if len(counts) < N_classes_per_batch:
             raise ValueError(
-                f"expected at least N = {num_distinct} classes, as many as a batch has, got {len(counts)}; lower N"
+                f"expected at least N = {N_classes_per_batch} classes, as many as a batch has, got {len(counts)}; "
+                "lower N"
             )
-        self.num_distinct, self.samples_per_class, self.exhaustive = num_distinct, samples_per_class, exhaustive
-        groups = -(-counts // samples_per_class) if exhaustive else np.ones_like(counts)
-        self.num_groups, self.drop_last = groups, drop_last
-        self.num_batches = (num_full_batches if drop_last else num_covering_batches)(groups, num_distinct)
+        self.N_classes_per_batch, self.M_samples_per_class = N_classes_per_batch, M_samples_per_class
+        self.exhaustive, self.drop_last = exhaustive, drop_last
+        self.num_groups = -(-counts // M_samples_per_class) if exhaustive else np.ones_like(counts)
+        find_num_batches = num_full_batches if drop_last else num_covering_batches
+        self.num_batches = find_num_batches(self.num_groups, N_classes_per_batch)
 
     def batches(self, samples: SamplesOfClasses, shuffle: bool, seed: int) -> NDArray[np.int64]:
         """All of them, [T, N M]; the arguments are those of `epoch_batches`."""
@@ -89,15 +94,15 @@ class Plan:
         order = _random(seed, "nxm.class", num_classes).argsort(kind="stable") if shuffle else np.arange(num_classes)
         groups = self.num_groups[order]
         if not self.drop_last:
-            groups = filled_up(groups, self.num_distinct, self.num_batches)
-        num_turns = (self.num_batches + 1) * self.num_distinct if shuffle else 0
+            groups = filled_up(groups, self.N_classes_per_batch, self.num_batches)
+        num_turns = (self.num_batches + 1) * self.N_classes_per_batch if shuffle else 0
         turns = _random(seed, "nxm.turn", num_turns).astype(np.float64) * 2.0**-32
-        classes = order[schedule(groups, self.num_distinct, self.num_batches, turns if shuffle else None)]
+        classes = order[schedule(groups, self.N_classes_per_batch, self.num_batches, turns if shuffle else None)]
         if shuffle or not self.exhaustive:
             num_samples = int(samples.counts.sum())
             samples = samples.shuffled(_random(seed, "nxm.sample", num_samples).astype(np.uint32))
-        first = _nth_of_each(classes.ravel()) * self.samples_per_class
-        places = first[:, None] + np.arange(self.samples_per_class)
+        first = _nth_of_each(classes.ravel()) * self.M_samples_per_class
+        places = first[:, None] + np.arange(self.M_samples_per_class)
         taken = samples.pick(classes.reshape(-1, 1), places % samples.counts[classes.reshape(-1, 1)])
         batches = taken.reshape(self.num_batches, -1)
         return batches[_random(seed, "nxm.batch", len(batches)).argsort(kind="stable")] if shuffle else batches

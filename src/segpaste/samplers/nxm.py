@@ -1,8 +1,8 @@
 """Samplers whose batches hold N classes and M samples of each, for losses that compare samples of and between classes.
 
-The batches of an epoch are those of `segpaste.samplers.epoch_batches`, the same on every replica; replica r of R takes
-batches r, r + R, r + 2 R and so on, whole, so N and M are those of one replica. Where the replicas do not come out
-even, the first batches are taken again.
+The batches of an epoch are ``epoch_batches(..., seed=derive_seed(base_seed, epoch, 0, 0, 0))``, the same on every
+replica, see `segpaste.samplers.epoch_batches`. Replica r of R takes batches r, r + R, r + 2 R and so on, whole, so N
+and M are those of one replica. Where the replicas do not come out even, the first batches are taken again.
 
 Not for drawing classes by weight, with replacement: `segpaste.BankSampler` does that for a bank.
 """
@@ -22,7 +22,7 @@ from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
 from segpaste.samplers.epoch import Plan
 from segpaste.samplers.replicas import place_among
 from segpaste.samplers.report import NxMReport, report_batches
-from segpaste.seeding import derive_seed
+from segpaste.seeding import check_uint64, derive_seed
 
 
 class NxMSampler(Sampler[int]):
@@ -35,8 +35,8 @@ class NxMSampler(Sampler[int]):
     Args:
         labels: the class of each sample: a tensor, array or list of integers or strings, a bank, or a dataset that has
             ``labels`` or ``targets``.
-        N_classes_per_batch: N.
-        M_samples_per_class: M.
+        N_classes_per_batch: distinct classes of a batch, N, at least 1.
+        M_samples_per_class: samples of each class in a batch, M, at least 1.
         shuffle: draw the order of the classes, of the batches and of the samples of a class, else classes come in
             ascending order.
         drop_last: leave out what does not fit into batches of N distinct classes: on a long tail most samples of a
@@ -85,8 +85,8 @@ class NxMSampler(Sampler[int]):
         self.rank, self.num_replicas = place_among(what, rank, num_replicas)
         self.drop_last = drop_last
         self.shuffle, self.base_seed = shuffle, base_seed
-        derive_seed(base_seed, 0, 0, 0, 0)  # refuses a seed out of range here and not at the first batch
         try:
+            check_uint64(base_seed, "base_seed")
             self.classes, class_ids = np.unique(read_labels(labels), return_inverse=True)
             self._class_ids = class_ids.astype(np.min_scalar_type(len(self.classes)))
             self._samples = SamplesOfClasses(class_ids, len(self.classes))
@@ -147,7 +147,7 @@ class NxMSampler(Sampler[int]):
         Raises:
             ValueError: it is negative.
         """
-        derive_seed(self.base_seed, epoch, 0, 0, 0)
+        check_uint64(epoch, "epoch")
         if epoch != self.epoch:
             self.epoch, self._start, self._num_drawn = epoch, 0, 0
 

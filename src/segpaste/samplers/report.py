@@ -20,8 +20,8 @@ class NxMReport:
     Attributes:
         num_samples: in the dataset.
         num_classes: in the dataset.
-        num_distinct: N, the most distinct classes that a batch can have.
-        samples_per_class: M.
+        N_classes_per_batch: distinct classes that a batch is to have, N.
+        M_samples_per_class: samples of each class in a batch, M.
         num_batches: T, batches of the epoch, none counted twice.
         num_repeated_batches: further ones, the first again, so that every replica has the same number.
         min_distinct: distinct classes of the batch that has the fewest.
@@ -34,8 +34,8 @@ class NxMReport:
 
     num_samples: int
     num_classes: int
-    num_distinct: int
-    samples_per_class: int
+    N_classes_per_batch: int
+    M_samples_per_class: int
     num_batches: int
     num_repeated_batches: int
     min_distinct: int
@@ -45,12 +45,12 @@ class NxMReport:
     left_out: tuple[tuple[Any, int, int], ...]
 
     def __str__(self) -> str:
-        size = self.num_distinct * self.samples_per_class
+        size = self.N_classes_per_batch * self.M_samples_per_class
         lines = [
-            f"batches            {self.num_batches} of {self.num_distinct} x {self.samples_per_class} = {size}, "
-            f"{self.num_repeated_batches} repeated so that all replicas have as many",
+            f"batches            {self.num_batches} of {self.N_classes_per_batch} x {self.M_samples_per_class} = "
+            f"{size}, {self.num_repeated_batches} repeated so that all replicas have as many",
             f"distinct classes   {self.min_distinct} at least, {self.mean_distinct:.2f} on average, "
-            f"{self.num_distinct} possible",
+            f"{self.N_classes_per_batch} possible",
             f"samples            {self.num_covered} of {self.num_samples} taken "
             f"({self.num_covered / self.num_samples:.2%}), {self.num_repeats} repeats",
         ]
@@ -85,8 +85,8 @@ def report_batches(
     return NxMReport(
         num_samples=len(class_ids),
         num_classes=len(labels),
-        num_distinct=plan.num_distinct,
-        samples_per_class=plan.samples_per_class,
+        N_classes_per_batch=plan.N_classes_per_batch,
+        M_samples_per_class=plan.M_samples_per_class,
         num_batches=len(batches),
         num_repeated_batches=-len(batches) % num_replicas,
         min_distinct=int(num_distinct.min()),
