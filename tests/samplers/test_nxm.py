@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from segpaste.samplers import (
     ExhaustiveNxMSampler,
+    LeftOut,
     NxMSampler,
     RandomNxMSampler,
     epoch_batches,
@@ -428,7 +429,16 @@ class TestReport:
         left_out = RandomNxMSampler([0] * 9 + [1] * 9 + [2] * 4, 2, 2, shuffle=False).report().left_out
         assert left_out == ((2, 4, 4),)
         assert RandomNxMSampler(TAIL, 5, 1).report().left_out == ()
-        assert ExhaustiveNxMSampler(TAIL, 4, 1).report().left_out == ((0, 100, 88),)
+        report = ExhaustiveNxMSampler(TAIL, 4, 1).report()
+        assert report.left_out == (LeftOut(label=0, num_samples=100, num_left_out=88),)
+        assert str(report).endswith("left out           88 of 100 samples of class 0")
+
+    def test_repeats(self) -> None:
+        """One sample of six is taken a second time; the batch that is repeated for a replica is not counted."""
+        sampler = ExhaustiveNxMSampler([0, 0, 0, 1, 2], 2, 1, drop_last=False, rank=0, num_replicas=2)
+        report = sampler.report()
+        assert (report.num_batches, report.num_repeated_batches) == (3, 1)
+        assert (report.num_covered, report.num_repeats) == (5, 1)
 
 
 class TestLoaders:

@@ -149,7 +149,7 @@ class Training:
     def report(self) -> NxMReport:
         """What an epoch of the sampler covers, over all processes."""
         report, names = self.sampler.report(), self._label_names
-        return replace(report, left_out=tuple((names[label], *numbers) for label, *numbers in report.left_out))
+        return replace(report, left_out=tuple(row._replace(label=names[row.label]) for row in report.left_out))
 
     def epochs(self) -> Iterator[dict[str, float]]:
         """Train what is left, and yield the figures of each epoch when its checkpoint is written.

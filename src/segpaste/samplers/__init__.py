@@ -4,11 +4,12 @@ from segpaste.samplers.classes import Labels, SamplesOfClasses, rarest_labels, r
 from segpaste.samplers.epoch import epoch_batches
 from segpaste.samplers.nxm import ExhaustiveNxMSampler, NxMBatches, NxMSampler, RandomNxMSampler
 from segpaste.samplers.replicas import place_among
-from segpaste.samplers.report import NxMReport
+from segpaste.samplers.report import LeftOut, NxMReport
 
 __all__ = [
     "ExhaustiveNxMSampler",
     "Labels",
+    "LeftOut",
     "NxMBatches",
     "NxMReport",
     "NxMSampler",

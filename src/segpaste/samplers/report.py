@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,20 @@ from numpy.typing import NDArray
 from segpaste.samplers.epoch import Plan
 
 _MAX_LINES = 10
+
+
+class LeftOut(NamedTuple):
+    """A class of which samples are in no batch of an epoch.
+
+    Attributes:
+        label: of the class, an integer or a string.
+        num_samples: that the class has.
+        num_left_out: of these, how many are in no batch.
+    """
+
+    label: Any
+    num_samples: int
+    num_left_out: int
 
 
 @dataclass(frozen=True)
@@ -27,9 +41,9 @@ class NxMReport:
         min_distinct: distinct classes of the batch that has the fewest.
         mean_distinct: of all batches.
         num_covered: samples that are taken at least once.
-        num_repeats: indices beyond the first of each sample.
-        left_out: its label, its samples, and how many of them are not taken, of each class that is not taken whole, or
-            where only M samples of each are to be taken, that has none; most first.
+        num_repeats: indices that name a sample already taken in this epoch; those of repeated batches are not counted.
+        left_out: classes of which samples are in no batch, most first. Of an exhaustive sampler all such classes; of a
+            random one, which takes M samples of each class anyway, only those that are in no batch at all.
     """
 
     num_samples: int
@@ -42,7 +56,7 @@ class NxMReport:
     mean_distinct: float
     num_covered: int
     num_repeats: int
-    left_out: tuple[tuple[Any, int, int], ...]
+    left_out: tuple[LeftOut, ...]
 
     def __str__(self) -> str:
         size = self.N_classes_per_batch * self.M_samples_per_class
@@ -54,8 +68,8 @@ class NxMReport:
             f"samples            {self.num_covered} of {self.num_samples} taken "
             f"({self.num_covered / self.num_samples:.2%}), {self.num_repeats} repeats",
         ]
-        for label, num, num_left in self.left_out[:_MAX_LINES]:
-            lines.append(f"left out           {num_left} of {num} samples of class {label}")
+        for row in self.left_out[:_MAX_LINES]:
+            lines.append(f"left out           {row.num_left_out} of {row.num_samples} samples of class {row.label}")
         if (more := len(self.left_out) - _MAX_LINES) > 0:
             lines.append(f"                   and some of {more} more classes")
         return "\n".join(lines)
@@ -93,5 +107,5 @@ def report_batches(
         mean_distinct=float(num_distinct.mean()),
         num_covered=num_covered,
         num_repeats=batches.size - num_covered,
-        left_out=tuple((labels[c].item(), int(num[c]), int(num_left[c])) for c in order),
+        left_out=tuple(LeftOut(labels[c].item(), int(num[c]), int(num_left[c])) for c in order),
     )
