@@ -88,8 +88,8 @@ def _bind(lists, num, is_bound, bound, num_bound):
 
 @numba.njit(cache=True)
 def _first_by(since, classes, num):
-    """Bring those ``num`` classes to the front, in order, that have waited longest."""
-    if num > 32:  # choosing them one by one takes num times as long as there are classes
+    """Move the ``num`` classes of smallest ``since`` to the front, ascending."""
+    if num > 32:  # sorting all of them is faster then than finding the smallest ``num`` times
         classes[:] = classes[np.argsort(since[classes])]
         return
     for i in range(num):

@@ -28,6 +28,8 @@ from segpaste.seeding import check_uint64, derive_seed
 class NxMSampler(Sampler[int]):
     """What the samplers of N x M batches share; take `RandomNxMSampler` or `ExhaustiveNxMSampler`.
 
+    A subclass of your own sets `exhaustive`, or is one of these two, and keeps the arguments of ``__init__``.
+
     For ``DataLoader(dataset, batch_sampler=sampler.batch_sampler())``. Iterating gives indices, batch after batch, so
     ``DataLoader(dataset, batch_size=sampler.batch_size, sampler=sampler)`` gives the same batches. Call `set_epoch`
     before each epoch; without it every epoch is the same.
@@ -60,6 +62,7 @@ class NxMSampler(Sampler[int]):
     """
 
     exhaustive: ClassVar[bool]
+    """Take all samples of each class in an epoch, not M of them."""
 
     def __init__(
         self,
@@ -127,7 +130,10 @@ class NxMSampler(Sampler[int]):
         return self._drawn(self.epoch)
 
     def _drawn(self, epoch: int) -> Iterator[int]:
-        """The indices of an epoch; loader workers make two iterators, of which the one that is used goes on."""
+        """The indices of an epoch.
+
+        The place is taken at the first `next`: a DataLoader with workers calls `iter` twice and uses the second.
+        """
         start = 0
         if epoch == self.epoch:
             self._num_drawn = start = self._start
@@ -142,7 +148,9 @@ class NxMSampler(Sampler[int]):
         return NxMBatches(self)
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw others from now on, those of an epoch >= 0; call it before each. A loaded state of it stays loaded.
+        """Draw epoch ``epoch``, >= 0, from the next iteration on.
+
+        Setting the one that is set already changes nothing, so a loaded place survives.
 
         Raises:
             ValueError: it is negative.
@@ -208,14 +216,13 @@ class RandomNxMSampler(NxMSampler):
 
 
 class ExhaustiveNxMSampler(NxMSampler):
-    """All samples of each class, M at a time; the other arguments are those of `NxMSampler`.
+    """All samples of each class, in groups of M; the other arguments are those of `NxMSampler`.
 
-    The classes take turns, and one that has many samples has part in every batch that is left as soon as it must, so
-    that there are as many batches of N distinct classes as can be. The epoch ends where fewer than N classes have
-    samples left: where one has more than that many batches can hold, some of its samples are left out, when shuffling
-    others in each epoch.
-    With ``drop_last=False`` it goes on until every sample was taken, and samples of the other classes are taken again.
-    The last M samples of a class are filled up with its first where M does not divide their number.
+    The classes take turns. A class with as many groups left as there are batches left is put into every one of them,
+    which gives the most batches of N distinct classes. The epoch ends where fewer than N classes have groups left; the
+    samples that are left then are in no batch, others in each shuffled epoch. With ``drop_last=False`` it goes on until
+    every sample was taken, and samples of the other classes are taken again. Where M does not divide the samples of a
+    class, its last group is filled up with its first samples.
     """
 
     exhaustive = True

@@ -6,10 +6,14 @@ N classes. So a class has part in at most T of T batches, and T batches can be f
     sum over classes of min(groups of c, T)  >=  N T.
 
 `num_full_batches` solves that for T, and `schedule` fills T batches whenever it holds: classes take turns, but one that
-has a group for every batch that is left must be in all of them. (A batch lowers the sum for T - 1 by one for each class
-that it takes, and for each that has a group for every batch, taken or not; so by N, or N of the latter are left, which
-suffice. It is the preemptive scheduling of jobs on N machines: McNaughton, "Scheduling with deadlines and loss
-functions", Management Science 6(1), 1959.)
+has a group for every batch that is left is bound, and must be in all of them.
+
+This never fails, for the condition holds for the T - 1 batches that are left after one. If at most N classes are bound,
+the batch takes all of them: each class that it takes lowers the sum by one and no other class does, so by N in all. If
+more than N are bound, N of them have a group for every batch that is left, which is enough by itself.
+
+It is the preemptive scheduling of jobs on N machines: McNaughton, "Scheduling with deadlines and loss functions",
+Management Science 6(1), 1959.
 """
 
 from __future__ import annotations
