@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from copy import copy
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -50,15 +51,40 @@ class SamplesOfClasses:
 
     def shuffled(self, keys: NDArray[np.uint32]) -> SamplesOfClasses:
         """The same classes, the samples of each in the order of random keys, [num_samples]."""
-        other = object.__new__(SamplesOfClasses)
-        other.counts, other._starts = self.counts, self._starts
+        other = copy(self)  # shares all but the order
         classes = np.repeat(np.arange(len(self.counts), dtype=np.uint64), self.counts)
         order = (classes << np.uint64(32) | keys[self._order]).argsort(kind="stable")
         other._order = self._order[order]
         return other
 
 
-Labels = ArrayLike | Tensor | Any
+class HasCropClassIds(Protocol):
+    """A bank, see `segpaste.bank.InstanceBank`."""
+
+    def crop_class_ids(self) -> NDArray[np.int64]:
+        """The class of every crop, [num_samples]."""
+        ...
+
+
+class HasLabels(Protocol):
+    """A dataset that has the class of each sample as its ``labels``."""
+
+    @property
+    def labels(self) -> Any:
+        """The class of each sample, [num_samples]."""
+        ...
+
+
+class HasTargets(Protocol):
+    """A dataset that has the class of each sample as its ``targets``."""
+
+    @property
+    def targets(self) -> Any:
+        """The class of each sample, [num_samples]."""
+        ...
+
+
+Labels = ArrayLike | Tensor | HasCropClassIds | HasLabels | HasTargets
 """The class of each sample: a tensor, array or list of integers or strings; a bank; or a dataset that has them as its
 ``labels`` or ``targets``, as those of torchvision do."""
 
