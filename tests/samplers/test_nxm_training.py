@@ -118,6 +118,18 @@ class TestImages:
         labels = rarest_labels([[0, 0, 1], [0], [1, 2], [], [2, 0, 1], (0, 3)])
         assert labels.tolist() == [1, 0, 2, -1, 2, 3]
 
+    def test_the_rarest_class_of_tensors_and_arrays(self) -> None:
+        """Their elements compare as integers, though two zeros of a tensor are two objects."""
+        rows = [[0, 0, 1], [0], [1, 2], [2, 0, 1]]
+        for of in (torch.tensor, np.array):
+            assert rarest_labels(of(row) for row in rows).tolist() == [0, 0, 2, 2]
+
+    @pytest.mark.parametrize("row", [["cat", "dog"], ["1"], "cat", [1.5], [None], torch.tensor([0.5]), 3], ids=str)
+    def test_classes_that_are_no_integers(self, row: Any) -> None:
+        with pytest.raises(ValueError, match="expected integers, the classes of the objects of an image") as error:
+            rarest_labels([[0], row])
+        assert f"got {row!r}; number the classes" in str(error.value)
+
 
 class NotEveryThird:
     reads = ("annotation_id",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterable
 from copy import copy
@@ -154,9 +155,23 @@ def rarest_labels(labels: Iterable[Iterable[int]], empty: int = -1) -> NDArray[n
     smallest.
 
     Args:
-        labels: the classes of the objects of each image, such as the ``instance_labels`` of a dataset.
-        empty: stands for the class of an image without objects.
+        labels: the classes of the objects of each image, integers, such as the ``instance_labels`` of a dataset.
+        empty: stands for the class of an image without objects. A sampler takes it as a class like any other, so M
+            images without objects are in a batch together; leave them out where that is not wanted.
+
+    Raises:
+        ValueError: a class is no integer.
     """
-    classes = [sorted(set(row)) for row in labels]
+    classes = [_distinct_classes(row) for row in labels]
     num_images = Counter(c for row in classes for c in row)
     return np.array([min(row, key=num_images.__getitem__, default=empty) for row in classes], np.int64)
+
+
+def _distinct_classes(row: Iterable[int]) -> list[int]:
+    """The classes of the objects of an image, each once, ascending."""
+    try:
+        return sorted(set(map(operator.index, row)))
+    except TypeError as error:
+        raise ValueError(
+            f"rarest_labels: expected integers, the classes of the objects of an image, got {row!r}; number the classes"
+        ) from error
