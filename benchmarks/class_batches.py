@@ -15,7 +15,7 @@ import importlib
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +27,10 @@ from segpaste import ExhaustiveNxMSampler, NxMSampler, RandomNxMSampler
 N, M = 32, 4
 NUM_EPOCHS, MAX_SECONDS = 4, 30
 Ints = NDArray[np.int64]
+Epochs = Callable[[int], Iterable[int]]
+"""The indices of an epoch, by its number."""
+MakeEpochs = Callable[[Ints], Epochs]
+"""Makes a sampler of labels, then its epochs."""
 
 
 def datasets(num_samples: int, num_classes: int) -> dict[str, Ints]:
@@ -38,10 +42,10 @@ def datasets(num_samples: int, num_classes: int) -> dict[str, Ints]:
     return {"even": even, "long tail": tail}
 
 
-def ours(kind: type[NxMSampler]) -> Callable[[Ints], Callable[[int], Iterable[int]]]:
-    """Makes a sampler of this project, then its epochs."""
+def ours(kind: type[NxMSampler]) -> MakeEpochs:
+    """A sampler of this project."""
 
-    def make(labels: Ints) -> Callable[[int], Iterable[int]]:
+    def make(labels: Ints) -> Epochs:
         sampler = kind(labels, N, M)
 
         def epoch(number: int) -> Iterable[int]:
@@ -53,7 +57,7 @@ def ours(kind: type[NxMSampler]) -> Callable[[Ints], Callable[[int], Iterable[in
     return make
 
 
-def metric_learning(labels: Ints) -> Callable[[int], Iterable[int]]:
+def metric_learning(labels: Ints) -> Epochs:
     """MPerClassSampler's epochs."""
     from pytorch_metric_learning.samplers import MPerClassSampler
 
@@ -61,13 +65,13 @@ def metric_learning(labels: Ints) -> Callable[[int], Iterable[int]]:
     return lambda _: sampler
 
 
-def weighted(labels: Ints) -> Callable[[int], Iterable[int]]:
+def weighted(labels: Ints) -> Epochs:
     """WeightedRandomSampler's epochs."""
     weights = torch.from_numpy(1 / np.bincount(labels)[labels])
     return lambda _: WeightedRandomSampler(weights, len(labels))
 
 
-SAMPLERS: dict[str, Callable[[Ints], Callable[[int], Iterable[int]]]] = {
+SAMPLERS: dict[str, MakeEpochs] = {
     "RandomNxMSampler": ours(RandomNxMSampler),
     "ExhaustiveNxMSampler": ours(ExhaustiveNxMSampler),
     "MPerClassSampler": metric_learning,
@@ -75,8 +79,28 @@ SAMPLERS: dict[str, Callable[[Ints], Callable[[int], Iterable[int]]]] = {
 }
 
 
-def measure(make: Callable[[Ints], Callable[[int], Iterable[int]]], labels: Ints) -> dict[str, Any]:
-    """Seconds to make a sampler and for an epoch's indices, and what the last epoch holds."""
+class Measured(NamedTuple):
+    """What a sampler takes, and what its last epoch holds.
+
+    Attributes:
+        made_s: seconds to make the sampler.
+        epoch_s: seconds for the indices of an epoch, the least of those measured.
+        num_indices: of the epoch.
+        covered_frac: samples of the dataset that are in whole batches of it.
+        min_distinct: distinct classes of the batch that has the fewest.
+        mean_distinct: of all batches.
+    """
+
+    made_s: float
+    epoch_s: float
+    num_indices: int
+    covered_frac: float
+    min_distinct: int
+    mean_distinct: float
+
+
+def measure(make: MakeEpochs, labels: Ints) -> Measured:
+    """Make a sampler, and draw its epochs."""
     start = time.perf_counter()
     epoch = make(labels)
     made = time.perf_counter() - start
@@ -89,13 +113,14 @@ def measure(make: Callable[[Ints], Callable[[int], Iterable[int]]], labels: Ints
     whole = np.array(indices[: len(indices) // (N * M) * N * M]).reshape(-1, N * M)
     classes = np.sort(labels[whole], axis=1)
     distinct = (np.diff(classes, axis=1) != 0).sum(1) + 1
-    return {
-        "made": made,
-        "seconds": min(seconds),
-        "indices": len(indices),
-        "covered": len(np.unique(whole)) / len(labels),
-        "distinct": (int(distinct.min()), float(distinct.mean())),
-    }
+    return Measured(
+        made_s=made,
+        epoch_s=min(seconds),
+        num_indices=len(indices),
+        covered_frac=len(np.unique(whole)) / len(labels),
+        min_distinct=int(distinct.min()),
+        mean_distinct=float(distinct.mean()),
+    )
 
 
 def main() -> None:
@@ -116,10 +141,9 @@ def main() -> None:
             except ImportError as error:
                 print(f"| {name} | {sampler} | skipped: {error} | | | | |", flush=True)
                 continue
-            least, mean = found["distinct"]
             print(
-                f"| {name} | {sampler} | {found['made']:.2f} s | {found['seconds']:.2f} s | {found['indices']:,} | "
-                f"{found['covered']:.1%} | {least}, {mean:.2f} |",
+                f"| {name} | {sampler} | {found.made_s:.2f} s | {found.epoch_s:.2f} s | {found.num_indices:,} | "
+                f"{found.covered_frac:.1%} | {found.min_distinct}, {found.mean_distinct:.2f} |",
                 flush=True,
             )
 
