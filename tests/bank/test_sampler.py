@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from segpaste.bank import BankError, BankSampler
 from segpaste.bank.class_draws import MODES, ClassTable, class_probabilities, photo_fracs
 from segpaste.bank.sampler import DrawReport
-from segpaste.samplers import SamplesOfClasses
+from segpaste.samplers.classes import SamplesOfClasses
 
 TAIL = (1000, 316, 0, 100, 32, 10, 1)
 """Crops of each class; one has none."""

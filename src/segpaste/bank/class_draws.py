@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from segpaste.bank.protocol import InstanceBank
 from segpaste.bank.record import BankError
-from segpaste.samplers import SamplesOfClasses
+from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.seeding import random_bits, to_int64
 
 Mode = Literal["repeat_factor", "instance_aware", "tempered", "class_uniform"]

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from segpaste.bank.protocol import InstanceBank
 from segpaste.bank.sampler import Draws
-from segpaste.samplers import NxMReport, NxMSampler, SamplesOfClasses
+from segpaste.samplers import NxMReport, NxMSampler
+from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.seeding import derive_seed
 
 

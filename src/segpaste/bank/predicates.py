@@ -17,7 +17,7 @@ from segpaste.bank.class_draws import uniforms
 from segpaste.bank.protocol import Columns, InstanceBank
 from segpaste.bank.record import Crop
 from segpaste.bank.sampler import Draws
-from segpaste.samplers import SamplesOfClasses
+from segpaste.samplers.classes import SamplesOfClasses
 
 
 @runtime_checkable

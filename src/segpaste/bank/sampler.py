@@ -16,7 +16,8 @@ from torch.utils.data import Sampler
 
 from segpaste.bank.class_draws import ClassTable, Mode, class_probabilities, photo_fracs, uniforms
 from segpaste.bank.protocol import InstanceBank
-from segpaste.samplers import SamplesOfClasses, place_among
+from segpaste.samplers.classes import SamplesOfClasses
+from segpaste.samplers.replicas import place_among
 from segpaste.seeding import check_uint64, derive_seed
 
 Replicas = Literal["independent", "disjoint"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from segpaste.bank.protocol import Columns, InstanceBank
 from segpaste.bank.record import EMBEDDING_SIZE, BankError
-from segpaste.samplers import SamplesOfClasses
+from segpaste.samplers.classes import SamplesOfClasses
 
 _BLOCK = 2048
 _ROUNDING = 1e-6

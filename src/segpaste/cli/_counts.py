@@ -85,7 +85,7 @@ def of_bank(path: Path | str, photos: bool) -> ClassCounts:
     """
     from segpaste.bank import open_bank
     from segpaste.bank.class_draws import count_photos
-    from segpaste.samplers import SamplesOfClasses
+    from segpaste.samplers.classes import SamplesOfClasses
 
     if isinstance(path, Path) and not (path / "meta.json").is_file():
         raise CommandError(

@@ -19,7 +19,8 @@ from segpaste.datasets._epoch_samples import Collate, EpochSampler, Fetched, Key
 from segpaste.datasets.coco import CocoDetectionV2
 from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
 from segpaste.datasets.records import DatasetError
-from segpaste.samplers import NxMBatches, NxMSampler, place_among
+from segpaste.samplers import NxMBatches, NxMSampler
+from segpaste.samplers.replicas import place_among
 from segpaste.seeding import SampleKey, check_uint64
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
 

@@ -1,9 +1,8 @@
 """Class-structured batches: N classes and M samples of each in every batch; see `segpaste.samplers.nxm`."""
 
-from segpaste.samplers.classes import Labels, SamplesOfClasses, rarest_labels, read_labels
+from segpaste.samplers.classes import Labels, rarest_labels
 from segpaste.samplers.epoch import epoch_batches
 from segpaste.samplers.nxm import ExhaustiveNxMSampler, NxMBatches, NxMSampler, RandomNxMSampler
-from segpaste.samplers.replicas import place_among
 from segpaste.samplers.report import LeftOut, NxMReport
 
 __all__ = [
@@ -14,9 +13,6 @@ __all__ = [
     "NxMReport",
     "NxMSampler",
     "RandomNxMSampler",
-    "SamplesOfClasses",
     "epoch_batches",
-    "place_among",
     "rarest_labels",
-    "read_labels",
 ]

@@ -28,7 +28,7 @@ from segpaste.seeding import check_uint64, derive_seed
 class NxMSampler(Sampler[int]):
     """What the samplers of N x M batches share; take `RandomNxMSampler` or `ExhaustiveNxMSampler`.
 
-    A subclass of your own sets `exhaustive`, or is one of these two, and keeps the arguments of ``__init__``.
+    Derive your own from one of these two, or from this one and set `exhaustive`; keep the arguments of ``__init__``.
 
     For ``DataLoader(dataset, batch_sampler=sampler.batch_sampler())``. Iterating gives indices, batch after batch, so
     ``DataLoader(dataset, batch_size=sampler.batch_size, sampler=sampler)`` gives the same batches. Call `set_epoch`
@@ -245,7 +245,7 @@ class NxMBatches(Sampler[list[int]]):
 
     @property
     def drop_last(self) -> bool:
-        """True, which of a `torch.utils.data.BatchSampler` means that no batch is short; the sampler's means more."""
+        """True: no batch is short, as with a `torch.utils.data.BatchSampler`. `NxMSampler.drop_last` is something else."""
         return True
 
     def __len__(self) -> int:
