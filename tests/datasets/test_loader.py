@@ -323,8 +323,8 @@ class TestOptions:
         [
             ({"on_error": "ignore"}, "on_error: expected 'raise' or 'skip'"),
             ({"max_instances": -1}, "max_instances"),
-            ({"rank": 2, "num_replicas": 2}, "expected 0 <= rank < num_replicas, got 2 and 2"),
-            ({"rank": -1, "num_replicas": 1}, "expected 0 <= rank < num_replicas, got -1 and 1"),
+            ({"rank": 2, "num_replicas": 2}, "expected integers 0 <= rank < num_replicas, got 2 and 2"),
+            ({"rank": -1, "num_replicas": 1}, "expected integers 0 <= rank < num_replicas, got -1 and 1"),
             ({"rank": 0}, "EpochDataLoader: expected both rank and num_replicas or neither, got 0 and None"),
             ({"base_seed": -1}, "base_seed"),
             ({"base_seed": 2**64}, "base_seed"),

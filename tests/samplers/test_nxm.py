@@ -321,6 +321,7 @@ class TestLabels:
             (TensorDataset(torch.zeros(3)), "TensorDataset"),
             ([0, None], "list of shape [2] and dtype object"),
             ([0, "a", "a"], "both in one list"),
+            (torch.zeros(3, dtype=torch.complex64), "Tensor of shape [3] and dtype complex64"),
             ([["a", "b"]], "list of shape [1, 2] and dtype <U1"),
         ],
     )
@@ -337,10 +338,13 @@ class TestArguments:
             ({"N_classes_per_batch": 4}, "expected at least N = 4 classes, as many as a batch has, got 3"),
             ({"N_classes_per_batch": 0}, "expected integers, at least one class in a batch"),
             ({"N_classes_per_batch": 2.0}, "one sample of each, got N = 2.0 and M = 2"),
+            ({"N_classes_per_batch": True}, "one sample of each, got N = True and M = 2"),
             ({"M_samples_per_class": 0}, "one sample of each, got N = 2 and M = 0"),
             ({"M_samples_per_class": "2"}, "one sample of each, got N = 2 and M = '2'"),
             ({"batch_size": 5}, "expected a batch size of N * M = 2 * 2 = 4, got 5"),
-            ({"rank": 2, "num_replicas": 2}, "expected 0 <= rank < num_replicas, got 2 and 2"),
+            ({"rank": 2, "num_replicas": 2}, "expected integers 0 <= rank < num_replicas, got 2 and 2"),
+            ({"rank": 0.5, "num_replicas": 2}, "expected integers 0 <= rank < num_replicas, got 0.5 and 2"),
+            ({"rank": 0, "num_replicas": 2.5}, "expected integers 0 <= rank < num_replicas, got 0 and 2.5"),
             ({"rank": 1}, "expected both rank and num_replicas or neither"),
             ({"base_seed": -1}, "NxMSampler: expected 0 <= base_seed"),
         ],
@@ -394,6 +398,21 @@ class TestArguments:
         iterators = [iter(sampler), (i for batch in iter(sampler.batch_sampler()) for i in batch)]
         sampler.set_epoch(1)
         assert [list(iterator) for iterator in iterators] == [expected] * 2
+        assert sampler.state_dict()["num_drawn"] == 0
+
+    @pytest.mark.parametrize("go_on", ["set_epoch", "load_state_dict", "iter"])
+    def test_an_iteration_that_was_left_does_not_count(self, go_on: str) -> None:
+        sampler = ExhaustiveNxMSampler(TAIL, 4, 1)
+        left = iter(sampler)
+        assert len([next(left) for _ in range(5)]) == 5
+        if go_on == "set_epoch":
+            sampler.set_epoch(1)
+            sampler.set_epoch(0)
+        elif go_on == "load_state_dict":
+            sampler.load_state_dict(sampler.state_dict(num_drawn=0))
+        else:
+            next(iter(sampler))
+        assert len([next(left) for _ in range(5)]) == 5
         assert sampler.state_dict()["num_drawn"] == 0
 
     @pytest.mark.parametrize("seed", [-1, 1 << 64])

@@ -221,11 +221,26 @@ class TestCrops:
             ({"batch_size": 4, "threshold": 0.5}, "expected nothing beside it of how to draw"),
             ({"batch_size": 4, "replicas": "disjoint"}, "expected nothing beside it of how to draw"),
             ({"batch_size": 4, "base_seed": 3}, "expected nothing beside it of how to draw"),
+            (
+                {"batch_size": 4, "rank": 1, "num_replicas": 2},
+                "one of rank 1 of 2, as the loader is, got one of rank 0 of 1",
+            ),
+            ({"batch_size": 4, "rank": 1}, "create_bank_dataloader: expected both rank and num_replicas or neither"),
         ],
     )
     def test_refused(self, bank: MemmapBank, options: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):
             create_bank_dataloader(bank, sampler=of(bank), **options)
+
+    def test_a_sampler_of_this_rank(self, bank: MemmapBank) -> None:
+        sampler = ExhaustiveNxMSampler(bank, 2, 2, rank=1, num_replicas=2)
+        loader = create_bank_dataloader(bank, batch_size=4, sampler=sampler, rank=1, num_replicas=2)
+        of_one = [
+            step.crop_idx.ravel().tolist() for step in create_bank_dataloader(bank, batch_size=4, sampler=of(bank))
+        ]
+        assert [step.crop_idx.ravel().tolist() for step in loader] == of_one[1::2]
+        with pytest.raises(ValueError, match="expected one of rank 0 of 1, as the loader is, got one of rank 1 of 2"):
+            create_bank_dataloader(bank, batch_size=4, sampler=sampler)
 
     def test_a_sampler_of_something_else(self, bank: MemmapBank) -> None:
         with pytest.raises(ValueError, match="expected one of the bank's 48 crops, got one of 5 samples"):

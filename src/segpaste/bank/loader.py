@@ -23,6 +23,7 @@ from segpaste.bank.record import BankError
 from segpaste.bank.sampler import BankSampler, DrawReport, Draws, Replicas
 from segpaste.bank.staging import stage_bank_batch
 from segpaste.samplers import NxMReport, NxMSampler
+from segpaste.samplers.replicas import expect_place, place_among
 from segpaste.types import StagedCrops
 
 
@@ -188,7 +189,8 @@ def create_bank_dataloader(
         rank: this process's number; by default that of torch.distributed, else 0.
         num_replicas: how many processes there are; likewise.
         sampler: of that bank: N classes and M crops of each in every step, N M = B K, in place of draws by weight.
-            What is drawn is its affair, so the arguments above, from ``steps`` on, are refused with it.
+            What is drawn is its affair, so the arguments from ``steps`` to ``base_seed`` are refused with it, and it
+            must be of this ``rank``.
         options:
             ``class_map``, for each class of the bank the class that it has in the dataset that is pasted into.
             ``predicate``, says which crops may be drawn, see `segpaste.bank.predicates`; workers that are spawned need
@@ -211,14 +213,15 @@ def create_bank_dataloader(
     if steps is not None and steps < 0:
         raise ValueError(f"steps: expected at least 0, got {steps}")
     if sampler is not None:
-        given = steps, mode, threshold, temperature, replicas, base_seed, rank, num_replicas
-        if given != (None, "repeat_factor", 1e-3, 0.5, "independent", 0, None, None):
+        given = steps, mode, threshold, temperature, replicas, base_seed
+        if given != (None, "repeat_factor", 1e-3, 0.5, "independent", 0):
             raise ValueError("sampler: expected nothing beside it of how to draw, such as steps or mode; give it that")
         if sampler.batch_size != batch_size * crops_per_target:
             raise ValueError(
                 f"sampler: expected N * M = batch_size * crops_per_target = {batch_size * crops_per_target}, got "
                 f"{sampler.batch_size}"
             )
+        expect_place(sampler, *place_among("create_bank_dataloader", rank, num_replicas))
         return BankDataLoader(
             bank, NxMDraws(bank, sampler), batch_size=batch_size, crops_per_target=crops_per_target, **options
         )

@@ -20,7 +20,7 @@ from segpaste.datasets.coco import CocoDetectionV2
 from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
 from segpaste.datasets.records import DatasetError
 from segpaste.samplers import NxMBatches, NxMSampler
-from segpaste.samplers.replicas import place_among
+from segpaste.samplers.replicas import expect_place, place_among
 from segpaste.seeding import SampleKey, check_uint64
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
 
@@ -112,11 +112,8 @@ class EpochDataLoader(DataLoader[Any]):
                 f"sampler: expected one of the {num} samples of the dataset, got one of {sampler.num_samples}"
             )
         rank, num_replicas = place_among("EpochDataLoader", rank, num_replicas)
-        if isinstance(sampler, NxMSampler) and (sampler.rank, sampler.num_replicas) != (rank, num_replicas):
-            raise ValueError(
-                f"sampler: expected one of rank {rank} of {num_replicas}, as the loader is, got one of rank "
-                f"{sampler.rank} of {sampler.num_replicas}; give both the same, or make them after torch.distributed"
-            )
+        if isinstance(sampler, NxMSampler):
+            expect_place(sampler, rank, num_replicas)
         check_uint64(base_seed, "base_seed")  # here and not in a worker
         seeded = SeededSamples(dataset, jitter, base_seed, rank)
         super().__init__(

@@ -105,7 +105,7 @@ def read_labels(labels: Labels) -> NDArray[Any]:
             raise ValueError(_WRONG_LABELS.format(type(labels).__name__))  # a dataset, which would be read whole
     if isinstance(values, Tensor):
         values = values.detach().cpu()
-        values = values.to(torch.int64) if not values.is_floating_point() else values
+        values = values if values.is_floating_point() or values.is_complex() else values.to(torch.int64)
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:

@@ -72,7 +72,7 @@ class Plan:
         drop_last: bool,
     ) -> None:
         size = N_classes_per_batch, M_samples_per_class
-        if not all(isinstance(num, int | np.integer) and num >= 1 for num in size):
+        if not all(isinstance(num, int | np.integer) and not isinstance(num, bool) and num >= 1 for num in size):
             raise ValueError(
                 "expected integers, at least one class in a batch and one sample of each, got "
                 f"N = {N_classes_per_batch!r} and M = {M_samples_per_class!r}"

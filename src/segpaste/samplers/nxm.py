@@ -101,6 +101,7 @@ class NxMSampler(Sampler[int]):
         self.batch_size = self.N_classes_per_batch * self.M_samples_per_class
         self.num_samples = len(class_ids)
         self.epoch, self._start, self._num_drawn = 0, 0, 0
+        self._reading: object | None = None
 
     @property
     def start(self) -> int:
@@ -134,12 +135,12 @@ class NxMSampler(Sampler[int]):
 
         The place is taken at the first `next`: a DataLoader with workers calls `iter` twice and uses the second.
         """
-        start = 0
+        start, reading = 0, object()
         if epoch == self.epoch:
             self._num_drawn = start = self._start
-            self._start = 0
+            self._start, self._reading = 0, reading
         for place, sample in enumerate(self.replica_batches(epoch).ravel()[start:].tolist(), start=start + 1):
-            if epoch == self.epoch:
+            if self._reading is reading:  # else an iteration that was left: the place is that of another
                 self._num_drawn = place
             yield sample
 
@@ -157,7 +158,7 @@ class NxMSampler(Sampler[int]):
         """
         check_uint64(epoch, "epoch")
         if epoch != self.epoch:
-            self.epoch, self._start, self._num_drawn = epoch, 0, 0
+            self.epoch, self._start, self._num_drawn, self._reading = epoch, 0, 0, None
 
     def state_dict(self, num_drawn: int | None = None) -> dict[str, Any]:
         """Where an epoch is, and of what sampler; on every replica the same.
@@ -190,6 +191,7 @@ class NxMSampler(Sampler[int]):
             )
         self.set_epoch(int(state["epoch"]))
         self._start = self._num_drawn = num_drawn
+        self._reading = None
 
     def _identity(self) -> str:
         """Another one for another order of the samples."""
