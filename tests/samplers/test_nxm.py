@@ -201,7 +201,9 @@ class TestPromises:
             assert state == {"epoch": 4, "num_drawn": num // 6 * 6, "sampler": state["sampler"]}
             other = sampler_type(labels, 3, 2, shuffle, drop_last, rank=1, num_replicas=2)
             other.load_state_dict(state)
+            assert other.start == num // 6 * 6
             assert handed_out[: num // 6 * 6] + list(other) == indices
+            assert other.start == 0
             assert len(other) == len(indices)
             assert list(other) == indices  # the next iteration is a whole one
 

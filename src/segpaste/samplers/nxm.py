@@ -247,7 +247,7 @@ class NxMBatches(Sampler[list[int]]):
 
     @property
     def drop_last(self) -> bool:
-        """True: no batch is short, as with a `torch.utils.data.BatchSampler`. `NxMSampler.drop_last` is something else."""
+        """True: no batch is short, as with a `torch.utils.data.BatchSampler`; not `NxMSampler.drop_last`."""
         return True
 
     def __len__(self) -> int:
