@@ -94,7 +94,7 @@ class CropChooser:
             return Chosen(crops, num_rejected)
         counts = self._crops_of().counts[draws.classes[waiting]]
         places = walk(draws.seed, draws.positions[waiting], counts, self.max_tries)
-        repeats = np.full(len(crops), -1)  # what a walk accepted first of what is among the draws already
+        repeats = np.full(len(crops), -1)  # what a walk accepted last of what is among the draws already
         for turn in range(self.max_tries + 1):
             is_over = turn >= np.minimum(counts, self.max_tries)
             ended = waiting[is_over]
@@ -108,7 +108,7 @@ class CropChooser:
             accepted = self._accepts(tried)
             num_rejected += np.bincount(draws.classes[waiting[~accepted]], minlength=num_classes)
             is_repeat = accepted & self.distinct & _among(tried, accepted, np.delete(crops, waiting))
-            repeats[waiting] = np.where(is_repeat & (repeats[waiting] < 0), tried, repeats[waiting])
+            repeats[waiting[is_repeat]] = tried[is_repeat]
             is_chosen = accepted & ~is_repeat
             crops[waiting[is_chosen]] = tried[is_chosen]
             waiting, counts, places = waiting[~is_chosen], counts[~is_chosen], places[~is_chosen]
