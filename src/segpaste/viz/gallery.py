@@ -21,6 +21,7 @@ from segpaste.viz.comparison import compare
 from segpaste.viz.overlay import Range
 from segpaste.viz.palette import HIGHLIGHT, INK, MUTED, PAPER, UInt8Image
 from segpaste.viz.text import ClassNames, fitted, font
+from segpaste.workspace import write_whole
 
 _GAP_PX, _LETTER_PX = 10, 13
 _NOTE = "pasted objects"
@@ -130,7 +131,7 @@ def gallery_png(
     Raises:
         OSError: the file cannot be written; nothing is left behind.
     """
-    return write_whole(path, [png_bytes(grid(rows, columns=columns, names=names, note=note, tile_px=tile_px))])
+    return write_whole(path, png_bytes(grid(rows, columns=columns, names=names, note=note, tile_px=tile_px)))
 
 
 def png_bytes(picture: UInt8Image) -> bytes:
@@ -151,24 +152,6 @@ def shrunk(picture: UInt8Image, longest_px: int) -> UInt8Image:
         return picture
     size = (max(1, round(picture.shape[1] * scale)), max(1, round(picture.shape[0] * scale)))
     return np.array(Image.fromarray(picture).resize(size, Image.Resampling.LANCZOS))
-
-
-def write_whole(path: str | os.PathLike[str], chunks: Iterable[bytes]) -> Path:
-    """Write a file that appears under its name only when all of it is written; missing folders are made.
-
-    Raises:
-        OSError: the file cannot be written; nothing is left behind, and a file that was there stays.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.writelines(chunks)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,15 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from importlib import resources
 from io import BytesIO
 from pathlib import Path
 
+from segpaste._printable import in_html
 from segpaste.viz.comparison import Comparison
-from segpaste.viz.gallery import shrunk, write_whole
+from segpaste.viz.gallery import shrunk
 from segpaste.viz.palette import UInt8Image, instance_color
+from segpaste.workspace import write_whole
 
 _JPEG_QUALITY = 86
 
@@ -116,14 +117,14 @@ def _head(title: str) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"<title>{in_html(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
     )
 
 
 def _header(title: str, summary: Mapping[str, object], totals: _Totals) -> str:
-    numbers = "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(_shown(v))}</dd></div>\n" for k, v in summary.items())
+    numbers = "".join(f"<div><dt>{in_html(k)}</dt><dd>{in_html(_shown(v))}</dd></div>\n" for k, v in summary.items())
     return (
-        f'<header>\n<h1>{escape(title)}</h1>\n<dl class="numbers">\n{numbers}</dl>\n'
+        f'<header>\n<h1>{in_html(title)}</h1>\n<dl class="numbers">\n{numbers}</dl>\n'
         f'<div class="panels">\n{_pasted_panel(totals)}{_dropped_panel(totals)}</div>\n</header>\n'
     )
 
@@ -149,18 +150,18 @@ def _dropped_panel(totals: _Totals) -> str:
 
 
 def _panel(heading: str, columns: Sequence[str], rows: Sequence[str], nothing: str) -> str:
-    body = _table(columns, rows) if rows else f'<p class="empty">{escape(nothing)}</p>\n'
-    return f'<section class="panel">\n<h2>{escape(heading)}</h2>\n{body}</section>\n'
+    body = _table(columns, rows) if rows else f'<p class="empty">{in_html(nothing)}</p>\n'
+    return f'<section class="panel">\n<h2>{in_html(heading)}</h2>\n{body}</section>\n'
 
 
 def _ranked_row(name: str, count: int, largest: int, cells: Sequence[object]) -> str:
     bar = f'<td class="share"><i style="--part:{100 * count / max(1, largest):.1f}%"></i></td>'
-    rest = "".join(f'<td class="n">{escape(str(c))}</td>' for c in cells)
-    return f'<tr><td>{escape(name)}</td><td class="n">{count:,}</td>{bar}{rest}</tr>\n'
+    rest = "".join(f'<td class="n">{in_html(str(c))}</td>' for c in cells)
+    return f'<tr><td>{in_html(name)}</td><td class="n">{count:,}</td>{bar}{rest}</tr>\n'
 
 
 def _table(columns: Sequence[str], rows: Sequence[str]) -> str:
-    head = "".join(f'<th scope="col"{_align(c)}>{escape(c)}</th>' for c in columns)
+    head = "".join(f'<th scope="col"{_align(c)}>{in_html(c)}</th>' for c in columns)
     body = "".join(rows)
     return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n'
 
@@ -171,7 +172,8 @@ def _align(column: str) -> str:
 
 def _tools(totals: _Totals) -> str:
     buttons = "".join(
-        f'<button type="button" data-view="{escape(v)}" aria-pressed="false">{escape(v)}</button>' for v in totals.views
+        f'<button type="button" data-view="{in_html(v)}" aria-pressed="false">{in_html(v)}</button>'
+        for v in totals.views
     )
     return (
         '<main>\n<div class="tools" hidden>\n'
@@ -187,16 +189,16 @@ def _card(item: ReportItem, picture_px: int) -> str:
     columns = ("class", "source", "scale", "flipped", "pixels")
     listed = _table(columns, rows) if rows else '<p class="empty">Nothing was pasted.</p>\n'
     missed = ", ".join(f"{_reason(k)} {n:,}" for k, n in item.dropped.items() if n)
-    note = f"<p>Not pasted: {escape(missed)}</p>\n" if missed else ""
-    return f'<article class="card">\n{figures}<div>\n<h3>{escape(item.name)}</h3>\n{note}{listed}</div>\n</article>\n'
+    note = f"<p>Not pasted: {in_html(missed)}</p>\n" if missed else ""
+    return f'<article class="card">\n{figures}<div>\n<h3>{in_html(item.name)}</h3>\n{note}{listed}</div>\n</article>\n'
 
 
 def _figure(name: str, picture: Comparison, picture_px: int) -> str:
     before, after = (shrunk(p, picture_px) for p in (picture.before, picture.after))
     size = f'width="{before.shape[1]}" height="{before.shape[0]}"'
-    what = escape(f"{name}, {picture.title}")
+    what = in_html(f"{name}, {picture.title}")
     return (
-        f'<figure class="compare" data-view="{escape(picture.title)}">\n'
+        f'<figure class="compare" data-view="{in_html(picture.title)}">\n'
         f'<img {size} alt="{what}, before" src="{_data_url(before)}">\n'
         f'<img {size} alt="{what}, after" class="after" src="{_data_url(after)}">\n'
         f'<input type="range" min="0" max="100" value="50" aria-label="{what}: before left, after right">\n'
@@ -211,7 +213,7 @@ def _object_row(thing: PastedObject) -> str:
         dot = f'<i class="dot" style="--dot:rgb({red} {green} {blue})"></i>'
     area = "" if thing.area_px is None else f"{thing.area_px:,}"
     return (
-        f"<tr><td>{dot}{escape(thing.class_name)}</td><td>{escape(thing.source)}</td>"
+        f"<tr><td>{dot}{in_html(thing.class_name)}</td><td>{in_html(thing.source)}</td>"
         f'<td class="n">{thing.scale:.2f}</td><td class="n">{"yes" if thing.hflip else "no"}</td>'
         f'<td class="n">{area}</td></tr>\n'
     )

@@ -1,0 +1,33 @@
+"""Long runs on disk: claim a folder, write files whole, publish the result. Durable against a crash of the machine.
+
+Every file that the package writes for a user goes through `write_whole` or `WholeFiles`, and every folder that appears
+under its final name through `publish`. Caches that check what they read need neither.
+"""
+
+from segpaste.workspace.claims import FINGERPRINT, claimed, lock_folder
+from segpaste.workspace.whole import (
+    Content,
+    WholeFiles,
+    flush,
+    make_folder,
+    publish,
+    rename_flushed,
+    sweep,
+    write_json,
+    write_whole,
+)
+
+__all__ = [
+    "FINGERPRINT",
+    "Content",
+    "WholeFiles",
+    "claimed",
+    "flush",
+    "lock_folder",
+    "make_folder",
+    "publish",
+    "rename_flushed",
+    "sweep",
+    "write_json",
+    "write_whole",
+]

@@ -1,0 +1,206 @@
+"""Files and folders that have their final name only when they are whole, also after a power loss.
+
+A rename is atomic, but it is no barrier: a file system may store the new name before the content, and the machine may
+stop in between. So the order is always: write under another name, flush the file to the disk, rename, flush the folder.
+`WholeFiles` does that for many files at once, which costs much less than one by one: the first flush makes the file
+system write what waits, and each folder is flushed once.
+
+Not for caches: a cache that recognises damaged entries needs no flush.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+Content = bytes | bytearray | memoryview | Iterable[bytes]
+"""What a file gets: bytes, or pieces of it that are written one after the other."""
+
+_NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES}  # file systems and folders that cannot do it
+_PARTIAL = re.compile(r"\..+\.\d+\.partial")
+
+
+class WholeFiles:
+    """Files that get their names together, each of them whole.
+
+    Inside of the ``with`` block files are written under hidden names beside the final ones. At its end they are flushed
+    and renamed, and their folders are flushed. If the block raises, nothing is left of them.
+
+    Example:
+        >>> with WholeFiles() as files:
+        ...     files.write(folder / "images" / "1.png", png)
+        ...     files.write(folder / "depth" / "1.npy", npy)
+    """
+
+    def __init__(self) -> None:
+        self._partials: dict[Path, Path] = {}
+
+    def write(self, path: str | os.PathLike[str], content: Content) -> Path:
+        """Write a file; missing folders are made. Of two files of one path the second one counts.
+
+        Args:
+            path: the final name.
+            content: bytes, or an iterable of them that is consumed as it is written.
+
+        Returns:
+            The final name.
+
+        Raises:
+            OSError: the file cannot be written; it is named.
+        """
+        path = Path(path)
+        make_folder(path.parent)
+        partial = self._partials[path] = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        with _naming(path, partial), partial.open("wb") as file:
+            if isinstance(content, bytes | bytearray | memoryview):
+                file.write(content)
+            else:
+                file.writelines(content)
+        return path
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            for partial in self._partials.values():
+                partial.unlink(missing_ok=True)
+
+    def _finish(self) -> None:
+        for path, partial in self._partials.items():
+            with _naming(path, partial):
+                _sync(partial)
+        for path, partial in self._partials.items():
+            os.replace(partial, path)
+        for folder in dict.fromkeys(path.parent for path in self._partials):
+            _sync_folder(folder)
+
+
+def write_whole(path: str | os.PathLike[str], content: Content) -> Path:
+    """Write one file that is there whole or not at all, also after a power loss; missing folders are made.
+
+    Use `WholeFiles` for several files that belong together.
+
+    Args:
+        path: the final name.
+        content: bytes, or an iterable of them that is consumed as it is written.
+
+    Returns:
+        The final name.
+
+    Raises:
+        OSError: the file cannot be written, it is named. Nothing is left behind, and a file of that name stays.
+    """
+    with WholeFiles() as files:
+        return files.write(path, content)
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> Path:
+    """Write a value as JSON, see `write_whole`."""
+    return write_whole(path, json.dumps(value).encode())
+
+
+def publish(folder: Path, path: Path) -> None:
+    """Give a folder its final name: all of it is there then, also after a power loss.
+
+    Args:
+        folder: its files are flushed already, as `WholeFiles` and `flush` leave them; on the file system of ``path``.
+        path: the final name; there may be an empty folder, and nothing else.
+
+    Raises:
+        OSError: something is there, or the folder cannot be renamed.
+    """
+    for inside, _, _ in os.walk(folder, topdown=False):
+        _sync_folder(Path(inside))
+    rename_flushed(folder, path)
+
+
+def rename_flushed(new: Path, path: Path) -> None:
+    """Rename a file or folder that is flushed, and flush the folders that the names are in.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    os.replace(new, path)
+    for folder in dict.fromkeys((path.parent, new.parent)):
+        _sync_folder(folder)
+
+
+def flush(path: Path) -> None:
+    """Flush a file, or a folder with all that is in it, to the disk. For files that others write; one by one, so slow.
+
+    Raises:
+        OSError: it cannot be read, or the disk is full or broken.
+    """
+    if not path.is_dir():
+        with _naming(path):
+            _sync(path)
+        return
+    for inside in path.iterdir():
+        if not inside.is_symlink():
+            flush(inside)
+    _sync_folder(path)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing, so that they are there after a power loss too.
+
+    Raises:
+        OSError: it cannot be made, or there is a file of that name.
+    """
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _sync_folder(folder.parent)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes left half-written in a folder and below; nobody else may be writing there."""
+    for path in folder.rglob(".*.partial"):
+        if is_partial(path.name):
+            path.unlink(missing_ok=True)
+
+
+def is_partial(name: str) -> bool:
+    """Whether a file of this name is one that `WholeFiles` has not finished."""
+    return _PARTIAL.fullmatch(name) is not None
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    try:
+        _sync(folder)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
+
+
+@contextmanager
+def _naming(path: Path, partial: Path | None = None) -> Iterator[None]:
+    """Name the file in errors of the system: where a disk is full they say nothing of it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename in (None, str(partial)):
+            error.filename = str(path)
+        raise
