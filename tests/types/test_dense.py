@@ -7,6 +7,7 @@ import dataclasses
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -34,6 +35,8 @@ from segpaste.types import (
 )
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
+
+NAN, INF = float("nan"), float("inf")
 
 
 def full() -> DenseSample:
@@ -200,10 +203,32 @@ class TestRefuses:
         with pytest.raises(TypeError, match="camera_intrinsics: expected CameraIntrinsics, got Tensor"):
             dataclasses.replace(full(), camera_intrinsics=torch.tensor([10.0, 10.0, 5.0, 8.0]))
 
-    @pytest.mark.parametrize("focal", [(0.0, 1.0), (1.0, -2.0), (float("nan"), 1.0)])
-    def test_focal_length(self, focal: tuple[float, float]) -> None:
-        with pytest.raises(ValueError, match="focal lengths > 0 px, got fx="):
-            CameraIntrinsics(*focal, 1.0, 1.0)
+    @pytest.mark.parametrize(
+        "values",
+        [
+            (0.0, 1.0, 1, 1),
+            (1.0, -2.0, 1, 1),
+            (NAN, 1.0, 1, 1),
+            (1, INF, 1, 1),
+            (1, 1, NAN, 1),
+            (1, 1, 1, -INF),
+        ],
+    )
+    def test_focal_length(self, values: tuple[float, float, float, float]) -> None:
+        with pytest.raises(ValueError, match=r"finite numbers and focal lengths > 0 px, got fx=.*cy="):
+            CameraIntrinsics(*values)
+
+    @pytest.mark.parametrize("wrong", ["5", None, True, torch.tensor(5.0), [5.0]])
+    def test_intrinsics_that_are_no_numbers(self, wrong: Any) -> None:
+        for name in ("fx", "fy", "cx", "cy"):
+            values = {"fx": 1, "fy": np.float32(2), "cx": np.int64(3), "cy": 4.0, name: wrong}
+            with pytest.raises(TypeError, match=rf"CameraIntrinsics\.{name}: expected a number, got "):
+                CameraIntrinsics(**values)
+
+    @pytest.mark.parametrize("wrong", ["yes", 1, None])
+    def test_a_flag_that_is_none(self, wrong: Any) -> None:
+        with pytest.raises(TypeError, match=r"DenseSample\.metric_depth: expected bool, got "):
+            dataclasses.replace(full(), metric_depth=wrong)
 
     def test_assignment(self) -> None:
         with pytest.raises(dataclasses.FrozenInstanceError):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 from torchvision import tv_tensors
+from torchvision.transforms import v2
 
-from segpaste.types import check
+from segpaste.types import check, tagging
 from segpaste.types.dense import DenseSample
 from segpaste.types.fields import DENSE_FIELDS, INSTANCE_FIELDS, SAMPLE_FIELDS
+from segpaste.types.movable import Movable, register_pytree
 from segpaste.types.tensors import (
     IGNORE_INDEX,
     CameraIntrinsics,
@@ -22,13 +24,14 @@ from segpaste.types.tensors import (
     PanopticMap,
     SemanticMap,
 )
+from segpaste.types.transform_calls import check_transform
 
 if TYPE_CHECKING:
     from segpaste.types.padded import PaddedBatchedDenseSample
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BatchedDenseSample:
+class BatchedDenseSample(Movable):
     """B samples of one canvas size and the same modalities; B may be 0.
 
     Dense fields are stacked to [B, ...]; instance fields and intrinsics are lists of length B whose entries are
@@ -52,6 +55,7 @@ class BatchedDenseSample:
     def __post_init__(self) -> None:
         if torch.compiler.is_compiling():
             return
+        check.check_class("BatchedDenseSample.metric_depth", self.metric_depth, bool)
         values = {f.name: getattr(self, f.batched_name) for f in SAMPLE_FIELDS}
         check.check_presence("BatchedDenseSample", SAMPLE_FIELDS, values)
         sizes: dict[str, int] = {}
@@ -60,12 +64,10 @@ class BatchedDenseSample:
                 label = f"BatchedDenseSample.{field.batched_name}"
                 check.check_tensor(label, value, ("B", *field.shape), field.batched_dtypes, sizes)
         for field in SAMPLE_FIELDS:
-            value = values[field.name]
-            if field.layout != "dense" and value is not None and len(value) != self.batch_size:
-                raise ValueError(
-                    f"BatchedDenseSample.{field.batched_name}: expected a list of {self.batch_size} entries, "
-                    f"one per image, got {len(value)}"
-                )
+            if field.layout != "dense" and (value := values[field.name]) is not None:
+                check.check_list(f"BatchedDenseSample.{field.batched_name}", value, self.batch_size)
+        for b, camera in enumerate(self.camera_intrinsics or ()):
+            check.check_class(f"BatchedDenseSample.camera_intrinsics[{b}]", camera, CameraIntrinsics)
         for b in range(self.batch_size):
             per_sample = {"H": sizes["H"], "W": sizes["W"]}
             for field in INSTANCE_FIELDS:
@@ -75,6 +77,8 @@ class BatchedDenseSample:
             check.check_boxes(f"BatchedDenseSample.boxes[{b}]", self.boxes[b], self.canvas_size)
             if self.instance_ids is not None:
                 check.check_instance_ids(f"BatchedDenseSample.instance_ids[{b}]", self.instance_ids[b])
+        if self.panoptic_maps is not None:
+            check.check_panoptic_map("BatchedDenseSample.panoptic_maps", self.panoptic_maps)
         check.check_metric("BatchedDenseSample", self.metric_depth, self.depth, self.camera_intrinsics)
 
     @property
@@ -139,6 +143,18 @@ class BatchedDenseSample:
             samples.append(DenseSample(**values))
         return samples
 
+    def map_samples(self, function: Callable[[DenseSample], DenseSample]) -> BatchedDenseSample:
+        """Apply a function to every sample, such as a transform that draws anew for each.
+
+        A transform that is called with the batch itself draws once and moves all samples alike.
+
+        Raises:
+            ValueError: the samples come back in several sizes.
+        """
+        if not self.batch_size:
+            return self
+        return BatchedDenseSample.from_samples([function(sample) for sample in self.to_samples()])
+
     def to_padded(
         self,
         max_instances: int,
@@ -164,6 +180,21 @@ class BatchedDenseSample:
         from segpaste.types.padded import pad_batch
 
         return pad_batch(self, max_instances, overflow, sample_seeds, sample_keys)
+
+    def _children(self, transform: v2.Transform | None) -> dict[str, Any]:
+        if transform is not None:
+            check_transform(transform, "BatchedDenseSample", batched=True)
+        return tagging.tagged({f.batched_name: getattr(self, f.batched_name) for f in SAMPLE_FIELDS}, self.canvas_size)
+
+    @classmethod
+    def _of_children(cls, values: Mapping[str, Any], by_transform: bool) -> BatchedDenseSample:
+        if not by_transform and not tagging.are_tensors(values):
+            return cls._unchecked(values)
+        present = {name: value for name, value in values.items() if value is not None and name != "metric_depth"}
+        return cls(**tagging.untagged("BatchedDenseSample", present), metric_depth=values["metric_depth"])
+
+
+register_pytree(BatchedDenseSample)
 
 
 def largest_instances(boxes: Tensor, masks: Tensor | None, max_instances: int) -> Tensor:
@@ -224,7 +255,8 @@ def _check_uniform(samples: Sequence[DenseSample]) -> None:
                 f"BatchedDenseSample.from_samples: expected images of one shape and dtype, got "
                 f"{list(first.image.shape)} {first.image.dtype} in sample 0 and "
                 f"{list(sample.image.shape)} {sample.image.dtype} in sample {i}; bring all to one size and dtype, "
-                "for example with segpaste.datasets.make_large_scale_jittering"
+                "for example with segpaste.datasets.make_large_scale_jittering, or keep them in a list with "
+                "DataLoader(..., collate_fn=list)"
             )
         for field in SAMPLE_FIELDS:
             if (getattr(sample, field.name) is None) != (getattr(first, field.name) is None):

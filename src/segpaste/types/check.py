@@ -7,7 +7,9 @@ accelerator are not read, for that would wait for the device; `segpaste.invarian
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from numbers import Integral
 
+import numpy as np
 import torch
 from torch import Tensor
 from torchvision import tv_tensors
@@ -60,7 +62,8 @@ def check_tensor(
         ValueError: of another shape.
     """
     if not isinstance(value, Tensor):
-        raise TypeError(f"{label}: expected a torch.Tensor, got {type(value).__name__}")
+        instead = "; convert it with torch.from_numpy" if isinstance(value, np.ndarray) else ""
+        raise TypeError(f"{label}: expected a torch.Tensor, got {type(value).__name__}{instead}")
     if value.dtype not in dtypes:
         wanted = " or ".join(str(d).removeprefix("torch.") for d in dtypes)
         raise TypeError(
@@ -81,6 +84,59 @@ def check_tensor(
                 "all fields of a sample share one canvas and one number of instances"
             )
     return value
+
+
+def check_class(label: str, value: object, kind: type) -> None:
+    """A value is of a class.
+
+    Raises:
+        TypeError: otherwise.
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"{label}: expected {kind.__name__}, got {type(value).__name__} {value!r:.80}")
+
+
+def check_count(label: str, value: object, least: int = 0) -> None:
+    """A value is an integer that is not below ``least``; True and False are none.
+
+    Raises:
+        TypeError: it is no integer.
+        ValueError: it is smaller.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{label}: expected an integer, got {type(value).__name__} {value!r:.80}")
+    if value < least:
+        raise ValueError(f"{label}: expected at least {least}, got {value}")
+
+
+def check_list(label: str, value: object, length: int) -> None:
+    """A value is a list, or a tuple, with an entry for each image.
+
+    Raises:
+        TypeError: another class, such as one tensor for all images.
+        ValueError: another number of entries.
+    """
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"{label}: expected a list of {length} entries, one per image, got {type(value).__name__}")
+    if len(value) != length:
+        raise ValueError(f"{label}: expected a list of {length} entries, one per image, got {len(value)}")
+
+
+def check_cameras(label: str, cameras: Tensor) -> None:
+    """Cameras (fx, fy, cx, cy) [B, 4] are finite, their focal lengths > 0.
+
+    Raises:
+        ValueError: naming the first image whose camera is not.
+    """
+    if cameras.device.type != "cpu":
+        return
+    wrong = ~(cameras.isfinite().all(1) & (cameras[:, :2] > 0).all(1))
+    if bool(wrong.any()):
+        b = int(wrong.to(torch.int8).argmax())
+        raise ValueError(
+            f"{label}[{b}]: expected finite numbers (fx, fy, cx, cy) with focal lengths > 0 px, got "
+            f"{cameras[b].tolist()}; leave the cameras out, with metric_depth=False, where they are not known"
+        )
 
 
 def check_boxes(label: str, boxes: Tensor, canvas_size: tuple[int, int]) -> None:
@@ -140,6 +196,22 @@ def check_padded_ids(label: str, ids: Tensor, valid: Tensor) -> None:
     if bool(wrong.any()):
         b = int(wrong.to(torch.int8).argmax())
         check_instance_ids(f"{label}[{b}]", ids[b][valid[b]], MAX_FED_BACK_ID)
+
+
+def check_panoptic_map(label: str, ids: Tensor) -> None:
+    """A panoptic map holds instance ids, from 0 to `MAX_FED_BACK_ID`.
+
+    Raises:
+        ValueError: it holds others.
+    """
+    if ids.device.type != "cpu" or ids.numel() == 0:
+        return
+    low, high = (int(value) for value in ids.as_subclass(Tensor).aminmax())
+    if low < 0 or high > MAX_FED_BACK_ID:
+        raise ValueError(
+            f"{label}: expected instance ids from 0, which is stuff, to {MAX_FED_BACK_ID}, got "
+            f"{low if low < 0 else high}; number the segments of each image from 1"
+        )
 
 
 def check_padding(label: str, padding_mask: Tensor) -> None:

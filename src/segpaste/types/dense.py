@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import register_pytree_node
 from torchvision import tv_tensors
+from torchvision.transforms import v2
 
-from segpaste.types import check, sampling
+from segpaste.types import check, tagging
 from segpaste.types.boxes import tight_boxes
 from segpaste.types.fields import SAMPLE_FIELDS
-from segpaste.types.tensors import (
-    CameraIntrinsics,
-    DepthMap,
-    DepthValidMask,
-    InstanceMask,
-    IntrinsicsTensor,
-    Modality,
-    MovingBoxes,
-    NormalMap,
-    PaddingMask,
-    PanopticMap,
-    SemanticMap,
-)
+from segpaste.types.movable import Movable, register_pytree
+from segpaste.types.tensors import CameraIntrinsics, InstanceMask, Modality, PaddingMask, PanopticMap, SemanticMap
+from segpaste.types.transform_calls import check_transform
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DenseSample:
+class DenseSample(Movable):
     """One image with its labels, for any subset of the modalities.
 
     Attributes:
@@ -71,6 +60,7 @@ class DenseSample:
     def __post_init__(self) -> None:
         if torch.compiler.is_compiling():
             return
+        check.check_class("DenseSample.metric_depth", self.metric_depth, bool)
         values = {f.name: getattr(self, f.name) for f in SAMPLE_FIELDS}
         check.check_presence("DenseSample", SAMPLE_FIELDS, values)
         sizes: dict[str, int] = {}
@@ -92,6 +82,8 @@ class DenseSample:
         check.check_boxes("DenseSample.boxes", self.boxes, self.canvas_size)
         if self.instance_ids is not None:
             check.check_instance_ids("DenseSample.instance_ids", self.instance_ids)
+        if self.panoptic_map is not None:
+            check.check_panoptic_map("DenseSample.panoptic_map", self.panoptic_map)
         check.check_metric("DenseSample", self.metric_depth, self.depth, self.camera_intrinsics)
 
     @classmethod
@@ -141,60 +133,36 @@ class DenseSample:
         aligned; depth travels as NaN where invalid. Other geometry raises for the fields that it cannot move truly. The
         inverse is `from_dict`.
         """
-        out: dict[str, Any] = {f.name: v for f in SAMPLE_FIELDS if (v := getattr(self, f.name)) is not None}
-        out["boxes"] = MovingBoxes(self.boxes.as_subclass(torch.Tensor), format="XYXY", canvas_size=self.canvas_size)
-        if self.depth is not None and self.depth_valid is not None:
-            valid = sampling.usable_depth(self.depth, self.depth_valid.as_subclass(torch.Tensor))
-            out["depth"] = DepthMap(torch.where(valid, self.depth, torch.nan))
-            out["depth_valid"] = DepthValidMask(self.depth_valid)
-        if self.normals is not None:
-            out["normals"] = NormalMap(self.normals)
-        if self.camera_intrinsics is not None:
-            out["camera_intrinsics"] = IntrinsicsTensor.tag(self.camera_intrinsics, self.canvas_size)
-        out["metric_depth"] = self.metric_depth
-        return out
+        out = tagging.tagged({f.name: getattr(self, f.name) for f in SAMPLE_FIELDS}, self.canvas_size)
+        return {**out, "metric_depth": self.metric_depth}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> DenseSample:
         """The inverse of `to_dict`, before or after transforms. Depth is 0 wherever it is invalid.
 
+        Plain tensors get the classes of the fields. A box that a transform emptied, though its mask has pixels, becomes
+        tight.
+
         Raises:
-            TypeError: an unknown key.
+            TypeError: an unknown key, or a value that is no tensor.
         """
-        values = dict(fields)
-        unknown = set(values) - {f.name for f in SAMPLE_FIELDS} - {"metric_depth"}
+        present = {name: value for name, value in fields.items() if value is not None and name != "metric_depth"}
+        unknown = set(present) - {f.name for f in SAMPLE_FIELDS}
         if unknown:
             raise TypeError(f"DenseSample.from_dict: expected field names, got {sorted(unknown)}")
-        if isinstance(boxes := values.get("boxes"), MovingBoxes):
-            plain = boxes.as_subclass(torch.Tensor)
-            values["boxes"] = tv_tensors.BoundingBoxes(plain, format=boxes.format, canvas_size=boxes.canvas_size)
-        if values.get("depth") is not None and values.get("depth_valid") is not None:
-            depth = cast(Tensor, values["depth"]).as_subclass(torch.Tensor)
-            valid = cast(Tensor, values["depth_valid"]).as_subclass(torch.Tensor) & depth.isfinite()
-            values["depth"], values["depth_valid"] = torch.where(valid, depth, 0.0), valid
-        if values.get("normals") is not None:
-            values["normals"] = cast(Tensor, values["normals"]).as_subclass(torch.Tensor)
-        if isinstance(values.get("camera_intrinsics"), Tensor):
-            values["camera_intrinsics"] = CameraIntrinsics.from_tensor(values["camera_intrinsics"])
-        return cls(**values)
+        values = tagging.untagged("DenseSample", present)
+        return cls(**values, metric_depth=fields.get("metric_depth", False))
+
+    def _children(self, transform: v2.Transform | None) -> dict[str, Any]:
+        if transform is not None:
+            check_transform(transform, "DenseSample", batched=False)
+        values = self.to_dict()
+        del values["metric_depth"]
+        return values
+
+    @classmethod
+    def _of_children(cls, values: Mapping[str, Any], by_transform: bool) -> DenseSample:
+        return cls.from_dict(values) if by_transform or tagging.are_tensors(values) else cls._unchecked(values)
 
 
-def _flatten(sample: DenseSample) -> tuple[list[Any], tuple[tuple[str, ...], bool]]:
-    values = sample.to_dict()
-    metric_depth = values.pop("metric_depth")
-    return list(values.values()), (tuple(values), metric_depth)
-
-
-def _unflatten(values: Iterable[Any], context: tuple[tuple[str, ...], bool]) -> DenseSample:
-    names, metric_depth = context
-    moved = dict(zip(names, values, strict=True))
-    if all(isinstance(value, Tensor) for value in moved.values()):
-        return DenseSample.from_dict({**moved, "metric_depth": metric_depth})
-    sample = object.__new__(DenseSample)  # pytree functions rebuild containers around placeholders
-    for item in dataclasses.fields(DenseSample):
-        object.__setattr__(sample, item.name, moved.get(item.name))
-    return sample
-
-
-# Its leaves are those of to_dict, so that a transform of torchvision moves every field of a sample that it is given.
-register_pytree_node(DenseSample, _flatten, _unflatten, serialized_type_name="segpaste.DenseSample")
+register_pytree(DenseSample)

@@ -6,23 +6,25 @@ tagged tensors back into it inside a compiled region; `PaddedBatchedDenseSample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import register_pytree_node
 from torchvision import tv_tensors
+from torchvision.transforms import v2
 
-from segpaste.types import check
+from segpaste.types import check, tagging
 from segpaste.types.batched import BatchedDenseSample, largest_instances, without_orphans
 from segpaste.types.fields import FIELDS, SAMPLE_FIELDS
+from segpaste.types.movable import Movable, register_pytree
 from segpaste.types.tensors import CameraIntrinsics, Modality
+from segpaste.types.transform_calls import check_transform
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PaddedBatchedDenseSample:
+class PaddedBatchedDenseSample(Movable):
     """B images with K instance slots each.
 
     Rows whose ``instance_valid`` is False are all zero (construction does not read pixels: that of the masks is checked
@@ -42,7 +44,7 @@ class PaddedBatchedDenseSample:
         depth_valid: [B, 1, H, W], bool.
         normals: [B, 3, H, W], float32, right-down-forward; zero where invalid.
         padding_mask: [B, 1, H, W], bool, True is padding: to the right of the picture and below it.
-        camera_intrinsics: [B, 4], float32 (fx, fy, cx, cy) in pixels.
+        camera_intrinsics: [B, 4], float32 (fx, fy, cx, cy) in pixels: finite, focal lengths > 0.
         sample_seeds: [B], int64, one seed per image; None lets the augmentation draw them.
         sample_keys: [B, 5], int64, the numbers that name each image in its run (`segpaste.seeding.SampleKey`), each the
             64 bits of a uint64; for replay records, nothing is drawn from them.
@@ -70,8 +72,9 @@ class PaddedBatchedDenseSample:
     metric_depth: bool = False
 
     def __post_init__(self) -> None:
-        if torch.compiler.is_compiling() or not isinstance(self.images, Tensor):
-            return  # pytree functions rebuild containers around placeholders
+        if torch.compiler.is_compiling():
+            return
+        check.check_class("PaddedBatchedDenseSample.metric_depth", self.metric_depth, bool)
         values = {f.name: getattr(self, f.batched_name) for f in FIELDS}
         check.check_presence("PaddedBatchedDenseSample", FIELDS, values)
         sizes: dict[str, int] = {}
@@ -90,7 +93,11 @@ class PaddedBatchedDenseSample:
         check.check_boxes("PaddedBatchedDenseSample.boxes", self.boxes, self.canvas_size)
         if self.instance_ids is not None:
             check.check_padded_ids("PaddedBatchedDenseSample.instance_ids", self.instance_ids, self.instance_valid)
+        if self.panoptic_maps is not None:
+            check.check_panoptic_map("PaddedBatchedDenseSample.panoptic_maps", self.panoptic_maps)
         self._check_invalid_rows()
+        if self.camera_intrinsics is not None:
+            check.check_cameras("PaddedBatchedDenseSample.camera_intrinsics", self.camera_intrinsics)
         check.check_metric("PaddedBatchedDenseSample", self.metric_depth, self.depth, self.camera_intrinsics)
 
     def _check_invalid_rows(self) -> None:
@@ -129,21 +136,6 @@ class PaddedBatchedDenseSample:
         """The modalities that the batch carries."""
         return frozenset(f.modality for f in FIELDS if f.modality and getattr(self, f.batched_name) is not None)
 
-    def map_tensors(self, function: Callable[[Tensor], Tensor]) -> PaddedBatchedDenseSample:
-        """A container with ``function`` applied to every tensor."""
-        present: dict[str, Any] = {
-            f.batched_name: v for f in FIELDS if (v := getattr(self, f.batched_name)) is not None
-        }
-        return _unchecked({**present, "metric_depth": self.metric_depth}, function)
-
-    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> PaddedBatchedDenseSample:
-        """Every tensor on ``device``."""
-        return self.map_tensors(lambda t: t.to(device, non_blocking=non_blocking))
-
-    def pin_memory(self) -> PaddedBatchedDenseSample:
-        """Every tensor in page-locked memory, for asynchronous copies to a GPU."""
-        return self.map_tensors(Tensor.pin_memory)
-
     def clone(self) -> PaddedBatchedDenseSample:
         """Every tensor copied, memory formats kept."""
         return self.map_tensors(Tensor.clone)
@@ -168,10 +160,25 @@ class PaddedBatchedDenseSample:
         """This batch with other values for some fields, computed from a valid batch and so not validated again."""
         if torch.compiler.is_compiling():
             return replace(self, **changes)
-        batch = object.__new__(PaddedBatchedDenseSample)
-        for name in _NAMES:
-            object.__setattr__(batch, name, changes[name] if name in changes else getattr(self, name))
-        return batch
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return self._unchecked({**values, **changes})
+
+    def _children(self, transform: v2.Transform | None) -> dict[str, Any]:
+        if transform is None:
+            return Movable._children(self, None)
+        check_transform(transform, "PaddedBatchedDenseSample", batched=True)
+        return tagging.tagged({f.batched_name: getattr(self, f.batched_name) for f in FIELDS}, self.canvas_size)
+
+    @classmethod
+    def _of_children(cls, values: Mapping[str, Any], by_transform: bool) -> PaddedBatchedDenseSample:
+        if not by_transform:
+            return cls._unchecked(values)
+        present = {name: value for name, value in values.items() if value is not None and name != "metric_depth"}
+        moved = tagging.untagged("PaddedBatchedDenseSample", present)
+        check.check_boxes("PaddedBatchedDenseSample.boxes", moved["boxes"], moved["boxes"].canvas_size)
+        valid, boxes = moved["instance_valid"], moved["boxes"].as_subclass(Tensor)
+        moved["boxes"] = boxes.view(*valid.shape, 4).masked_fill(~valid[..., None], 0)  # a flip moves zeros
+        return cls(**moved, metric_depth=values["metric_depth"])
 
     def _tagged(self, tag: type[Any] | None, row: Tensor) -> Tensor:
         if tag is None:
@@ -183,35 +190,7 @@ class PaddedBatchedDenseSample:
         return tagged
 
 
-def _unchecked(values: dict[str, Any], function: Callable[[Tensor], Tensor]) -> PaddedBatchedDenseSample:
-    """A container around ``function`` of each tensor, not validated again: a copy may still be on its way."""
-    batch = object.__new__(PaddedBatchedDenseSample)
-    for name in _NAMES:
-        value = values.get(name)
-        object.__setattr__(batch, name, function(value) if isinstance(value, Tensor) else value)
-    return batch
-
-
-_NAMES = tuple(item.name for item in fields(PaddedBatchedDenseSample))
-
-
-def _flatten(batch: PaddedBatchedDenseSample) -> tuple[list[Any], tuple[tuple[str, ...], bool]]:
-    present = {
-        f.name: v for f in fields(batch) if f.name != "metric_depth" and (v := getattr(batch, f.name)) is not None
-    }
-    return list(present.values()), (tuple(present), batch.metric_depth)
-
-
-def _unflatten(values: Iterable[Any], context: tuple[tuple[str, ...], bool]) -> PaddedBatchedDenseSample:
-    names, metric_depth = context
-    return PaddedBatchedDenseSample(**dict(zip(names, values, strict=True)), metric_depth=metric_depth)
-
-
-# Every leaf of a batch is a tensor, so tree_map(lambda t: t.to(device), batch) works: an absent field and metric_depth
-# are part of the structure.
-register_pytree_node(
-    PaddedBatchedDenseSample, _flatten, _unflatten, serialized_type_name="segpaste.PaddedBatchedDenseSample"
-)
+register_pytree(PaddedBatchedDenseSample)
 
 
 def pad_batch(
@@ -222,6 +201,7 @@ def pad_batch(
     sample_keys: Tensor | None,
 ) -> PaddedBatchedDenseSample:
     """The function behind `BatchedDenseSample.to_padded`, which documents it."""
+    check.check_count("to_padded: max_instances", max_instances)
     if overflow not in ("raise", "largest"):
         raise ValueError(f"to_padded: expected overflow='raise' or 'largest', got {overflow!r}")
     if batch.padding_mask is not None:

@@ -95,6 +95,22 @@ def mix_depth(taps: Tensor, valid: Tensor, weights: Tensor, nearest: Tensor) -> 
     return torch.where(ok, torch.where(is_edge, nearest, mixed), 0.0), ok
 
 
+def rescaled_depth(depth: Tensor, valid: Tensor, factor: Tensor) -> tuple[Tensor, Tensor]:
+    """Bring depth to another camera's scale.
+
+    Args:
+        depth: float32 depths.
+        valid: bool, likewise.
+        factor: float32, broadcastable; of a camera that is not checked it may be anything.
+
+    Returns:
+        Depth and validity; where the product is not finite or not > 0 the depth is 0 and invalid.
+    """
+    product = depth * factor
+    valid = usable_depth(product, valid)
+    return torch.where(valid, product, 0.0), valid
+
+
 def mix_normals(taps: Tensor, weights: Tensor, nearest: Tensor) -> Tensor:
     """Read unit normals between pixels: linear, then renormalised.
 

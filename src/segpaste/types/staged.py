@@ -14,6 +14,9 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from segpaste.types import check
+from segpaste.types.movable import Movable, register_pytree
+
 _ALIGN = 64
 _Shape = tuple[int | str, ...]
 
@@ -30,6 +33,8 @@ SHAPES: Mapping[str, tuple[_Shape, torch.dtype]] = {
     "camera_intrinsics": (("B", "K", 4), torch.float32),
 }
 """The tensors of `StagedCrops`."""
+
+_REQUIRED = ("images", "alphas", "class_ids", "boxes", "crop_idx")
 
 
 class Place(NamedTuple):
@@ -52,7 +57,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class StagedCrops:
+class StagedCrops(Movable):
     """K crops for each of B targets; what their bank does not keep is None.
 
     Attributes:
@@ -70,6 +75,7 @@ class StagedCrops:
         version: of the bank.
 
     Raises:
+        TypeError: a field is no tensor.
         ValueError: a tensor has another shape or dtype, or depth comes without its validity.
     """
 
@@ -87,13 +93,20 @@ class StagedCrops:
     version: str = ""
 
     def __post_init__(self) -> None:
-        if torch.compiler.is_compiling() or not isinstance(self.images, Tensor):
-            return  # pytree functions rebuild containers around placeholders
+        if torch.compiler.is_compiling():
+            return
+        check.check_class("StagedCrops.metric_depth", self.metric_depth, bool)
+        for name in _REQUIRED:
+            if getattr(self, name) is None:
+                raise ValueError(f"StagedCrops.{name}: expected a value, got None; it is always present")
+        check.check_class("StagedCrops.images", self.images, Tensor)
         if self.images.ndim != 5:
             raise ValueError(f"StagedCrops.images: expected [B, K, 3, h, w], got {list(self.images.shape)}")
         sizes = dict(zip(("B", "K", "", "h", "w"), self.images.shape, strict=True))
         for name, (shape, dtype) in SHAPES.items():
             value: Tensor | None = getattr(self, name)
+            if value is not None:
+                check.check_class(f"StagedCrops.{name}", value, Tensor)
             expected = [sizes[n] if isinstance(n, str) else n for n in shape]
             if value is not None and (list(value.shape) != expected or value.dtype != dtype):
                 raise ValueError(
@@ -131,21 +144,17 @@ class StagedCrops:
         """Those of the first targets."""
         return self._with({name: tensor[:num_targets] for name, tensor in self._tensors().items()})
 
-    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> Self:
-        """The same crops on another device."""
-        return self._moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
-
-    def pin_memory(self) -> Self:
-        """The same crops in page-locked memory, for asynchronous copies to a GPU."""
-        return self._moved(lambda tensor: tensor.pin_memory())
-
     def __repr__(self) -> str:
         return f"StagedCrops({self.batch_size} x {self.num_crops} crops of {self.crop_size}, bank {self.version[:12]})"
 
     def __reduce__(self) -> Any:
         buffer = self._buffer()
         if buffer is None:
-            return _of_tensors, (self._tensors(), self.metric_depth, self.version)
+            return _of_tensors, (
+                {name: _own(tensor) for name, tensor in self._tensors().items()},
+                self.metric_depth,
+                self.version,
+            )
         return of_buffer, (buffer, self._places(), self.metric_depth, self.version)
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -159,12 +168,17 @@ class StagedCrops:
         return {name: of(tensor) for name, tensor in self._tensors().items()}
 
     def _buffer(self) -> Tensor | None:
-        """The memory that all tensors lie in, if it is one and they lie there in row-major order."""
+        """The memory that all tensors fill, if it is one and they lie there in row-major order.
+
+        The tensors of `first` do not fill it: what is sent or copied is then the tensors alone.
+        """
         tensors = self._tensors().values()
         storages = [tensor.untyped_storage() for tensor in tensors]
         if any(storage.data_ptr() != storages[0].data_ptr() for storage in storages):
             return None
         if not all(tensor.is_contiguous() for tensor in tensors):
+            return None
+        if storages[0].nbytes() > sum(_aligned(tensor.nbytes) for tensor in tensors):
             return None
         return torch.empty(0, dtype=torch.uint8, device=self.device).set_(storages[0])
 
@@ -181,7 +195,7 @@ class StagedCrops:
         return replace(self, **found)
 
 
-torch.export.register_dataclass(StagedCrops)
+register_pytree(StagedCrops)
 
 
 def places_of(shapes: Mapping[str, tuple[torch.dtype, tuple[int, ...]]]) -> tuple[dict[str, Place], int]:
@@ -190,7 +204,7 @@ def places_of(shapes: Mapping[str, tuple[torch.dtype, tuple[int, ...]]]) -> tupl
     end = 0
     for name, (dtype, shape) in shapes.items():
         places[name] = Place(end, dtype, shape)
-        end += -(-math.prod(shape) * dtype.itemsize // _ALIGN) * _ALIGN
+        end += _aligned(math.prod(shape) * dtype.itemsize)
     return places, end
 
 
@@ -201,3 +215,12 @@ def of_buffer(buffer: Tensor, places: Mapping[str, Place], metric_depth: bool, v
 
 def _of_tensors(tensors: Mapping[str, Tensor], metric_depth: bool, version: str) -> StagedCrops:
     return StagedCrops(**tensors, metric_depth=metric_depth, version=version)
+
+
+def _aligned(num_bytes: int) -> int:
+    return -(-num_bytes // _ALIGN) * _ALIGN
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """The tensor in memory of its own: pickle takes all of the memory that a view lies in."""
+    return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()

@@ -8,13 +8,17 @@ them (`segpaste.types.transforms_v2` registers the kernels). Inside a compiled r
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 from torchvision import tv_tensors
+
+from segpaste.types.movable import Movable
 
 IGNORE_INDEX = 255
 """The semantic class of pixels that carry no label."""
@@ -51,6 +55,10 @@ class MovingBoxes(tv_tensors.BoundingBoxes):
     """Boxes on their way through transforms v2; a centre crop moves them exactly as it moves the image."""
 
 
+class LooseBoxes(MovingBoxes):
+    """Boxes that a transform moved only roughly; where there are masks, they are fitted to those again."""
+
+
 class DepthMap(tv_tensors.TVTensor):
     """Depth on its way through transforms v2, [1, H, W] float32 with NaN where it is invalid."""
 
@@ -64,7 +72,7 @@ class NormalMap(tv_tensors.TVTensor):
 
 
 class IntrinsicsTensor(tv_tensors.TVTensor):
-    """Camera intrinsics on their way through transforms v2: (fx, fy, cx, cy, H, W) as float64 [6].
+    """Camera intrinsics on their way through transforms v2: (fx, fy, cx, cy, H, W) as float64 [6] or [B, 6].
 
     The canvas travels among the values, because attributes of a tensor do not survive a clone.
     """
@@ -72,18 +80,20 @@ class IntrinsicsTensor(tv_tensors.TVTensor):
     @property
     def canvas_size(self) -> tuple[int, int]:
         """(H, W) of the image that the camera took."""
-        height, width = (int(v) for v in self.as_subclass(torch.Tensor)[4:])
+        height, width = (int(v) for v in self.as_subclass(torch.Tensor).view(-1, 6)[0, 4:])
         return height, width
 
     @classmethod
-    def tag(cls, camera: CameraIntrinsics, canvas_size: tuple[int, int]) -> IntrinsicsTensor:
-        """The camera of an image of size ``(H, W)``."""
-        values = [camera.fx, camera.fy, camera.cx, camera.cy, *canvas_size]
-        return torch.tensor(values, dtype=torch.float64).as_subclass(cls)
+    def tag(cls, camera: CameraIntrinsics | Tensor, canvas_size: tuple[int, int]) -> IntrinsicsTensor:
+        """The camera of an image of size ``(H, W)``, or the cameras [B, 4] of a batch of such images."""
+        if isinstance(camera, CameraIntrinsics):
+            camera = torch.tensor([camera.fx, camera.fy, camera.cx, camera.cy], dtype=torch.float64)
+        canvas = torch.tensor(canvas_size, dtype=torch.float64, device=camera.device)
+        return torch.cat([camera.double(), canvas.expand(*camera.shape[:-1], 2)], dim=-1).as_subclass(cls)
 
 
 @dataclass(frozen=True, slots=True)
-class CameraIntrinsics:
+class CameraIntrinsics(Movable):
     """A pinhole camera in pixels, in continuous coordinates: pixel i has its centre at i + 0.5.
 
     A calibration whose pixel centres lie at integers (OpenCV) has ``cx`` and ``cy`` smaller by 0.5.
@@ -93,6 +103,10 @@ class CameraIntrinsics:
         fy: focal length along y, pixels, > 0.
         cx: principal point, pixels from the left edge of the image.
         cy: principal point, pixels from the top edge of the image.
+
+    Raises:
+        TypeError: a value is no real number; that of a tensor is ``float(value)``.
+        ValueError: a value is not finite, or a focal length is not > 0.
     """
 
     fx: float
@@ -101,8 +115,13 @@ class CameraIntrinsics:
     cy: float
 
     def __post_init__(self) -> None:
-        if not (self.fx > 0 and self.fy > 0):
-            raise ValueError(f"CameraIntrinsics: expected focal lengths > 0 px, got fx={self.fx}, fy={self.fy}")
+        values = {name: getattr(self, name) for name in ("fx", "fy", "cx", "cy")}
+        for name, value in values.items():
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise TypeError(f"CameraIntrinsics.{name}: expected a number, got {type(value).__name__} {value!r:.80}")
+        if not (all(map(math.isfinite, values.values())) and self.fx > 0 and self.fy > 0):
+            got = ", ".join(f"{name}={value}" for name, value in values.items())
+            raise ValueError(f"CameraIntrinsics: expected finite numbers and focal lengths > 0 px, got {got}")
 
     def resized(self, scale_x: float, scale_y: float) -> CameraIntrinsics:
         """The camera of the image scaled by these factors."""

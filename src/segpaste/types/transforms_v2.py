@@ -22,10 +22,10 @@ from torchvision.transforms.v2 import functional as F
 from segpaste.types import sampling
 from segpaste.types.fields import BY_TRANSFORM_TAG, Field
 from segpaste.types.tensors import (
-    CameraIntrinsics,
     DepthMap,
     InstanceMask,
     IntrinsicsTensor,
+    LooseBoxes,
     MovingBoxes,
     NormalMap,
 )
@@ -96,7 +96,8 @@ def resize(value: Tensor, out_size: tuple[int, int], tag: type[Any]) -> Tensor:
         taps = value[..., rows[1][:, None, :, None], cols[1][None, :, None, :]].flatten(-2)
         weights = (rows[2][:, None, :, None] * cols[2][None, :, None, :]).flatten(-2)
         if tag is NormalMap:
-            return sampling.mix_normals(taps, weights, nearest)
+            mixed = sampling.mix_normals(taps.movedim(-4, 0), weights, nearest.movedim(-3, 0))
+            return mixed.movedim(0, -3)
         depth, valid = sampling.mix_depth(taps, taps.isfinite(), weights, nearest)
         return torch.where(valid, depth, torch.nan)
     return nearest
@@ -159,33 +160,33 @@ def _intrinsics_kernel(name: str) -> Callable[..., Any]:
     bind = _binder(name)
 
     def kernel(inpt: IntrinsicsTensor, *args: Any, **kwargs: Any) -> IntrinsicsTensor:
+        plain = inpt.as_subclass(torch.Tensor)
+        if not plain.numel():
+            return inpt
         arguments = bind(inpt, *args, **kwargs)
-        camera = CameraIntrinsics.from_tensor(inpt.as_subclass(torch.Tensor))
-        canvas = inpt.canvas_size
-        if name == "horizontal_flip":
-            camera = camera.hflipped(canvas[1])
-        elif name == "vertical_flip":
-            camera = camera.vflipped(canvas[0])
+        canvas, out_size = inpt.canvas_size, None
+        box = 0, 0, *canvas
+        if name == "resized_crop":
+            box = arguments["top"], arguments["left"], arguments["height"], arguments["width"]
+            out_size = resized_size(box[2:], arguments["size"], None)
         elif name == "resize":
-            camera, canvas = _resized_camera(
-                camera, canvas, resized_size(canvas, arguments["size"], arguments["max_size"])
-            )
-        elif name == "resized_crop":
-            canvas = arguments["height"], arguments["width"]
-            camera = camera.cropped(arguments["top"], arguments["left"])
-            camera, canvas = _resized_camera(camera, canvas, resized_size(canvas, arguments["size"], None))
-        else:
-            top, left, height, width = cut_box(name, canvas, arguments)
-            camera, canvas = camera.cropped(top, left), (height, width)
-        return IntrinsicsTensor.tag(camera, canvas)
+            out_size = resized_size(canvas, arguments["size"], arguments["max_size"])
+        elif name not in ("horizontal_flip", "vertical_flip"):
+            box = cut_box(name, canvas, arguments)
+        fx, fy, cx, cy = plain[..., :4].unbind(-1)
+        cx, cy = cx - box[1], cy - box[0]
+        if name == "horizontal_flip":
+            cx = canvas[1] - cx
+        elif name == "vertical_flip":
+            cy = canvas[0] - cy
+        out_size = out_size or box[2:]
+        by_y, by_x = out_size[0] / box[2], out_size[1] / box[3]
+        height, width = (torch.full_like(fx, size) for size in out_size)
+        return torch.stack([fx * by_x, fy * by_y, cx * by_x, cy * by_y, height, width], -1).as_subclass(
+            IntrinsicsTensor
+        )
 
     return kernel
-
-
-def _resized_camera(
-    camera: CameraIntrinsics, canvas: tuple[int, int], out_size: tuple[int, int]
-) -> tuple[CameraIntrinsics, tuple[int, int]]:
-    return camera.resized(out_size[1] / canvas[1], out_size[0] / canvas[0]), out_size
 
 
 def _center_crop_boxes(inpt: MovingBoxes, output_size: int | Sequence[int]) -> MovingBoxes:
@@ -193,6 +194,16 @@ def _center_crop_boxes(inpt: MovingBoxes, output_size: int | Sequence[int]) -> M
     box = cut_box("center_crop", inpt.canvas_size, {"output_size": output_size})
     moved: MovingBoxes = F.crop(inpt, *box)
     return moved
+
+
+def _loosely(name: str) -> Callable[..., Any]:
+    # Corners are moved, each rounded by itself, so an object may stick out of its box.
+    def kernel(inpt: MovingBoxes, *args: Any, **kwargs: Any) -> LooseBoxes:
+        boxes = tv_tensors.BoundingBoxes(inpt, format=inpt.format, canvas_size=inpt.canvas_size)
+        moved = getattr(F, name)(boxes, *args, **kwargs)
+        return LooseBoxes(moved, format=moved.format, canvas_size=moved.canvas_size)
+
+    return kernel
 
 
 def _refusal(name: str, what: str) -> Callable[..., Any]:
@@ -216,6 +227,8 @@ def register() -> None:
             for name in REFUSED:
                 F.register_kernel(name, tag)(_refusal(name, field.name))
     F.register_kernel("center_crop", MovingBoxes)(_center_crop_boxes)
+    for name in REFUSED:  # of maps, not of boxes
+        F.register_kernel(name, MovingBoxes)(_loosely(name))
     for name in MOVED_BY:
         F.register_kernel(name, IntrinsicsTensor)(_intrinsics_kernel(name))
     for name in REFUSED:

@@ -1,0 +1,34 @@
+"""What torch's default collation makes of the containers. Importing this module registers it.
+
+Samples become a `BatchedDenseSample`. Batches are refused: they need no collation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch.utils.data._utils.collate import default_collate_fn_map
+
+from segpaste.types.batched import BatchedDenseSample
+from segpaste.types.dense import DenseSample
+from segpaste.types.padded import PaddedBatchedDenseSample
+from segpaste.types.staged import StagedCrops
+
+
+def _stack(samples: Sequence[DenseSample], **_: Any) -> BatchedDenseSample:
+    return BatchedDenseSample.from_samples(samples)
+
+
+def _refuse(batches: Sequence[Any], **_: Any) -> Any:
+    name = type(batches[0]).__name__
+    raise TypeError(
+        f"default_collate: expected samples, got {name}, which is a batch already; pass batch_size=None to the "
+        "DataLoader, or collate_fn=list for a list of batches"
+    )
+
+
+# By exact type, so that nothing changes for other packages' types.
+default_collate_fn_map[DenseSample] = _stack
+for _batch in (BatchedDenseSample, PaddedBatchedDenseSample, StagedCrops):
+    default_collate_fn_map[_batch] = _refuse

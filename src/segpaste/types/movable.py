@@ -1,0 +1,182 @@
+"""`Movable`: a record of tensors that moves as a whole: to a device, into page-locked memory, through pytree functions.
+
+Lightning and Accelerate move every object that has ``to``; a ``DataLoader`` pins every object that has ``pin_memory``.
+A dataclass without them is taken apart, or rejected because it is frozen. `torch.export` and ``tree_map`` flatten what
+is registered with `register_pytree`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import MappingKey, register_pytree_node
+from torchvision import tv_tensors
+from torchvision.transforms import v2
+
+from segpaste.types.transform_calls import calling_transform
+
+_REASON = (
+    "whether a transform of torchvision flattens a container is not seen in a trace; call transforms outside of the "
+    "compiled function, and map_tensors in place of tree_map"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Movable:
+    """The base of dataclasses that hold tensors, lists of tensors, other such records, and plain values."""
+
+    def map_tensors(self, function: Callable[[Tensor], Tensor]) -> Self:
+        """Apply a function to every tensor.
+
+        Args:
+            function: gets a plain tensor, returns one that fits the same field.
+
+        Returns:
+            A new container. Tagged tensors keep their class. It is not validated, so that a copy which is still on
+            its way is not read.
+        """
+        return type(self)._unchecked({f.name: _mapped(getattr(self, f.name), function) for f in fields(self)})
+
+    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> Self:
+        """Copy every tensor to a device.
+
+        Args:
+            device: where to; a tensor that is there already is not copied.
+            non_blocking: return before copies from page-locked memory have ended.
+
+        Raises:
+            TypeError: ``device`` is something else, such as a dtype. The dtypes of the fields are fixed; only images
+                may have another one.
+        """
+        if isinstance(device, bool) or not isinstance(device, (torch.device, str, int)):
+            name = type(self).__name__
+            raise TypeError(
+                f"{name}.to: expected a device (torch.device, str or int), got {device!r}; the dtypes of its fields "
+                "are fixed: for other images use dataclasses.replace"
+            )
+        return self._moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Self:
+        """Copy every tensor into page-locked memory, for asynchronous copies to a GPU."""
+        return self._moved(Tensor.pin_memory)
+
+    def _moved(self, move: Callable[[Tensor], Tensor]) -> Self:
+        return self.map_tensors(move)
+
+    def _children(self, transform: v2.Transform | None) -> dict[str, Any]:
+        """What pytree functions see, by field: tensors, lists of tensors, other records.
+
+        Args:
+            transform: the transform that asks for them, if one does.
+        """
+        if transform is not None:
+            raise TypeError(
+                f"transforms.v2 {type(transform).__name__}: expected a sample or a batch of samples, got "
+                f"{type(self).__name__}, which no transform moves; leave it out of the input"
+            )
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, (Tensor, list, Movable))}
+
+    @classmethod
+    def _of_children(cls, values: Mapping[str, Any], by_transform: bool) -> Self:
+        """The inverse of `_children`; ``values`` holds the constant fields too.
+
+        Args:
+            values: by field; without a transform they may be placeholders, which are not validated.
+            by_transform: they come from a transform.
+        """
+        return cls._unchecked(values)
+
+    @classmethod
+    def _unchecked(cls, values: Mapping[str, Any]) -> Self:
+        """A record that is not validated."""
+        record = object.__new__(cls)
+        for item in fields(record):
+            object.__setattr__(record, item.name, values.get(item.name))
+        return record
+
+
+class _Structure(NamedTuple):
+    """What a flattened record keeps beside its leaves.
+
+    Attributes:
+        names: the fields that the leaves come from.
+        constants: the other fields and their values.
+        by_transform: a transform of torchvision flattened it.
+    """
+
+    names: tuple[str, ...]
+    constants: tuple[tuple[str, Any], ...]
+    by_transform: bool = False
+
+
+def register_pytree(cls: type[Movable]) -> None:
+    """Let pytree functions see the tensors of a record; absent fields and plain values are part of its structure."""
+
+    def unflatten(values: Iterable[Any], structure: _Structure) -> Movable:
+        by_name = {**dict(structure.constants), **dict(zip(structure.names, values, strict=True))}
+        return moved(by_name) if structure.by_transform else cls._of_children(by_name, by_transform=False)
+
+    @_untraced
+    def moved(values: Mapping[str, Any]) -> Movable:
+        return cls._of_children(values, by_transform=True)
+
+    register_pytree_node(
+        cls,
+        _flatten,
+        unflatten,
+        serialized_type_name=f"segpaste.{cls.__name__}",
+        to_dumpable_context=json.dumps,
+        from_dumpable_context=_structure,
+        flatten_with_keys_fn=_flatten_with_keys,
+    )
+    torch.serialization.add_safe_globals([cls])  # torch.export.load reads example inputs with weights_only=True
+
+
+def _untraced(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    disabled: Callable[[Any], Any] = torch.compiler.disable(function, reason=_REASON)  # type: ignore[no-untyped-call]
+    return disabled
+
+
+def _flatten(record: Movable) -> tuple[list[Any], _Structure]:
+    # torch.export traces this, and flattens inputs and outputs only.
+    return _flattened(record, None) if torch.compiler.is_exporting() else _flattened_for_caller(record)
+
+
+@_untraced
+def _flattened_for_caller(record: Movable) -> tuple[list[Any], _Structure]:
+    return _flattened(record, calling_transform())
+
+
+def _flattened(record: Movable, transform: v2.Transform | None) -> tuple[list[Any], _Structure]:
+    children = record._children(transform)
+    constants = tuple((f.name, getattr(record, f.name)) for f in fields(record) if f.name not in children)
+    return list(children.values()), _Structure(tuple(children), constants, transform is not None)
+
+
+def _flatten_with_keys(record: Movable) -> tuple[list[tuple[Any, Any]], _Structure]:
+    values, structure = _flatten(record)
+    # Not GetAttrKey: torch.export takes the path x.depth for a part of x.depth_valid.
+    return [(MappingKey(name), value) for name, value in zip(structure.names, values, strict=True)], structure
+
+
+def _structure(text: str) -> _Structure:
+    names, constants, by_transform = json.loads(text)
+    return _Structure(tuple(names), tuple((name, value) for name, value in constants), by_transform)
+
+
+def _mapped(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(value, tv_tensors.TVTensor):
+        return tv_tensors.wrap(function(value.as_subclass(Tensor)), like=value)
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, Movable):
+        return value.map_tensors(function)
+    if isinstance(value, list):
+        return [_mapped(entry, function) for entry in value]
+    return value
