@@ -15,8 +15,12 @@ import operator
 from collections.abc import Sequence
 from typing import NamedTuple, TypedDict
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+__all__ = ["SampleKey", "derive_seed", "keys_of", "random_bernoulli", "random_bits", "random_integers", "random_u32"]
 
 GOLDEN = 0x9E3779B97F4A7C15
 INDEX_SALT = 0xD1B54A32D192ED03
@@ -38,8 +42,7 @@ def derive_seed(base_seed: int, epoch: int, rank: int, worker_id: int, sample_id
         An integer in [0, 2**64).
 
     Raises:
-        ValueError: a number is negative or does not fit 64 bits.
-        TypeError: it is no integer.
+        ValueError: a number is no integer, is negative or does not fit 64 bits.
     """
     numbers = {
         "base_seed": base_seed,
@@ -62,9 +65,10 @@ def check_uint64(value: int, name: str) -> None:
         name: of the argument that it came as, for the error.
 
     Raises:
-        ValueError: it is negative or does not fit 64 bits.
-        TypeError: it is no integer.
+        ValueError: it is no integer, is negative or does not fit 64 bits.
     """
+    if not hasattr(value, "__index__"):
+        raise ValueError(f"expected an integer as {name}, 0 <= {name} < 2**64, got {value!r}")
     if not 0 <= operator.index(value) < _UINT64:
         raise ValueError(f"expected 0 <= {name} < 2**64, got {value}")
 
@@ -153,6 +157,21 @@ def random_bits(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
     return state
 
 
+def random_bits_numpy(seed: int, name: str, *indices: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """`random_bits` of one seed, for index arithmetic in NumPy.
+
+    Args:
+        seed: in [0, 2**64).
+        name: the draw's name.
+        indices: int64 arrays that broadcast.
+
+    Returns:
+        uint64 of the broadcast shape.
+    """
+    bits = random_bits(torch.tensor(to_int64(seed)), name, *(torch.from_numpy(index) for index in indices))
+    return bits.numpy().view(np.uint64)
+
+
 def random_u32(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
     """The upper 32 of `random_bits`, as int64 in [0, 2**32)."""
     return _shift_right(random_bits(seeds, name, *indices), 32)
@@ -164,9 +183,20 @@ def random_integers(seeds: Tensor, name: str, low: Tensor | int, high: Tensor | 
     Returns:
         int64; ``low`` where the range is empty.
     """
+    return within(random_u32(seeds, name, *indices), low, high)
+
+
+def within(fractions: Tensor, low: Tensor | int, high: Tensor | int) -> Tensor:
+    """Return the integers of ``low`` .. ``high`` inclusive that lie at ``fractions`` / 2**32 of the range.
+
+    Args:
+        fractions: int64 in [0, 2**32).
+        low: the first integer, also where the range is empty.
+        high: the last one; the span is below 2**31.
+    """
     span = high - low + 1
     span = span.clamp(min=1) if isinstance(span, Tensor) else max(span, 1)
-    return low + _shift_right(random_u32(seeds, name, *indices) * span, 32)
+    return low + _shift_right(fractions * span, 32)
 
 
 def random_bernoulli(seeds: Tensor, name: str, probability: float, *indices: Tensor) -> Tensor:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,27 @@ class TestCocoPanoptic:
         assert Image.open(paths[2] / "b.png").mode == "P"
         assert_same(CocoPanoptic(*paths)[0], plain_sample)
 
+    def test_images_without_an_annotation_are_left_out(self, tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+        images = [image_row(image_id, SIZE, "a.png") for image_id in (4, 5, 6)]
+        alone = CocoPanoptic(*write(tmp_path))
+        assert alone.num_unannotated_images == 0
+        assert not recwarn.list
+        with pytest.warns(
+            UserWarning, match=r"panoptic\.json: 2 images have no annotation and are left out, first.* 4"
+        ):
+            dataset = CocoPanoptic(*write(tmp_path, images=images))
+        assert (len(dataset), dataset.image_id(0), dataset.num_unannotated_images) == (1, 5, 2)
+        assert_same(dataset[0], alone[0])
+
+    def test_images_left_out_are_told_once(self, tmp_path: Path) -> None:
+        with pytest.warns(UserWarning, match="no annotation"):
+            dataset = CocoPanoptic(*write(tmp_path, images=[image_row(i, SIZE, "a.png") for i in (4, 5)]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            again = pickle.loads(pickle.dumps(dataset))  # as a worker gets it, which reads the file anew
+            assert (len(again), again.num_unannotated_images) == (1, 1)
+            assert_same(again[0], dataset[0])
+
     def test_transforms_and_pickle(self, tmp_path: Path) -> None:
         dataset = pickle.loads(pickle.dumps(CocoPanoptic(*write(tmp_path), transforms=_without_boxes)))
         assert dataset[0].num_instances == 0
@@ -159,7 +181,7 @@ class TestCocoPanoptic:
     @pytest.mark.parametrize(
         ("tables", "message"),
         [
-            ({"annotations": []}, "annotation of every image, 1 have none, first image 5"),
+            ({"annotations": []}, "an annotation of at least one image, none of 1 has one"),
             ({"annotations": [{"image_id": 6, "file_name": "b.png", "segments_info": []}]}, "'images', got 6"),
             ({"annotations": [{"image_id": 5, "file_name": "b.png", "segments_info": []}] * 2}, "image 5, got two"),
             ({"annotations": [{"image_id": 5, "file_name": "b.png"}]}, "'segments_info' is missing"),

@@ -24,6 +24,7 @@ from segpaste.datasets import (
     create_coco_dataloader,
     make_large_scale_jittering,
 )
+from segpaste.datasets._orders import SamplePlace
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.samplers import RandomNxMSampler
 from segpaste.seeding import derive_seed, to_int64
@@ -169,25 +170,29 @@ class TestOrder:
         assert len({tuple(o) for o, _ in [*others, (first, None)]}) == 4
         assert len({seed for _, s in others for seed in s} | set(first_seeds)) == 4 * 23
 
-    def test_the_same_epoch_again_warns_once_where_it_shuffles(self) -> None:
-        loader = EpochDataLoader(Numbered(3), batch_size=3)
-        next(iter(loader))
-        list(loader)  # the first was not finished
-        with pytest.warns(UserWarning, match=r"call set_epoch\(epoch\) before each"):
-            list(loader)
-        quiet = [EpochDataLoader(Numbered(3), batch_size=3, shuffle=False), EpochDataLoader(Numbered(3), batch_size=3)]
-        quiet[1].set_epoch(7)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            for other in (loader, *quiet, *quiet):
-                list(other)
+    def test_every_pass_is_a_new_epoch_until_one_is_set(self) -> None:
+        loader = EpochDataLoader(Numbered(9), batch_size=3)
+        whole: dict[int, list[list[int]]] = {}
+        for epoch in range(4):
+            fixed = EpochDataLoader(Numbered(9), batch_size=3)
+            fixed.set_epoch(epoch)
+            whole[epoch] = [seeds_of(batch) for batch in fixed]
+        iter(loader)  # nothing is drawn of it
+        assert seeds_of(next(iter(loader))) == whole[0][0]  # a pass that is left
+        assert loader.epoch == 0
+        assert [seeds_of(batch) for batch in loader] == whole[1]
+        assert [seeds_of(batch) for batch in loader] == whole[2]
+        loader.set_epoch(3)
+        for _ in range(2):
+            assert [seeds_of(batch) for batch in loader] == whole[3]
+        assert loader.epoch == 3
 
     def test_every_order_is_as_likely(self) -> None:
         loader = EpochDataLoader(Numbered(3), batch_size=3)
         counts: dict[tuple[int, ...], int] = {}
         for epoch in range(600):
             loader.set_epoch(epoch)
-            order = tuple(loader.sampler.order())
+            order = tuple(place.sample_idx for place in loader.sampler)
             counts[order] = counts.get(order, 0) + 1
         assert len(counts) == 6
         assert min(counts.values()) > 65
@@ -293,6 +298,7 @@ class TestBrokenFiles:
         assert loader.stats == LoaderStats(num_samples=6, num_broken=3)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            loader.set_epoch(0)
             batches = list(loader)
         assert loader.stats == LoaderStats(num_samples=12, num_broken=6)
         assert [seeds_of(batch)[0] for batch in batches] == [derive_seed(0, 0, 0, 0, i) for i in (0, 2, 6, 8)]
@@ -356,7 +362,7 @@ class TestOptions:
 
     def test_pinning_reaches_the_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         loader = EpochDataLoader(Numbered(2), batch_size=2)
-        fetched = loader.collate_fn([loader.dataset[0, i] for i in range(2)])
+        fetched = loader.collate_fn([loader.dataset[SamplePlace(0, 0, i)] for i in range(2)])
         monkeypatch.setattr(PaddedBatchedDenseSample, "pin_memory", lambda batch: ("pinned", batch))
         pinned = pin_memory(fetched)
         assert type(pinned) is type(fetched)

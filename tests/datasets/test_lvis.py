@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from coco_files import annotation_row, image_row, noise, rectangle, runs, write_coco
 from PIL import Image
 
+from segpaste import BatchCopyPaste, create_coco_dataloader
 from segpaste.cli import main
 from segpaste.datasets import CocoDetectionV2, DatasetError, FederatedLabels
+from segpaste.seeding import keys_of
 
 SIZE = (24, 32)
 
@@ -168,3 +171,46 @@ class TestRealFile:
             for mask, box in zip(masks, dataset[i].boxes.tolist(), strict=True):
                 ys, xs = mask.nonzero().unbind(1)
                 assert box == [xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]
+
+
+class TestBatches:
+    """The recipe of the guide: the lists of every row of an augmented batch."""
+
+    NUM_PHOTOS, NUM_CLASSES = 6, 3
+
+    def photos(self, folder: Path) -> CocoDetectionV2:
+        """Photo i has one object of class i % 3, one more class was looked for and is absent, the third is unknown."""
+        images, annotations = [], []
+        for i in range(self.NUM_PHOTOS):
+            image = image_row(i + 1, SIZE, f"{i}.png")
+            ids = [(3, 7, 90)[(i + k) % 3] for k in range(2)]
+            images.append({**image, "neg_category_ids": [ids[1]], "not_exhaustive_category_ids": []})
+            mask = rectangle(SIZE, 2 + i, 3, 8, 9)
+            annotations.append(annotation_row(i + 1, i + 1, runs(mask), category_id=ids[0]))
+        return CocoDetectionV2(*write_coco(folder, images, annotations))
+
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_lists_of_the_rows(self, tmp_path: Path, num_workers: int) -> None:
+        photos = self.photos(tmp_path)
+        federated = [photos.federated(i) for i in range(len(photos))]
+        loader = create_coco_dataloader(
+            dataset=photos, batch_size=3, size=SIZE, max_instances=8, num_workers=num_workers, base_seed=4
+        )
+        augment = BatchCopyPaste()
+        num_added = 0
+        for batch in loader:
+            out, report = augment(batch, return_report=True)
+            keys = keys_of(out.sample_keys)
+            before = [federated[key.sample_idx] for key in keys]
+            for b, lists in enumerate(before):
+                assert torch.equal(loader.sample_for(keys[b]).image, batch.images[b])
+                pasted = set(out.labels[b, report.slot_source[b] >= 0].tolist())
+                sources = report.placement.source_idx[b, report.placement.layer_valid[b]].tolist()
+                along = {label for row in sources for label in (*before[row].positive, *before[row].not_exhaustive)}
+                after = lists.with_pasted(pasted, along - pasted)
+                shown = set(out.labels[b, out.instance_valid[b]].tolist())
+                assert shown <= set(after.positive)
+                assert not shown & set(after.negative)
+                assert pasted - set(lists.positive) - set(lists.negative) <= set(after.not_exhaustive)
+                num_added += len(set(after.positive) - set(lists.positive))
+        assert num_added

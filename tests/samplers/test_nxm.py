@@ -198,14 +198,17 @@ class TestPromises:
             started.set_epoch(4)
             handed_out = [i for _, i in zip(range(num), started, strict=False)]
             state = started.state_dict()
-            assert state == {"epoch": 4, "num_drawn": num // 6 * 6, "sampler": state["sampler"]}
+            assert (state["epoch"], state["num_drawn"]) == (4, num // 6 * 6)
             other = sampler_type(labels, 3, 2, shuffle, drop_last, rank=1, num_replicas=2)
             other.load_state_dict(state)
-            assert other.start == num // 6 * 6
+            other.set_epoch(4)  # a training loop calls it before each pass
+            assert other.state_dict()["num_drawn"] == num // 6 * 6
             assert handed_out[: num // 6 * 6] + list(other) == indices
-            assert other.start == 0
             assert len(other) == len(indices)
-            assert list(other) == indices  # the next iteration is a whole one
+            other.set_epoch(5)
+            whole.set_epoch(5)
+            assert list(other) == list(whole)  # the next pass is a whole one
+            whole.set_epoch(4)
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
@@ -380,10 +383,14 @@ class TestArguments:
         state = ExhaustiveNxMSampler(**given_).state_dict(0)
         ExhaustiveNxMSampler(**given_).load_state_dict(state)
         other = ExhaustiveNxMSampler(**(given_ | change))
-        for wrong in (state, {}, {"epoch": 0, "num_drawn": 0}):
-            with pytest.raises(ValueError, match="expected the state of a sampler like this, got another"):
-                other.load_state_dict(wrong)
-        with pytest.raises(ValueError, match="expected the state of a sampler like this"):
+        for name in change:
+            named = "num_replicas" if name == "rank" else name
+            with pytest.raises(ValueError, match=f"expected the state of one like this, got another's: .*{named} is "):
+                other.load_state_dict(state)
+        for wrong in ({}, {"epoch": 0, "num_drawn": 0}, None, 5):
+            with pytest.raises(ValueError, match="expected a state made by state_dict of one like this, got"):
+                other.load_state_dict(wrong)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="sampler is 'ExhaustiveNxMSampler' there and 'RandomNxMSampler' here"):
             RandomNxMSampler(**given_).load_state_dict(state)
 
     def test_state_is_json(self) -> None:
@@ -394,13 +401,12 @@ class TestArguments:
         states = [ExhaustiveNxMSampler(LABELS, 2, 2, rank=rank, num_replicas=2).state_dict(4) for rank in range(2)]
         assert states[0] == states[1]
 
-    def test_an_iterator_is_of_the_epoch_that_it_was_made_in(self) -> None:
-        sampler = ExhaustiveNxMSampler(TAIL, 4, 1)
-        expected = list(sampler)
+    def test_a_pass_begins_when_its_first_index_is_drawn(self) -> None:
+        sampler, expected = ExhaustiveNxMSampler(TAIL, 4, 1), ExhaustiveNxMSampler(TAIL, 4, 1)
         iterators = [iter(sampler), (i for batch in iter(sampler.batch_sampler()) for i in batch)]
         sampler.set_epoch(1)
-        assert [list(iterator) for iterator in iterators] == [expected] * 2
-        assert sampler.state_dict()["num_drawn"] == 0
+        expected.set_epoch(1)
+        assert [list(iterator) for iterator in iterators] == [list(expected)] * 2
 
     @pytest.mark.parametrize("go_on", ["set_epoch", "load_state_dict", "iter"])
     def test_an_iteration_that_was_left_does_not_count(self, go_on: str) -> None:
@@ -469,6 +475,7 @@ class TestLoaders:
         dataset = TensorDataset(torch.arange(10))
         sampler = ExhaustiveNxMSampler(LABELS, 2, 2)
         expected = sampler.epoch_batches().tolist()
+        sampler.set_epoch(0)
         for options in ({"sampler": sampler, "batch_size": 4}, {"batch_sampler": sampler.batch_sampler()}):
             loader = DataLoader(dataset, num_workers=num_workers, **options)  # type: ignore[arg-type]
             assert len(loader) == 3
@@ -484,9 +491,11 @@ class TestLoaders:
     @pytest.mark.parametrize("num_workers", [0, 1])
     @pytest.mark.parametrize("how", ["sampler", "batch_sampler", "one by one"])
     def test_going_on(self, how: str, num_workers: int) -> None:
-        """A loader with workers asks for two iterators, and uses the second."""
+        """A loader with workers asks for two iterators, and uses the second; the next pass is the next epoch."""
         dataset = TensorDataset(torch.arange(10))
-        whole = list(ExhaustiveNxMSampler(LABELS, 2, 2))
+        expected = ExhaustiveNxMSampler(LABELS, 2, 2)
+        epochs = [list(expected) for _ in range(3)]
+        assert epochs[0] != epochs[1] != epochs[2]
         sampler = ExhaustiveNxMSampler(LABELS, 2, 2)
         options: dict[str, Any] = {
             "sampler": {"sampler": sampler, "batch_size": 4},
@@ -494,11 +503,11 @@ class TestLoaders:
             "one by one": {"sampler": sampler, "batch_size": None},
         }[how]
         loader = DataLoader(dataset, num_workers=num_workers, persistent_workers=num_workers > 0, **options)
-        for num_drawn in (8, 4):
+        for epoch, num_drawn in ((0, 8), (1, 4)):
             sampler.load_state_dict(sampler.state_dict(num_drawn))
-            assert torch.cat([batch.reshape(-1) for (batch,) in loader]).tolist() == whole[num_drawn:]
-            assert torch.cat([batch.reshape(-1) for (batch,) in loader]).tolist() == whole
-            assert sampler.state_dict()["num_drawn"] == 12
+            assert torch.cat([batch.reshape(-1) for (batch,) in loader]).tolist() == epochs[epoch][num_drawn:]
+            assert torch.cat([batch.reshape(-1) for (batch,) in loader]).tolist() == epochs[epoch + 1]
+            assert (sampler.state_dict()["epoch"], sampler.state_dict()["num_drawn"]) == (epoch + 1, 12)
 
 
 @pytest.mark.slow

@@ -17,8 +17,8 @@ from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_bank_dataloade
 from segpaste.augmentation import SourceConfig
 from segpaste.bank import MemmapBank
 from segpaste.datasets import EpochDataLoader
-from segpaste.datasets._epoch_samples import KeyedSampler
 from segpaste.samplers import ExhaustiveNxMSampler, RandomNxMSampler, rarest_labels
+from segpaste.seeding import keys_of
 from segpaste.types import DenseSample, Modality
 from small_bank import small_bank
 
@@ -94,17 +94,17 @@ class TestImages:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert read(other) != expected
-        with pytest.warns(UserWarning, match="the same epoch is read again"):
-            read(other)
 
     def test_an_epoch_that_has_begun_stays_that_epoch(self) -> None:
         """Its images and its seeds belong together, whatever is set for the next one meanwhile."""
-        sampler = ExhaustiveNxMSampler(LABELS, 3, 2)
-        expected = list(sampler)
-        keys = iter(KeyedSampler(sampler))
-        begun = [next(keys)]
+        images, sampler = Images(LABELS), ExhaustiveNxMSampler(LABELS, 3, 2)
+        expected = [sample for batch in sampler.epoch_batches(0).tolist() for sample in batch]
+        batches = iter(loader := EpochDataLoader(images, batch_size=6, sampler=sampler))
+        begun = [next(batches)]
         sampler.set_epoch(1)
-        assert [*begun, *keys] == [(0, index) for index in expected]
+        keys = [key for batch in (*begun, *batches) for key in keys_of(batch.sample_keys)]
+        assert [(key.epoch, key.sample_idx) for key in keys] == [(0, index) for index in expected]
+        assert loader.state_dict()["num_drawn"] == 0
 
     def test_a_sampler_of_another_dataset_is_refused(self) -> None:
         with pytest.raises(ValueError, match="expected one of the 48 samples of the dataset, got one of 10"):
@@ -208,9 +208,12 @@ class TestCrops:
         other = create_bank_dataloader(bank, sampler=of(bank), **arguments)
         other.load_state_dict(state)
         assert [s.crop_idx.tolist() for s in other] == whole[1:]
-        for foreign in ({"epoch": 0, "num_drawn": 4}, {**state, "sampler": "0"}):
-            with pytest.raises(ValueError, match="expected the state of a loader with such a sampler"):
-                other.load_state_dict(foreign)
+        with pytest.raises(ValueError, match="ExhaustiveNxMSampler: expected a state made by state_dict of one like"):
+            other.load_state_dict({"epoch": 0, "num_drawn": 4})
+        with pytest.raises(
+            ValueError, match="batch_size is 2 there and 1 here; crops_per_target is 2 there and 4 here"
+        ):
+            create_bank_dataloader(bank, sampler=of(bank), batch_size=1, crops_per_target=4).load_state_dict(state)
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -223,7 +226,7 @@ class TestCrops:
             ({"batch_size": 4, "base_seed": 3}, "expected nothing beside it of how to draw"),
             (
                 {"batch_size": 4, "rank": 1, "num_replicas": 2},
-                "one of rank 1 of 2, as the loader is, got one of rank 0 of 1",
+                "one of rank 1 of 2, as the loader is, got one of the rank of torch.distributed",
             ),
             ({"batch_size": 4, "rank": 1}, "create_bank_dataloader: expected both rank and num_replicas or neither"),
         ],
@@ -239,32 +242,27 @@ class TestCrops:
             step.crop_idx.ravel().tolist() for step in create_bank_dataloader(bank, batch_size=4, sampler=of(bank))
         ]
         assert [step.crop_idx.ravel().tolist() for step in loader] == of_one[1::2]
-        with pytest.raises(ValueError, match="expected one of rank 0 of 1, as the loader is, got one of rank 1 of 2"):
-            create_bank_dataloader(bank, batch_size=4, sampler=sampler)
+        alone = create_bank_dataloader(bank, batch_size=4, sampler=sampler)  # takes the sampler's rank
+        with pytest.warns(UserWarning, match="ExhaustiveNxMSampler: epoch 0 is read again"):
+            assert [step.crop_idx.ravel().tolist() for step in alone] == of_one[1::2]
+        with pytest.raises(ValueError, match="expected one of rank 0 of 2, as the loader is, got one of rank 1 of 2"):
+            create_bank_dataloader(bank, batch_size=4, sampler=sampler, rank=0, num_replicas=2)
 
     def test_a_sampler_of_something_else(self, bank: MemmapBank) -> None:
         with pytest.raises(ValueError, match="expected one of the bank's 48 crops, got one of 5 samples"):
             create_bank_dataloader(bank, batch_size=4, sampler=ExhaustiveNxMSampler([0, 1, 2, 3, 3], 2, 2))
 
-    def test_a_place_loaded_into_the_sampler_is_refused(self, bank: MemmapBank) -> None:
-        """Before the loader is made and after; loaded into the loader it is gone on from."""
+    def test_a_place_loaded_into_the_sampler_is_the_loaders(self, bank: MemmapBank) -> None:
+        """Before the loader is made and after, for they share it."""
         arguments: dict[str, Any] = {"batch_size": 2, "crops_per_target": 2}
-        state = of(bank).state_dict(num_drawn=4)
-        message = r"got one that goes on after 4 indices of epoch 0; load its state into the loader"
+        whole = [s.crop_idx.tolist() for s in create_bank_dataloader(bank, sampler=of(bank), **arguments)]
         sampler = of(bank)
-        sampler.load_state_dict(state)
-        with pytest.raises(ValueError, match=message):
-            create_bank_dataloader(bank, sampler=sampler, **arguments)
-        sampler = of(bank)
+        sampler.load_state_dict(of(bank).state_dict(num_drawn=4))
         loader = create_bank_dataloader(bank, sampler=sampler, **arguments)
-        whole = [s.crop_idx.tolist() for s in loader]
-        sampler.load_state_dict(state)
-        loader.set_epoch(0)
-        with pytest.raises(ValueError, match=message):
-            next(iter(loader))
-        other = create_bank_dataloader(bank, sampler=of(bank), **arguments)
-        other.load_state_dict(state)
-        assert [s.crop_idx.tolist() for s in other] == whole[1:]
+        for _ in range(2):
+            assert loader.state_dict()["num_drawn"] == 4
+            assert [s.crop_idx.tolist() for s in loader] == whole[1:]
+            sampler.load_state_dict(of(bank).state_dict(num_drawn=4))
 
 
 def of(bank: MemmapBank) -> ExhaustiveNxMSampler:

@@ -6,6 +6,7 @@ exist only here: a sample has class ids and instance ids.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -70,6 +71,9 @@ class CocoPanoptic(AnnotatedPhotos):
     instance masks. Pixels of no segment (id 0) and of crowd segments are ignored: semantic 255, panoptic 0. Labels
     and semantic map share one id space.
 
+    Images without an annotation are no samples, as in other readers of this format: a map that is void everywhere would
+    train nothing. They are left out with one warning, and counted in ``num_unannotated_images``.
+
     Args:
         images_dir: the folder of the photos.
         panoptic_json: the JSON file.
@@ -83,8 +87,8 @@ class CocoPanoptic(AnnotatedPhotos):
         category_ids: the id that each class has in the file, ascending; these may have gaps, classes have none.
 
     Raises:
-        DatasetError: a folder is missing, the file is missing, broken or lacks what it must hold, or there are more
-            than 255 classes.
+        DatasetError: a folder is missing, the file is missing, broken or lacks what it must hold, no image has an
+            annotation, or there are more than 255 classes.
     """
 
     schema: CocoPanopticSchema
@@ -101,7 +105,19 @@ class CocoPanoptic(AnnotatedPhotos):
     ) -> None:
         self.panoptic_dir = expect_folder(panoptic_dir)
         self.max_instances_per_image = max_instances_per_image
+        self._unannotated: tuple[int, ...] = ()
         super().__init__(images_dir, panoptic_json, transforms)
+        if self._unannotated:
+            warnings.warn(
+                f"{self.annotations_file}: {len(self._unannotated)} images have no annotation and are left out, first "
+                f"image {self._unannotated[0]}",
+                stacklevel=2,
+            )
+
+    @property
+    def num_unannotated_images(self) -> int:
+        """How many images of the file are left out because they have no annotation."""
+        return len(self._unannotated)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -136,13 +152,13 @@ class CocoPanoptic(AnnotatedPhotos):
                 "map": row["file_name"],
                 "segments": self._checked_segments(what, row["segments_info"], label_of),
             }
-        missing = [image_id for image_id in images if image_id not in records]
-        if missing:
+        if images and not records:
             raise DatasetError(
-                f"{path}: expected an annotation of every image, {len(missing)} have none, first image "
-                f"{missing[0]}; add them, or remove these images"
+                f"{path}: expected an annotation of at least one image, none of {len(images)} has one; are the "
+                "annotations those of another file?"
             )
-        return PackedRecords(records[image_id] for image_id in images)
+        self._unannotated = tuple(image_id for image_id in images if image_id not in records)
+        return PackedRecords(records[image_id] for image_id in images if image_id in records)
 
     def _read_classes(self, rows: list[Row]) -> dict[int, int]:
         categories = class_indices(self.annotations_file, rows)

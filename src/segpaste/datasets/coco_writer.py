@@ -10,14 +10,13 @@ One sample becomes pixel files and rows; rows become tables, streamed, so that a
     annotations.json       instances, as compressed run lengths
     panoptic.json          segments
 
-Each file appears under its name when it is whole, and the same sample gives the same bytes. A semantic map is written
-as part of the panoptic form only.
+Each file appears under its name when it is whole and on the disk, and the same sample gives the same bytes. A semantic
+map is written as part of the panoptic form only.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -30,9 +29,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.types import IGNORE_INDEX, DenseSample, tight_boxes
+from segpaste.workspace import Content, write_whole
 
 Row = dict[str, Any]
 ImageFormat = Literal["png", "jpg"]
+Write = Callable[[Path, Content], Path]
 
 LAYOUT: Mapping[str, str] = {
     "panoptic": "panoptic/NAME.png: segment id = R + 256 G + 65536 B, 0 is unlabelled; see panoptic.json",
@@ -70,6 +71,7 @@ def write_sample(
     image_format: ImageFormat = "png",
     provenance: Sequence[Row] | None = None,
     image_extra: Mapping[str, Any] | None = None,
+    write: Write = write_whole,
 ) -> SampleRows:
     """Write the pixel files of one sample and return its rows.
 
@@ -81,6 +83,7 @@ def write_sample(
         image_format: ``png`` keeps every pixel.
         provenance: for each instance what stands under the key ``segpaste`` of its rows.
         image_extra: further keys of the image's entry.
+        write: writes the content of one file, a `segpaste.workspace.WholeFiles.write` for many samples at once.
 
     Returns:
         The rows. Boxes are [x, y, w, h] and, like areas, exactly those of the masks.
@@ -94,13 +97,13 @@ def write_sample(
     origin = list(provenance) if provenance is not None else [{} for _ in range(sample.num_instances)]
     name = f"{image_id:06d}"
     pixels = _array(sample.image).transpose(1, 2, 0)
-    write_whole(folder / "images" / f"{name}.{image_format}", [_picture_bytes(pixels, image_format)])
-    _write_geometry(folder, name, sample)
+    write(folder / "images" / f"{name}.{image_format}", _picture_bytes(pixels, image_format))
+    _write_geometry(folder, name, sample, write)
     segments = None
     if sample.panoptic_map is not None:
         ids, segments = panoptic_segments(sample, categories, origin)
         rgb = np.stack([ids & 255, ids >> 8 & 255, ids >> 16], -1).astype(np.uint8)
-        write_whole(folder / "panoptic" / f"{name}.png", [_picture_bytes(rgb, "png")])
+        write(folder / "panoptic" / f"{name}.png", _picture_bytes(rgb, "png"))
     image = _image_row(image_id, f"{name}.{image_format}", sample)
     instances = instance_rows(image_id, sample, categories, origin)
     return SampleRows({**image, **(image_extra or {})}, instances, segments)
@@ -192,34 +195,14 @@ def write_tables(
     return paths
 
 
-def write_whole(path: Path, chunks: Iterable[bytes]) -> Path:
-    """Write a file that appears under its name only when all of it is written; missing folders are made.
-
-    Raises:
-        OSError: the file cannot be written, named; nothing is left behind, and a file that was there stays.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.writelines(chunks)
-        os.replace(partial, path)
-    except OSError as error:
-        error.filename = error.filename or str(path)  # a full disk is reported without a name
-        raise
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
-
-
-def _write_geometry(folder: Path, name: str, sample: DenseSample) -> None:
+def _write_geometry(folder: Path, name: str, sample: DenseSample, write: Write) -> None:
     """The files of depth, its validity and normals, of those that the sample has."""
     if sample.depth is not None and sample.depth_valid is not None:
-        write_whole(folder / "depth" / f"{name}.npy", [_npy_bytes(_array(sample.depth)[0])])
+        write(folder / "depth" / f"{name}.npy", _npy_bytes(_array(sample.depth)[0]))
         valid = _array(sample.depth_valid)[0].astype(np.uint8) * 255
-        write_whole(folder / "depth_valid" / f"{name}.png", [_picture_bytes(valid, "png")])
+        write(folder / "depth_valid" / f"{name}.png", _picture_bytes(valid, "png"))
     if sample.normals is not None:
-        write_whole(folder / "normals" / f"{name}.npy", [_npy_bytes(_array(sample.normals).transpose(1, 2, 0))])
+        write(folder / "normals" / f"{name}.npy", _npy_bytes(_array(sample.normals).transpose(1, 2, 0)))
 
 
 def _image_row(image_id: int, file_name: str, sample: DenseSample) -> Row:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from segpaste.types.movable import Movable
+
 
 @dataclass(frozen=True, slots=True)
-class FederatedLabels:
+class FederatedLabels(Movable):
     """What one photo says about classes beside its instances.
 
     Attributes:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from os import PathLike
 from typing import Any, Literal
 
-from torch.utils.data import BatchSampler, DataLoader, Dataset, Sampler
+from torch.utils.data import BatchSampler, Dataset, Sampler
 
-from segpaste.datasets._epoch_samples import Collate, EpochSampler, Fetched, KeyedSampler, SeededSamples
+from segpaste.datasets._epoch_samples import Collate, Fetched, SeededSamples
+from segpaste.datasets._orders import DatasetOrder, Order, PassSampler, SamplerOrder
 from segpaste.datasets.coco import CocoDetectionV2
 from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
 from segpaste.datasets.records import DatasetError
+from segpaste.epochs import EpochLoader, EpochProgress, ReplicaFinder
 from segpaste.samplers import NxMBatches, NxMSampler
-from segpaste.samplers.replicas import expect_place, place_among
 from segpaste.seeding import SampleKey, check_uint64
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
 
@@ -44,12 +45,14 @@ class LoaderStats:
     num_dropped_instances: int = 0
 
 
-class EpochDataLoader(DataLoader[Any]):
+class EpochDataLoader(EpochLoader):
     """A `torch.utils.data.DataLoader` that yields `PaddedBatchedDenseSample`.
 
-    Call `set_epoch` before each epoch; without it every epoch is the same. Sample i of an epoch has the seed
-    ``derive_seed(base_seed, epoch, rank, 0, i)``: the index alone identifies a sample of a map-style dataset, so the
-    worker is not part of it and results do not depend on ``num_workers``.
+    Every new pass is a new epoch; on several ranks call `set_epoch` before each, see `segpaste.epochs.progress`. Rank
+    and number of replicas are found out when a pass begins, so the loader may be built before the process group.
+
+    Sample i of an epoch has the seed ``derive_seed(base_seed, epoch, rank, 0, i)``: the index alone identifies a sample
+    of a map-style dataset, so the worker is not part of it and results do not depend on ``num_workers``.
 
     Args:
         dataset: a map-style dataset of `DenseSample`; of equal size and modalities, or made so by ``jitter``.
@@ -71,7 +74,7 @@ class EpochDataLoader(DataLoader[Any]):
         multiprocessing_context: how workers start: ``fork``, ``spawn``, ``forkserver`` or None for the default.
         persistent_workers: keep the workers between epochs.
         prefetch_factor: batches that each worker reads ahead.
-        rank: this process's number; by default that of ``torch.distributed`` where it is initialised, else 0.
+        rank: this process's number; by default that of ``torch.distributed`` when a pass begins, else 0.
         num_replicas: how many processes there are; likewise. Both or neither.
 
     Raises:
@@ -106,22 +109,19 @@ class EpochDataLoader(DataLoader[Any]):
             raise ValueError(f"sampler: expected one of indices, got {type(sampler).__name__}, of lists of them")
         if (wanted := getattr(sampler, "batch_size", batch_size)) != batch_size:
             raise ValueError(f"batch_size: expected {wanted}, as the sampler has, got {batch_size}")
-        num = len(dataset)  # type: ignore[arg-type]
-        if isinstance(sampler, NxMSampler) and sampler.num_samples != num:
-            raise ValueError(
-                f"sampler: expected one of the {num} samples of the dataset, got one of {sampler.num_samples}"
-            )
-        rank, num_replicas = place_among("EpochDataLoader", rank, num_replicas)
-        if isinstance(sampler, NxMSampler):
-            expect_place(sampler, rank, num_replicas)
         check_uint64(base_seed, "base_seed")  # here and not in a worker
-        seeded = SeededSamples(dataset, jitter, base_seed, rank)
+        num = len(dataset)  # type: ignore[arg-type]
+        replicas = ReplicaFinder("EpochDataLoader", rank, num_replicas)
+        if sampler is None:
+            progress = EpochProgress("EpochDataLoader", rank, num_replicas)
+            order: Order = DatasetOrder(num, base_seed, shuffle, drop_last, progress)
+        else:
+            order = _order_of(sampler, num, replicas)
+        self._order, self._samples = order, SeededSamples(dataset, jitter, base_seed)
         super().__init__(
-            seeded,
+            self._samples,
             batch_size=batch_size,
-            sampler=KeyedSampler(sampler)
-            if sampler is not None
-            else EpochSampler(seeded, num_replicas, rank, shuffle, base_seed, drop_last),
+            sampler=PassSampler(order),
             collate_fn=Collate(max_instances),
             drop_last=drop_last,
             num_workers=num_workers,
@@ -132,16 +132,47 @@ class EpochDataLoader(DataLoader[Any]):
         )
         self.max_instances = max_instances
         self.on_error = on_error
-        self._samples = seeded
         self.stats = LoaderStats()
-        self._finished_epoch: int | None = None
-        self._may_warn_of_epoch = shuffle or sampler is not None
 
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iteration reads, >= 0. Persistent workers follow."""
-        self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
-        self._finished_epoch = None
-        self._may_warn_of_epoch = False
+    @property
+    def num_items(self) -> int:
+        """Samples of an epoch on this replica."""
+        return len(self._order)
+
+    @property
+    def items_per_batch(self) -> int:
+        """Samples of a batch, B."""
+        assert self.batch_size is not None
+        return self.batch_size
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `segpaste.epochs.EpochLoader.state_dict`."""
+        state = super().state_dict()
+        if isinstance(self._order, SamplerOrder):
+            state["digest"] = self._order.digest(state["num_drawn"])
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See `segpaste.epochs.EpochLoader.load_state_dict`.
+
+        Raises:
+            ValueError: the state is of a loader with other arguments or another dataset; the message says which.
+        """
+        super().load_state_dict(state)
+        if isinstance(self._order, SamplerOrder):
+            self._order.expect(state.get("digest"))
+
+    def identity(self) -> dict[str, Any]:
+        """The facts that decide what an epoch consists of; a state with others is refused."""
+        dataset, jitter = self._samples.dataset, self._samples.jitter
+        return {
+            "dataset": f"{len(self._samples)} samples of {type(dataset).__name__}",
+            "jitter": repr(jitter) if is_dataclass(jitter) else type(jitter).__name__,
+            "batch_size": self.batch_size,
+            "drop_last": bool(self.drop_last),
+            "loader_seed": int(self._samples.base_seed),
+            **self._order.identity(),
+        }
 
     def sample_for(self, key: SampleKey) -> DenseSample:
         """Read the sample of one row again, jittered as it was; its key is its row of ``sample_keys``.
@@ -162,20 +193,12 @@ class EpochDataLoader(DataLoader[Any]):
         return loaded.sample
 
     def __iter__(self) -> Iterator[PaddedBatchedDenseSample]:  # type: ignore[override]
-        epoch = self.sampler.epoch  # type: ignore[attr-defined]
-        if self._finished_epoch == epoch and self._may_warn_of_epoch:
-            self._may_warn_of_epoch = False
-            warnings.warn(
-                "the same epoch is read again, sample by sample and draw by draw; call set_epoch(epoch) before each",
-                stacklevel=2,
-            )
-        for fetched in super().__iter__():
+        for fetched in self.fetched():
             if fetched.broken and self.on_error == "raise":
                 raise DatasetError(fetched.broken[0])
             self._count(fetched)
             if fetched.batch is not None:
                 yield fetched.batch
-        self._finished_epoch = epoch
 
     def _count(self, fetched: Fetched) -> None:
         before = self.stats
@@ -193,6 +216,20 @@ class EpochDataLoader(DataLoader[Any]):
             before.num_overflowed + len(fetched.overflows),
             before.num_dropped_instances + sum(n - self.max_instances for n in fetched.overflows),
         )
+
+
+def _order_of(sampler: Sampler[int], num: int, replicas: ReplicaFinder) -> Order:
+    """What a sampler gives; one of N x M batches shares its progress with the loader.
+
+    Raises:
+        ValueError: it is of another dataset, or of another rank than the loader was given.
+    """
+    if not isinstance(sampler, NxMSampler):
+        return SamplerOrder(sampler, EpochProgress("EpochDataLoader", replicas.rank, replicas.num_replicas))
+    if sampler.num_samples != num:
+        raise ValueError(f"sampler: expected one of the {num} samples of the dataset, got one of {sampler.num_samples}")
+    sampler.progress.replicas.expect_same(replicas)
+    return sampler
 
 
 def create_coco_dataloader(

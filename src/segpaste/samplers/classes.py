@@ -41,6 +41,10 @@ class SamplesOfClasses:
             self._order[np.repeat(ends, counts) + within] = order + first
             ends += counts
 
+    def __len__(self) -> int:
+        """All samples."""
+        return len(self._order)
+
     def of_class(self, class_id: int) -> NDArray[np.int64]:
         """The samples of one class, ascending."""
         start = self._starts[class_id]

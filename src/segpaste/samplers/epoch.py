@@ -8,12 +8,11 @@ affair of `segpaste.samplers.schedule`.
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
 from segpaste.samplers.schedule import filled_up, num_covering_batches, num_full_batches, schedule
-from segpaste.seeding import check_uint64, random_bits, to_int64
+from segpaste.seeding import check_uint64, random_bits_numpy
 
 
 def epoch_batches(
@@ -120,5 +119,4 @@ def _nth_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _random(seed: int, name: str, num: int) -> NDArray[np.int64]:
     """Random integers in [0, 2**32), [num]."""
-    bits = random_bits(torch.tensor(to_int64(seed)), name, torch.arange(num)).numpy()
-    return np.asarray(bits.view(np.uint64) >> np.uint64(32), np.int64)
+    return np.asarray(random_bits_numpy(seed, name, np.arange(num)) >> np.uint64(32), np.int64)

@@ -18,21 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
+from segpaste.epochs import EpochPass, EpochProgress, EpochSampler
 from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
 from segpaste.samplers.epoch import Plan
-from segpaste.samplers.replicas import place_among
 from segpaste.samplers.report import NxMReport, report_batches
 from segpaste.seeding import check_uint64, derive_seed
 
 
-class NxMSampler(Sampler[int]):
+class NxMSampler(EpochSampler[int]):
     """What the samplers of N x M batches share; take `RandomNxMSampler` or `ExhaustiveNxMSampler`.
 
     Derive your own from one of these two, or from this one and set `exhaustive`; keep the arguments of ``__init__``.
 
     For ``DataLoader(dataset, batch_sampler=sampler.batch_sampler())``. Iterating gives indices, batch after batch, so
-    ``DataLoader(dataset, batch_size=sampler.batch_size, sampler=sampler)`` gives the same batches. Call `set_epoch`
-    before each epoch; without it every epoch is the same.
+    ``DataLoader(dataset, batch_size=sampler.batch_size, sampler=sampler)`` gives the same batches. Every new pass is a
+    new epoch; on several ranks call `set_epoch` before each, see `segpaste.epochs.progress`.
 
     Args:
         labels: the class of each sample: a tensor, array or list of integers or strings, a bank, or a dataset that has
@@ -45,7 +45,7 @@ class NxMSampler(Sampler[int]):
             large class, others in each shuffled epoch, see `report`. With False samples of other classes are taken
             again instead. Unlike torch's, no batch is ever short.
         base_seed: of everything drawn.
-        rank: this process's number; by default that of torch.distributed, else 0.
+        rank: this process's number; by default that of torch.distributed when a pass begins, else 0.
         num_replicas: how many processes there are; likewise.
         batch_size: refused if it is not N M; for those who write it down elsewhere.
 
@@ -53,9 +53,8 @@ class NxMSampler(Sampler[int]):
         classes: the distinct labels, ascending, [C].
         num_samples: how many samples have a label, so those of the dataset; an epoch's indices are `len`.
         batch_size: indices of a batch, N M.
-        epoch: that is drawn, see `set_epoch`.
+        progress: which epoch is read, from which place on; a loader around the sampler shares it.
         N_classes_per_batch, M_samples_per_class, shuffle, drop_last, base_seed: as given.
-        rank, num_replicas: as given, or found.
 
     Raises:
         ValueError: there are fewer than N classes, or an argument is out of its range.
@@ -85,7 +84,7 @@ class NxMSampler(Sampler[int]):
                 f"{what}: expected a batch size of N * M = {N_classes_per_batch} * {M_samples_per_class} = "
                 f"{N_classes_per_batch * M_samples_per_class}, got {batch_size}"
             )
-        self.rank, self.num_replicas = place_among(what, rank, num_replicas)
+        super().__init__(EpochProgress(what, rank, num_replicas))
         self.drop_last = drop_last
         self.shuffle, self.base_seed = shuffle, base_seed
         try:
@@ -100,13 +99,6 @@ class NxMSampler(Sampler[int]):
         self.N_classes_per_batch, self.M_samples_per_class = int(N_classes_per_batch), int(M_samples_per_class)
         self.batch_size = self.N_classes_per_batch * self.M_samples_per_class
         self.num_samples = len(class_ids)
-        self.epoch, self._start, self._num_drawn = 0, 0, 0
-        self._reading: object | None = None
-
-    @property
-    def start(self) -> int:
-        """Indices of this epoch that the next iteration skips: those that a loaded state says were used."""
-        return self._start
 
     @property
     def num_batches(self) -> int:
@@ -127,79 +119,53 @@ class NxMSampler(Sampler[int]):
         turns = np.arange(self.num_batches) * self.num_replicas + self.rank
         return self.epoch_batches(epoch)[turns % self._plan.num_batches]
 
+    def pass_indices(self, this: EpochPass) -> list[int]:
+        """What a pass draws: the indices of its epoch that are not done."""
+        indices: list[int] = self.replica_batches(this.epoch).ravel()[this.start :].tolist()
+        return indices
+
     def __iter__(self) -> Iterator[int]:
-        return self._drawn(self.epoch)
-
-    def _drawn(self, epoch: int) -> Iterator[int]:
-        """The indices of an epoch.
-
-        The place is taken at the first `next`: a DataLoader with workers calls `iter` twice and uses the second.
-        """
-        start, reading = 0, object()
-        if epoch == self.epoch:
-            self._num_drawn = start = self._start
-            self._start, self._reading = 0, reading
-        for place, sample in enumerate(self.replica_batches(epoch).ravel()[start:].tolist(), start=start + 1):
-            if self._reading is reading:  # else an iteration that was left: the place is that of another
-                self._num_drawn = place
-            yield sample
+        this = self.begin()
+        yield from this.counted(self.pass_indices(this))
 
     def batch_sampler(self) -> NxMBatches:
         """The same, a list of indices for each batch, for ``DataLoader(dataset, batch_sampler=...)``."""
         return NxMBatches(self)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Draw epoch ``epoch``, >= 0, from the next iteration on.
-
-        Setting the one that is set already changes nothing, so a loaded place survives.
-
-        Raises:
-            ValueError: it is negative.
-        """
-        check_uint64(epoch, "epoch")
-        if epoch != self.epoch:
-            self.epoch, self._start, self._num_drawn, self._reading = epoch, 0, 0, None
-
     def state_dict(self, num_drawn: int | None = None) -> dict[str, Any]:
-        """Where an epoch is, and of what sampler; on every replica the same.
+        """The place in the epoch, and whose it is; the same on every replica.
 
-        With loader workers ``num_drawn`` must be given: they draw ahead, so only the training loop knows it.
+        With the workers of a plain DataLoader ``num_drawn`` must be given: they draw ahead, so only the training loop
+        knows it. `segpaste.datasets.EpochDataLoader` knows it by itself.
 
         Args:
             num_drawn: indices of this epoch that were used; by default those of the batches that were handed out whole.
         """
         if num_drawn is None:
-            num_drawn = self._num_drawn // self.batch_size * self.batch_size
-        return {"epoch": int(self.epoch), "num_drawn": int(num_drawn), "sampler": self._identity()}
+            num_drawn = self.progress.num_done // self.batch_size * self.batch_size
+        return self.progress.state(self.identity(), num_drawn)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on there: the next iteration gives what was left, though `len` stays that of a whole epoch.
+        """Resume there: the next pass gives the indices that are left, though `len` stays that of a whole epoch.
 
         Raises:
             ValueError: the state is of a sampler with other arguments or labels, or not at the end of a batch.
         """
-        if state.get("sampler") != self._identity():
-            raise ValueError(
-                f"{type(self).__name__}: expected the state of a sampler like this, got another; keep labels, N, M, "
-                f"shuffle, drop_last, base_seed and the number of replicas"
-            )
-        num_drawn = int(state["num_drawn"])
-        if num_drawn % self.batch_size or not 0 <= num_drawn <= len(self):
-            raise ValueError(
-                f"{type(self).__name__}: expected num_drawn from 0 to {len(self)} in steps of {self.batch_size}, got "
-                f"{num_drawn}"
-            )
-        self.set_epoch(int(state["epoch"]))
-        self._start = self._num_drawn = num_drawn
-        self._reading = None
+        self.progress.load_state(state, self.identity(), len(self), self.batch_size)
 
-    def _identity(self) -> str:
-        """Another one for another order of the samples."""
-        numbers = self.N_classes_per_batch, self.M_samples_per_class, int(self.base_seed), int(self.num_replicas)
-        arguments = self.exhaustive, bool(self.shuffle), bool(self.drop_last), *numbers
-        found = hashlib.sha256(repr(arguments).encode())
-        found.update(np.ascontiguousarray(self._class_ids, "<i8").data)
-        return found.hexdigest()[:16]
+    def identity(self) -> dict[str, Any]:
+        """The facts that decide what an epoch consists of; a state with others is refused."""
+        labels = hashlib.sha256(np.ascontiguousarray(self._class_ids, "<i8").data)
+        return {
+            "sampler": type(self).__name__,
+            "N_classes_per_batch": self.N_classes_per_batch,
+            "M_samples_per_class": self.M_samples_per_class,
+            "shuffle": bool(self.shuffle),
+            "drop_last": bool(self.drop_last),
+            "base_seed": int(self.base_seed),
+            "num_replicas": int(self.num_replicas),
+            "labels": f"{len(self._class_ids)} with digest {labels.hexdigest()[:16]}",
+        }
 
     def report(self) -> NxMReport:
         """What this epoch covers, over all replicas, counted."""
@@ -261,7 +227,7 @@ class NxMBatches(Sampler[list[int]]):
             yield batch
 
     def set_epoch(self, epoch: int) -> None:
-        """See `NxMSampler.set_epoch`."""
+        """See `segpaste.epochs.EpochSampler.set_epoch`."""
         self.sampler.set_epoch(epoch)
 
     def state_dict(self, num_drawn: int | None = None) -> dict[str, Any]:

@@ -1,0 +1,180 @@
+"""Which samples an epoch reads on a replica, and in which order."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import Sampler
+
+from segpaste.epochs import EpochPass, EpochProgress, EpochSampler, Replica
+from segpaste.seeding import derive_seed, random_bits_numpy
+
+
+def shuffled_order(num: int, base_seed: int, epoch: int) -> NDArray[np.int64]:
+    """The indices of a dataset in an epoch's order, [num], the same on all replicas."""
+    seed = derive_seed(base_seed, epoch, 0, 0, 0)
+    return random_bits_numpy(seed, "epoch.order", np.arange(num)).view(np.int64).argsort(kind="stable")
+
+
+class SamplePlace(NamedTuple):
+    """What tells a worker which sample to read, and its seed: running workers know no epoch and no rank."""
+
+    epoch: int
+    rank: int
+    sample_idx: int
+
+
+class Order(Protocol):
+    """The samples of a pass."""
+
+    @property
+    def progress(self) -> EpochProgress:
+        """Which epoch is read, from which place on."""
+        ...
+
+    def __len__(self) -> int:
+        """Indices of an epoch on this replica."""
+        ...
+
+    def pass_indices(self, this: EpochPass) -> Iterable[int]:
+        """The indices of a pass, those before its start left out."""
+        ...
+
+    def identity(self) -> dict[str, Any]:
+        """The facts that decide which indices an epoch has."""
+        ...
+
+
+@dataclass(frozen=True)
+class DatasetOrder:
+    """All samples of a dataset, shared out over the replicas.
+
+    As with torch's sampler every replica gets the same number: the first indices are repeated, or with ``drop_last``
+    the last ones left out. The order is drawn by `segpaste.seeding` from (seed, epoch).
+
+    Attributes:
+        num: samples of the dataset.
+        base_seed: the run's seed.
+        shuffle: a new order each epoch; else ascending.
+        drop_last: leave out instead of repeating.
+        progress: which epoch is read.
+    """
+
+    num: int
+    base_seed: int
+    shuffle: bool
+    drop_last: bool
+    progress: EpochProgress
+
+    def __len__(self) -> int:
+        return self._length(self.progress.replicas.now())
+
+    def _length(self, replica: Replica) -> int:
+        per_replica, rest = divmod(self.num, replica.num_replicas)
+        return per_replica + (rest > 0 and not self.drop_last)
+
+    def pass_indices(self, this: EpochPass) -> list[int]:
+        """The indices of a pass; every R-th of the epoch's order, from the rank's on."""
+        order = shuffled_order(self.num, self.base_seed, this.epoch) if self.shuffle else np.arange(self.num)
+        turns = np.arange(this.start, self._length(this.replica)) * this.replica.num_replicas + this.replica.rank
+        indices: list[int] = order[turns % max(self.num, 1)].tolist()
+        return indices
+
+    def identity(self) -> dict[str, Any]:
+        """The facts that decide which indices an epoch has."""
+        return {"shuffle": bool(self.shuffle), "num_replicas": int(self.progress.replicas.now().num_replicas)}
+
+
+class SamplerOrder:
+    """What a sampler of another make gives.
+
+    Its ``set_epoch`` is called before each pass, where it has one. A resumed pass draws the indices that were used
+    before and leaves them out; it warns if they are others.
+
+    Args:
+        sampler: gives the indices of this replica.
+        progress: which epoch is read.
+    """
+
+    def __init__(self, sampler: Sampler[int], progress: EpochProgress) -> None:
+        self.sampler, self.progress = sampler, progress
+        self._last_epoch = getattr(sampler, "epoch", 0)
+        self._drawn = array("q")
+        self._expected_digest: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.sampler)  # type: ignore[arg-type]
+
+    def follow(self) -> None:
+        """Take the epoch that was set on the sampler itself, as is usual with torch's."""
+        epoch = getattr(self.sampler, "epoch", None)
+        if isinstance(epoch, int) and epoch != self._last_epoch:
+            self.progress.set_epoch(epoch)
+            self._last_epoch = epoch
+
+    def pass_indices(self, this: EpochPass) -> Iterator[int]:
+        """The indices of a pass, those before its start drawn and left out."""
+        if hasattr(self.sampler, "set_epoch"):
+            self.sampler.set_epoch(this.epoch)
+            self._last_epoch = getattr(self.sampler, "epoch", this.epoch)
+        self._drawn = drawn = array("q")
+        for place, index in enumerate(self.sampler):
+            if place == this.start:
+                self._check(this)
+            drawn.append(int(index))
+            if place >= this.start:
+                yield int(index)
+        if len(drawn) <= this.start:
+            self._check(this)
+
+    def _check(self, this: EpochPass) -> None:
+        expected, self._expected_digest = self._expected_digest, None
+        if expected not in (None, self.digest(this.start)):
+            warnings.warn(
+                f"{self.progress.owner}: expected the sampler to give the same {this.start} indices of epoch "
+                f"{this.epoch} as before the interruption, got others; samples may be repeated or left out in this "
+                "epoch: give a sampler that depends on its seed and epoch alone",
+                stacklevel=2,
+            )
+
+    def digest(self, num: int) -> str:
+        """Of the first indices of the pass; of a resumed one that has not begun, of the interrupted one."""
+        return self._expected_digest or hashlib.sha256(self._drawn[:num].tobytes()).hexdigest()[:16]
+
+    def expect(self, digest: str | None) -> None:
+        """Compare what the next pass leaves out with this."""
+        self._expected_digest = digest
+
+    def identity(self) -> dict[str, Any]:
+        """The facts that are known of it."""
+        num_replicas = int(self.progress.replicas.now().num_replicas)
+        return {"sampler": type(self.sampler).__name__, "num_indices": len(self), "num_replicas": num_replicas}
+
+
+class PassSampler(EpochSampler[SamplePlace]):
+    """The places of the samples of one pass after another.
+
+    Args:
+        order: of the samples.
+    """
+
+    def __init__(self, order: Order) -> None:
+        super().__init__(order.progress)
+        self.order = order
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __iter__(self) -> Iterator[SamplePlace]:
+        if isinstance(self.order, SamplerOrder):
+            self.order.follow()
+        this = self.begin()
+        for index in self.order.pass_indices(this):
+            yield SamplePlace(this.epoch, this.replica.rank, index)

@@ -1,0 +1,26 @@
+"""One way to go through data: which epoch a pass reads, from which place on, on which rank.
+
+Samplers and loaders share one `EpochProgress` where they are used together. It holds the place, the state and the rank;
+what an epoch consists of is a pure function of (epoch, rank) elsewhere.
+"""
+
+from segpaste.epochs.loading import EpochLoader
+from segpaste.epochs.progress import EpochPass, EpochProgress
+from segpaste.epochs.replicas import Replica, ReplicaFinder, find_replica
+from segpaste.epochs.sampling import EpochSampler
+from segpaste.epochs.states import expect_own_state
+from segpaste.epochs.wrapping import LoaderWrapper, epoch_of, set_epoch_of
+
+__all__ = [
+    "EpochLoader",
+    "EpochPass",
+    "EpochProgress",
+    "EpochSampler",
+    "LoaderWrapper",
+    "Replica",
+    "ReplicaFinder",
+    "epoch_of",
+    "expect_own_state",
+    "find_replica",
+    "set_epoch_of",
+]

@@ -1,0 +1,165 @@
+"""The place in an epoch, and which epoch a new pass reads.
+
+A pass is one iteration over a sampler or loader. It begins when its first item is drawn, not when ``iter`` is called: a
+`torch.utils.data.DataLoader` with workers calls ``iter`` twice and uses the second iterator.
+
+- In one process, every new pass is a new epoch, as with the samplers of torch.
+- Once `EpochProgress.set_epoch` was called, it decides. A second pass without another call reads the same epoch again.
+- On several ranks, a pass never advances the epoch by itself, because ranks that disagree about it would read the same
+  samples. A repeated epoch warns once.
+- After `EpochProgress.load_state`, the next pass resumes that epoch at that place.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from segpaste.epochs.replicas import Replica, ReplicaFinder
+from segpaste.epochs.states import expect_own_state
+from segpaste.seeding import check_uint64
+
+T = TypeVar("T")
+
+
+class EpochProgress:
+    """Epoch, place and rank of a sampler or loader.
+
+    Places count items: indices of a sampler, rows of a loader.
+
+    Args:
+        owner: whose it is, for errors and warnings.
+        rank: see `ReplicaFinder`.
+        num_replicas: see `ReplicaFinder`.
+
+    Attributes:
+        owner: as given.
+        replicas: where rank and number of replicas come from.
+        epoch: the epoch of the pass that began last, or the next one if none did.
+        num_done: items of that epoch that are done.
+    """
+
+    def __init__(self, owner: str, rank: int | None = None, num_replicas: int | None = None) -> None:
+        self.owner = owner
+        self.replicas = ReplicaFinder(owner, rank, num_replicas)
+        self.epoch = self.num_done = 0
+        self._has_begun = self._is_set = self._is_said = self._resumes = self._is_finished = self._has_warned = False
+        self._current: EpochPass | None = None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next pass, >= 0.
+
+        To set the epoch that is set already changes nothing, so a loaded place survives.
+
+        Raises:
+            ValueError: it is no integer in [0, 2**64).
+        """
+        check_uint64(epoch, "epoch")
+        self._is_set = self._is_said = True
+        if epoch != self.epoch:
+            self._go_to(epoch, 0)
+            self._has_begun = False
+
+    def begin(self) -> EpochPass:
+        """Start a pass: find out the rank, and choose the epoch.
+
+        Raises:
+            RuntimeError: there are several processes, and no process group yet.
+        """
+        replica = self.replicas.reading()
+        start = self.num_done if self._resumes else 0
+        if self._has_begun and not self._resumes:
+            if replica.num_replicas > 1:
+                if not self._is_said:  # before this pass
+                    self._warn_of_repetition()
+            elif not self._is_set:
+                self.epoch += 1
+        self._has_begun, self._resumes, self._is_finished, self._is_said = True, False, False, False
+        self.num_done = start
+        self._current = EpochPass(self, operator.index(self.epoch), start, replica)
+        return self._current
+
+    def state(self, identity: Mapping[str, Any], num_done: int | None = None) -> dict[str, Any]:
+        """The place, and whose it is. The same on every rank, so the state of one rank serves all.
+
+        Args:
+            identity: facts of the owner, values of JSON; see `expect_own_state`.
+            num_done: items that are done, where the caller knows better.
+        """
+        place = self.num_done if num_done is None else operator.index(num_done)
+        finished = self._is_finished and place == self.num_done
+        return {"epoch": int(self.epoch), "num_drawn": int(place), "finished": finished, "of": dict(identity)}
+
+    def load_state(self, state: Mapping[str, Any], identity: Mapping[str, Any], length: int, step: int = 1) -> None:
+        """Resume there: the next pass gives the items that are left, or a new epoch if the old one was finished.
+
+        Args:
+            state: made by `state`.
+            identity: facts of the owner.
+            length: items of an epoch on this rank.
+            step: places are multiples of it, but for ``length`` itself.
+
+        Raises:
+            ValueError: the state is of another owner, or its place is not in an epoch of this one. Nothing is changed.
+        """
+        expect_own_state(self.owner, identity, state)
+        place, epoch = operator.index(state["num_drawn"]), operator.index(state["epoch"])
+        if not 0 <= place <= length or (place % step and place != length):
+            steps = f" in steps of {step}" if step > 1 else ""
+            raise ValueError(f"{self.owner}: expected num_drawn from 0 to {length}{steps}, got {place}")
+        check_uint64(epoch, "epoch")
+        self._go_to(epoch, place)
+        self._has_begun = self._is_finished = bool(state.get("finished", False))
+        self._resumes = not self._has_begun
+
+    def _go_to(self, epoch: int, place: int) -> None:
+        self.epoch, self.num_done, self._current = epoch, place, None
+        self._resumes = self._is_finished = False
+
+    def _warn_of_repetition(self) -> None:
+        if self._has_warned:
+            return
+        self._has_warned = True
+        warnings.warn(
+            f"{self.owner}: epoch {self.epoch} is read again, sample by sample; on several ranks call "
+            "set_epoch(epoch) before each pass",
+            stacklevel=2,
+        )
+
+
+class EpochPass:
+    """One pass that has begun.
+
+    Attributes:
+        epoch: that it reads.
+        start: items that it skips, for they were done before.
+        replica: this process.
+    """
+
+    def __init__(self, progress: EpochProgress, epoch: int, start: int, replica: Replica) -> None:
+        self.epoch, self.start, self.replica = epoch, start, replica
+        self._progress = progress
+
+    @property
+    def is_current(self) -> bool:
+        """Whether no other pass has begun, and no epoch or state was set since."""
+        return self._progress._current is self
+
+    def done(self, num_done: int) -> None:
+        """Say how many items of the epoch are done. A pass that is not current any more does not count."""
+        if self.is_current:
+            self._progress.num_done = num_done
+
+    def finish(self) -> None:
+        """Say that the epoch was read to its end."""
+        if self.is_current:
+            self._progress._is_finished = True
+
+    def counted(self, items: Iterable[T]) -> Iterator[T]:
+        """The items, each counted as done when it is handed out."""
+        for num_done, item in enumerate(items, start=self.start + 1):
+            self.done(num_done)
+            yield item
+        self.finish()

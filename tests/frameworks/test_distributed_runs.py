@@ -1,0 +1,95 @@
+"""DistributedDataParallel and Accelerate on two ranks: what training steps see, whole runs and resumed ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from runs_world import (
+    MID_STEPS,
+    NUM_EPOCHS,
+    NUM_RANKS,
+    NUM_SAMPLES,
+    STEPS,
+    TORCH_RUNS,
+    Processes,
+    Record,
+    check_shares,
+    expected,
+    of_launcher,
+    read,
+    write_world,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("distributed")]
+
+FRAMEWORKS = ["ddp", "accelerate"]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("distributed")
+    write_world(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def wanted(world: Path) -> dict[str, list[list[Record]]]:
+    """Of each variant, the records of each rank. The loops that paste are compiled by this, before any run."""
+    return {variant: expected(variant, world) for variant in {run.variant for run in TORCH_RUNS.values()}}
+
+
+@pytest.fixture(scope="module")
+def folder(world: Path, wanted: dict[str, list[list[Record]]]) -> Path:
+    """Where all of the runs have ended."""
+    Processes("run_distributed.py", [str(world)], of_launcher()).finish()
+    return world
+
+
+@pytest.mark.parametrize("name", TORCH_RUNS)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+class TestRuns:
+    def test_ranks_share_the_data(self, folder: Path, framework: str, name: str) -> None:
+        drops = name == "scenes"
+        shared = (NUM_SAMPLES + 1, 0) if drops else (NUM_SAMPLES, 1)
+        check_shares(read(folder, f"{framework}-whole-{name}"), *shared)
+
+    def test_the_steps_see_what_explicit_ranks_see(
+        self, folder: Path, wanted: dict[str, list[list[Record]]], framework: str, name: str
+    ) -> None:
+        assert read(folder, f"{framework}-whole-{name}").records == wanted[TORCH_RUNS[name].variant]
+
+    def test_a_resumed_run_sees_what_the_whole_run_saw(self, folder: Path, framework: str, name: str) -> None:
+        whole, resumed = (read(folder, f"{framework}-{phase}-{name}") for phase in ("whole", "resumed"))
+        assert resumed.records == [records[MID_STEPS:] for records in whole.records]
+
+    def test_nothing_is_warned_of(self, folder: Path, framework: str, name: str) -> None:
+        assert read(folder, f"{framework}-whole-{name}").warnings == [[], []]
+
+
+@pytest.mark.parametrize("name", TORCH_RUNS)
+def test_a_pass_before_the_process_group_is_refused(folder: Path, name: str) -> None:
+    """Every rank would read as rank 0; the constructor is allowed, for launchers come before groups."""
+    for rank in range(NUM_RANKS):
+        content = json.loads((folder / "records" / f"too-early-{name}-{rank}.json").read_text())
+        assert content["error"].startswith("RuntimeError"), content["error"]
+        assert "WORLD_SIZE" in content["error"]
+        assert "init_process_group" in content["error"]
+
+
+@pytest.mark.parametrize("name", TORCH_RUNS)
+def test_an_epoch_that_is_repeated_is_warned_of(folder: Path, name: str) -> None:
+    """Ranks share the data all the same: nobody may advance alone."""
+    whole, repeated = (read(folder, f"ddp-{phase}-{name}") for phase in ("whole", "repeated"))
+    first = [[r._replace(step=r.step % STEPS) for r in records[:STEPS]] * NUM_EPOCHS for records in whole.records]
+    assert [[r._replace(step=r.step % STEPS) for r in records] for records in repeated.records] == first
+    for told in repeated.warnings:
+        assert told
+        assert len(set(told)) == len(told), "each loader and sampler says it once"
+        assert all("set_epoch(epoch)" in message for message in told)
+
+
+@pytest.mark.parametrize("name", TORCH_RUNS)
+def test_accelerate_returns_the_loader_itself(folder: Path, name: str) -> None:
+    assert read(folder, f"accelerate-whole-{name}").facts == [{"is_the_same": True}] * NUM_RANKS
