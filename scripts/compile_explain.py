@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""The compile gate: `BatchCopyPaste` is one graph for every set of modalities and every preset, and equals eager.
+"""The compile gate: `BatchCopyPaste` is one graph for every modality subset, source and preset, and equals eager.
 
-Two steps for each. First `torch._dynamo.explain` counts graphs and names breaks, and every break must be in the
+Cases are every subset with every ``source.kind``, every preset, and eight pairwise combinations of modalities, source,
+``inplace``, ClassMix, ``max_hidden_frac``, harmonising, patches and grouping: any two of these options meet in one of
+them. The eight are compiled by inductor. All others are traced by ``aot_eager``, for it is the trace that can break.
+
+Two steps for each case. First `torch._dynamo.explain` counts graphs and names breaks, and every break must be in the
 allowlist (one line each: a part of its text; the list is empty). Then the module is compiled with ``fullgraph=True``,
 run, and compared with eager: bit for bit, floating point to 1e-5. Neither is enough alone: the report can be empty for
 code that does not compile, and ``fullgraph=True`` turns an ``.item()`` into a symbol instead of refusing it. Not a
 benchmark: the seconds are those of compiling.
 
     python scripts/compile_explain.py
-    python scripts/compile_explain.py --subset instance+depth
-    python scripts/compile_explain.py --subset preset:vit_patch
+    python scripts/compile_explain.py --case instance+depth --case bank:instance+depth
+    python scripts/compile_explain.py --case preset:vit_patch --case pairwise:3
 """
 
 from __future__ import annotations
@@ -19,20 +23,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
 from pathlib import Path
 
 import torch
+from compile_cases import Case, case_names
 from torch import Tensor
 
-from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig
-from segpaste.datasets.scenes import SceneConfig, SceneDataset
-from segpaste.presets import get_preset, list_presets
-from segpaste.types import FIELDS, BatchedDenseSample, Modality, PaddedBatchedDenseSample
+from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 ALLOWLIST = Path(__file__).with_name("compile_allowlist.txt")
-OPTIONAL = (Modality.INSTANCE, Modality.PANOPTIC, Modality.SEMANTIC, Modality.DEPTH, Modality.NORMALS)
-SCENES = SceneConfig(height=30, width=26, num_objects_range=(3, 4), num_classes=3, rays_per_px=1)
 TOLERANCE = 1e-5
 
 NO_COMPILE_WARNING = (
@@ -43,10 +42,10 @@ NO_COMPILE_WARNING = (
 
 @dataclass(frozen=True)
 class Result:
-    """What the gate found for one set of modalities.
+    """What the gate found for one case.
 
     Attributes:
-        subset: its name.
+        name: of the case.
         num_graphs: graphs that explain counted.
         breaks: graph breaks that explain named, one line each.
         compiles: it compiled whole, ran and equalled eager; None where that was not tried.
@@ -54,7 +53,7 @@ class Result:
         seconds: that all this took.
     """
 
-    subset: str
+    name: str
     num_graphs: int
     breaks: tuple[str, ...]
     compiles: bool | None
@@ -62,54 +61,21 @@ class Result:
     seconds: float = 0.0
 
 
-def modality_subsets() -> dict[str, frozenset[Modality]]:
-    """Every legal set of modalities beside the image, by name: panoptic comes with instance and semantic."""
-    sets = map(frozenset, chain.from_iterable(combinations(OPTIONAL, n) for n in range(len(OPTIONAL) + 1)))
-    legal = (s for s in sets if Modality.PANOPTIC not in s or {Modality.INSTANCE, Modality.SEMANTIC} <= s)
-    return {name_of(s): s for s in legal}
-
-
-def name_of(modalities: Iterable[Modality]) -> str:
-    """For example ``instance+depth``; ``image`` where there is nothing else."""
-    wanted = set(modalities)
-    return "+".join(m.value for m in OPTIONAL if m in wanted) or "image"
-
-
-def make_case(modalities: frozenset[Modality]) -> tuple[BatchCopyPaste, PaddedBatchedDenseSample]:
-    """A module and a batch of three small scenes of these modalities, with free slots and with seeds."""
-    scenes = SceneDataset(3, SCENES, seed=1, modalities=modalities)
-    batch = BatchedDenseSample.from_samples([scenes[i] for i in range(len(scenes))])
-    seeds, keys = torch.arange(1, len(scenes) + 1), torch.arange(5 * len(scenes)).view(-1, 5)
-    padded = batch.to_padded(8, overflow="largest", sample_seeds=seeds, sample_keys=keys)
-    has_panoptic = Modality.PANOPTIC in modalities
-    panoptic = PanopticConfig.model_validate({"taxonomy": scenes.schema}) if has_panoptic else None
-    return BatchCopyPaste(BatchCopyPasteConfig(panoptic=panoptic)), padded
-
-
-def preset_names() -> list[str]:
-    """Every preset, as this gate calls it."""
-    return [f"preset:{name}" for name in list_presets()]
-
-
-def make_named(name: str) -> tuple[BatchCopyPaste, PaddedBatchedDenseSample]:
-    """The case of a set of modalities, or of a preset on all of them."""
-    if name not in preset_names():
-        return make_case(modality_subsets()[name])
-    _, batch = make_case(frozenset(OPTIONAL))
-    schema = SceneDataset(1, SCENES).schema
-    return BatchCopyPaste(get_preset(name.removeprefix("preset:")).config_for(schema)), batch
-
-
-def legal_subset(text: str) -> str:
-    """The name of the preset, or of the set that ``text`` names in any order.
+def legal_case(text: str) -> str:
+    """The name of a case, whose modalities may stand in any order.
 
     Raises:
-        argparse.ArgumentTypeError: it names none, or one that is not legal.
+        argparse.ArgumentTypeError: there is none.
     """
-    names = {frozenset(name.split("+")): name for name in [*modality_subsets(), *preset_names()]}
-    if (name := names.get(frozenset(text.split("+")))) is None:
+    names = {_unordered(name): name for name in case_names()}
+    if (name := names.get(_unordered(text))) is None:
         raise argparse.ArgumentTypeError(f"expected one of {', '.join(names.values())}; got {text}")
     return name
+
+
+def _unordered(name: str) -> tuple[str, frozenset[str]]:
+    kind, _, rest = name.rpartition(":")
+    return kind, frozenset(rest.split("+"))
 
 
 def read_allowlist(path: Path) -> tuple[str, ...]:
@@ -118,39 +84,29 @@ def read_allowlist(path: Path) -> tuple[str, ...]:
     return tuple(line for line in lines if line and not line.startswith("#"))
 
 
-def check(
-    subset: str,
-    module: BatchCopyPaste,
-    batch: PaddedBatchedDenseSample,
-    allowlist: Sequence[str] = (),
-    *,
-    compiles: bool = True,
-) -> Result:
-    """Run the gate on one module and batch.
+def check(name: str, case: Case, allowlist: Sequence[str] = (), *, compiles: bool = True) -> Result:
+    """Run the gate on one case.
 
     Args:
-        subset: the name to report.
-        module: what must compile.
-        batch: what it is called with, with seeds.
+        name: to report.
+        case: what must compile.
         allowlist: parts of the texts of breaks that are accepted.
         compiles: also compile, run and compare; without it the result proves nothing.
     """
     start = time.perf_counter()
-    num_graphs, breaks, failures = _explained(module, batch, allowlist)
+    num_graphs, breaks, failures = _explained(case, allowlist)
     if compiles:
-        differences = _differences(module, batch)
+        differences = _differences(case)
         failures += differences
     seconds = time.perf_counter() - start
-    return Result(subset, num_graphs, breaks, not differences if compiles else None, failures, seconds)
+    return Result(name, num_graphs, breaks, not differences if compiles else None, failures, seconds)
 
 
-def _explained(
-    module: BatchCopyPaste, batch: PaddedBatchedDenseSample, allowlist: Sequence[str]
-) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+def _explained(case: Case, allowlist: Sequence[str]) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
     """The number of graphs, the breaks, and what is wrong with them."""
     torch._dynamo.reset()
     try:
-        report = torch._dynamo.explain(module)(batch)
+        report = case.call(torch._dynamo.explain(case.module))
     except Exception as error:
         return 0, (), (f"explain raised {_first_line(error)}",)
     breaks = tuple(_break_line(reason) for reason in report.break_reasons)
@@ -168,19 +124,19 @@ def _break_line(reason: torch._dynamo.output_graph.GraphCompileReason) -> str:
     return "".join([reason.reason.strip().splitlines()[0], *where])
 
 
-def _differences(module: BatchCopyPaste, batch: PaddedBatchedDenseSample) -> tuple[str, ...]:
+def _differences(case: Case) -> tuple[str, ...]:
     """Why the module compiled whole is not the module, or nothing."""
-    expected, report = module(batch, return_report=True)
+    expected, report = case.call(case.module, return_report=True)
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     try:
-        actual = torch.compile(module, fullgraph=True)(batch)
+        actual = case.call(torch.compile(case.module, fullgraph=True, backend=case.backend))
     except Exception as error:
         return (f"fullgraph=True raised {_first_line(error)}",)
     failures = []
     if (num := torch._dynamo.utils.counters["stats"]["unique_graphs"]) != 1:
         failures.append(f"expected that torch.compile makes 1 graph, got {num}; is TORCHDYNAMO_DISABLE set?")
-    if Modality.INSTANCE in batch.modalities and not report.num_placed.any():
+    if Modality.INSTANCE in case.batch.modalities and not report.num_placed.any():
         failures.append("eager pasted nothing, so equality says nothing; give a batch with room and free slots")
     return (*failures, *_unequal_fields(actual, expected))
 
@@ -211,7 +167,7 @@ def row(result: Result) -> str:
     equals = {True: "yes", False: "NO", None: "not tried"}[result.compiles]
     state = "FAIL" if result.failures else "ok"
     return (
-        f"{result.subset:<40} {result.num_graphs:>6} {len(result.breaks):>6}  {equals:<14} "
+        f"{result.name:<48} {result.num_graphs:>6} {len(result.breaks):>6}  {equals:<14} "
         f"{result.seconds:>7.1f}  {state}"
     )
 
@@ -219,12 +175,11 @@ def row(result: Result) -> str:
 def run(
     names: Iterable[str], allowlist: Sequence[str], compiles: bool, write: Callable[[str], object] = print
 ) -> list[Result]:
-    """Check these sets of modalities and presets, and write a table as they are done."""
-    write(f"{'modalities, or preset':<40} {'graphs':>6} {'breaks':>6}  {'equals eager':<14} {'seconds':>7}")
-    results = []
+    """Check these cases, and write a table as they are done."""
+    write(f"{'case':<48} {'graphs':>6} {'breaks':>6}  {'equals eager':<14} {'seconds':>7}")
+    results, makers = [], case_names()
     for name in names:
-        module, batch = make_named(name)
-        results.append(check(name, module, batch, allowlist, compiles=compiles))
+        results.append(check(name, makers[name](), allowlist, compiles=compiles))
         write(row(results[-1]))
         for failure in results[-1].failures:
             write(f"    {failure}")
@@ -243,7 +198,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument(
-        "--subset", type=legal_subset, metavar="NAME", help="only this one: instance+depth, preset:vit_patch"
+        "--case",
+        type=legal_case,
+        action="append",
+        metavar="NAME",
+        help="only this one, may be repeated: instance+depth, bank:instance, preset:vit_patch, pairwise:3",
     )
     parser.add_argument("--no-compile", action="store_true", help="only read explain's report, which proves nothing")
     parser.add_argument("--allowlist", type=Path, default=ALLOWLIST, help="accepted graph breaks, one a line")
@@ -254,9 +213,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"--allowlist: expected a text file, got {error}")
     if options.no_compile:
         print(NO_COMPILE_WARNING)
-    everything = [*modality_subsets(), *preset_names()]
-    results = run([options.subset] if options.subset else everything, allowlist, not options.no_compile)
-    unused = [] if options.subset else unused_entries(results, allowlist)
+    results = run(options.case or case_names(), allowlist, not options.no_compile)
+    unused = [] if options.case else unused_entries(results, allowlist)
     for entry in unused:
         print(f"FAIL {options.allowlist.name}: no graph break matches {entry!r}; remove the line")
     num_failed = sum(bool(result.failures) for result in results)

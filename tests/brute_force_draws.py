@@ -116,7 +116,10 @@ def _scale(
         steps = [
             n for n in range(64 * edge + 1) if rules.scale_range[0] <= Fraction(n * patch, edge) <= rules.scale_range[1]
         ]
-        scale = Fraction(integer(seed, "scale", steps[0], steps[-1], j) * patch, edge)
+        tried = [integer(seed, "scale", steps[0], steps[-1], j, attempt) for attempt in range(8)]
+        scales = [Fraction(n * patch, edge) for n in tried]
+        scale = next((s for s in scales if _has_room(images, config, b, drawn, j, slots, s)), None)
+        scale = Fraction(steps[0] * patch, edge) if scale is None else scale
         return scale, scale
     low, high = ceil(rules.scale_range[0] * SCALE_DEN), floor(rules.scale_range[1] * SCALE_DEN)
     num = min(floor(integer(seed, "scale", low, max(low, high), j) / shrunk), 64 * SCALE_DEN)
@@ -138,6 +141,22 @@ def _scale(
                 found.append(Fraction(count * patch, side))
             return found[0], found[1]
     return Fraction(num, SCALE_DEN), Fraction(num, SCALE_DEN)
+
+
+def _has_room(
+    images: list[Fields], config: BatchCopyPasteConfig, b: int, drawn: Drawn, j: int, slots: list[int], scale: Fraction
+) -> bool:
+    """Some translation by whole patches keeps the rectangle around the slots in the picture."""
+    if not slots:
+        return True
+    source, rules = images[drawn.source_idx[j]], config.placement
+    boxes = [mapped_box(source["boxes"][k], extent(source)[0], (scale, scale), drawn.hflip[j]) for k in slots]
+    for a, size in enumerate(extent(images[b])):
+        start, end = min(box[a] for box in boxes), max(box[a + 2] for box in boxes)
+        least = ceil(Fraction(-start, rules.pad_to_multiple)) * rules.pad_to_multiple
+        if end + least > size:
+            return False
+    return True
 
 
 def eligible(image: Fields, config: BatchCopyPasteConfig) -> list[int]:
@@ -237,7 +256,11 @@ def _place(
             if rules.patch_aligned_paste:
                 patch, phase = rules.pad_to_multiple, -first if rules.align == "instance" else 0
                 low, high = ceil(Fraction(low + phase, patch)), floor(Fraction(high + phase, patch))
-                translate[a] = integer(seed, "translate", low, high, j, attempt, a) * patch - phase
+                keys = [bits(seed, "stratum", i, attempt, a) // 4 for i in range(len(drawn.source_idx))]
+                part = (sorted(range(len(keys)), key=keys.__getitem__).index(j) * 2**32) + u32(
+                    seed, "translate", j, attempt, a
+                )
+                translate[a] = (low + part // len(keys) * max(high - low + 1, 1) // 2**32) * patch - phase
             else:
                 translate[a] = integer(seed, "translate", low, high, j, attempt, a)
         tx, ty = translate

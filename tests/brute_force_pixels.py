@@ -165,7 +165,10 @@ def depth_at(layer: Layer, y: int, x: int) -> tuple[np.float32, bool]:
     value = min(max(value, low), high)
     if high - low > np.float32(0.05) * max(abs(low), abs(high)):  # an edge: between its sides there is nothing
         value = depth[source_pixel(layer, y, x)]
-    return np.float32(value * layer.depth_scale), True
+    with np.errstate(all="ignore"):
+        product = np.float32(value * layer.depth_scale)
+    is_depth = bool(np.isfinite(product) and product > 0)
+    return product if is_depth else np.float32(0), is_depth
 
 
 def normal_at(layer: Layer, y: int, x: int) -> Array:

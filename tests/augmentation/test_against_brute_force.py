@@ -37,6 +37,7 @@ from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing"),
+    pytest.mark.filterwarnings("ignore:BatchCopyPaste. expected at least 4 scales"),
     pytest.mark.first,
     pytest.mark.xdist_group("brute-force"),  # where nothing is kept yet, one process compiles the loops for the others
 ]

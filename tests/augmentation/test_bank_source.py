@@ -41,7 +41,10 @@ from segpaste.invariants import Case, violations
 from segpaste.kernels import use_kernels
 from segpaste.types import Modality, StagedCrops
 
-pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing"),
+    pytest.mark.filterwarnings("ignore:BatchCopyPaste. expected at least 4 scales"),
+]
 
 WITH_MASKS = [m for m in all_modality_subsets() if Modality.INSTANCE in m]
 EVERYTHING = frozenset(OPTIONAL)

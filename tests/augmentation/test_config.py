@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +48,7 @@ OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
         hflip_probability=0.25,
         paste_prob=0.75,
         fade_last=0.1,
+        fade_curve="linear",
         k_range=(2, 3),
         class_temperature=0.5,
         layers=2,
@@ -329,14 +331,14 @@ class TestFiles:
         path = tmp_path / "config.yaml"
         OTHER_THAN_DEFAULT.save(path)
 
-        def half(self: Path, text: str, **_: Any) -> int:
-            self.write_bytes(text[: len(text) // 2].encode())
+        def full(_: int) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(Path, "write_text", half)
+        monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space left"):
             BatchCopyPasteConfig().save(path)
         assert BatchCopyPasteConfig.load(path) == OTHER_THAN_DEFAULT
+        assert os.listdir(tmp_path) == ["config.yaml"]
 
 
 def test_the_ends_of_the_widest_ranges() -> None:

@@ -244,6 +244,8 @@ class OneOverAnother(Recording):
             hflip=torch.zeros_like(drawn.hflip),
             carried=carried & first[:, None, None],
         )
+        none = torch.zeros_like(counts.tried)
+        counts = PlacementCounts(self.placement.carried.sum((1, 2)), none, none, none)
         return source, self.placement, counts
 
 

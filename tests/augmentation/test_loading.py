@@ -16,6 +16,7 @@ from samples import OPTIONAL, assert_same, make_batch, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, stage_bank_batch
 from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.augmentation.loading import AugmentedLoader
+from segpaste.seeding import derive_seed, to_int64
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
 from small_bank import small_bank
 
@@ -67,11 +68,14 @@ class TestWhatALoaderYields:
         rows = [samples(1), samples(2)]
         batches = [BatchedDenseSample.from_samples(row) for row in rows]
         torch.manual_seed(5)
-        outs = list(BatchCopyPaste.from_dataloader(Loader(batches if is_ragged else rows), K, CONFIG))
-        torch.manual_seed(5)
+        loader = Loader(batches if is_ragged else rows)
+        loader.epoch = 4
         augment = BatchCopyPaste(CONFIG)
-        for out, batch in zip(outs, batches, strict=True):
-            assert_same(out, augment(batch.to_padded(K)))
+        for number, (out, batch) in enumerate(
+            zip(BatchCopyPaste.from_dataloader(loader, K, CONFIG), batches, strict=True)
+        ):
+            seeds = [to_int64(derive_seed(5, 4, 0, 0, number * 3 + row)) for row in range(3)]
+            assert_same(out, augment(batch.to_padded(K, sample_seeds=torch.tensor(seeds))))
             assert out.max_instances == K
 
     def test_a_dataloader_of_torch(self) -> None:
@@ -111,9 +115,17 @@ class TestTheLoaderBehind:
         BatchCopyPaste.from_dataloader(loader, K).set_epoch(3)
         assert loader.epoch == 3
 
-    def test_set_epoch_needs_a_loader_that_has_it(self) -> None:
-        with pytest.raises(AttributeError, match=r"set_epoch.*list"):
-            BatchCopyPaste.from_dataloader([padded(1)], K).set_epoch(3)
+    def test_seeds_follow_the_epoch_whatever_the_loader_is(self) -> None:
+        """Of a list of samples without seeds; every pass is a new epoch until one is set."""
+        augmented = BatchCopyPaste.from_dataloader([samples(1), samples(2)], K, CONFIG)
+
+        def seeds() -> list[int]:
+            return [seed for out in augmented for seed in out.sample_seeds.tolist()]
+
+        epochs = [seeds() for _ in range(3)]
+        assert len({seed for epoch in epochs for seed in epoch}) == 18
+        augmented.sampler.set_epoch(1)  # as Lightning does
+        assert [seeds(), seeds()] == [epochs[1]] * 2
 
     def test_a_second_pass_starts_again(self) -> None:
         augmented = BatchCopyPaste.from_dataloader(Loader([padded(1), padded(2)]), K, CONFIG)
@@ -173,11 +185,13 @@ class TestPool:
         bank = small_bank(tmp_path / "bank", [0, 1, 1, 2, 1])
         loader = Loader([plain(0), plain(1)])
         augmented = BatchCopyPaste.from_dataloader(loader, K, source_pool=bank)
-        first, again = list(augmented), [out.images.clone() for out in augmented]
+        first = list(augmented)
+        loader.epoch = 1
+        again = [out.images.clone() for out in augmented]
         assert any(not torch.equal(out.images, batch.images) for out, batch in zip(first, loader.batches, strict=True))
         augmented.set_epoch(0)
         assert_same(next(iter(augmented)), first[0])
-        assert not torch.equal(again[0], first[0].images)  # the epoch's draws go on
+        assert not torch.equal(again[0], first[0].images)
         augmented.set_epoch(1)
         assert loader.epoch == 1
         assert not torch.equal(next(iter(augmented)).images, first[0].images)
@@ -218,8 +232,6 @@ class TestPool:
         assert not torch.equal(next(iter(augmented)).images, first.images)
         BatchCopyPaste.from_dataloader([plain(0)], K, source_pool=pool).set_epoch(2)
         assert pool.epoch == 2
-        with pytest.raises(AttributeError, match=r"set_epoch.*list"):
-            BatchCopyPaste.from_dataloader([plain(0)], K, source_pool=[]).set_epoch(3)
 
     def test_a_path_is_no_pool(self, tmp_path: Path) -> None:
         for path in (tmp_path, str(tmp_path)):

@@ -105,6 +105,29 @@ def test_the_last_part_starts_where_it_is_said_to(num: int) -> None:
         assert schedule.paste_prob == 0.0, last
 
 
+def test_the_last_part_can_fade_out() -> None:
+    schedule = Schedule(PlacementConfig(paste_prob=0.5, fade_last=0.4, fade_curve="linear"))
+    found = []
+    for step in range(11):
+        schedule.at(step / 10)
+        found.append(schedule.paste_prob)
+    assert found == pytest.approx([0.5] * 7 + [0.375, 0.25, 0.125, 0.0], abs=1e-9)
+    schedule.at(0.8)
+    schedule.set(paste_prob=1.0)
+    assert schedule.paste_prob == 0.5
+    resumed = Schedule(PlacementConfig(paste_prob=0.5, fade_last=0.4, fade_curve="linear"))
+    resumed.load_state_dict(schedule.state_dict())
+    assert resumed.paste_prob == 0.5
+    state = schedule.get_extra_state() | {"kept": 2.0}
+    with pytest.raises(ValueError, match=r"0 <= kept <= 1, got 2\.0"):
+        resumed.set_extra_state(state)
+
+
+def test_a_curve_without_a_last_part_is_refused() -> None:
+    with pytest.raises(ValueError, match="fade_curve: expected fade_last above 0"):
+        PlacementConfig(fade_curve="linear")
+
+
 def test_without_a_last_part_pastes_go_on_to_the_end() -> None:
     schedule = Schedule(PlacementConfig())
     schedule.at(1.0)
@@ -151,5 +174,8 @@ def test_a_step_follows_its_temperature(kernels: str, grouping: Literal["image",
     assert not torch.equal(found[1], found[2])
 
 
-def test_it_is_no_part_of_the_saved_state() -> None:
-    assert not BatchCopyPaste().state_dict()
+def test_the_saved_state_is_one_entry_of_plain_values() -> None:
+    module = BatchCopyPaste()
+    module.schedule.set(paste_prob=0.5, k_range=(2, 5))
+    wanted = {"paste_prob": 0.5, "k_range": [2, 5], "class_temperature": 0.0, "kept": 1.0}
+    assert dict(module.state_dict()) == {"schedule._extra_state": wanted}

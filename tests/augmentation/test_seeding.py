@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,9 @@ from torch import Tensor
 
 import brute_force_draws
 from segpaste import seeding
+from segpaste.datasets import EpochDataLoader
+from segpaste.samplers import ExhaustiveNxMSampler
+from segpaste.seeding import derive_seed
 
 UINT64 = st.integers(0, 2**64 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -188,3 +192,15 @@ def test_bernoulli_at_its_threshold(probability: float, want: list[int], monkeyp
     bits = torch.tensor([0, 2**31 - 1, 2**31, 2**32 - 1])
     monkeypatch.setattr(seeding, "random_u32", lambda *_: bits)
     assert seeding.random_bernoulli(torch.zeros(4, dtype=torch.int64), "paste", probability).tolist() == want
+
+
+@pytest.mark.parametrize("seed", [1.5, "1", None])
+def test_what_is_no_integer_is_an_error_that_names_the_argument(seed: Any) -> None:
+    """From every place where a run's seed is given."""
+    for make in (
+        lambda: derive_seed(seed, 0, 0, 0, 0),
+        lambda: ExhaustiveNxMSampler([0, 1], 1, 1, base_seed=seed),
+        lambda: EpochDataLoader([], batch_size=1, base_seed=seed),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ValueError, match=f"expected an integer as base_seed, .* got {seed!r}"):
+            make()

@@ -105,11 +105,14 @@ class TestLargeIds:
             assert (batch.instance_ids[report.slot_layer >= 0] > MAX_INSTANCE_ID).all()  # type: ignore[index]
 
     def test_a_stray_number_that_no_id_can_meet_does_not_overflow(self) -> None:
+        """Containers refuse it on the CPU; where they are not validated, on a GPU or compiled, ids stay ids."""
         batch = make_batch(max_instances=8)
         maps = batch.panoptic_maps.clone()  # type: ignore[union-attr]
         maps[:, 0, 0] = 2**31 + 5
+        with pytest.raises(ValueError, match="panoptic_maps: expected instance ids from 0"):
+            replace(batch, panoptic_maps=maps)
         out, report = BatchCopyPaste(BatchCopyPasteConfig(panoptic=PANOPTIC))(
-            replace(batch, panoptic_maps=maps), return_report=True
+            batch.derived(panoptic_maps=maps), return_report=True
         )
         assert report.num_placed.any()
         assert (out.instance_ids[out.instance_valid] > 0).all()  # type: ignore[index]

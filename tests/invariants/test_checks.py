@@ -22,9 +22,11 @@ from segpaste.augmentation import (
     PlacementConfig,
     PlacementCounts,
     PlacementRequest,
+    SourceConfig,
 )
+from segpaste.augmentation.bank_source import source_batch
 from segpaste.invariants import Case, InvariantError, Violation, applicable, check, check_all, violations
-from segpaste.types import Modality, PaddedBatchedDenseSample
+from segpaste.types import Modality, PaddedBatchedDenseSample, StagedCrops
 
 FLAT = (Modality.INSTANCE, Modality.PANOPTIC, Modality.SEMANTIC)
 SPOILED = 1
@@ -324,3 +326,22 @@ def test_degenerate_batches(batch_size: int, num_slots: int) -> None:
         case = run(before, config)
         assert violations(case) == []
         assert len(applicable(case)) == len(invariants.INVARIANTS)
+
+
+def test_batches_without_slots_have_no_violations() -> None:
+    """Also where crops of a bank, which have a slot, are staged for them, and classes have contact priorities."""
+    batch = make_batch(2, size=(11, 17), max_instances=0, num_instances=0)
+    crop = torch.ones(2, 1, 1, 5, 7, dtype=torch.bool)
+    staged = StagedCrops(
+        images=torch.zeros(2, 1, 3, 5, 7, dtype=torch.uint8),
+        alphas=crop,
+        class_ids=torch.ones(2, 1, dtype=torch.int64),
+        boxes=torch.tensor([0, 0, 7, 5]).expand(2, 1, 4),
+        crop_idx=torch.zeros(2, 1, dtype=torch.int64),
+    )
+    panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA, "contact_priority": {THINGS[0]: 2}})
+    config = BatchCopyPasteConfig(panoptic=panoptic, source=SourceConfig(kind="bank", value_range=1))
+    out, report = BatchCopyPaste(config)(batch, staged=staged, return_report=True)
+    source = source_batch(staged, batch, config.source)
+    assert source.max_instances == 1
+    assert violations(Case(batch, out, report, config, source)) == []

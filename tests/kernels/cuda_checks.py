@@ -222,6 +222,7 @@ class TestShapes:
         agreed(replace(batch, images=batch.images[:, :1]), module())
         agreed(replace(batch, images=batch.images[:, :1].expand(-1, 3, -1, -1)), module())
 
+    @torch.no_grad()
     def test_inputs_that_require_grad(self) -> None:
         batch = batch_of(torch.float32)
         asking = batch.map_tensors(lambda t: t.clone().requires_grad_() if t.is_floating_point() else t)

@@ -1,13 +1,17 @@
-"""Compile the Triton kernels as they would be launched, without a device, and print what must not be in them.
+"""Compile the Triton kernels for real launches, without a device, and print what must not be in them.
 
-`test_cuda` runs this file in a process of its own, in which it stands in for the driver of a device.
+`test_cuda` runs this file in a process of its own, for several cards and versions of Triton. The file replaces the
+driver of a device. The arguments of every launch are those of `segpaste.kernels.cuda`, so Triton specializes them as it
+does on a card: an integer 1 becomes a constant, a multiple of 16 and an aligned pointer are marked, None is dropped.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import torch
@@ -16,9 +20,15 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
 from samples import OPTIONAL, SCHEMA, make_batch
-from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
+from segpaste.augmentation import (
+    BatchCopyPaste,
+    BatchCopyPasteConfig,
+    IntraBatchSource,
+    PanopticConfig,
+    PlacementConfig,
+)
 from segpaste.kernels import cuda, reference, use_kernels
-from segpaste.types import Modality
+from segpaste.types import Modality, PaddedBatchedDenseSample
 
 INEXACT = re.compile(
     r"\b(?:fma|mad)\.[\w.]*f(?:32|64)|\b(?:mul|add|sub)\.f32|\w+\.(?:full|approx)[\w.]*|[\w.]+\.ftz[\w.]*"
@@ -42,7 +52,53 @@ class NoDevice:
         return GPUTarget("cuda", self.capability, 32)
 
 
-def main(capability: int) -> None:
+class From:
+    """Pastes from a fixed batch, whose fields may differ from those of the target."""
+
+    def __init__(self, source: PaddedBatchedDenseSample) -> None:
+        self.source = source
+
+    def sample(self, target: PaddedBatchedDenseSample, eligible: torch.Tensor, request: Any) -> Any:
+        return (self.source, *IntraBatchSource().sample(target, eligible, request)[1:])
+
+
+def launches() -> Iterator[tuple[BatchCopyPaste, PaddedBatchedDenseSample]]:
+    """Modules and batches: each dtype, layout, modality and one-sided field, and sizes of 1, of 16 and odd ones."""
+    no_panoptic, instance = set(OPTIONAL) - {Modality.PANOPTIC}, {Modality.INSTANCE}
+    full = make_batch(2, size=(16, 32), max_instances=8, metric_depth=True, padding=(1, 2))
+    odd = make_batch(2, modalities=no_panoptic, image_dtype=torch.float32)
+    wide = make_batch(2, size=(17, 22), modalities=no_panoptic, image_dtype=torch.float16, padding=(1, 2))
+    bare = make_batch(2, size=(17, 22), modalities=instance, image_dtype=torch.float16)
+    maps = make_batch(2, modalities={*instance, Modality.SEMANTIC}, image_dtype=torch.bfloat16)
+    tiny = make_batch(1, size=(1, 1), max_instances=1, num_instances=1, modalities=instance, image_dtype=torch.bfloat16)
+    yield module(2), full
+    yield module(1, contact_priority={1: 1}), channels_last(full)
+    yield module(1), odd
+    yield module(2), channels_last(odd)
+    yield module(1, From(wide)), every_second(bare)
+    yield module(2, From(bare)), every_second(wide)
+    yield module(1), tiny
+    yield module(2), channels_last(maps)
+    yield module(1), make_batch(2, modalities=(), num_instances=0)
+
+
+def module(layers: int, source: Any = None, **panoptic: Any) -> BatchCopyPaste:
+    rules = PanopticConfig.model_validate({"taxonomy": SCHEMA, **panoptic})
+    return BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(layers=layers), panoptic=rules), source)
+
+
+def channels_last(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
+    return replace(batch, images=batch.images.contiguous(memory_format=torch.channels_last))
+
+
+def every_second(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
+    """The same batch, with image strides that are all above 1, and a first pixel that is not aligned."""
+    images = batch.images.repeat_interleave(2, dim=3)[..., 1::2]
+    assert min(images.stride()) > 1
+    return replace(batch, images=images)
+
+
+def main(capability: int, first: int, step: int) -> None:
     driver.set_active(NoDevice(capability))
     real_run = triton.JITFunction.run
     compiled: dict[str, Any] = {}
@@ -56,20 +112,14 @@ def main(capability: int) -> None:
     for name in ("resolve", "measure", "render"):  # the reference's results go on, since nothing is launched
         pair = getattr(cuda, name), getattr(reference, name)
         setattr(cuda, name, lambda *arguments, pair=pair: [function(*arguments) for function in pair][1])
-    plain = PanopticConfig.model_validate({"taxonomy": SCHEMA})
-    ranked = PanopticConfig.model_validate({"taxonomy": SCHEMA, "contact_priority": {1: 1}})
-    full = make_batch(2, size=(16, 32), max_instances=8, metric_depth=True, padding=(1, 2))
-    odd = make_batch(2, size=(17, 11), max_instances=5, modalities=set(OPTIONAL) - {Modality.PANOPTIC})
-    one = make_batch(2, size=(17, 11), max_instances=1, num_instances=1, modalities={Modality.INSTANCE})
-    odd, one = replace(odd, images=odd.images.float()), replace(one, images=one.images.bfloat16())
-    for batch, layers, panoptic in ((full, 2, plain), (full, 2, ranked), (odd, 1, plain), (one, 1, plain)):
-        config = BatchCopyPasteConfig(placement=PlacementConfig(layers=layers), panoptic=panoptic)
+    for augment, batch in islice(launches(), first, None, step):
         with use_kernels("cuda"):
-            BatchCopyPaste(config)(batch)
+            augment(batch)
+    print("triton", triton.__version__)
     for name, found in compiled.items():
         print(name.partition(" ")[0], "cubin" in found.asm, *sorted(set(INEXACT.findall(found.asm["ptx"]))))
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

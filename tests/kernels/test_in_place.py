@@ -223,9 +223,9 @@ class TestContract:
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            (lambda b: {"images": b.images.requires_grad_()}, "requires grad .* got images"),
-            (lambda b: {"normals": b.normals.requires_grad_()[:]}, "requires grad .* got normals"),
-            (lambda b: {"depth": (b.depth.requires_grad_() * 1).split(4)[0]}, "requires grad .* got depth"),
+            (lambda b: {"images": b.images.requires_grad_()}, "requires grad.* got images"),
+            (lambda b: {"normals": b.normals.requires_grad_()[:]}, "requires grad.* got normals"),
+            (lambda b: {"depth": (b.depth.requires_grad_() * 1).split(4)[0]}, "requires grad.* got depth"),
             (lambda b: {"normals": of_inference(b.normals)}, "inference tensor .* got normals"),
             (lambda b: {"labels": b.labels[:, :1].expand(-1, 8)}, "labels expanded"),
             (lambda b: {"images": overlapping(b.images)}, "images expanded"),

@@ -13,7 +13,7 @@ from segpaste.augmentation.placement import Placement, PlacementCounts, Placemen
 from segpaste.augmentation.placement_config import PlacementConfig, SizeRange
 from segpaste.augmentation.report import DROP_REASONS, PasteReport, num_mixed_tokens
 from segpaste.augmentation.schedule import Schedule
-from segpaste.augmentation.source import IntraBatchSource, SourceStrategy
+from segpaste.augmentation.source import IntraBatchSource, LayerRows, RowStrategy, SourceStrategy
 from segpaste.augmentation.summary import PasteSummary
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "BatchCopyPasteConfig",
     "HarmonizeConfig",
     "IntraBatchSource",
+    "LayerRows",
     "PanopticConfig",
     "PanopticTaxonomy",
     "PasteReport",
@@ -31,6 +32,7 @@ __all__ = [
     "PlacementConfig",
     "PlacementCounts",
     "PlacementRequest",
+    "RowStrategy",
     "Schedule",
     "SizeRange",
     "SourceConfig",

@@ -84,7 +84,7 @@ def _solved(grids: list[_Grid], pull: Tensor, num_cycles: int) -> Tensor:
     change, rest = torch.zeros_like(pull), pull
     way, pushed, energy = change, change, total(change)
     for _ in range(num_cycles):
-        better = _cycle(grids, torch.zeros_like(rest), rest)
+        better = _cycle(grids, rest)
         way = better - way * _quotient(total(better * pushed), energy)
         pushed = _applied(grids[0], way)
         energy = total(way * pushed)
@@ -117,21 +117,24 @@ def _coarser(grid: _Grid) -> _Grid:
     return _grid(right, down, _gathered(fixed))
 
 
-def _cycle(grids: list[_Grid], change: Tensor, pull: Tensor) -> Tensor:
-    """One V-cycle: smooth, correct what is left on the coarser grid, smooth."""
+def _cycle(grids: list[_Grid], pull: Tensor) -> Tensor:
+    """One V-cycle from 0: smooth, correct what is left on the coarser grid, smooth."""
     grid, *coarser = grids
     if not coarser:
         return grid.inverse * pull
-    change = _smoothed(grid, change, pull)
+    change = _smoothed(grid, None, pull)
     rest = _gathered(_even(pull - _applied(grid, change)))
-    correction = _spread(coarser[0], _cycle(coarser, torch.zeros_like(rest), rest), change.shape[-2:])
+    correction = _spread(coarser[0], _cycle(coarser, rest), change.shape[-2:])
     change = change + torch.where(grid.total > 0, correction, 0.0)
     return _smoothed(grid, change, pull)
 
 
-def _smoothed(grid: _Grid, change: Tensor, pull: Tensor) -> Tensor:
+def _smoothed(grid: _Grid, change: Tensor | None, pull: Tensor) -> Tensor:
+    """Two Jacobi sweeps from ``change``, or from 0."""
     for damping in _STEPS:
-        change = change + (pull - _applied(grid, change)) * (grid.inverse * damping)
+        rest, weight = pull if change is None else pull - _applied(grid, change), grid.inverse * damping
+        change = rest * weight if change is None else change + rest * weight
+    assert change is not None
     return change
 
 
@@ -160,13 +163,16 @@ def _gathered(image: Tensor) -> Tensor:
 def _spread(grid: _Grid, blocks: Tensor, size: torch.Size) -> Tensor:
     """From blocks to pixels, linear between linked blocks, cut to ``size``."""
     height, width = size
-    wide = _between(blocks, (grid.right > 0).float())[..., :width]
+    wide = _between(blocks, (grid.right > 0).float(), -1)[..., :width]
     linked = (grid.down > 0).float().repeat_interleave(2, -1)[..., :width]
-    return _between(wide.transpose(-2, -1), linked.transpose(-2, -1)).transpose(-2, -1)[..., :height, :]
+    return _between(wide, linked, -2)[..., :height, :]
 
 
-def _between(blocks: Tensor, linked: Tensor) -> Tensor:
-    """Two pixels for each block of a line, each a quarter of the way to the neighbour on its side if linked to it."""
-    slope = linked * (_neighbour(blocks, (0, 1)) - blocks) * 0.25
-    left, right = blocks - _neighbour(slope, (0, -1)), blocks + slope
-    return torch.stack([left, right], -1).flatten(-2)
+def _between(blocks: Tensor, linked: Tensor, dim: int) -> Tensor:
+    """Two pixels for each block along ``dim``, each a quarter of the way to the neighbour on its side if linked."""
+    last = blocks.shape[dim] - 1
+    slope = linked.narrow(dim, 0, last) * (blocks.narrow(dim, 1, last) - blocks.narrow(dim, 0, last)) * 0.25
+    first, second = blocks.clone(), blocks.clone()
+    first.narrow(dim, 1, last).sub_(slope)
+    second.narrow(dim, 0, last).add_(slope)
+    return torch.stack([first, second], blocks.ndim + dim + 1).flatten(dim - 1, dim)

@@ -5,16 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from segpaste.augmentation import draw_slots
 from segpaste.augmentation.config import SourceConfig
-from segpaste.augmentation.draw_scales import SCALE_DEN
-from segpaste.augmentation.placement import (
-    LayerSources,
-    Placement,
-    PlacementCounts,
-    PlacementRequest,
-    draw_placement,
-)
+from segpaste.augmentation.crop_draws import CropTables, draw_crops
+from segpaste.augmentation.crop_pool import is_bank
+from segpaste.augmentation.placement import Placement, PlacementCounts, PlacementRequest
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 
 
@@ -27,11 +21,23 @@ class BankSource:
     Args:
         config: of ``kind="bank"``.
 
+    Raises:
+        TypeError: ``config`` is no `SourceConfig`, such as a bank: that goes to ``BatchCopyPaste(source_pool=bank)``.
+        ValueError: it is of another kind.
+
     After Zhao et al., "X-Paste: Revisiting Scalable Copy-Paste for Instance Segmentation using CLIP and
     StableDiffusion", ICML 2023, https://arxiv.org/abs/2212.03863.
     """
 
     def __init__(self, config: SourceConfig) -> None:
+        if not isinstance(config, SourceConfig):
+            instead = (
+                "write BatchCopyPaste(source_pool=bank), or BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig("
+                "kind='bank'))) and call it with staged=crops"
+                if is_bank(config)
+                else "give SourceConfig(kind='bank')"
+            )
+            raise TypeError(f"BankSource: expected a SourceConfig, got {type(config).__name__}; {instead}")
         if config.kind != "bank":
             raise ValueError(f"BankSource: expected a SourceConfig of kind='bank', got {config.kind!r}")
         self.config = config
@@ -46,24 +52,9 @@ class BankSource:
                 "BatchCopyPaste: expected config.panoptic because source.kind='bank' and the batch has semantic maps, "
                 "got None; give PanopticConfig(taxonomy=...), which says of which classes the crops' pixels become"
             )
-        source = source_batch(staged, target, self.config)
-        usable = self._usable(staged, target, request)
-        crops = torch.arange(staged.num_crops, device=staged.device)
-        priority = draw_slots.random_where(usable, request.seeds[:, None], "crop", crops)
-        order = priority.argsort(dim=1, descending=True, stable=True)[:, : self.config.crops_per_target]
-        rows = torch.arange(staged.batch_size, device=staged.device)[:, None] * staged.num_crops + order
-        height, width = staged.crop_size
-        sources = LayerSources(
-            source_idx=rows,
-            layer_valid=usable.gather(1, order),
-            extent=torch.tensor([width, height], device=staged.device).expand(*rows.shape, 2),
-            boxes=staged.boxes.flatten(0, 1)[rows][:, :, None],
-            labels=staged.class_ids.flatten()[rows][..., None],
-            eligible=usable.gather(1, order)[..., None],
-            canvas_size=staged.crop_size,
-            shrunk=self._shrunk(staged, rows),
-        )
-        return source, *draw_placement(request, sources)
+        source, usable = source_batch(staged, target, self.config), self._usable(staged, target, request)
+        crops = CropTables(usable, staged.boxes, staged.class_ids, self._scales(staged))
+        return source, *draw_crops(request, crops, self.config.crops_per_target, staged.crop_size)
 
     def _checked(self, staged: StagedCrops | None, target: PaddedBatchedDenseSample) -> StagedCrops:
         """The staged crops, if they fit the target."""
@@ -96,8 +87,8 @@ class BankSource:
             usable = usable & (staged.depth_valid & staged.alphas).flatten(2).any(2)
         return usable
 
-    def _shrunk(self, staged: StagedCrops, rows: Tensor) -> Tensor | None:
-        """How far the crops were shrunk, over `SCALE_DEN`, where scales are relative to the photo."""
+    def _scales(self, staged: StagedCrops) -> Tensor | None:
+        """How far the crops were shrunk, where scales are relative to the photo."""
         if self.config.relative_to == "crop":
             return None
         if staged.scales is None:
@@ -105,7 +96,7 @@ class BankSource:
                 "BatchCopyPaste: expected a bank that keeps provenance because source.relative_to='photo', got crops "
                 "without their scale; build one with it"
             )
-        return (staged.scales * SCALE_DEN).round().to(torch.int64).clamp(min=1).flatten()[rows]
+        return staged.scales
 
 
 def source_batch(

@@ -8,13 +8,15 @@ output.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from segpaste.augmentation import draw_slots, geometry
-from segpaste.augmentation.placement import SCALE_DEN, Placement, PlacementCounts, PlacementRequest
-from segpaste.augmentation.source import LayerRows
+from segpaste.augmentation.placement import SCALE_DEN, Placement, PlacementCounts
+from segpaste.augmentation.schedule import draw_counts
 from segpaste.kernels.reference import in_classes
 from segpaste.types import PaddedBatchedDenseSample
 
@@ -57,32 +59,47 @@ def choose_classes(seeds: Tensor, present: Tensor) -> Tensor:
     return draw_slots.largest(priority.flatten(0, 1), half.flatten()).view_as(present)
 
 
+class Mixture(NamedTuple):
+    """What is mixed into each target.
+
+    Attributes:
+        source_idx: [B, L] int64, the row of the batch that is the source of each layer (0 where it is not valid).
+        layer_valid: [B, L] bool.
+        seeds: [B] int64, the targets' seeds.
+        limits: [4] int64, of the `segpaste.augmentation.schedule.Schedule`.
+        num_free: [B] int64, their instance slots that a paste may take.
+        present: [B, num_classes] bool, from `present_classes`.
+        eligible: [B, K] bool, instances that may be pasted.
+    """
+
+    source_idx: Tensor
+    layer_valid: Tensor
+    seeds: Tensor
+    limits: Tensor
+    num_free: Tensor
+    present: Tensor
+    eligible: Tensor
+
+
 def mixed_layers(
-    batch: PaddedBatchedDenseSample,
-    rows: LayerRows,
-    request: PlacementRequest,
-    present: Tensor,
-    eligible: Tensor,
-    ignore_index: int,
+    batch: PaddedBatchedDenseSample, mixture: Mixture, ignore_index: int
 ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
     """What is pasted, as a source batch of its own, and its placement.
 
     Args:
         batch: with semantic maps and instance masks.
-        rows: its row that is the source of each layer.
-        request: seeds, free slots, and how often to paste.
-        present: [B, num_classes] bool, from `present_classes`.
-        eligible: [B, K] bool, instances that may be pasted.
+        mixture: which rows and slots.
         ignore_index: the class that is none.
 
     Returns:
         A source batch of B * L rows with K + 1 slots, the last of them for what belongs to no instance; a placement
         that names its rows, one after the other; and what became of each try.
     """
-    index, (num_targets, num_layers) = rows.source_idx.flatten(), rows.source_idx.shape
-    tries, _ = request.schedule.draw_counts(request.seeds)
-    shown = rows.layer_valid & tries[:, None]  # [B, L]
-    classes = choose_classes(request.seeds, present[rows.source_idx]) & shown[..., None]
+    source_idx, layer_valid, seeds, limits, num_free, present, eligible = mixture
+    tries, _ = draw_counts(limits, seeds)
+    index, (num_targets, num_layers) = source_idx.flatten(), source_idx.shape
+    shown = layer_valid & tries[:, None]  # [B, L]
+    classes = choose_classes(seeds, present[source_idx]) & shown[..., None]
     of_class = classes.flatten(0, 1)  # [B * L, num_classes]
 
     source = batch.map_tensors(lambda t: t.index_select(0, index))
@@ -98,14 +115,14 @@ def mixed_layers(
     wanted = wanted.view(num_targets, num_layers, batch.max_instances)
     priority = draw_slots.random_where(
         wanted,
-        request.seeds[:, None, None],
+        seeds[:, None, None],
         "slot",
         torch.arange(num_layers, device=wanted.device)[:, None],
         torch.arange(wanted.shape[2], device=wanted.device),
     )
-    kept = draw_slots.largest(priority.flatten(1), request.num_free).view_as(wanted)
-    placement = _where_they_stand(rows, torch.cat([kept, has_rest[..., None]], 2))
-    no_source = (tries & ~rows.layer_valid.any(1)).to(torch.int64)
+    kept = draw_slots.largest(priority.flatten(1), num_free).view_as(wanted)
+    placement = _where_they_stand(source_idx, layer_valid, torch.cat([kept, has_rest[..., None]], 2))
+    no_source = (tries & ~layer_valid.any(1)).to(torch.int64)
     num_wanted = wanted.sum((1, 2))
     counts = PlacementCounts(
         tried=num_wanted + has_rest.sum(1) + no_source,
@@ -142,16 +159,15 @@ def _with_rest(
     )
 
 
-def _where_they_stand(rows: LayerRows, carried: Tensor) -> Placement:
+def _where_they_stand(layers: Tensor, layer_valid: Tensor, carried: Tensor) -> Placement:
     """Every layer where it stands in its source; it names rows of what `mixed_layers` makes."""
-    layers = rows.source_idx
     one = torch.full((*layers.shape, 2), SCALE_DEN, dtype=torch.int64, device=layers.device)
     return Placement(
         source_idx=torch.arange(layers.numel(), device=layers.device).view_as(layers),
-        layer_valid=rows.layer_valid,
+        layer_valid=layer_valid,
         scale_num=one,
         scale_den=one.clone(),
         translate=torch.zeros_like(one),
-        hflip=torch.zeros_like(rows.layer_valid),
+        hflip=torch.zeros_like(layer_valid),
         carried=carried,
     )

@@ -146,8 +146,8 @@ class BatchCopyPasteConfig(SavedConfig):
         emit_depth: depth and its validity; with it the nearer surface is seen.
         emit_classmix: paste classes instead of objects: of each source half of its semantic classes, rounded up, where
             they stand, and the instances of them with them. Batches must have semantic maps. Of ``placement`` only
-            ``paste_prob``, ``layers``, ``fade_last`` and ``pad_to_multiple`` play a part. Without a taxonomy classes
-            below 1024 are mixed.
+            ``paste_prob``, ``layers``, ``fade_last``, ``fade_curve`` and ``pad_to_multiple`` play a part. Without a
+            taxonomy classes below 1024 are mixed.
         blend_mode: how the image is composed; ``alpha`` is a hard mask.
         max_instances: output slots K; fewer than the input has are refused (None: as many as it has). Pastes need
             free slots.
@@ -180,7 +180,7 @@ class BatchCopyPasteConfig(SavedConfig):
 
     @model_validator(mode="after")
     def _check_classmix(self) -> Self:
-        usual, heeded = PlacementConfig(), ("paste_prob", "layers", "fade_last", "pad_to_multiple")
+        usual, heeded = PlacementConfig(), ("paste_prob", "layers", "fade_last", "fade_curve", "pad_to_multiple")
         names = [n for n in PlacementConfig.model_fields if n not in heeded]
         others = [n for n in names if getattr(self.placement, n) != getattr(usual, n)]
         if self.emit_classmix and others:

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from os import PathLike
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from segpaste.bank import BankSampler, InstanceBank, stage_bank_batch
+from segpaste.bank.class_draws import ClassTable, uniforms
+from segpaste.epochs import EpochPass
+from segpaste.seeding import from_int64
 from segpaste.types import StagedCrops
+
+BankPool = InstanceBank
+"""A bank that crops are drawn from where they are pasted."""
 
 SourcePool = InstanceBank | Iterable[StagedCrops]
 """Where staged crops come from: a bank, or a loader of them."""
+
+
+def is_bank(value: object) -> bool:
+    """Return whether a value is an instance bank."""
+    return isinstance(value, InstanceBank)
 
 
 class CropPool:
@@ -35,22 +53,50 @@ class CropPool:
         self.pool = pool
         self.crops_per_target = crops_per_target
         self._sampler = BankSampler(pool) if isinstance(pool, InstanceBank) else None
-        self._num_drawn = self._num_steps = 0
+        self._this: EpochPass | None = None
+        self._num_drawn = self._num_steps = self._num_skipped = 0
         self._iterator: Iterator[StagedCrops] | None = None
 
-    def begin(self) -> None:
-        """Another walk through the targets begins: a loader is begun anew, the draws of a bank go on."""
-        self._num_steps, self._iterator = 0, None
+    def begin(self, epoch: int | None = None) -> None:
+        """A pass over the targets begins.
 
-    def set_epoch(self, epoch: int) -> bool:
-        """Draw others from now on; False where the loader of staged crops takes no epoch."""
-        self.begin()
-        self._num_drawn = 0
+        Args:
+            epoch: of the targets, which the crops follow; None: the crops count their epochs themselves.
+        """
+        if epoch is not None:
+            self.set_epoch(epoch)
+        self._num_steps, self._iterator = 0, None
+        if self._sampler is not None:
+            self._this = self._sampler.progress.begin()
+            self._num_drawn = self._this.start
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the crops, where they have one."""
         chosen: Any = self.pool if self._sampler is None else self._sampler
-        if not hasattr(chosen, "set_epoch"):
-            return False
-        chosen.set_epoch(epoch)
-        return True
+        if hasattr(chosen, "set_epoch"):
+            chosen.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The place after the crops that were handed out last."""
+        if self._sampler is not None:
+            return self._sampler.state_dict()
+        if hasattr(self.pool, "state_dict"):
+            state: dict[str, Any] = self.pool.state_dict()
+            return state
+        return {"num_steps": self._num_steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Resume there.
+
+        Raises:
+            ValueError: the state is of other crops.
+        """
+        if self._sampler is not None:
+            self._sampler.progress.load_state(state, self._sampler.identity(), sys.maxsize)
+        elif hasattr(self.pool, "load_state_dict"):
+            self.pool.load_state_dict(state)
+        else:
+            self._num_skipped = int(state["num_steps"])
 
     def staged(self, num_targets: int) -> StagedCrops:
         """The crops of the next targets.
@@ -60,10 +106,7 @@ class CropPool:
             ValueError: the loader has ended, or yields crops for fewer targets.
         """
         if self._sampler is not None and isinstance(self.pool, InstanceBank):
-            num = num_targets * self.crops_per_target
-            drawn = self._sampler.draws(self._num_drawn, num).crops
-            self._num_drawn += num
-            return stage_bank_batch(self.pool, drawn.reshape(num_targets, self.crops_per_target))
+            return self._drawn(self.pool, self._sampler, num_targets)
         staged = self._next()
         if staged.batch_size < num_targets:
             raise ValueError(
@@ -72,10 +115,23 @@ class CropPool:
             )
         return staged.first(num_targets)
 
+    def _drawn(self, bank: InstanceBank, sampler: BankSampler, num_targets: int) -> StagedCrops:
+        """What a pass over a bank draws next."""
+        if self._this is None:
+            self.begin()
+        assert self._this is not None
+        num = num_targets * self.crops_per_target
+        drawn = sampler.draws(self._num_drawn, num, epoch=self._this.epoch, replica=self._this.replica).crops
+        self._num_drawn += num
+        self._this.done(self._num_drawn)
+        return stage_bank_batch(bank, drawn.reshape(num_targets, self.crops_per_target))
+
     def _next(self) -> StagedCrops:
         """What the loader yields for the next step."""
         assert not isinstance(self.pool, InstanceBank)
-        self._iterator = iter(self.pool) if self._iterator is None else self._iterator
+        if self._iterator is None:
+            self._iterator = iter(self.pool)
+            self._num_steps, self._num_skipped = len(list(islice(self._iterator, self._num_skipped))), 0
         staged = next(self._iterator, None)
         if staged is None:
             raise ValueError(
@@ -84,3 +140,56 @@ class CropPool:
             )
         self._num_steps += 1
         return staged
+
+
+class SeededCrops:
+    """Crops of a bank that depend on the seed of their target alone, read in this process.
+
+    A class is drawn first, then a crop of it, by the repeat factors of `segpaste.BankSampler`.
+
+    Args:
+        bank: what is drawn from.
+        crops_per_target: K, crops for each target.
+
+    Raises:
+        TypeError: ``bank`` is none.
+        ValueError: it is empty.
+    """
+
+    def __init__(self, bank: InstanceBank, crops_per_target: int) -> None:
+        if not isinstance(bank, InstanceBank):
+            raise TypeError(
+                f"BatchCopyPaste: expected source_pool to be a bank, got {type(bank).__name__}; open_bank(path) opens "
+                "one; a loader of staged crops goes to BatchCopyPaste.from_dataloader(..., source_pool=loader)"
+            )
+        sampler = BankSampler(bank, rank=0, num_replicas=1)
+        self.bank, self.crops_per_target = bank, crops_per_target
+        self._crops, self._table = sampler.crops, ClassTable(sampler.probabilities)
+
+    def staged(self, seeds: Tensor) -> StagedCrops:
+        """Read the crops of the targets with these seeds.
+
+        Args:
+            seeds: [B] int64; on an accelerator they are waited for.
+
+        Returns:
+            B x K crops, in the memory of the host.
+
+        Raises:
+            ValueError: in compiled code, which cannot read a bank.
+            BankError: a crop cannot be read.
+        """
+        if torch.compiler.is_compiling():
+            raise ValueError(
+                "BatchCopyPaste: expected staged crops in compiled code, where no bank is read, got none; call it as "
+                "augment(batch, staged=crops), with crops of a loader or of augment.crops.staged(batch.sample_seeds)"
+            )
+        drawn = [self._drawn(from_int64(seed)) for seed in seeds.tolist()]
+        return stage_bank_batch(self.bank, np.array(drawn, np.int64).reshape(len(drawn), self.crops_per_target))
+
+    def _drawn(self, seed: int) -> NDArray[np.int64]:
+        """The crops of one target, [K]."""
+        positions = np.arange(self.crops_per_target)
+        classes = self._table.draw(uniforms(seed, "bank.class", positions))
+        places = uniforms(seed, "bank.crop", positions) * self._crops.counts[classes]
+        return self._crops.pick(classes, places.astype(np.int64))

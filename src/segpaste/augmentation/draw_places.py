@@ -55,17 +55,11 @@ def draw_places(request: PlacementRequest, chosen: Tensor, scaled: Tensor) -> tu
 def _candidates(request: PlacementRequest, chosen: Tensor, scaled: Tensor) -> Tensor:
     """Translations to try, [B, L, A, 2] int64."""
     config = request.config
-    corner = torch.where(chosen[..., None], scaled[..., :2], _FAR).amin(2)
-    opposite = torch.where(chosen[..., None], scaled[..., 2:], -_FAR).amax(2)
     is_empty = ~chosen.any(2, keepdim=True)
-    corner, opposite = torch.where(is_empty, 0, corner), torch.where(is_empty, request.extent[:, None], opposite)
-    first, last = -corner, request.extent[:, None] - opposite
-    low, high = torch.minimum(first, last), torch.maximum(first, last)
-    if config.partial == "clip":
-        seen = as_decimal(config.min_visible_frac)
-        side = (opposite - corner).clamp(0, _LONGEST_SIDE) * ~is_empty
-        hidden = torch.div(side * (seen.denominator - seen.numerator), seen.denominator, rounding_mode="floor")
-        low, high = low - hidden, high + hidden
+    around = surrounding(chosen, scaled)
+    picture = torch.cat([torch.zeros_like(request.extent), request.extent], -1)
+    around = torch.where(is_empty, picture[:, None], around)
+    low, high = _range_of(config, around, request.extent[:, None], is_empty)
     layers = torch.arange(chosen.shape[1], device=chosen.device)[:, None, None]
     attempts = torch.arange(config.max_attempts, device=chosen.device)[:, None]
     axes = torch.arange(2, device=chosen.device)
@@ -74,13 +68,66 @@ def _candidates(request: PlacementRequest, chosen: Tensor, scaled: Tensor) -> Te
         return seeding.random_integers(*indices, low.unsqueeze(2), high.unsqueeze(2), layers, attempts, axes)
     patch = config.pad_to_multiple
     assert patch is not None
-    phase = corner if config.align == "instance" else torch.zeros_like(corner)
-    low, high = (
-        -torch.div(-low - phase, patch, rounding_mode="floor"),
-        torch.div(high + phase, patch, rounding_mode="floor"),
-    )
-    steps = seeding.random_integers(*indices, low.unsqueeze(2), high.unsqueeze(2), layers, attempts, axes)
+    phase = around[..., :2] if config.align == "instance" else torch.zeros_like(low)
+    first, last = _whole_steps(low + phase, high + phase, patch)
+    fractions = _apart(request.seeds, seeding.random_u32(*indices, layers, attempts, axes), layers, attempts, axes)
+    steps = seeding.within(fractions, first.unsqueeze(2), last.unsqueeze(2))
     return steps * patch - phase.unsqueeze(2)
+
+
+def _apart(seeds: Tensor, fractions: Tensor, *indices: Tensor) -> Tensor:
+    """Spread the layers of an image over L equal parts of each axis, in random order.
+
+    On a coarse grid of patches layers would often lie in the same cells and hide one another. Each layer alone stays
+    uniform. A Latin hypercube: McKay, Beckman, Conover, Technometrics 21(2), 1979.
+
+    Args:
+        seeds: [B] int64.
+        fractions: [B, L, A, 2] int64 in [0, 2**32).
+        indices: of layers, attempts and axes.
+    """
+    keys = (seeding.random_bits(seeds[:, None, None, None], "stratum", *indices) >> 2) & ((1 << 62) - 1)
+    turns = keys.argsort(dim=1, stable=True).argsort(dim=1)
+    return torch.div((turns << 32) + fractions, fractions.shape[1], rounding_mode="floor")
+
+
+def surrounding(chosen: Tensor, boxes: Tensor) -> Tensor:
+    """Return the rectangle around the chosen boxes, [B, L, 4] int64 of [B, L, K_s] and [B, L, K_s, 4]."""
+    corner = torch.where(chosen[..., None], boxes[..., :2], _FAR).amin(2)
+    opposite = torch.where(chosen[..., None], boxes[..., 2:], -_FAR).amax(2)
+    return torch.cat([corner, opposite], -1)
+
+
+def have_room(around: Tensor, extent: Tensor, patch: int) -> Tensor:
+    """Return whether some translation by whole patches keeps rectangles inside the target's picture.
+
+    Args:
+        around: [..., 4] int64, scaled and not yet moved.
+        extent: [..., 2] int64, (width, height) of the picture.
+        patch: the side of a patch, pixels.
+
+    Returns:
+        [...] bool.
+    """
+    first, last = _whole_steps(-around[..., :2], extent - around[..., 2:], patch)
+    return (first <= last).all(-1)
+
+
+def _range_of(config: PlacementConfig, around: Tensor, extent: Tensor, is_empty: Tensor) -> tuple[Tensor, Tensor]:
+    """The least and largest translation of rectangles [..., 4], each [..., 2]."""
+    first, last = -around[..., :2], extent - around[..., 2:]
+    low, high = torch.minimum(first, last), torch.maximum(first, last)
+    if config.partial == "drop":
+        return low, high
+    seen = as_decimal(config.min_visible_frac)
+    side = (around[..., 2:] - around[..., :2]).clamp(0, _LONGEST_SIDE) * ~is_empty
+    hidden = torch.div(side * (seen.denominator - seen.numerator), seen.denominator, rounding_mode="floor")
+    return low - hidden, high + hidden
+
+
+def _whole_steps(low: Tensor, high: Tensor, patch: int) -> tuple[Tensor, Tensor]:
+    """The first and the last multiple of ``patch`` from ``low`` to ``high``, over it."""
+    return -torch.div(-low, patch, rounding_mode="floor"), torch.div(high, patch, rounding_mode="floor")
 
 
 def _fits(config: PlacementConfig, placed: Tensor, extent: Tensor) -> Tensor:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from segpaste import seeding
+from segpaste.augmentation import draw_places, geometry
 from segpaste.augmentation.placement_config import LARGEST_SCALE, PlacementConfig
 
 if TYPE_CHECKING:
@@ -19,6 +21,12 @@ SCALE_DEN = 1 << 16
 
 LARGEST_NUM = round(LARGEST_SCALE * SCALE_DEN)
 """The largest numerator over `SCALE_DEN`."""
+
+GRID_TRIES = 8
+"""Scales of a canvas' grid that are tried before the smallest one is taken."""
+
+FEW_SCALES = 4
+"""A canvas' grid with fewer scales than this in the range is warned of."""
 
 SIZE_DEN = 16
 """Sizes in pixels are drawn in steps of one part in this many."""
@@ -56,6 +64,25 @@ def canvas_grid(config: PlacementConfig, canvas_size: tuple[int, int]) -> tuple[
     return first, last, edge
 
 
+def few_scales_warning(config: PlacementConfig, canvas_size: tuple[int, int]) -> str | None:
+    """Return what to tell a user whose canvas leaves fewer than `FEW_SCALES` scales in the range, else None."""
+    if not config.patch_aligned_paste or config.align != "canvas":
+        return None
+    first, last, edge = canvas_grid(config, canvas_size)
+    if last - first + 1 >= FEW_SCALES:
+        return None
+    assert config.pad_to_multiple is not None
+    scales = ", ".join(str(Fraction(n * config.pad_to_multiple, edge)) for n in range(first, last + 1))
+    height, width = canvas_size
+    return (
+        f"BatchCopyPaste: expected at least {FEW_SCALES} scales in placement.scale_range={config.scale_range}, got "
+        f"{last - first + 1} ({scales}): on {height} x {width} pixels only multiples of "
+        f"{config.pad_to_multiple}/{edge} keep the edges of a canvas on patches of {config.pad_to_multiple}; make or "
+        "pad canvases whose sides share a larger divisor, set placement.align='instance', or widen "
+        "placement.scale_range"
+    )
+
+
 def draw_scales(
     request: PlacementRequest, sources: LayerSources, chosen: Tensor, boxes: Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -73,10 +100,7 @@ def draw_scales(
     config = request.config
     seeds, layers = request.seeds[:, None], torch.arange(config.layers, device=request.seeds.device)
     if config.patch_aligned_paste and config.align == "canvas":
-        first, last, edge = canvas_grid(config, sources.canvas_size or request.canvas_size)
-        assert config.pad_to_multiple is not None
-        num = seeding.random_integers(seeds, "scale", first, last, layers) * config.pad_to_multiple
-        return _both(num), torch.full_like(_both(num), edge)
+        return _on_grid(request, sources, chosen, boxes)
     num = seeding.random_integers(seeds, "scale", *scale_limits(config), layers)
     if sources.shrunk is not None:
         num = torch.div(num * SCALE_DEN, sources.shrunk, rounding_mode="floor").clamp(max=LARGEST_NUM)
@@ -92,6 +116,26 @@ def draw_scales(
     if config.align == "instance":
         return _whole_patches(request, num, sides)
     return _both(num), torch.full_like(_both(num), SCALE_DEN)
+
+
+def _on_grid(request: PlacementRequest, sources: LayerSources, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
+    """Scales of the canvas' grid: the first of `GRID_TRIES` at which the chosen boxes have room, else the smallest."""
+    config, patch = request.config, request.config.pad_to_multiple
+    assert patch is not None
+    first, last, edge = canvas_grid(config, sources.canvas_size or request.canvas_size)
+    layers, tries = (torch.arange(n, device=boxes.device) for n in (config.layers, GRID_TRIES))
+    steps = seeding.random_integers(request.seeds[:, None, None], "scale", first, last, layers[:, None], tries)
+    steps = torch.cat([steps, torch.full_like(steps[..., :1], first)], -1) * patch  # [B, L, M + 1]
+    if not chosen.shape[2]:
+        return _both(steps[..., 0]), torch.full_like(_both(steps[..., 0]), edge)
+    around = draw_places.surrounding(chosen, boxes).unsqueeze(2)
+    pairs = steps.unsqueeze(-1).expand(*steps.shape, 2)
+    scaled = geometry.scaled_boxes(around, pairs, torch.full_like(pairs, edge))
+    fits = draw_places.have_room(scaled, request.extent[:, None, None], patch) | ~chosen.any(2, keepdim=True)
+    order = torch.arange(GRID_TRIES + 1, 0, -1, device=boxes.device)
+    taken = torch.cat([fits[..., :-1], torch.ones_like(fits[..., :1])], -1) * order
+    num = steps.gather(2, taken.argmax(2, keepdim=True))[..., 0]
+    return _both(num), torch.full_like(_both(num), edge)
 
 
 def size_table(config: PlacementConfig) -> Tensor:

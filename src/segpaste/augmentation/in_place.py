@@ -31,7 +31,7 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
 
     Raises:
         ValueError: the config asks for more slots or a larger canvas than the batch has, or tensors share memory.
-        RuntimeError: a tensor is part of a graph of gradients, or of inference mode outside of it.
+        RuntimeError: a tensor is of inference mode, outside of it.
     """
     max_instances, multiple = config.max_instances, config.placement.pad_to_multiple
     if multiple is not None and any(size % multiple for size in batch.canvas_size):
@@ -47,11 +47,6 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
     if torch.compiler.is_compiling():
         return
     for name, tensor in _written(batch).items():
-        if tensor.requires_grad and torch.is_grad_enabled():
-            raise RuntimeError(
-                f"BatchCopyPaste: expected no tensor that requires grad because inplace=True, got {name}; detach it, "
-                "or leave inplace out"
-            )
         if tensor.is_inference() and not torch.is_inference_mode_enabled():
             raise RuntimeError(
                 f"BatchCopyPaste: expected no inference tensor outside of inference mode because inplace=True, got "

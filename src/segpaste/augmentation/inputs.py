@@ -26,6 +26,14 @@ _FIELDS = {
 }
 
 
+def modalities_of(config: BatchCopyPasteConfig) -> tuple[frozenset[Modality], frozenset[Modality]]:
+    """Return what every batch must carry, and what the output may carry."""
+    mixed = {Modality.SEMANTIC} if config.emit_classmix else set()
+    asked = {m for m, gate in GATES.items() if getattr(config, gate)}
+    closed = {m for m, gate in GATES.items() if getattr(config, gate) is False}
+    return frozenset({Modality.IMAGE, *asked, *mixed}), frozenset(Modality) - closed
+
+
 def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
     """Every modality that the config requires is there, and the slots fit the taxonomy.
 
@@ -80,11 +88,6 @@ def prepared(
     generator: torch.Generator | None,
 ) -> PaddedBatchedDenseSample:
     """The batch as the stages want it: checked, gated, with output slots, seeds and, if possible, instance masks."""
-    if not isinstance(target, PaddedBatchedDenseSample):
-        raise TypeError(
-            f"BatchCopyPaste: expected a PaddedBatchedDenseSample, got {type(target).__name__}; "
-            "make one with BatchedDenseSample.from_samples(samples).to_padded(max_instances=...)"
-        )
     check_modalities(target, config)
     batch = seeded(without_closed_gates(target, config), generator)
     if config.placement.pad_to_multiple is not None:

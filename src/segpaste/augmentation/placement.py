@@ -8,7 +8,7 @@ same wherever it stands in a batch. Which slots is told by `segpaste.augmentatio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,17 +17,18 @@ from segpaste import kernels, seeding
 from segpaste.augmentation import draw_places, draw_scales, draw_slots, geometry
 from segpaste.augmentation.placement_config import PlacementConfig
 from segpaste.augmentation.slots import as_decimal
+from segpaste.types.movable import Movable, register_pytree
 
 if TYPE_CHECKING:
     from segpaste.augmentation.panoptic import ClassTables
     from segpaste.augmentation.schedule import Schedule
-    from segpaste.types import StagedCrops
+    from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 
 SCALE_DEN = draw_scales.SCALE_DEN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placement:
+class Placement(Movable):
     """L layers for each of B targets: a source row, a map, and the instance slots that it carries.
 
     Attributes:
@@ -50,7 +51,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlacementCounts:
+class PlacementCounts(Movable):
     """What became of the pastes that a placement tried, [B] int64 each; one try is counted where no source is.
 
     Attributes:
@@ -66,8 +67,20 @@ class PlacementCounts:
     does_not_fit: Tensor
 
 
-torch.export.register_dataclass(Placement)
-torch.export.register_dataclass(PlacementCounts)
+register_pytree(Placement)
+register_pytree(PlacementCounts)
+
+
+class PlacementText(NamedTuple):
+    """A config and what an operator takes in its place.
+
+    Attributes:
+        config: the ranges and probabilities.
+        text: the same as JSON.
+    """
+
+    config: PlacementConfig
+    text: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +97,7 @@ class PlacementRequest:
         schedule: those of them that may change from step to step, as tensors.
         classes: things and stuff, if the config has a taxonomy.
         staged: crops of a bank, for a source that takes them from there.
+        text: of ``config``, for operators; None where there is none, and draws are traced.
     """
 
     seeds: Tensor
@@ -95,6 +109,7 @@ class PlacementRequest:
     schedule: Schedule
     classes: ClassTables | None = None
     staged: StagedCrops | None = None
+    text: PlacementText | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,6 +135,26 @@ class LayerSources:
     eligible: Tensor
     canvas_size: tuple[int, int] | None = None
     shrunk: Tensor | None = None
+
+    @classmethod
+    def of_rows(cls, source: PaddedBatchedDenseSample, source_idx: Tensor, eligible: Tensor) -> LayerSources:
+        """Return what a placement needs to know of rows of a batch.
+
+        Args:
+            source: the batch, S rows and K_s slots.
+            source_idx: [B, L] int64, the row that each layer takes.
+            eligible: [S, K_s] bool, instances that may be pasted. A layer whose row has none is not valid.
+        """
+        extent = geometry.valid_extent(source.padding_mask, source.batch_size, source.canvas_size, source.device)
+        return cls(
+            source_idx=source_idx,
+            layer_valid=eligible.any(1)[source_idx],
+            extent=extent[source_idx],
+            boxes=geometry.pixel_boxes(source.boxes)[source_idx],
+            labels=source.labels[source_idx],
+            eligible=eligible[source_idx],
+            canvas_size=source.canvas_size,
+        )
 
 
 def draw_placement(request: PlacementRequest, sources: LayerSources) -> tuple[Placement, PlacementCounts]:
@@ -179,6 +214,7 @@ def _ranges(request: PlacementRequest) -> kernels.DrawRanges:
         max_attempts=config.max_attempts,
         patch=(config.pad_to_multiple or 1) if config.patch_aligned_paste else 1,
         on_grid=on_grid,
+        grid_tries=draw_scales.GRID_TRIES,
         whole_patches=config.align == "instance",
         one_each=config.grouping == "instance",
         clips=config.partial == "clip",

@@ -41,8 +41,10 @@ class PlacementConfig(StrictConfig):
             relative.
         hflip_probability: of mirroring a layer left to right.
         paste_prob: of pasting anything into an image.
-        fade_last: the last part of training, in which nothing is pasted any more; `Schedule.at` of
+        fade_last: the last part of training, in which nothing is pasted any more, or less and less; `Schedule.at` of
             ``BatchCopyPaste.schedule`` is told how far it is.
+        fade_curve: how. With ``step`` nothing is pasted in that part; with ``linear`` the chance falls from
+            ``paste_prob`` at its start to 0 at the end of training.
         k_range: how many slots are pasted into an image: a random subset of the eligible ones.
         class_temperature: how much that subset is balanced over classes. At 0 every object of a source is as likely,
             so that common classes are pasted most; at 1 every class is, however many objects it has there. Slots are
@@ -69,6 +71,7 @@ class PlacementConfig(StrictConfig):
     hflip_probability: Probability = 0.5
     paste_prob: Probability = 1.0
     fade_last: Probability = 0.0
+    fade_curve: Literal["step", "linear"] = "step"
     k_range: tuple[int, int] = (1, 256)
     class_temperature: Probability = 0.0
     layers: int = Field(default=1, ge=1, le=64)
@@ -111,6 +114,10 @@ class PlacementConfig(StrictConfig):
 
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:
+        if self.fade_curve != "step" and self.fade_last == 0:
+            raise ValueError(
+                f"fade_curve: expected fade_last above 0, the part that fades, got 0 and {self.fade_curve!r}"
+            )
         if self.draws_sizes and self.grouping != "instance":
             raise ValueError(
                 "size_range and class_sizes: expected grouping='instance', a size for each object, got 'image'"

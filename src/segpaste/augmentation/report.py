@@ -13,6 +13,7 @@ from segpaste.augmentation.frame import Settled
 from segpaste.augmentation.placement import SCALE_DEN, Placement, PlacementCounts
 from segpaste.kernels import SlotPlan
 from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.movable import Movable, register_pytree
 
 DROP_REASONS = ("no_source", "no_free_slot", "does_not_fit", "hidden", "reverted", "too_small")
 """Why a tried paste is not in the output, in the order of `PasteReport.num_dropped`.
@@ -46,7 +47,7 @@ _NOTHING_STAGED = (
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PasteReport:
+class PasteReport(Movable):
     """What happened to each image; ``num_tried == num_placed + num_dropped.sum(1)``.
 
     Attributes:
@@ -80,7 +81,7 @@ class PasteReport:
         return f"PasteReport({len(self.num_tried)} images: {tried} tried, {placed} placed{why})"
 
 
-torch.export.register_dataclass(PasteReport)
+register_pytree(PasteReport)
 
 
 def tally(

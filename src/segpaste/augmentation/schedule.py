@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from numbers import Integral
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,8 @@ class Schedule(nn.Module):
     """How often, how much and of which classes is pasted, as of now.
 
     The numbers are integers in buffers: they move with the module, and a compiled step reads what they hold when it
-    runs. They are no part of the state that is saved: tell a resumed run how far it is.
+    runs. ``state_dict`` holds what `set` and `at` have said, as one entry of plain values; a state without that entry,
+    such as the weights of a model that had no augmentation, changes nothing.
 
     Args:
         config: what they are at first.
@@ -40,8 +42,18 @@ class Schedule(nn.Module):
         self.register_buffer("size_table", draw_scales.size_table(config), persistent=False)
         self.register_buffer("inverse_weights", draw_weights.inverse_weights(0), persistent=False)
         self.register_buffer("log_table", draw_weights.log_table(), persistent=False)
-        self._paste_prob, self._fade_last, self._is_faded = config.paste_prob, config.fade_last, False
+        self._paste_prob, self._fade_last, self._fades = config.paste_prob, config.fade_last, config.fade_curve
+        self._kept = 1.0
         self._put(config.paste_prob, config.k_range, config.class_temperature)
+
+    @classmethod
+    def of(cls, tables: kernels.DrawTables) -> Schedule:
+        """A schedule to draw from ``tables``; it cannot be changed."""
+        schedule = cls.__new__(cls)
+        nn.Module.__init__(schedule)
+        for name, table in tables._asdict().items():
+            schedule.register_buffer(name, table, persistent=False)
+        return schedule
 
     @property
     def paste_prob(self) -> float:
@@ -105,10 +117,13 @@ class Schedule(nn.Module):
             self.inverse_weights.copy_(draw_weights.inverse_weights(temperature))
         if paste_prob is not None:
             self._paste_prob = paste_prob
-        self.limits[0] = 0 if self._is_faded else round(self._paste_prob * _ONE)
+        self.limits[0] = round(self._paste_prob * self._kept * _ONE)
 
     def at(self, progress: float) -> None:
-        """Say how far training is; in its last part, ``fade_last`` of the config, nothing is pasted.
+        """Say how far training is; in its last part, ``fade_last`` of the config, less is pasted, or nothing.
+
+        With ``fade_curve="step"`` nothing is pasted in that part; with ``"linear"`` the chance falls from
+        ``paste_prob`` at its start to 0 at the end of training.
 
         Args:
             progress: 0 at the start, 1 at the end.
@@ -119,14 +134,55 @@ class Schedule(nn.Module):
         progress = float(progress)
         if not 0 <= progress <= 1:
             raise ValueError(f"Schedule: expected 0 <= progress <= 1, got {progress}")
-        self._is_faded = self._fade_last > 0 and as_decimal(progress) >= 1 - as_decimal(self._fade_last)
+        left, last = 1 - as_decimal(progress), as_decimal(self._fade_last)
+        self._kept = 1.0
+        if last > 0 and left <= last:
+            self._kept = float(left / last) if self._fades == "linear" else 0.0
         self._put()
+
+    def get_extra_state(self) -> dict[str, object]:
+        """What ``state_dict`` saves: plain values, so that ``torch.load(weights_only=True)`` reads them."""
+        temperature = int(self.limits[3]) / draw_weights.TEMPERATURE_ONE
+        return {
+            "paste_prob": self._paste_prob,
+            "k_range": list(self.k_range),
+            "class_temperature": temperature,
+            "kept": self._kept,
+        }
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Take what ``load_state_dict`` reads.
+
+        Raises:
+            ValueError: a value is out of its range.
+        """
+        kept = float(state["kept"])
+        if not 0 <= kept <= 1:
+            raise ValueError(f"Schedule: expected a state with 0 <= kept <= 1, got {kept}")
+        self._kept = kept
+        if self._chooses_objects:
+            self.set(
+                paste_prob=state["paste_prob"],
+                k_range=tuple(state["k_range"]),
+                class_temperature=state["class_temperature"],
+            )
+        else:
+            self.set(paste_prob=state["paste_prob"])
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *arguments: Any) -> None:
+        state_dict.setdefault(f"{prefix}_extra_state", self.get_extra_state())
+        super()._load_from_state_dict(state_dict, prefix, *arguments)
 
     def draw_counts(self, seeds: Tensor) -> tuple[Tensor, Tensor]:
         """Whether each image [B] is pasted into, bool, and how many slots are wanted, int64."""
-        threshold, low, high, _ = self.limits.to(seeds.device).unbind()
-        tries = seeding.random_u32(seeds, "paste") < threshold
-        return tries, seeding.random_integers(seeds, "count", low, high) * tries
+        return draw_counts(self.limits, seeds)
+
+
+def draw_counts(limits: Tensor, seeds: Tensor) -> tuple[Tensor, Tensor]:
+    """`Schedule.draw_counts` of a schedule with these ``limits``."""
+    threshold, low, high, _ = limits.to(seeds.device).unbind()
+    tries = seeding.random_u32(seeds, "paste") < threshold
+    return tries, seeding.random_integers(seeds, "count", low, high) * tries
 
 
 def _number(name: str, value: object) -> float | None:

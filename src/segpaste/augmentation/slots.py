@@ -112,7 +112,7 @@ def assign_slots(
     last_id = F.pad(ids, [0, 1]).amax(1)  # of no slot, too
     if target.panoptic_maps is not None:  # also above an id that has pixels and no row
         last_id = torch.maximum(last_id, target.panoptic_maps.flatten(1).amax(1))
-    last_id = last_id.clamp(max=MAX_FED_BACK_ID)  # larger numbers in a map are no ids
+    last_id = last_id.clamp(max=MAX_FED_BACK_ID)  # where nothing has checked them, ids still fit int32
     return SlotPlan(
         survives=survives,
         dropped=target.instance_valid & ~survives,

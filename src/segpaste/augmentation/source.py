@@ -96,19 +96,34 @@ class IntraBatchSource:
 
     def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
         """See `RowStrategy.rows`."""
-        batch_size, device = target.batch_size, target.device
-        layers = torch.arange(request.config.layers, device=device)[:, None]
-        rows = torch.arange(batch_size, device=device)
-        candidate = candidates & (rows[:, None] != rows)  # [B, S]
-        same_seed = request.seeds[:, None] == request.seeds
-        earlier_twins = (same_seed & (rows < rows[:, None])).sum(1)  # [S], zero where seeds are unique
-        bits = seeding.random_bits(
-            request.seeds[:, None, None], "source", layers, request.seeds, earlier_twins
-        )  # [B, L, S]
-        priority = torch.where(candidate[:, None], (bits >> 2) & ((1 << 62) - 1), -1)
-        has_source = candidate.any(1, keepdim=True).expand(-1, request.config.layers)
-        if batch_size == 0:
-            source_idx = torch.zeros(0, request.config.layers, dtype=torch.int64, device=device)
-        else:
-            source_idx = torch.where(has_source, priority.argmax(2), 0)
-        return LayerRows(source_idx, has_source)
+        num_layers = request.config.layers
+        if kernels.pastes_whole(target.device) and torch.compiler.is_compiling():
+            return LayerRows(*_rows_operator(candidates, request.seeds, num_layers))
+        return LayerRows(*_rows(candidates, request.seeds, num_layers))
+
+
+def _rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> list[Tensor]:
+    """A candidate row for each layer of each target, and whether there is one, [B, L] each."""
+    batch_size, device = len(seeds), seeds.device
+    layers = torch.arange(num_layers, device=device)[:, None]
+    rows = torch.arange(batch_size, device=device)
+    candidate = candidates & (rows[:, None] != rows)  # [B, S]
+    same_seed = seeds[:, None] == seeds
+    earlier_twins = (same_seed & (rows < rows[:, None])).sum(1)  # [S], zero where seeds are unique
+    bits = seeding.random_bits(seeds[:, None, None], "source", layers, seeds, earlier_twins)  # [B, L, S]
+    priority = torch.where(candidate[:, None], (bits >> 2) & ((1 << 62) - 1), -1)
+    has_source = candidate.any(1, keepdim=True).expand(-1, num_layers)
+    if batch_size == 0:
+        return [torch.zeros(0, num_layers, dtype=torch.int64, device=device), has_source]
+    return [torch.where(has_source, priority.argmax(2), 0), has_source]
+
+
+@torch.library.custom_op("segpaste::rows", mutates_args=())
+def _rows_operator(candidates: Tensor, seeds: Tensor, num_layers: int) -> list[Tensor]:
+    """`_rows` for compiled code on the CPU, where its random numbers would take seconds to compile."""
+    return [rows.contiguous() for rows in _rows(candidates, seeds, num_layers)]
+
+
+@_rows_operator.register_fake
+def _(candidates: Tensor, seeds: Tensor, num_layers: int) -> list[Tensor]:
+    return [table.new_empty(len(seeds), num_layers) for table in (seeds, candidates)]

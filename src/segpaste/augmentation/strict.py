@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from segpaste.workspace import write_whole
 
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -16,9 +20,84 @@ _Value = TypeVar("_Value")
 
 
 class StrictConfig(BaseModel):
-    """A frozen model that refuses what it does not know."""
+    """A frozen model that refuses what it does not know, numbers that are not finite, and a switch for a number."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _expect_no_switch(cls, value: Any, info: ValidationInfo) -> Any:
+        """True is 1 for pydantic, also within a pair or a table."""
+        assert info.field_name is not None
+        annotation = cls.model_fields[info.field_name].annotation
+        values = [*value] if isinstance(value, list | tuple) else [value]
+        if isinstance(value, Mapping) and get_origin(annotation) is Mapping:
+            values = [*value.keys(), *value.values()]
+        if any(isinstance(v, bool) for v in values) and not _takes(annotation, bool):
+            raise ValueError(f"expected no True or False, got {value!r}")
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expect_known_keys(cls, values: Any) -> Any:
+        """Refuse unknown keys, and say which one may be meant: one of a group of the config, such as ``placement``."""
+        unknown = [key for key in values if key not in cls.model_fields] if isinstance(values, Mapping) else []
+        if unknown:
+            refusals = [InitErrorDetails(type=_unknown(cls, str(k)), loc=(str(k),), input=values[k]) for k in unknown]
+            raise ValidationError.from_exception_data(cls.__name__, refusals)
+        return values
+
+
+def known_fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every dotted key of a config, such as ``placement.layers``, and the type of its values."""
+    for name, field in model.model_fields.items():
+        is_table = get_origin(field.annotation) is Mapping
+        options = () if is_table else (field.annotation, *get_args(field.annotation))
+        nested = [o for o in options if isinstance(o, type) and issubclass(o, BaseModel)]
+        if nested:
+            yield from known_fields(nested[0], f"{prefix}{name}.")
+        else:
+            yield prefix + name, field.annotation
+
+
+def known_keys(model: type[BaseModel]) -> Iterator[str]:
+    """Every dotted key of a config."""
+    return (key for key, _ in known_fields(model))
+
+
+def nearest_key(model: type[BaseModel], key: str) -> tuple[str, float]:
+    """Return the dotted key, or group of keys, of a config that is most like another one, and how much, from 0 to 1.
+
+    Keys are compared whole, and by their last part: ``scale_range`` is ``placement.scale_range`` without its group.
+    """
+
+    def likeness(known: str) -> float:
+        last, known_last = key.rpartition(".")[2], known.rpartition(".")[2]
+        pairs = (key, known), (last, known_last)
+        return max(difflib.SequenceMatcher(None, one, other).ratio() for one, other in pairs)
+
+    keys = list(known_keys(model))
+    groups = {group: None for known in keys for group in _groups(known)}
+    near = max([*keys, *groups], key=likeness)
+    return near, likeness(near)
+
+
+def _groups(key: str) -> list[str]:
+    """Return the groups that a dotted key is in: of ``a.b.c`` those are ``a`` and ``a.b``."""
+    parts = key.split(".")
+    return [".".join(parts[:num]) for num in range(1, len(parts))]
+
+
+def _unknown(model: type[BaseModel], key: str) -> PydanticCustomError:
+    near, likeness = nearest_key(model, key)
+    text = f"expected a key of {model.__name__}, got {key!r}"
+    text += f"; the nearest is {near!r}" if likeness > 0.6 else f"; its keys are {', '.join(model.model_fields)}"
+    return PydanticCustomError("extra_forbidden", "{text}", {"text": text})
+
+
+def _takes(annotation: Any, kind: type) -> bool:
+    """Return whether an annotation names a class, also within a union."""
+    return annotation is kind or any(_takes(part, kind) for part in get_args(annotation))
 
 
 class SavedConfig(StrictConfig):
@@ -52,9 +131,7 @@ class SavedConfig(StrictConfig):
             text = self.model_dump_json(indent=2) + "\n"
         else:
             text = yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, text.encode())
 
 
 def _check_suffix(path: Path) -> None:

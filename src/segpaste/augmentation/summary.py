@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation.report import DROP_REASONS, PasteReport
+from segpaste.types.movable import Movable, register_pytree
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PasteSummary:
+class PasteSummary(Movable):
     """What happened to so many images; summaries add up, and adding one does not wait for the device.
 
     Attributes:
@@ -49,3 +50,6 @@ class PasteSummary:
         why = "".join(f", {reason} {counts[reason]}" for reason in DROP_REASONS if counts[reason])
         images, tried, placed = counts["num_images"], counts["num_tried"], counts["num_placed"]
         return f"PasteSummary({images} images: {tried} tried, {placed} placed{why})"
+
+
+register_pytree(PasteSummary)

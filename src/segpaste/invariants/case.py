@@ -86,6 +86,11 @@ class Case:
         """The batch that was pasted from."""
         return self.before if self.source is None else self.source
 
+    @property
+    def has_slots(self) -> bool:
+        """Whether a layer can carry anything: the source and the placement have instance slots."""
+        return 0 not in (self.source_batch.max_instances, self.report.placement.carried.shape[-1])
+
     @cached_property
     def layers(self) -> tuple[LayerMap, ...]:
         """The map of each layer, from the report's placement."""

@@ -106,7 +106,8 @@ def depth_metric_intrinsics_rescale(case: Case) -> list[Violation]:
             violations += [Violation(name, b, f"{flag}: {old}", str(new)) for b in range(after.batch_size)]
     if before.camera_intrinsics is not None and after.camera_intrinsics is not None:
         cameras = {"before": before.camera_intrinsics, "after": after.camera_intrinsics}
-        moved = (before.camera_intrinsics != after.camera_intrinsics).any(1)
+        both_nan = before.camera_intrinsics.isnan() & after.camera_intrinsics.isnan()
+        moved = ((before.camera_intrinsics != after.camera_intrinsics) & ~both_nan).any(1)
         violations += found(name, moved, "the target's camera {before}", "{after}", **cameras)
     if case.source_batch.depth is None:
         return violations
@@ -152,7 +153,7 @@ def _outranked(case: Case) -> list[Tensor] | None:
     What is seen has the highest priority that was ever seen at its pixel, so a layer that it does not outrank was
     kept out by none.
     """
-    if not case.has_priorities or case.source_batch.max_instances == 0:
+    if not case.has_priorities or not case.has_slots:
         return None
     assert case.before.semantic_maps is not None
     fronts = [_front(case, idx, layer) for idx, layer in enumerate(case.layers)]

@@ -163,7 +163,7 @@ def instance_no_same_class_overlap(case: Case) -> list[Violation]:
 
 def _source_labels(case: Case) -> Tensor:
     """The label in its source of the paste in each output slot, [B, K] int64, of no meaning where there is none."""
-    if case.source_batch.max_instances == 0:
+    if not case.has_slots:
         return torch.zeros_like(case.after.labels)
     rows = case.report.placement.source_idx.gather(1, case.report.slot_layer.clamp(min=0))
     return case.source_batch.labels[rows, case.report.slot_source.clamp(min=0)]
@@ -173,7 +173,7 @@ def _strays(case: Case) -> Tensor:
     """Pastes whose mask is not what their layer shows of the source's, [B, K] bool."""
     source, report = case.source_batch, case.report
     strays = torch.zeros_like(case.is_paste)
-    if source.instance_masks is None or source.max_instances == 0:
+    if source.instance_masks is None or not case.has_slots:
         return strays
     for idx, layer in enumerate(case.layers):
         carried = report.placement.carried[:, idx, None, None, : source.max_instances]

@@ -168,7 +168,7 @@ def _highest_priority(case: Case) -> Tensor:
     source, report = case.source_batch, case.report
     lowest = torch.iinfo(torch.int16).min
     highest = torch.full_like(report.visible_layer, lowest, dtype=torch.int16)
-    if source.instance_masks is None or source.max_instances == 0:
+    if source.instance_masks is None or not case.has_slots:
         return highest
     shows = torch.ones_like(source.instance_masks[:, 0])
     if source.semantic_maps is not None:

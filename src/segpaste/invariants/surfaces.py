@@ -18,6 +18,10 @@ from segpaste.types.sampling import DEPTH_EDGE_FRAC
 RELATIVE_TOLERANCE = 1e-5
 """Of depths: float32 sums and factors against float64."""
 
+_GREATEST = torch.finfo(torch.float32).max
+_LEAST = torch.finfo(torch.float32).smallest_normal * torch.finfo(torch.float32).eps
+"""The least float32 above 0."""
+
 
 class Surface(NamedTuple):
     """Depth on the target's scale, [B, H, W] float64, between ``low`` and ``high`` where it is valid.
@@ -40,7 +44,8 @@ def layer_surface(
 ) -> Surface:
     """What a layer shows: nothing where a pixel that is mixed has no depth, the nearest pixel's across a depth edge.
 
-    With ``perspective`` it is as much nearer as the layer is enlarged.
+    With ``perspective`` it is as much nearer as the layer is enlarged. Depth whose product with these factors is not
+    finite or not > 0 is invalid.
     """
     assert source.depth is not None
     depth, ok = source.depth[:, 0].double(), finite_depth(source)
@@ -58,8 +63,25 @@ def layer_surface(
     is_edge = _is_edge(low, high) & _is_edge(firm_low, firm_high)
     nearest, factor = layer.nearest(depth), _focal_ratio(layer, target, source)
     factor = factor / layer.scale if perspective else factor
-    return Surface(
-        torch.where(is_edge, nearest, low) * factor, torch.where(is_edge, nearest, high) * factor, valid, maybe_valid
+    low, high, firm_low, firm_high = (
+        torch.where(is_edge, nearest, bound) * factor for bound in (low, high, firm_low, firm_high)
+    )
+    is_exact = _is_normal(factor) & _is_normal(low) & _is_normal(high)
+    possible = (factor > 0) & (factor < _GREATEST * (1 + RELATIVE_TOLERANCE))
+    may_be = _may_be_depth(low, high) | _may_be_depth(firm_low, firm_high)  # a faint tap may be read or not
+    low, high = torch.where(is_exact, low, 0.0), torch.where(is_exact, high, inf)
+    return Surface(low, high, valid & is_exact, maybe_valid & possible & may_be)
+
+
+def _may_be_depth(low: Tensor, high: Tensor) -> Tensor:
+    """Whether float32 may hold a value of this range, float64, as one that is finite and > 0."""
+    return (high > _LEAST / 4) & (low < _GREATEST * (1 + RELATIVE_TOLERANCE))
+
+
+def _is_normal(values: Tensor) -> Tensor:
+    """Whether float32 holds these values, float64 and > 0, to its full precision."""
+    return (values > torch.finfo(torch.float32).tiny * (1 + RELATIVE_TOLERANCE)) & (
+        values < _GREATEST * (1 - RELATIVE_TOLERANCE)
     )
 
 
@@ -80,5 +102,5 @@ def _focal_ratio(layer: LayerMap, target: PaddedBatchedDenseSample, source: Padd
     here, there = target.camera_intrinsics, source.camera_intrinsics
     if not target.metric_depth or here is None or there is None:
         return torch.ones((), dtype=torch.float64, device=target.device)
-    focal_here, focal_there = (camera[:, :2].double().prod(1).sqrt() for camera in (here, there))
+    focal_here, focal_there = (camera[:, :2].double().sqrt().prod(1) for camera in (here, there))
     return focal_here[:, None, None] / focal_there[layer.row]

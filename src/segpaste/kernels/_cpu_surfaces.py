@@ -65,7 +65,9 @@ def read_depth(b, j, plan, source, wanted, start, box, out, out_ok, out_start):
             value = min(max(total, low), high)
             if high - low > _EDGE_FRAC * high:
                 value = depth[np.uint64(y_near[y]), np.uint64(x_near[x])]
-            out[to + i] = value * scale if ok else _NONE
+            value *= scale  # by cameras that nobody checked it may be anything
+            ok &= (value > 0) & (value < _FAR)
+            out[to + i] = value if ok else _NONE
             out_ok[to + i] = ok
         at += width
         to += width

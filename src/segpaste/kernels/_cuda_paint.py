@@ -120,8 +120,9 @@ def render(
         row = tl.load(plan.source_idx + at)
         shown = seen == j
         nearest, _ = nearest_source(plan, at, source, rows, cols, height, width)
-        _paste_colours(out, source, plan, b, at, row, rows, cols, shown, TAPS)
+        # Labels before colours: Triton 3.6 does not compile the other order for channels_last images.
         _paste_labels(out, source, plan, slots, at, row, here, nearest, owner, shown)
+        _paste_colours(out, source, plan, b, at, row, rows, cols, shown, TAPS)
         if out.depth is not None:
             valid = tl.load(target.depth_valid + here, mask=shown, other=0) != 0
             valid &= is_number(tl.load(target.depth + here, mask=shown, other=0.0))
@@ -213,9 +214,9 @@ def _paste_labels(out, source, plan, slots, at, row, here, nearest, owner, shown
 @triton.jit
 def _colours(planes, b, c, rows, cols):
     """Pointers to one channel of a tile, or of any rows and columns, in whatever layout the images are."""
-    picture = planes.images + b * planes.image_strides[0] + tl.cast(c, tl.int64) * planes.image_strides[1]
-    picture += rows[:, None].to(tl.int64) * planes.image_strides[2]
-    return picture + cols[None, :].to(tl.int64) * planes.image_strides[3]
+    picture = planes.images + b * planes.batch_stride + tl.cast(c, tl.int64) * planes.channel_stride
+    picture += rows[:, None].to(tl.int64) * planes.row_stride
+    return picture + cols[None, :].to(tl.int64) * planes.col_stride
 
 
 @triton.jit

@@ -37,7 +37,7 @@ def _tap(plan, at, i, j, source, rows, cols, height, width):
 
 @triton.jit
 def read_depth(plan, at, row, source, rows, cols, height, width, nearest, wanted):
-    """Depth on the target's scale, 0 where it is invalid, and whether it is valid.
+    """Depth on the target's scale, 0 where it is invalid or its product is none, and whether it is valid.
 
     Args:
         plan: `segpaste.kernels.cuda.PlanArguments`.
@@ -70,7 +70,9 @@ def read_depth(plan, at, row, source, rows, cols, height, width, nearest, wanted
     is_edge = high - low > _EDGE_FRAC * tl.maximum(tl.abs(low), tl.abs(high))
     at_edge = tl.load(depth + nearest, mask=ok & is_edge, other=0.0)
     value = tl.where(is_edge, at_edge, tl.minimum(tl.maximum(total, low), high))
-    return tl.where(ok, value, 0.0) * tl.load(plan.depth_scale + at), ok
+    value *= tl.load(plan.depth_scale + at)  # by cameras that nobody checked it may be anything
+    ok &= is_number(value) & (value > 0)
+    return tl.where(ok, value, 0.0), ok
 
 
 @triton.jit

@@ -48,7 +48,8 @@ SLOT_BLOCK = 128
 class PlaneArguments(NamedTuple):
     """`Planes` for the kernels: bools as bytes, what is absent None.
 
-    ``image_strides`` are those of ``images``, in whatever layout these are; all else is in row-major order.
+    The strides are those of ``images``, in any layout; all else is in row-major order. They are four integers, and not
+    one tuple: Triton 3.6 loses an integer 1 inside a tuple of a tuple.
     """
 
     images: Tensor
@@ -59,7 +60,10 @@ class PlaneArguments(NamedTuple):
     depth_valid: Tensor | None
     normals: Tensor | None
     padding: Tensor | None
-    image_strides: tuple[int, ...]
+    batch_stride: int
+    channel_stride: int
+    row_stride: int
+    col_stride: int
     num_channels: int
     num_slots: int
     height: int
@@ -303,4 +307,4 @@ def _plane_arguments(planes: Planes) -> PlaneArguments:
     _, num_channels, height, width = planes.images.shape
     rest = [None if plane is None else _plain(plane) for plane in planes[1:]]
     sizes = num_channels, planes.instance_masks.shape[1], height, width, height * width
-    return PlaneArguments._make([planes.images, *rest, planes.images.stride(), *sizes])
+    return PlaneArguments._make([planes.images, *rest, *planes.images.stride(), *sizes])

@@ -81,14 +81,14 @@ class LayerView:
         return torch.stack(taps, -1), torch.stack(weights, -1).to(torch.float32) * (1 / sampling.WEIGHT_ONE**2)
 
     def depth(self) -> tuple[Tensor, Tensor]:
-        """Depth on the target's scale and its validity, [B, h, w]; 0 where invalid."""
+        """Depth on the target's scale and its validity, [B, h, w]; 0 where invalid: see `sampling.rescaled_depth`."""
         assert self.source.depth is not None
         assert self.source.depth_valid is not None
         taps, weights = self.linear(self.source.depth)
         valid, _ = self.linear(self.source.depth_valid)
         nearest = self.nearest(self.source.depth)
         depth, ok = sampling.mix_depth(taps[:, 0], valid[:, 0], weights[:, 0], nearest[:, 0])
-        return depth * self.depth_scale[:, None, None], ok
+        return sampling.rescaled_depth(depth, ok, self.depth_scale[:, None, None])
 
     def normals(self) -> Tensor:
         """Normals, mirrored with the layer, [B, 3, h, w]."""

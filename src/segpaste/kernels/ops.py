@@ -125,8 +125,9 @@ def _unflat(tensors: list[Tensor]) -> LayerPlan:
 
 @torch.library.custom_op("segpaste::focal_ratio", mutates_args=())
 def _focal_ratio(target_camera: Tensor, source_camera: Tensor, source_idx: Tensor) -> Tensor:
-    target, source = (c[:, 0].sqrt() * c[:, 1].sqrt() for c in (target_camera, source_camera))
-    return target[:, None] / source[source_idx]
+    # In float32 the product of two small roots would lose bits, or all of them.
+    target, source = (c[:, :2].double().sqrt().prod(1) for c in (target_camera, source_camera))
+    return (target[:, None] / source[source_idx]).float()
 
 
 @torch.library.custom_op("segpaste::inverse_scale", mutates_args=())

@@ -163,6 +163,7 @@ class DrawRanges(NamedTuple):
         max_attempts: places tried for each layer.
         patch: the side of a patch, 1 where nothing is aligned.
         on_grid: scales and places keep the source's canvas on patches.
+        grid_tries: scales of that grid that are tried before the smallest one is taken.
         whole_patches: scales and places keep each object on patches.
         one_each: each layer carries one object.
         clips: what leaves the picture is cut, if enough of it stays.
@@ -178,6 +179,7 @@ class DrawRanges(NamedTuple):
     max_attempts: int
     patch: int
     on_grid: bool
+    grid_tries: int
     whole_patches: bool
     one_each: bool
     clips: bool

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Paste thousands of random hostile batches, and look at every pixel of what comes out.
+
+Each batch is a pure function of its seed: canvases down to one pixel, no image, no slot, views of every layout, ids up
+to the largest, padding of any pixels, depth of any magnitude, cameras that construction would refuse, every option of
+the config, in place and not, with ClassMix and with crops of a bank. Every output is held against
+`segpaste.invariants`, and must hold no depth or normal that is NaN, no valid depth that is not finite and > 0, and no
+colour that is not finite.
+
+    python scripts/hostile_batches.py --num 10000                     # the CPU kernels
+    python scripts/hostile_batches.py --num 200 --backend reference   # and equal to the reference, bit for bit
+    python scripts/hostile_batches.py --num 200 --backend cuda        # likewise; without a GPU Triton interprets them
+    python scripts/hostile_batches.py --num 1 --seed 4711             # one batch again
+
+Exits with 1, and prints the seeds, if a batch fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from hostile_inputs import Inputs, hostile_inputs
+from torch import Tensor
+
+from segpaste import BatchCopyPaste, PaddedBatchedDenseSample
+from segpaste.augmentation import PasteReport
+from segpaste.augmentation.bank_source import source_batch
+from segpaste.invariants import Case, batch_violations, violations
+from segpaste.kernels import use_kernels
+from segpaste.types import FIELDS
+
+BACKENDS = ("cpu", "reference", "cuda")
+NORMALS_TOLERANCE = 5e-7
+"""Of a component: square roots differ by a few ulp between backends. All else is equal bit for bit."""
+
+Outcome = tuple[PaddedBatchedDenseSample, PasteReport]
+
+
+def run(seeds: Sequence[int], backend: str) -> Iterator[tuple[int, int, list[str]]]:
+    """Paste the batches of these seeds by the CPU kernels, and by another backend if one is named.
+
+    Yields:
+        The seed, how many pastes were placed, and what is wrong.
+    """
+    for seed in seeds:
+        try:
+            yield seed, *_checked(hostile_inputs(seed), backend)
+        except Exception as error:  # whatever it is, the seed must be told
+            yield seed, 0, [f"{type(error).__name__}: {error}"]
+
+
+def _checked(inputs: Inputs, backend: str) -> tuple[int, list[str]]:
+    out, report = _pasted(inputs, "cpu")
+    wrong = [*_no_numbers(out), *_broken(inputs, out, report)]
+    if backend != "cpu":
+        wrong += _differences((out, report), _pasted(inputs, backend))
+    return int(report.num_placed.sum()), wrong
+
+
+def _pasted(inputs: Inputs, backend: str) -> Outcome:
+    """One forward, on a copy of the batch where it works in place."""
+    module = BatchCopyPaste(inputs.config, inplace=inputs.inplace)
+    batch = inputs.batch.clone() if inputs.inplace else inputs.batch
+    with use_kernels(backend), warnings.catch_warnings():
+        for message in ("BatchCopyPaste could paste nothing", "BatchCopyPaste: expected at least 4 scales"):
+            warnings.filterwarnings("ignore", message)
+        out, report = module(batch, staged=inputs.staged, return_report=True)
+    return out, report
+
+
+def _no_numbers(out: PaddedBatchedDenseSample) -> Iterator[str]:
+    """Values that no output may hold."""
+    if out.images.is_floating_point() and not out.images.isfinite().all():
+        yield "images: a value that is not finite"
+    if out.normals is not None and not out.normals.isfinite().all():
+        yield "normals: a value that is not finite"
+    if out.depth is not None and out.depth_valid is not None:
+        if not out.depth.isfinite().all():
+            yield "depth: a value that is not finite"
+        if not (out.depth[out.depth_valid] > 0).all():
+            yield "depth: a valid value that is not > 0"
+
+
+def _broken(inputs: Inputs, out: PaddedBatchedDenseSample, report: PasteReport) -> list[str]:
+    """Invariants that do not hold, of the forward and of the output by itself."""
+    before, config = _comparable(inputs), inputs.config
+    source = None if inputs.staged is None else source_batch(inputs.staged, before, config.source)
+    found = violations(Case(before, out, report, config, source))
+    schema = None if config.panoptic is None else config.panoptic.taxonomy
+    return [str(violation) for violation in [*found, *batch_violations(out, schema=schema)]]
+
+
+def _comparable(inputs: Inputs) -> PaddedBatchedDenseSample:
+    """The batch as the module took it: without what its config keeps out."""
+    closed = ("depth", "depth_valid") if inputs.config.emit_depth is False else ()
+    return inputs.batch.derived(**dict.fromkeys(closed))
+
+
+def _differences(one: Outcome, other: Outcome) -> Iterator[str]:
+    """Fields of two outputs, and of their reports, that are not equal."""
+    for field in FIELDS:
+        values = [getattr(outcome[0], field.batched_name) for outcome in (one, other)]
+        tolerance = NORMALS_TOLERANCE if field.name == "normals" else 0.0
+        if not _equal(*values, tolerance):
+            yield f"{field.batched_name}: the backends differ"
+    for item in dataclasses.fields(PasteReport):
+        values = [getattr(outcome[1], item.name) for outcome in (one, other)]
+        if item.name != "placement" and not _equal(*values, 0.0):
+            yield f"report.{item.name}: the backends differ"
+
+
+def _equal(one: Any, other: Any, tolerance: float) -> bool:
+    if not isinstance(one, Tensor) or not isinstance(other, Tensor):
+        return one is other
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if not one.is_floating_point():
+        return torch.equal(one, other)
+    return torch.allclose(one.float(), other.float(), rtol=0, atol=tolerance, equal_nan=True)
+
+
+def prepare_cuda() -> None:
+    """Without a GPU run the CUDA kernels in Triton's interpreter, whose time goes by the tile."""
+    if torch.cuda.is_available():
+        return
+    if os.environ.get("TRITON_INTERPRET") != "1":  # read when Triton is imported, which has happened: start again
+        os.execve(sys.executable, sys.orig_argv, {**os.environ, "TRITON_INTERPRET": "1"})
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module="triton.runtime.interpreter")
+    from segpaste.kernels import cuda
+
+    tiles: dict[str, Any] = {"TILE": (32, 32), "MASK_TILE": (16, 8), "PARTS": 1, "STRETCH": 64, "BINS": 8}
+    for name, value in {**tiles, "SLOT_BLOCK": 8}.items():
+        setattr(cuda, name, value)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run; 0 if nothing was wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--num", type=int, default=1000, metavar="N", help="batches, default: 1000")
+    parser.add_argument("--seed", type=int, default=0, help="of the first batch, default: 0; each next one's is 1 more")
+    parser.add_argument("--backend", choices=BACKENDS, default="cpu", help="to compare the CPU kernels with")
+    options = parser.parse_args(argv)
+    if options.backend == "cuda":
+        prepare_cuda()
+    torch.set_num_threads(1)
+    start, failed, num_placed = time.monotonic(), [], 0
+    for seed, placed, wrong in run(range(options.seed, options.seed + options.num), options.backend):
+        num_placed += placed
+        if wrong:
+            failed.append(seed)
+            print(f"seed {seed}:", *wrong[:10], sep="\n    ", flush=True)
+    seconds = time.monotonic() - start
+    print(
+        f"{options.num} batches, {num_placed} pastes, {len(failed)} batches that failed, {seconds:.0f} s"
+        + (f"; seeds {', '.join(map(str, failed[:20]))}" if failed else "")
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""Random configs for `hostile_inputs`: every option that goes with a batch and a kind of source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste import BatchCopyPasteConfig, PaddedBatchedDenseSample
+from segpaste.augmentation import HarmonizeConfig, PanopticConfig, PanopticTaxonomy, PlacementConfig, SizeRange
+
+T = TypeVar("T")
+
+THINGS, STUFF = (1, 2, 3), (11, 12)
+PRIORITIES: tuple[dict[int, int], ...] = ({}, {2: 1, 12: 1}, {1: -1000, 3: 7, 11: 3})
+
+
+class Draws:
+    """Random choices, in order."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+
+    def one_of(self, choices: Sequence[T]) -> T:
+        """One of them, each as likely."""
+        return choices[int(self.rng.integers(len(choices)))]
+
+    def chance(self, probability: float) -> bool:
+        """True with this probability."""
+        return bool(self.rng.random() < probability)
+
+    def noise(self, *shape: int) -> NDArray[Any]:
+        """Floats from 0 to 1."""
+        return self.rng.random(shape)
+
+
+def hostile_config(draws: Draws, kind: str, batch: PaddedBatchedDenseSample, inplace: bool) -> BatchCopyPasteConfig:
+    """Draw any options that go together.
+
+    Args:
+        draws: random choices.
+        kind: of the source: ``rows``, ``classmix`` or ``bank``.
+        batch: that is pasted into.
+        inplace: whether the canvas and the slots must stay.
+    """
+    options: dict[str, Any] = {}
+    if batch.panoptic_maps is not None or kind == "bank" or draws.chance(0.5):
+        options["panoptic"] = PanopticConfig(
+            taxonomy=PanopticTaxonomy(classes={**dict.fromkeys(THINGS, "thing"), **dict.fromkeys(STUFF, "stuff")}),
+            stuff_policy=draws.one_of(("revert", "ignore")),
+            tau_stuff_frac=draws.one_of((0.1, 0.0, 0.9)),
+            tau_stuff_px=draws.one_of((0, 3, 64)),
+            contact_priority={} if kind == "classmix" else draws.one_of(PRIORITIES),
+        )
+    for gate in ("emit_instance", "emit_panoptic", "emit_depth"):
+        options[gate] = False if draws.chance(0.1) else None
+    slots = batch.max_instances
+    more = None if inplace else max(slots, 1) + int(draws.rng.integers(0, 6))
+    takes_boxes = batch.panoptic_maps is None and (draws.chance(0.5) or kind == "classmix")
+    mask_from = "boxes" if takes_boxes else None
+    source: dict[str, Any] = {"kind": "bank" if kind == "bank" else "intra_batch", "mask_from": mask_from}
+    if kind == "bank":
+        source |= {"crops_per_target": int(draws.rng.integers(1, 4)), "value_range": draws.one_of((1, 255))}
+        source |= {"without_depth": draws.one_of(("invalid", "invalid", "skip"))}
+    return BatchCopyPasteConfig(
+        **options,
+        emit_classmix=kind == "classmix",
+        max_instances=None if draws.chance(0.2) else more,
+        tile_size=draws.one_of((512, 5)),
+        antialias=draws.chance(0.7),
+        perspective_depth=kind != "classmix" and draws.chance(0.3),
+        min_area_px=draws.one_of((1, 1, 2, 6)),
+        min_residual_area_frac=draws.one_of((0.1, 0.0, 0.0, 0.7, 1.0)),
+        max_hidden_frac=draws.one_of((1.0, 1.0, 1.0, 0.9, 0.5, 0.0)),
+        placement=_placement(draws, kind, inplace),
+        source=source,  # type: ignore[arg-type]
+        harmonize=_harmonize(draws),
+    )
+
+
+def _placement(draws: Draws, kind: str, inplace: bool) -> PlacementConfig:
+    multiple = None if inplace or draws.chance(0.7) else draws.one_of((1, 2, 4, 7))
+    options: dict[str, Any] = {"pad_to_multiple": multiple, "paste_prob": draws.one_of((1.0, 1.0, 0.5))}
+    options["layers"] = 1 if kind == "bank" else draws.one_of((1, 2, 3, 5))
+    if kind == "classmix":
+        return PlacementConfig(**options)
+    by_object = draws.chance(0.4)
+    if multiple is not None and draws.chance(0.6):
+        options |= {"patch_aligned_paste": True, "align": "instance" if by_object else "canvas"}
+    elif draws.chance(0.5):
+        options |= {"partial": "clip", "min_visible_frac": draws.one_of((0.5, 0.0, 0.0, 1.0))}
+    if by_object:
+        options["grouping"] = "instance"
+        options["size_range"] = draws.one_of((None, SizeRange(low=1, high=9.5)))
+    wide = options.get("patch_aligned_paste", False)
+    ranges = ((0.5, 2.0), (0.5, 0.5), (1.0, 1.0), (0.5, 1.0), (0.1, 0.3), (3.0, 4.0), (1 / 64, 64.0))
+    return PlacementConfig(
+        **options,
+        scale_range=(0.5, 2.0) if wide else draws.one_of(ranges),
+        hflip_probability=draws.one_of((0.5, 0.0, 1.0)),
+        k_range=draws.one_of(((1, 256), (1, 2), (2, 3))),
+        class_temperature=0.0 if kind == "bank" else draws.one_of((0.0, 1.0)),
+        max_attempts=draws.one_of((1, 3, 8)),
+    )
+
+
+def _harmonize(draws: Draws) -> HarmonizeConfig:
+    if draws.chance(0.7):
+        return HarmonizeConfig()
+    return HarmonizeConfig(
+        mode=draws.one_of(("reinhard", "multiband", "poisson")),
+        prob=draws.one_of((0.0, 0.5, 1.0)),
+        pyramid_levels=draws.one_of((1, 3)),
+        poisson_cycles=2,
+        feather_px=draws.one_of((0, 0, 2)),
+    )

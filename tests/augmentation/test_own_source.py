@@ -1,0 +1,177 @@
+"""What a source of one's own returns is checked, with errors that name the class, the field and the mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from samples import CPU_KERNELS, make_batch
+from segpaste.augmentation import (
+    BatchCopyPaste,
+    BatchCopyPasteConfig,
+    LayerRows,
+    Placement,
+    PlacementConfig,
+    PlacementCounts,
+    PlacementRequest,
+    RowStrategy,
+)
+from segpaste.experimental import LayerSources, draw_placement
+from segpaste.kernels import use_kernels
+from segpaste.seeding import random_integers
+from segpaste.types import Modality, PaddedBatchedDenseSample
+
+Sampled = tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]
+
+
+def changed(field: str, change: Callable[[Tensor], Any]) -> Callable[[Sampled], Any]:
+    """Return a mistake in one field of the placement."""
+    return lambda s: (s[0], replace(s[1], **{field: change(getattr(s[1], field))}), s[2])
+
+
+def set_to(value: Any) -> Callable[[Tensor], Tensor]:
+    return lambda t: torch.full_like(t, value)
+
+
+MISTAKES: dict[str, tuple[Callable[[Sampled], Any], type[Exception], str]] = {
+    "two of three": (
+        lambda s: s[:2],
+        TypeError,
+        r"got \(PaddedBatchedDenseSample, Placement\); return all",
+    ),
+    "no tuple": (lambda s: s[1], TypeError, "PlacementCounts.*got Placement;"),
+    "float places": (changed("translate", Tensor.float), TypeError, "Placement.translate: .*int64, got torch.float32"),
+    "a list": (
+        changed("hflip", Tensor.tolist),
+        TypeError,
+        "hflip: expected a tensor of torch.bool, got list",
+    ),
+    "one number of scales": (
+        changed("scale_num", lambda t: t[..., 0]),
+        ValueError,
+        r"Placement.scale_num: expected shape \[3, 2, 2\], got \[3, 2\]",
+    ),
+    "flat rows": (changed("source_idx", Tensor.flatten), ValueError, r"source_idx: expected shape \[3, L\], got \[6\]"),
+    "slots of another batch": (
+        changed("carried", lambda t: t[..., :3]),
+        ValueError,
+        r"Placement.carried: expected shape \[3, 2, 6\], got \[3, 2, 3\]",
+    ),
+    "rows that are not there": (
+        changed("source_idx", set_to(3)),
+        ValueError,
+        "source_idx: expected rows of the source batch, from 0 to 2, got 3",
+    ),
+    "a scale of nothing": (changed("scale_num", set_to(0)), ValueError, "scale_num: expected parts of a scale, from 1"),
+    "a scale without taps": (
+        changed("scale_den", lambda t: t * 99),
+        ValueError,
+        r"expected scales of at least 0\.5, .*; draw larger ones",
+    ),
+    "a place out of reach": (changed("translate", set_to(1 << 40)), ValueError, "translate: expected pixels, from -"),
+    "an empty slot": (
+        changed("carried", set_to(True)),
+        ValueError,
+        "carried: expected slots that hold an instance .*got slot 2 in layer 0 of target 0",
+    ),
+    "a layer that is off": (
+        changed("layer_valid", set_to(False)),
+        ValueError,
+        "expected slots of valid layers",
+    ),
+    "wrong counts": (
+        lambda s: (s[0], s[1], replace(s[2], does_not_fit=s[2].does_not_fit + 1)),
+        ValueError,
+        r"expected tried = carried \+ no_source .*for target 0",
+    ),
+    "counts in floats": (
+        lambda s: (s[0], s[1], replace(s[2], tried=s[2].tried.float())),
+        TypeError,
+        "PlacementCounts.tried: expected a tensor of torch.int64",
+    ),
+    "crops without masks": (
+        lambda s: (s[0].derived(instance_masks=None, instance_ids=None), s[1], s[2]),
+        ValueError,
+        "expected instance masks in the source batch",
+    ),
+}
+
+
+class Clumsy:
+    """Draws as the guide's example does, and makes a mistake."""
+
+    def __init__(self, mistake: Callable[[Sampled], Any] = lambda s: s) -> None:
+        self.mistake = mistake
+
+    def sample(self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest) -> Sampled:
+        layers = torch.arange(request.config.layers, device=target.device)
+        rows = random_integers(request.seeds[:, None], "donor", 0, target.batch_size - 1, layers)
+        sources = LayerSources.of_rows(target, rows, eligible)
+        drawn: Sampled = self.mistake((target, *draw_placement(request, sources)))
+        return drawn
+
+    def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
+        rows: LayerRows = self.mistake(LayerRows(torch.zeros(3, 1, dtype=torch.int64), candidates[:, None]))  # type: ignore[arg-type]
+        return rows
+
+
+BATCH = make_batch(
+    3, size=(48, 64), num_instances=2, max_instances=6, modalities={Modality.INSTANCE, Modality.SEMANTIC}
+)
+CONFIG = BatchCopyPasteConfig(placement=PlacementConfig(layers=2, k_range=(2, 2), max_attempts=8))
+
+
+@pytest.mark.parametrize("kernels", CPU_KERNELS)
+class TestSamples:
+    def test_a_right_one_pastes(self, kernels: str) -> None:
+        with use_kernels(kernels):
+            out, report = BatchCopyPaste(CONFIG, source=Clumsy())(BATCH, return_report=True)
+        assert report.num_placed.sum() > 0
+        assert (out.images != BATCH.images).any()
+
+    @pytest.mark.parametrize("name", MISTAKES)
+    def test_a_mistake_is_named(self, kernels: str, name: str) -> None:
+        mistake, error, message = MISTAKES[name]
+        prefix = "" if name == "crops without masks" else "Clumsy.sample: "
+        with use_kernels(kernels), pytest.raises(error, match=prefix + ".*" + message):
+            BatchCopyPaste(CONFIG, source=Clumsy(mistake))(BATCH)
+
+    def test_more_than_there_is_room_for(self, kernels: str) -> None:
+        def crowded(sampled: Sampled) -> Sampled:
+            source, placement, counts = sampled
+            held = source.instance_valid[placement.source_idx]
+            maps = {f.name: torch.cat([getattr(placement, f.name)] * 3, 1) for f in fields(Placement)}
+            maps |= {"carried": torch.cat([held] * 3, 1), "layer_valid": torch.ones_like(maps["layer_valid"])}
+            return source, Placement(**maps), counts
+
+        with use_kernels(kernels), pytest.raises(ValueError, match=r"carried: expected at most 4 slots for target 0"):
+            BatchCopyPaste(CONFIG, source=Clumsy(crowded))(BATCH)
+
+
+WRONG_ROWS: dict[str, tuple[Callable[[LayerRows], Any], type[Exception], str]] = {
+    "a tuple": (tuple, TypeError, r"expected LayerRows\(source_idx, layer_valid\), got tuple"),
+    "a row too far": (lambda r: r._replace(source_idx=r[0] + 3), ValueError, "rows of the batch, from 0 to 2, got 3"),
+    "no layers": (lambda r: r._replace(layer_valid=r[1][:, 0]), ValueError, r"expected shape \[3, 1\], got \[3\]"),
+    "32 bits": (lambda r: r._replace(source_idx=r[0].int()), TypeError, "expected a tensor of torch.int64, got"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_ROWS)
+def test_wrong_rows_are_named(name: str) -> None:
+    mistake, error, message = WRONG_ROWS[name]
+    source = Clumsy(mistake)  # type: ignore[arg-type]
+    assert isinstance(source, RowStrategy)
+    with pytest.raises(error, match="Clumsy.rows: .*" + message):
+        BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True), source=source)(BATCH)
+
+
+def test_it_compiles_without_a_break() -> None:
+    paste = BatchCopyPaste(CONFIG, source=Clumsy())
+    batch = BATCH.derived(sample_seeds=torch.arange(3))
+    compiled = torch.compile(paste, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(batch).images, paste(batch).images)

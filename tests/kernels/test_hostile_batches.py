@@ -1,0 +1,114 @@
+"""The program of hostile batches: 300 of its batches on every run of the tests; and it tells of what is wrong."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from segpaste import BatchCopyPaste
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+NUM = 300
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        yield importlib.import_module("hostile_batches")
+    finally:
+        sys.path.remove(str(SCRIPTS))
+
+
+def test_nothing_is_wrong(program: ModuleType) -> None:
+    found = list(program.run(range(NUM), "cpu"))
+    assert [seed for seed, _, _ in found] == list(range(NUM))
+    assert {seed: wrong for seed, _, wrong in found if wrong} == {}
+    assert sum(placed for _, placed, _ in found) > NUM
+
+
+def test_the_reference_says_the_same(program: ModuleType) -> None:
+    found = list(program.run(range(1000, 1030), "reference"))
+    assert {seed: wrong for seed, _, wrong in found if wrong} == {}
+    assert sum(placed for _, placed, _ in found) > 10
+
+
+def test_the_batches_go_where_trouble_is(program: ModuleType) -> None:
+    """What the batches are drawn to hold, some of them do; a seed gives the same batch again."""
+    given = [program.hostile_inputs(seed) for seed in range(NUM)]
+    batches = [inputs.batch for inputs in given]
+    cameras = [batch.camera_intrinsics for batch in batches if batch.camera_intrinsics is not None]
+    reached = {
+        "no image": sum(not batch.batch_size for batch in batches),
+        "no slot": sum(not batch.max_instances for batch in batches),
+        "one pixel": sum(batch.canvas_size == (1, 1) for batch in batches),
+        "a wild camera": sum(not (camera.isfinite() & (camera > 0))[:, :2].all() for camera in cameras),
+        "another layout": sum(not batch.images.is_contiguous() for batch in batches),
+        "channels last": sum(
+            not b.images.is_contiguous() and b.images.is_contiguous(memory_format=torch.channels_last) for b in batches
+        ),
+        "large ids": sum(b.instance_ids is not None and bool((b.instance_ids > 2**30).any()) for b in batches),
+        "negative labels": sum(bool((batch.labels < 0).any()) for batch in batches),
+        "padding": sum(batch.padding_mask is not None for batch in batches),
+        "boxes for masks": sum(inputs.config.source.mask_from is not None for inputs in given),
+        "metric depth": sum(batch.metric_depth for batch in batches),
+        "in place": sum(inputs.inplace for inputs in given),
+        "harmonised": sum(inputs.config.harmonize.is_active for inputs in given),
+        "ClassMix": sum(inputs.config.emit_classmix for inputs in given),
+        "crops": sum(inputs.staged is not None for inputs in given),
+        "guarded": sum(inputs.config.max_hidden_frac < 1 for inputs in given),
+        "patches": sum(inputs.config.placement.patch_aligned_paste for inputs in given),
+        "objects": sum(inputs.config.placement.grouping == "instance" for inputs in given),
+        "priorities": sum(bool(i.config.panoptic and i.config.panoptic.contact_priority) for i in given),
+    }
+    assert {what: num for what, num in reached.items() if num < 5} == {}
+    again = program.hostile_inputs(7)
+    assert torch.equal(again.batch.images, batches[7].images)
+    assert again.config == given[7].config
+
+
+def test_a_failure_is_told_with_its_seed(
+    program: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forward = BatchCopyPaste.forward
+
+    def careless(self: BatchCopyPaste, *arguments: Any, **options: Any) -> Any:
+        out, report = forward(self, *arguments, **options)
+        if out.depth is None or not out.depth.numel():
+            return out, report
+        return out.derived(depth=out.depth.index_fill(3, torch.tensor([0]), float("nan"))), report
+
+    monkeypatch.setattr(BatchCopyPaste, "forward", careless)
+    assert program.main(["--num", "12", "--seed", "300"]) == 1
+    lines = capsys.readouterr().out
+    assert "depth: a value that is not finite" in lines
+    assert "; seeds 30" in lines.splitlines()[-1]
+
+
+def test_backends_that_differ_are_told(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    pasted = program._pasted
+
+    def other(inputs: Any, backend: str) -> Any:
+        out, report = pasted(inputs, "cpu")
+        return (out, report) if backend == "cpu" else (out.derived(labels=out.labels + 1), report)
+
+    monkeypatch.setattr(program, "_pasted", other)
+    found = list(program.run(range(4), "reference"))
+    assert any("labels: the backends differ" in wrong for _, _, wrong in found)
+
+
+@pytest.mark.parametrize(("backend", "num"), [("cpu", 2), ("cuda", 10)])
+def test_from_the_command_line(backend: str, num: int) -> None:
+    """In a process of its own, so that Triton is interpreted where there is no GPU."""
+    command = [sys.executable, SCRIPTS / "hostile_batches.py", "--num", str(num), "--backend", backend]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith(f"{num} batches, ")
