@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import warnings
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import torch
 from bank_cases import write_bank
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import RandomSampler
 
 from segpaste.bank import (
     BankError,
@@ -152,28 +152,43 @@ class TestSteps:
         resumed = fresh()
         resumed.load_state_dict(state)
         resumed.set_epoch(3)
-        assert resumed.state_dict() == state == {"epoch": 3, "num_drawn": 12}
+        assert resumed.state_dict() == state
+        assert (state["epoch"], state["num_drawn"]) == (3, 12)
         assert used + crop_idx(list(resumed)) == whole
-        assert resumed.state_dict() == {"epoch": 3, "num_drawn": 28}
+        assert resumed.state_dict() == {**state, "num_drawn": 28, "finished": True}
         assert crop_idx(steps_of(resumed, 4)) == crop_idx(steps_of(fresh(), 4))
 
-    def test_a_state_of_other_steps(self, bank: Any) -> None:
+    def test_a_place_that_is_no_step(self, bank: Any) -> None:
         loader = create_bank_dataloader(bank, batch_size=4, steps=7)
         for num in (13, 32, -4):
-            with pytest.raises(ValueError, match=f"at most 7 steps of 4 crops, got {num} crops"):
-                loader.load_state_dict({"epoch": 0, "num_drawn": num})
+            with pytest.raises(ValueError, match=f"num_drawn from 0 to 28 in steps of 4, got {num}"):
+                loader.load_state_dict({**loader.state_dict(), "num_drawn": num})
 
-    def test_the_same_epoch_twice_warns(self, bank: Any) -> None:
+    @pytest.mark.parametrize(
+        ("change", "named"),
+        [
+            ({"base_seed": 1}, "base_seed is 1 there and 0 here"),
+            ({"mode": "tempered"}, "mode is 'tempered' there and 'repeat_factor' here"),
+            ({"steps": 8}, "num_samples is 32 there and 28 here"),
+            ({"batch_size": 2, "crops_per_target": 2}, "batch_size is 2 there and 4 here; crops_per_target is 2 there"),
+            ({"class_map": [7, 5, 70, 2]}, r"class_map is \[7, 5, 70, 2\] there and None here"),
+            ({"predicate": is_even}, "predicate is 'is_even' there and None here; max_tries is 100 there"),
+            ({"rank": 1, "num_replicas": 2}, "num_replicas is 2 there and 1 here"),
+        ],
+        ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+    )
+    def test_a_state_of_another_run(self, change: dict[str, Any], named: str, bank: Any) -> None:
+        options: dict[str, Any] = {"batch_size": 4, "steps": 7}
+        state = create_bank_dataloader(bank, **{**options, **change}).state_dict()
+        with pytest.raises(ValueError, match=f"expected the state of one like this, got another's: .*{named}"):
+            create_bank_dataloader(bank, **options).load_state_dict(state)
+
+    def test_every_pass_is_a_new_epoch_until_one_is_set(self, bank: Any) -> None:
+        epochs = [crop_idx(steps_of(create_bank_dataloader(bank, batch_size=4, steps=2), e)) for e in range(3)]
         loader = create_bank_dataloader(bank, batch_size=4, steps=2)
-        first = crop_idx(list(loader))
-        with pytest.warns(UserWarning, match="the same epoch is drawn again"):
-            assert crop_idx(list(loader)) == first
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            list(loader)
-            loader.set_epoch(1)
-            list(loader)
-            list(loader)
+        assert [crop_idx(list(loader)) for _ in range(2)] == epochs[:2]
+        loader.set_epoch(2)
+        assert [crop_idx(list(loader)) for _ in range(2)] == [epochs[2]] * 2
 
     def test_classes_of_the_target_dataset(self, bank: Any) -> None:
         loader = create_bank_dataloader(bank, batch_size=4, steps=3, class_map=[7, 5, 70, 2])
@@ -195,6 +210,37 @@ class TestSteps:
     def test_bad_values(self, options: dict[str, Any], words: str, bank: Any) -> None:
         with pytest.raises(ValueError, match=words):
             create_bank_dataloader(bank, **{"batch_size": 2, **options})
+
+    def test_a_sampler_of_the_bank(self, bank: Any) -> None:
+        """It draws what the options would, but for the draws of a step that it does not fill."""
+        options: dict[str, Any] = {"mode": "tempered", "base_seed": 5}
+        given = create_bank_dataloader(bank, batch_size=4, sampler=BankSampler(bank, 30, **options))
+        expected = create_bank_dataloader(bank, batch_size=4, steps=7, **options)
+        assert len(given) == 7
+        for epoch in range(2):
+            assert crop_idx(steps_of(given, epoch)) == crop_idx(steps_of(expected, epoch))
+
+    def test_a_sampler_that_does_not_fit(self, bank: Any, tmp_path: Path) -> None:
+        other = write_bank(tmp_path / "other", [0, 1, 1, 2, 3], names=NAMES)
+        for sampler, options, words in (
+            (
+                BankSampler(other),
+                {},
+                f"expected .* of version {bank.version[:12]}, got one of version {other.version[:12]}",
+            ),
+            (BankSampler(bank, 3), {}, "expected at least batch_size \\* crops_per_target = 4 draws .* got 3"),
+            (
+                BankSampler(bank, rank=1, num_replicas=2),
+                {"rank": 0, "num_replicas": 2},
+                "expected one of rank 0 of 2, .* got one of rank 1 of 2",
+            ),
+            (BankSampler(bank), {"steps": 3}, "expected nothing beside it"),
+        ):
+            with pytest.raises(ValueError, match=f"sampler: {words}"):
+                create_bank_dataloader(bank, batch_size=4, sampler=sampler, **options)
+        for wrong in (RandomSampler(range(100)), [0, 1, 2, 3], "class_uniform"):
+            with pytest.raises(TypeError, match=f"a BankSampler or an NxMSampler.*got {type(wrong).__name__}"):
+                create_bank_dataloader(bank, batch_size=4, sampler=wrong)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("num_workers", [0, 1])
     def test_a_bank_that_breaks_on_the_way(self, num_workers: int, tmp_path: Path) -> None:
@@ -344,7 +390,7 @@ class TestWithBank:
         pairs = list(both := with_bank(Batches([4, 4, 1]), loader))
         assert len(both) == 3
         assert [crops.images.shape[:2] for _, crops in pairs] == [(4, 3), (4, 3), (1, 3)]
-        loader.set_epoch(0)
+        loader.set_epoch(both.epoch)
         last = list(loader)[2]
         assert torch.equal(pairs[2][1].images, last.images[:1])
         assert torch.equal(pairs[2][1].crop_idx, last.crop_idx[:1])
@@ -352,12 +398,12 @@ class TestWithBank:
     def test_both_epochs(self, bank: Any) -> None:
         batches, loader = Batches([2]), create_bank_dataloader(bank, batch_size=2, steps=1)
         with_bank(batches, loader).set_epoch(5)
-        assert batches.epoch == loader.draws.epoch == 5
+        assert batches.epoch == loader.epoch == 5
 
     def test_too_few_steps(self, bank: Any) -> None:
         loader = create_bank_dataloader(bank, batch_size=2, steps=2)
         with pytest.raises(ValueError, match="bank loader of 3 steps, got 2; give it steps="):
-            with_bank(Batches([2] * 3), loader)
+            next(iter(with_bank(Batches([2] * 3), loader)))
         endless = iter(Batches([2] * 3))
         with pytest.raises(ValueError, match="bank loader of more steps, got 2"):
             list(with_bank(endless, loader))

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ import numpy as np
 import pytest
 from photo_folder import NAMES, open_photos, tree, write_photos
 
-from segpaste.bank import BankError, BuildSummary, Selection, build_bank, open_bank
+from segpaste.bank import BankError, BuildSummary, Selection, build_bank, open_bank, strays
 from segpaste.bank import build as build_module
 from segpaste.bank.cropping import crop_object
 from segpaste.cli._inputs import open_scenes
@@ -157,10 +158,155 @@ class TestSelection:
         summary = build(photos, tmp_path / "bank", crop_size=(4, 4), margin_frac=10.0)
         assert (summary.num_crops, summary.skipped["vanished"]) == (0, 1)
 
-    @pytest.mark.parametrize("options", [{"min_area_px": 0}, {"min_fill_frac": 1.5}])
+    @pytest.mark.parametrize("options", [{"min_area_px": 0}, {"min_fill_frac": 1.5}, {"min_part_frac": -0.1}])
     def test_bad_ones(self, options: dict[str, Any]) -> None:
         with pytest.raises(BankError, match="expected min_"):
             Selection(**options)
+
+
+def with_a_stray(index: int, sample: DenseSample) -> DenseSample:
+    """A square of 60 x 60 pixels, and in every other photo 3 pixels far away."""
+    import torch
+
+    mask = torch.zeros(1, 300, 200, dtype=torch.bool)
+    mask[0, 20:80, 30:90] = True
+    mask[0, 290, 190:193] = index % 2 == 1
+    image = torch.full((3, 300, 200), index, dtype=torch.uint8)
+    return DenseSample.from_masks(image, mask, torch.tensor([0]))
+
+
+class TestStrays:
+    def test_a_stray_does_not_shrink_the_crop(self, tmp_path: Path) -> None:
+        summary = build(Listed(5, with_a_stray), tmp_path / "bank", crop_size=(80, 80))
+        assert (summary.num_crops, summary.num_trimmed) == (5, 2)
+        bank = open_bank(tmp_path / "bank")
+        for crop in (bank[i] for i in range(5)):
+            assert crop.scale == 1.0
+            assert np.array(crop.source_box).tolist() == [30, 20, 90, 80]
+            assert crop.alpha.sum() == 3600
+        assert bank.meta.built_from["min_part_frac"] == 0.02
+
+    def test_kept_when_asked_for(self, tmp_path: Path) -> None:
+        selection = Selection(min_part_frac=0)
+        summary = build(Listed(2, with_a_stray), tmp_path / "bank", crop_size=(80, 80), selection=selection)
+        assert summary.num_trimmed == 0
+        scales = open_bank(tmp_path / "bank").read([0, 1], ["scale"])["scale"]
+        assert scales[0] == 1
+        assert scales[1] < 0.3
+
+    def test_whoever_cuts_them_off(self, tmp_path: Path) -> None:
+        """The same bytes, and the same count, also of parts that an earlier call made."""
+        one = build(Listed(70, with_a_stray), tmp_path / "one", crop_size=(80, 80))
+        with pytest.raises(DatasetError, match="not now"):
+            build(Listed(70, fails_late), tmp_path / "other", crop_size=(80, 80))
+        other = build(Listed(70, with_a_stray), tmp_path / "other", crop_size=(80, 80), workers=2)
+        assert tree(tmp_path / "one") == tree(tmp_path / "other")
+        assert one.num_trimmed == other.num_trimmed == 35
+
+    def test_another_fraction_is_another_build(self, tmp_path: Path) -> None:
+        with pytest.raises(DatasetError, match="not now"):
+            build(Listed(70, fails_late), tmp_path / "bank", crop_size=(80, 80))
+        with pytest.raises(BankError, match=r"min_part_frac 0\.02 there, 0\.1 now"):
+            build(
+                Listed(70, with_a_stray),
+                tmp_path / "bank",
+                crop_size=(80, 80),
+                selection=Selection(1, min_part_frac=0.1),
+            )
+
+    def test_what_is_a_stray(self) -> None:
+        """Small, and outside of the box of what is large; diagonal neighbours are one part."""
+        import torch
+
+        def cut_off(*boxes: tuple[int, int, int, int]) -> list[int]:
+            mask = torch.zeros(100, 120, dtype=torch.bool)
+            for left, top, right, bottom in boxes:
+                mask[top:bottom, left:right] = True
+            kept = strays.without_strays(mask, 0.02)
+            assert not (kept & ~mask).any()
+            return [n for n, (x, y, *_) in enumerate(boxes) if not kept[y, x]]
+
+        ring = [(10, 10, 60, 12), (10, 12, 12, 60), (58, 12, 60, 60)]
+        assert cut_off(*ring, (30, 30, 32, 31), (100, 90, 102, 91)) == [4]
+        assert cut_off((0, 0, 30, 30), (30, 30, 31, 31), (32, 32, 33, 33)) == [2]
+        assert cut_off(*((x, 0, x + 1, 2) for x in range(0, 120, 2))) == []
+        assert cut_off((0, 0, 50, 50), (60, 0, 70, 10)) == []
+
+    def test_parts_against_a_flood_fill(self) -> None:
+        rng = np.random.default_rng(0)
+        for _ in range(300):
+            mask = rng.random(rng.integers(1, 12, 2)) < rng.random()
+            runs = strays._runs(mask)
+            found = np.full(mask.shape, -1)
+            for part, row, start, end in zip(strays._parts(*runs, mask.shape[1]), *runs, strict=True):
+                found[row, start:end] = part
+            np.testing.assert_array_equal(found, flooded(mask))
+
+
+def flooded(mask: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Number the connected parts in reading order, -1 outside."""
+    found, num = np.full(mask.shape, -1), 0
+    for place in zip(*np.nonzero(mask), strict=True):
+        waiting = [place] if found[place] < 0 else []
+        while waiting:
+            y, x = waiting.pop()
+            if found[y, x] < 0:
+                found[y, x] = num
+                near = found[max(y - 1, 0) : y + 2, max(x - 1, 0) : x + 2]
+                inside = mask[max(y - 1, 0) : y + 2, max(x - 1, 0) : x + 2]
+                waiting += [
+                    (max(y - 1, 0) + r, max(x - 1, 0) + c) for r, c in np.argwhere((near < 0) & inside).tolist()
+                ]
+        num = int(found.max()) + 1
+    return found
+
+
+def fails_late(index: int, sample: DenseSample) -> DenseSample:
+    if index == 60:
+        raise DatasetError("not now")
+    return with_a_stray(index, sample)
+
+
+class TestKilledAtTheEnd:
+    """When the bank has its name, and its parts are still there."""
+
+    def killed(self, out: Path, in_remove: Callable[[Path], None]) -> None:
+        if (child := os.fork()) == 0:
+
+            def die(work: Path) -> None:
+                in_remove(work)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            build_module.remove = die
+            build(Listed(3), out)
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+
+    @pytest.mark.parametrize("stage", ["before", "within", "after"])
+    def test_the_next_call_removes_them(self, stage: str, tmp_path: Path) -> None:
+        def removes(work: Path) -> None:
+            if stage != "before":
+                shutil.rmtree(work / "parts")
+            if stage == "after":
+                (work / "run.json").unlink()
+
+        self.killed(tmp_path / "bank", removes)
+        assert (tmp_path / "bank.parts").is_dir()
+        assert len(open_bank(tmp_path / "bank")) == 3
+        with pytest.raises(BankError, match="expected a new or an empty folder"):
+            build(Listed(3), tmp_path / "bank")
+        assert [path.name for path in tmp_path.iterdir()] == ["bank"]
+
+    def test_parts_of_another_build_stay(self, tmp_path: Path) -> None:
+        """A bank that was moved there meanwhile says nothing about them."""
+        with pytest.raises(DatasetError, match="not now"):
+            build(Listed(70, fails_late), tmp_path / "bank")
+        build(Listed(3), tmp_path / "moved", margin_frac=0.5)
+        (tmp_path / "moved").rename(tmp_path / "bank")
+        before = tree(tmp_path / "bank.parts")
+        with pytest.raises(BankError, match="expected a new or an empty folder"):
+            build(Listed(70, with_a_stray), tmp_path / "bank")
+        assert tree(tmp_path / "bank.parts") == before
 
 
 class Listed:

@@ -7,17 +7,19 @@ import gc
 import json
 import os
 import pickle
+import re
 import resource
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import fields
+from dataclasses import fields, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from bank_cases import write_bank
 
 from segpaste.bank import (
     BankError,
@@ -31,8 +33,12 @@ from segpaste.bank import (
     StoredBank,
     WebDatasetBank,
     WebDatasetWriter,
+    class_prototypes,
+    near_duplicates,
     open_bank,
+    stage_bank_batch,
 )
+from segpaste.bank.blocks import block_spans
 from segpaste.bank.files import HashedFile
 from segpaste.bank.meta import sealed
 from segpaste.bank.record import GROUPS
@@ -60,6 +66,8 @@ def make_crop(layout: Layout, index: int) -> Crop:
             values[column.name] = rng.normal(size=shape).astype(dtype)
         else:
             values[column.name] = rng.integers(0, 2 if dtype.kind == "b" else 100, shape).astype(dtype)
+        if column.name == "scale":
+            values[column.name] = dtype.type(rng.uniform(0.1, 1))
         if not shape:
             values[column.name] = values[column.name].item()
     return Crop(**{**values, "class_id": index % len(NAMES)})
@@ -172,6 +180,32 @@ def read_all(bank: StoredBank, seed: int) -> bool:
     return True
 
 
+class TestBlocks:
+    """Which bytes of a data file opening compares."""
+
+    def test_places(self) -> None:
+        assert block_spans(0) == []
+        assert block_spans(5000) == [(0, 4096), (4096, 904)]
+        assert block_spans(1 << 20)[:4] == [(0, 4096), (103507, 4096), (145575, 4096), (249082, 4096)]
+        for size in (1 << 16, (1 << 16) + 1, 1 << 20, 10**9 + 7, 1 << 50):
+            spans = block_spans(size)
+            assert len(spans) == 16
+            for i, (start, length) in enumerate(spans):
+                assert (i * (size // 16) <= start, start + length <= size) == (True, True)
+
+    def test_small_objects_in_large_crops(self, tmp_path: Path) -> None:
+        """Rows of crops of a power of two do not fall on the same places of all blocks."""
+        size, num = 256, 64
+        alphas = np.zeros((2, num, 1, size, size), bool)
+        alphas[1, :, :, 120:136] = True
+        folders = [
+            write_bank(tmp_path / f"{i}", [0] * num, size=(size, size), alphas=a).folder for i, a in enumerate(alphas)
+        ]
+        shutil.copy(Path(folders[1].where) / "alpha.dat", Path(folders[0].where) / "alpha.dat")
+        with pytest.raises(BankError, match=r"alpha\.dat: expected the bytes that meta\.json says"):
+            open_bank(folders[0].where)
+
+
 class TestProcesses:
     @pytest.mark.parametrize("context", ["fork", "spawn"])
     def test_each_opens_the_files_itself(self, bank: StoredBank, context: str) -> None:
@@ -219,10 +253,18 @@ def forge(folder: Path, **changes: Any) -> None:
     path.write_bytes(sealed(values))
 
 
+def forget_blocks(folder: Path) -> None:
+    """Make the bank one of a version that wrote no digests of blocks."""
+    files = json.loads((folder / "meta.json").read_text())["files"]
+    forge(folder, files={name: {"size": e["size"], "sha256": e["sha256"]} for name, e in files.items()})
+
+
 @FORMATS
 class TestFaults:
     def test_a_flipped_byte_is_found(self, kind: str, tmp_path: Path) -> None:
+        """By `verify`, where the blocks that opening compares do not hold it."""
         folder = write(kind, tmp_path / "bank")
+        forget_blocks(folder)
         for path in data_files(folder):
             whole = path.read_bytes()
             path.write_bytes(whole[:50] + bytes([whole[50] ^ 1]) + whole[51:])
@@ -275,12 +317,27 @@ class TestFaults:
         with pytest.raises(BankError, match=r"meta\.json"):
             open_bank(folder)
 
-    def test_the_files_of_another_bank(self, kind: str, tmp_path: Path) -> None:
-        folder, other = write(kind, tmp_path / "bank"), write(kind, tmp_path / "other", first=1)
+    def test_a_file_of_another_bank(self, kind: str, tmp_path: Path) -> None:
+        """Of the same size: found by opening, before the bank is opened and before its first read."""
+        folder, other = write(kind, tmp_path / "bank"), write(kind, tmp_path / "other", first=3)
         for path in data_files(folder):
-            shutil.copy(other / path.name, path)
-        with pytest.raises(BankError, match="expected"):
-            open_bank(folder).verify()
+            whole, swapped = path.read_bytes(), (other / path.name).read_bytes()
+            if whole == swapped:  # the classes, and where crops lie
+                continue
+            bank = open_bank(folder)
+            path.write_bytes(swapped)
+            words = rf"{path.name}: expected (the bytes that meta\.json says|\d+ bytes), got"
+            with pytest.raises(BankError, match=words):
+                open_bank(folder)
+            with pytest.raises(BankError, match=words):
+                bank.read(range(NUM))
+            path.write_bytes(whole)
+        assert_sound(open_bank(folder))
+
+    def test_a_bank_that_was_built_without_blocks(self, kind: str, tmp_path: Path) -> None:
+        folder = write(kind, tmp_path / "bank")
+        forget_blocks(folder)
+        assert_sound(open_bank(folder))
 
     def test_another_format(self, kind: str, tmp_path: Path) -> None:
         folder = write(kind, tmp_path / "bank")
@@ -301,6 +358,13 @@ def build_when_told(kind: str, path: Path, told: Any) -> None:
         told.recv()
         writer.add(make_crop(layout, 0))
         writer.finish()
+
+
+def opened_blocks(bank: StoredBank, column: str) -> Callable[[], Any]:
+    """What computes with a column of the whole bank."""
+    if column == "embedding":
+        return lambda: (class_prototypes(bank), near_duplicates(bank))
+    return lambda: stage_bank_batch(bank, [[4, 5]])
 
 
 @FORMATS
@@ -328,6 +392,79 @@ class TestForged:
         forge(folder, **changes)
         with pytest.raises(BankError, match=r"bank(/meta\.json|/data\.mdb|/index\.parquet)?: "):
             open_bank(folder)[0]
+
+    @pytest.mark.parametrize("value", ["24", 24.0, True, None, [24], -1.5], ids=repr)
+    def test_what_is_no_integer(self, kind: str, value: Any, tmp_path: Path) -> None:
+        """In every field that holds one."""
+        folder = write(kind, tmp_path / "bank")
+        whole = (folder / "meta.json").read_bytes()
+        meta = json.loads(whole)
+        file = min(meta["files"])
+        counts, files = [value, *meta["class_frequencies"][1:]], {**meta["files"]}
+        files[file] = {**files[file], "size": value}
+        names = ("format_version", "num_crops", "crop_h", "crop_w", "num_classes", "build_seed")
+        for name, changed in [*((n, value) for n in names), ("class_frequencies", counts), ("files", files)]:
+            forge(folder, **{name: changed})
+            with pytest.raises(BankError, match=rf"meta\.json: (expected )?{name}.*got {re.escape(repr(value))}"):
+                open_bank(folder)
+            (folder / "meta.json").write_bytes(whole)
+
+    @pytest.mark.parametrize(
+        ("names", "value"),
+        [
+            (("has_embeddings", "metric_depth"), 1),
+            (("has_embeddings", "metric_depth"), "true"),
+            (("segpaste_version", "format"), 5),
+            (("class_names", "groups"), "core"),
+            (("class_names", "groups"), [1, 2, 3]),
+            (("built_from", "files"), []),
+        ],
+        ids=repr,
+    )
+    def test_another_type(self, kind: str, names: tuple[str, ...], value: Any, tmp_path: Path) -> None:
+        folder = write(kind, tmp_path / "bank")
+        whole = (folder / "meta.json").read_bytes()
+        for name in names:
+            forge(folder, **{name: value})
+            with pytest.raises(BankError, match=rf"meta\.json: {name}"):
+                open_bank(folder)
+            (folder / "meta.json").write_bytes(whole)
+
+    def test_a_sparse_meta(self, kind: str, tmp_path: Path) -> None:
+        """Nothing reads 64 GiB that take no place on the disk."""
+        folder = write(kind, tmp_path / "bank")
+        os.truncate(folder / "meta.json", 1 << 36)
+        with pytest.raises(BankError, match=r"meta\.json: expected at most 268435456 bytes, got 68719476736"):
+            open_bank(folder)
+
+    @pytest.mark.parametrize("column", ["embedding", "scale"])
+    def test_values_that_poison(self, kind: str, column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Every reader names the crop; the writer here looks away."""
+        monkeypatch.setattr("segpaste.bank.writer.first_fault", lambda columns: None)
+        layout = Layout(SIZE, GROUPS)
+        for bad in (np.nan, np.inf, -np.inf, *([0.0, -1.0, 1e9] * (column == "scale"))):
+            folder = tmp_path / f"{bad}"
+            with WRITERS[kind](folder, layout, NAMES) as writer:
+                for index in range(9):
+                    crop = make_crop(layout, index)
+                    if index == 5:
+                        value: Any = bad
+                        if column == "embedding":
+                            value = crop.embedding.copy()  # type: ignore[union-attr]
+                            value[200] = bad
+                        crop = replace(crop, **{column: value})
+                    writer.add(crop)
+                opened = open_bank(writer.finish())
+            for read in (
+                lambda o=opened: o[5],
+                lambda o=opened: o.read([1, -4], [column]),
+                opened_blocks(opened, column),
+            ):
+                with pytest.raises(
+                    BankError, match=rf"{re.escape(str(folder))}: crop 5: expected a .*{column}.*; the bank"
+                ):
+                    read()
+            assert_equal(opened[4], make_crop(layout, 4))
 
     def test_classes_that_are_not_counted_so(self, kind: str, tmp_path: Path) -> None:
         folder = write(kind, tmp_path / "bank")
@@ -433,9 +570,21 @@ class TestManyHandles:
         assert len(os.listdir("/proc/self/fd")) == at_first < before
 
 
+def test_a_sparse_index(tmp_path: Path) -> None:
+    """Of 64 GiB, which a forged meta states."""
+    folder = write("webdataset", tmp_path / "bank")
+    os.truncate(folder / "index.parquet", 1 << 36)
+    files = json.loads((folder / "meta.json").read_text())["files"]
+    files["index.parquet"] = {"size": 1 << 36, "sha256": "0" * 64}
+    forge(folder, files=files)
+    with pytest.raises(BankError, match=r"expected at most \d+ bytes of index\.parquet for 23 crops, got 68719476736"):
+        open_bank(folder).crop_class_ids()
+
+
 def test_an_index_of_other_bytes(tmp_path: Path) -> None:
     """Whichever bit is flipped, no read gives another crop."""
     folder = write("webdataset", tmp_path / "bank")
+    forget_blocks(folder)
     whole = (folder / "index.parquet").read_bytes()
     for place in np.random.default_rng(0).integers(0, len(whole) * 8, 60).tolist():
         flipped = bytearray(whole)
@@ -448,6 +597,7 @@ def test_an_index_of_other_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [lambda size: bytes(size), lambda size: b"\xff" * size], ids=["zeros", "ones"])
 def test_a_file_that_is_no_lmdb(content: Callable[[int], bytes], tmp_path: Path) -> None:
     folder = write("lmdb", tmp_path / "bank")
+    forget_blocks(folder)
     path = folder / "data.mdb"
     path.write_bytes(content(path.stat().st_size))
     bank = open_bank(folder)
@@ -532,10 +682,14 @@ class TestWrite:
             ({"alpha": None}, "expected alpha, for the bank keeps core, got None"),
             ({"class_id": 3}, "expected class_id from 0 to 2, got 3"),
             ({"class_id": -1}, "got -1"),
+            ({"scale": np.nan}, "crop 0: expected a scale above 0, at most 1, got nan; correct it"),
+            ({"scale": 1e9}, "crop 0: expected a scale above 0, at most 1, got 1e\\+09"),
+            ({"embedding": np.full(256, np.inf, np.float16)}, "crop 0: expected a finite embedding"),
+            ({"embedding": np.array([0] * 255 + [np.nan], np.float16)}, "crop 0: expected a finite embedding"),
         ],
     )
     def test_what_does_not_fit(self, kind: str, change: dict[str, Any], words: str, tmp_path: Path) -> None:
-        layout = Layout(SIZE)
+        layout = Layout(SIZE, GROUPS)
         values = {field.name: getattr(make_crop(layout, 0), field.name) for field in fields(Crop)}
         with WRITERS[kind](tmp_path / "bank", layout, NAMES) as writer:
             with pytest.raises(BankError, match=words):

@@ -9,6 +9,7 @@ import resource
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
@@ -46,6 +47,7 @@ class Proxy:
 
     def __init__(self, port: int) -> None:
         self.port, self.requests, self.num_cuts, self.only = port, list[str](), 0, ""
+        self.delay_s, self.num_waiting, self.most_waiting = 0.0, 0, 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -85,7 +87,16 @@ class Proxy:
                     for line in re.findall(rb"((?:GET|HEAD|PUT|POST|DELETE) \S+) HTTP/1.1\r\n", data):
                         last[0] = line.decode()
                         self.requests.append(last[0])
+                    self._wait()
                     server.sendall(data)
+
+    def _wait(self) -> None:
+        """As for a store that is far away; how many requests wait together at most is noted."""
+        if self.delay_s:
+            self.num_waiting += 1
+            self.most_waiting = max(self.most_waiting, self.num_waiting)
+            time.sleep(self.delay_s)
+            self.num_waiting -= 1
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +148,15 @@ def names_at(fs: Any, path: str = "bucket/bank") -> list[str]:
 
 def small_blocks(url: str, cache: Path, max_bytes: int | None = None) -> WebDatasetBank:
     return WebDatasetBank(RemoteFolder(url, cache=BlockCache(cache, max_bytes, block_bytes=4096)))
+
+
+def write_large_shards(url: str) -> None:
+    """So that only reads of crops fetch the blocks in the middle of a shard, such as that of crop 4."""
+    layout = Layout(SIZE, GROUPS)
+    with WebDatasetWriter(url, layout, NAMES, shard_bytes=20_000) as writer:
+        for index in range(NUM):
+            writer.add(make_crop(layout, index))
+        writer.finish()
 
 
 class Steps(Dataset[StagedCrops]):
@@ -218,6 +238,36 @@ class TestRead:
             assert_equal(again[index], make_crop(again.layout, index))
         assert proxy.requests == []
 
+    @pytest.mark.parametrize("max_bytes", [None, 0], ids=["cache", "no cache"])
+    def test_a_batch_waits_once(self, s3: Any, proxy: Proxy, max_bytes: int | None, tmp_path: Path) -> None:
+        """Not for one block after the other; and each block is still fetched once."""
+        write("webdataset", URL)
+        bank = small_blocks(URL, tmp_path / "blocks", max_bytes)
+        bank[0]
+        order = np.random.default_rng(0).permutation(NUM)
+        proxy.requests.clear()
+        proxy.delay_s, proxy.most_waiting = 0.05, 0
+        try:
+            columns = bank.read(order)
+        finally:
+            proxy.delay_s = 0.0
+        for n, index in enumerate(order.tolist()):
+            np.testing.assert_array_equal(columns["image"][n], make_crop(bank.layout, index).image)
+        assert 5 <= proxy.most_waiting <= 8
+        fetched = proxy.asked("GET", "/bucket/bank/shard")
+        if max_bytes is None:
+            assert len(fetched) < len(list((tmp_path / "blocks").glob("*-*")))
+
+    def test_one_error_of_a_batch(self, s3: Any, proxy: Proxy, tmp_path: Path) -> None:
+        write_large_shards(URL)
+        bank = small_blocks(URL, tmp_path / "blocks")
+        bank[0]
+        proxy.cut(1000, SHARD)
+        with pytest.raises(BankError, match=rf"^{URL}/{SHARD}: cannot be read at \d+: "):
+            bank.read(range(NUM))
+        proxy.cut(0)
+        assert_sound(bank)
+
     def test_one_listing_opens_it(self, s3: Any, proxy: Proxy) -> None:
         write("webdataset", URL)
         proxy.requests.clear()
@@ -235,13 +285,13 @@ class TestConnection:
         assert len(proxy.asked("GET", SHARD)) == 2
 
     def test_one_error_where_it_stays_broken(self, s3: Any, proxy: Proxy) -> None:
-        write("webdataset", URL)
+        write_large_shards(URL)
         bank = small_blocks(URL, Path(os.environ["SEGPASTE_CACHE"]))
         bank[0]
         proxy.cut(1000, SHARD)
-        words = rf"^{URL}/{SHARD}: cannot be read at 4096: .+; tried {store_module.NUM_ATTEMPTS} times in \d+ s; once"
+        words = rf"^{URL}/{SHARD}: cannot be read at 8192: .+; tried {store_module.NUM_ATTEMPTS} times in \d+ s; once"
         with pytest.raises(BankError, match=words) as caught:
-            bank[2]
+            bank[4]
         assert "\n" not in str(caught.value)
         assert len(proxy.asked("GET", SHARD)) == store_module.NUM_ATTEMPTS
         proxy.cut(0)
@@ -297,7 +347,7 @@ class TestStore:
     @pytest.mark.parametrize("change", ["other", "cut", "gone"])
     def test_an_object_that_was_replaced(self, s3: Any, change: str, tmp_path: Path) -> None:
         """After the bank was opened, and after it was read: never bytes of both."""
-        write("webdataset", URL)
+        write_large_shards(URL)
         bank, fresh = small_blocks(URL, tmp_path / "blocks"), small_blocks(URL, tmp_path / "blocks")
         bank[0]
         whole = s3.cat_file(f"bucket/bank/{SHARD}")
@@ -307,7 +357,7 @@ class TestStore:
             s3.pipe_file(f"bucket/bank/{SHARD}", whole[::-1] if change == "other" else whole[:5000])
         for opened in (bank, fresh):
             with pytest.raises(BankError, match=rf"{SHARD}: .*it was replaced since the bank was opened; open"):
-                opened[2]
+                opened[4]
         for index in (0, NUM - 1):
             assert_equal(bank[index], make_crop(bank.layout, index))
         with pytest.raises(BankError, match=f"{SHARD}: expected"):
@@ -388,11 +438,21 @@ class TestFaults:
             memory.pipe_file(f"/bank/{name}", whole)
         open_bank("memory://bank").verify()
 
+    def test_a_shard_of_another_bank(self, memory: Any, tmp_path: Path) -> None:
+        """It was there before the bank was opened, so its tag says nothing."""
+        other = write("webdataset", tmp_path / "other", first=3)
+        memory.pipe_file(f"/bank/{SHARD}", (other / SHARD).read_bytes())
+        bank = open_bank("memory://bank")
+        for _ in range(2):
+            with pytest.raises(BankError, match=rf"{SHARD}: expected the bytes that meta\.json says, got others"):
+                bank[0]
+
     def test_blocks_of_another_object_are_not_read(self, memory: Any) -> None:
         """Of the same name, length and bank, after the cache was filled."""
         assert open_bank("memory://bank")[0].image[0, 0, 0] == make_crop(Layout(SIZE, GROUPS), 0).image[0, 0, 0]
         memory.pipe_file(f"/bank/{SHARD}", bytes(len(memory.cat_file(f"/bank/{SHARD}"))))
-        assert not open_bank("memory://bank")[0].image.any()
+        with pytest.raises(BankError, match=rf"{SHARD}: expected the bytes that meta\.json says, got others at 0"):
+            open_bank("memory://bank")[0]
 
     @pytest.mark.parametrize(
         "change", [lambda b: b[:-1], lambda b: b + b"\0", lambda b: None], ids=["cut", "more", "no"]
@@ -531,6 +591,7 @@ class TestCache:
         assert pickle.loads(pickle.dumps(folder)).cache.max_bytes == 0
         assert_sound(WebDatasetBank(RemoteFolder(url)))
         assert not (tmp_path / "xdg").exists()
-        monkeypatch.setenv("SEGPASTE_CACHE_BYTES", "20GB")
-        with pytest.raises(ValueError, match="SEGPASTE_CACHE_BYTES: expected a number of bytes such as"):
-            BlockCache()
+        for value in ("5GB", "5e9", "-1", "\u00b2"):
+            monkeypatch.setenv("SEGPASTE_CACHE_BYTES", value)
+            with pytest.raises(BankError, match=rf"SEGPASTE_CACHE_BYTES: expected a number of bytes .* got '{value}'"):
+                open_bank("memory://bank")

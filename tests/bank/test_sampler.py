@@ -61,6 +61,8 @@ def tail(tmp_path_factory: pytest.TempPathFactory) -> Any:
 class ClassesOnly:
     """A bank as large as need be: what a sampler asks of one, and no pixels."""
 
+    version = "0"
+
     def __init__(self, class_ids: NDArray[np.int64]) -> None:
         self.class_ids = class_ids
         self.class_frequencies = tuple(np.bincount(class_ids).tolist())
@@ -240,7 +242,9 @@ class TestEpochs:
         assert one[0] != one[1] != one[2] != one[0]
         assert epochs(BankSampler(tail, base_seed=6))[0] != one[0]
         again = BankSampler(tail, base_seed=5)
-        assert list(again) == list(again) == one[0]
+        assert [list(again) for _ in range(3)] == one  # every pass is a new epoch
+        again.set_epoch(1)
+        assert list(again) == list(again) == one[1]  # and this one once it was set
 
     def test_golden(self) -> None:
         """What a seed draws is part of what a seed means."""
@@ -275,7 +279,7 @@ class TestEpochs:
         resumed = fresh()
         resumed.load_state_dict(stopped.state_dict())
         resumed.set_epoch(1)  # a training loop calls it before each epoch
-        assert resumed.state_dict() == {"epoch": 1, "num_drawn": num_drawn}
+        assert (resumed.state_dict()["epoch"], resumed.state_dict()["num_drawn"]) == (1, num_drawn)
         assert list(resumed) == whole[1][num_drawn:]
         resumed.set_epoch(2)
         assert list(resumed) == whole[2]
@@ -286,11 +290,38 @@ class TestEpochs:
         whole = list(sampler)
         sampler.load_state_dict(sampler.state_dict(num_drawn=30))
         assert list(sampler) == whole[30:]
+        sampler.set_epoch(0)
         assert list(sampler) == whole
 
-    def test_a_state_of_another_epoch_length(self, tail: Any) -> None:
-        with pytest.raises(ValueError, match="num_drawn from 0 to 10, got 11"):
-            BankSampler(tail, 10).load_state_dict({"epoch": 0, "num_drawn": 11})
+    def test_a_place_out_of_the_epoch(self, tail: Any) -> None:
+        sampler = BankSampler(tail, 10)
+        for num_drawn in (11, -1):
+            with pytest.raises(ValueError, match=f"num_drawn from 0 to 10, got {num_drawn}"):
+                sampler.load_state_dict(sampler.state_dict(num_drawn))
+
+    @pytest.mark.parametrize(
+        ("change", "named"),
+        [
+            ({"base_seed": 1}, "base_seed is 1 there and 0 here"),
+            ({"mode": "class_uniform"}, "mode is 'class_uniform' there and 'repeat_factor' here"),
+            ({"threshold": 0.5}, "threshold is 0.5 there and 0.001 here"),
+            ({"num_samples": 9}, "num_samples is 9 there and 50 here"),
+            ({"replicas": "disjoint"}, "replicas is 'disjoint' there"),
+            ({"rank": 0, "num_replicas": 2}, "num_replicas is 2 there and 1 here"),
+        ],
+        ids=str,
+    )
+    def test_a_state_of_another_run(self, change: dict[str, Any], named: str, tail: Any) -> None:
+        state = BankSampler(tail, **{"num_samples": 50, **change}).state_dict()
+        sampler = BankSampler(tail, 50)
+        with pytest.raises(ValueError, match=f"BankSampler: expected the state of one like this, got .*{named}"):
+            sampler.load_state_dict(state)
+        assert list(sampler) == list(BankSampler(tail, 50))
+
+    def test_a_state_of_another_bank(self, tail: Any, tmp_path: Path) -> None:
+        other = write_bank(tmp_path / "bank", [0, 0, 1])
+        with pytest.raises(ValueError, match=f"bank is '{other.version[:40]}.* there and '{tail.version[:40]}"):
+            BankSampler(tail, 3).load_state_dict(BankSampler(other, 3).state_dict())
 
 
 class TestReplicas:

@@ -14,6 +14,7 @@ from typing import Any
 
 from segpaste.bank.block_cache import BlockCache
 from segpaste.bank.build import BuildSummary, build_bank
+from segpaste.bank.data_files import read_meta
 from segpaste.bank.embed import copy_crops, embed_bank
 from segpaste.bank.lmdb import LMDBBank, LMDBWriter
 from segpaste.bank.loader import BankDataLoader, create_bank_dataloader
@@ -28,7 +29,7 @@ from segpaste.bank.sampler import BankSampler
 from segpaste.bank.shards import WebDatasetBank, WebDatasetWriter
 from segpaste.bank.similarity import SimilarToPrototype, class_prototypes, near_duplicates
 from segpaste.bank.staging import stage_bank_batch
-from segpaste.bank.stored import StoredBank, read_meta
+from segpaste.bank.stored import StoredBank
 from segpaste.bank.writer import BankWriter
 
 __all__ = [

@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from segpaste.bank.record import BankError
+
 BLOCK_BYTES = 1 << 20
 """A crop of 256² is 256 KiB: with larger blocks a bank that does not fit the cache is mostly fetched in vain."""
 MAX_BYTES = 20 << 30
@@ -46,7 +48,7 @@ class BlockCache:
         block_bytes: of a remote file, to a block.
 
     Raises:
-        ValueError: a size is no number, or out of range.
+        BankError: a size is no number, or out of range.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class BlockCache:
         self.max_bytes = default_max_bytes() if max_bytes is None else max_bytes
         self.block_bytes = block_bytes
         if self.max_bytes < 0 or block_bytes < 1:
-            raise ValueError(f"BlockCache: expected sizes of at least 0 and 1 byte, got {max_bytes} and {block_bytes}")
+            raise BankError(f"BlockCache: expected sizes of at least 0 and 1 byte, got {max_bytes} and {block_bytes}")
 
     def __reduce__(self) -> Any:
         """What was given alone: on another machine the defaults are that machine's."""
@@ -171,11 +173,14 @@ def default_max_bytes() -> int:
     """``SEGPASTE_CACHE_BYTES``, or 20 GiB.
 
     Raises:
-        ValueError: it is no number of bytes.
+        BankError: it is no number of bytes.
     """
     named = os.environ.get("SEGPASTE_CACHE_BYTES", "").strip()
-    if named and not named.isdigit():
-        raise ValueError(f"SEGPASTE_CACHE_BYTES: expected a number of bytes such as {MAX_BYTES}, got {named!r}")
+    if named and not (named.isascii() and named.isdigit()):
+        raise BankError(
+            f"SEGPASTE_CACHE_BYTES: expected a number of bytes such as {MAX_BYTES}, without a unit, got {named!r}; "
+            "write it out, or unset it"
+        )
     return int(named) if named else MAX_BYTES
 
 

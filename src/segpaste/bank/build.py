@@ -16,18 +16,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from segpaste._unfinished import FINGERPRINT, claimed
 from segpaste._version import __version__
 from segpaste.bank.cropping import DEFAULT_MARGIN_FRAC
 from segpaste.bank.destination import check_free
@@ -39,9 +36,18 @@ from segpaste.bank.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Sel
 from segpaste.bank.record import BankError, Layout
 from segpaste.bank.remote import is_url, local_path
 from segpaste.bank.shards import WebDatasetWriter
+from segpaste.bank.work_folder import (
+    PARTS,
+    kept_when_interrupted,
+    remove,
+    remove_finished,
+    said_of_bank,
+    work_folder,
+)
 from segpaste.bank.writer import FolderWriter
 from segpaste.extras import require
 from segpaste.types import DenseSample
+from segpaste.workspace import claimed
 
 _WRITERS: dict[Format, type[FolderWriter]] = {
     "memmap": MemmapWriter,
@@ -64,12 +70,14 @@ class BuildSummary:
         num_photos: photos that were looked through.
         kept: crops of each class.
         skipped: number of annotations that are no crops, by the keys of `segpaste.bank.parts.REASONS`.
+        num_trimmed: crops whose stray parts were cut off, see `Selection.min_part_frac`.
     """
 
     where: str
     num_photos: int
     kept: tuple[int, ...]
     skipped: Mapping[str, int]
+    num_trimmed: int = 0
 
     @property
     def num_crops(self) -> int:
@@ -132,32 +140,27 @@ def build_bank(
     """
     where = os.fspath(out) if is_url(out) else Path(local_path(out))
     _check(photos, where, format, crop_size, margin_frac, workers, engine)
+    work = work_folder(where, work_dir)
+    remove_finished(work, where, writer_options.get("storage_options"))
     check_free(where, writer_options.get("storage_options"))
-    work = _work_dir(where, work_dir)
     ids = (stored_id(photos.image_id(index), "image") for index in range(len(photos)))
     image_ids = np.fromiter(ids, np.int64, len(photos))
     order = _order(image_ids)
     first = photos[int(order[0])]
     layout = Layout(crop_size, _groups_of(first) if groups is None else groups)
-    maker = PartMaker(
-        photos, order, layout, selection, margin_frac, len(class_names), first.metric_depth, work / "parts"
-    )
+    maker = PartMaker(photos, order, layout, selection, margin_frac, len(class_names), first.metric_depth, work / PARTS)
     options = {
         "margin_frac": margin_frac,
         **{name: getattr(selection, name) for name in Selection.__slots__},
         **(built_from or {}),
     }
     all_of_it = {
-        "segpaste": __version__,
         "image_ids": hashlib.sha256(image_ids[order].tobytes()).hexdigest(),
-        "class_names": hashlib.sha256("\n".join(class_names).encode()).hexdigest(),
-        "crop_size": list(crop_size),
-        "groups": list(layout.groups),
         "photos_per_part": PHOTOS_PER_PART,
-        **options,
+        **said_of_bank(__version__, class_names, crop_size, layout.groups, options),
         **(fingerprint or {}),
     }
-    with claimed(work, all_of_it, "work folder or output", BankError), _kept(maker):
+    with claimed(work, all_of_it, "work folder or output", BankError), kept_when_interrupted(work):
         _make_missing(maker, workers, engine)
         writer = _WRITERS[format](
             where,
@@ -170,7 +173,7 @@ def build_bank(
         )
         with naming(where), writer:
             summary = _write(maker, writer)
-        _remove(work)
+        remove(work)
     return summary
 
 
@@ -196,36 +199,6 @@ def _check(
         raise BankError("expected at least one photo, got none")
     for module in (*_NEEDS.get(format, ()), *_NEEDS.get(engine, ())):
         require(module)
-
-
-def _work_dir(out: str | Path, given: str | os.PathLike[str] | None) -> Path:
-    """Where the parts lie: the same for the next call, and not where somebody else's do, or the bank."""
-    if given is not None and is_url(given):
-        raise BankError(f"{os.fspath(given)}: expected a work folder on a disk, got a URL; choose a path")
-    work = None if given is None else Path(local_path(given)).absolute()
-    if work is not None and work.exists() and not work.is_dir():
-        raise BankError(f"{work}: expected a work folder, it is a file; choose another path")
-    if isinstance(out, str):
-        digest = hashlib.sha256(out.encode()).hexdigest()
-        return work or Path(tempfile.gettempdir()) / f"segpaste-{os.getuid()}-{digest[:16]}.parts"
-    if work is None:
-        return out.absolute().with_name(out.absolute().name + ".parts")
-    inner, outer = work.resolve(), out.resolve()
-    partial = outer.with_name(outer.name + ".partial")
-    if outer.is_relative_to(inner) or inner.is_relative_to(outer) or inner.is_relative_to(partial):
-        raise BankError(
-            f"{work}: expected a work folder that is neither in {out}, where the bank goes, nor around it; choose "
-            "another one"
-        )
-    return work
-
-
-def _remove(work: Path) -> None:
-    """What a build keeps there; the folder too, if nothing else is in it."""
-    shutil.rmtree(work / "parts", ignore_errors=True)
-    (work / FINGERPRINT).unlink(missing_ok=True)
-    with suppress(OSError):
-        work.rmdir()
 
 
 def _order(image_ids: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -260,8 +233,10 @@ def _write(maker: PartMaker, writer: FolderWriter) -> BuildSummary:
     """The parts' records into the bank, in order."""
     kept: Counter[int] = Counter()
     skipped: Counter[str] = Counter()
+    num_trimmed = 0
     for part in range(maker.num_parts):
         found = maker.found(part)
+        num_trimmed += found["trimmed"]
         kept.update({int(class_id): num for class_id, num in found["kept"].items()})
         skipped.update(found["skipped"])
     with _bar("crop", kept.total(), 0) as advance:
@@ -271,26 +246,8 @@ def _write(maker: PartMaker, writer: FolderWriter) -> BuildSummary:
                 advance(1)
     where = str(writer.finish())
     counts = tuple(kept[class_id] for class_id in range(maker.num_classes))
-    return BuildSummary(where, len(maker.order), counts, {reason: skipped[reason] for reason in REASONS})
-
-
-@contextmanager
-def _kept(maker: PartMaker) -> Iterator[None]:
-    """What ends a build before its time says what is left of it; where nothing is, nothing stays."""
-    work = maker.folder.parent
-    try:
-        yield
-    except (ValueError, KeyboardInterrupt) as error:
-        note = f"{work} keeps what is finished; the same call goes on from there"
-        is_some = any(maker.folder.glob("*.json"))
-        if isinstance(error, KeyboardInterrupt):
-            error.args = (note if is_some else "nothing was finished",)
-        elif is_some:
-            error.args = (f"{error} ({note})",)
-        raise
-    finally:
-        if work.is_dir() and not any(maker.folder.glob("*.json")):
-            _remove(work)
+    left_out = {reason: skipped[reason] for reason in REASONS}
+    return BuildSummary(where, len(maker.order), counts, left_out, num_trimmed)
 
 
 @contextmanager

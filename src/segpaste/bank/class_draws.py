@@ -14,13 +14,12 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from segpaste.bank.protocol import InstanceBank
 from segpaste.bank.record import BankError
 from segpaste.samplers.classes import SamplesOfClasses
-from segpaste.seeding import random_bits, to_int64
+from segpaste.seeding import random_bits_numpy
 
 Mode = Literal["repeat_factor", "instance_aware", "tempered", "class_uniform"]
 MODES: tuple[Mode, ...] = ("repeat_factor", "instance_aware", "tempered", "class_uniform")
@@ -127,8 +126,7 @@ def photo_fracs(bank: InstanceBank, crops: SamplesOfClasses) -> NDArray[np.float
 
 def uniforms(seed: int, name: str, *indices: NDArray[np.int64]) -> NDArray[np.float64]:
     """Numbers in [0, 1), multiples of 2 ** -53, for each index; see `segpaste.seeding.random_bits`."""
-    bits = random_bits(torch.tensor(to_int64(seed)), name, *(torch.from_numpy(index) for index in indices))
-    return np.asarray((bits.numpy().view(np.uint64) >> np.uint64(11)) * 2.0**-53)
+    return np.asarray((random_bits_numpy(seed, name, *indices) >> np.uint64(11)) * 2.0**-53)
 
 
 def _checked_fracs(photo_fracs: ArrayLike | None, has_crops: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -55,6 +55,7 @@ def crop_object(
     position: int,
     crop_size: tuple[int, int],
     *,
+    mask: Tensor | None = None,
     margin_frac: float = DEFAULT_MARGIN_FRAC,
     image_id: int = 0,
     annotation_id: int = 0,
@@ -65,6 +66,7 @@ def crop_object(
         sample: the photo, an image of uint8 [3, H, W] with instance masks and without padding.
         position: of the object among the sample's instances.
         crop_size: (h, w), pixels.
+        mask: [H, W] bool, pixels of the object to cut out, not empty; by default all of them.
         margin_frac: kept around the object's box on each side, as a fraction of the box's longer side, rounded up to
             pixels; less where the photo ends.
         image_id: of the photo.
@@ -77,7 +79,8 @@ def crop_object(
     Raises:
         BankError: the sample has no masks, the mask is empty, or the image is of another kind.
     """
-    mask = _checked_mask(sample, position)
+    whole = _checked_mask(sample, position)
+    mask = whole if mask is None else mask
     height, width = sample.canvas_size
     box = box_of(mask)
     left, top, right, bottom = content = content_of(box, (height, width), margin_frac)

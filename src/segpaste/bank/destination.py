@@ -15,11 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from segpaste._unfinished import lock_folder
 from segpaste.bank.meta import META
 from segpaste.bank.object_store import ObjectStore
 from segpaste.bank.record import BankError
 from segpaste.bank.remote import is_url, local_path
+from segpaste.workspace import flush, lock_folder, make_folder, rename_flushed, write_whole
 
 MARKER = "unfinished"
 """A file, or object, that is there while a bank is built: what lies beside it may be removed."""
@@ -101,7 +101,7 @@ class Rename:
         self.path = _resolved(path)
         check_free(self.path)
         self.folder = _partial(self.path)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         lock = lock_folder(self.folder)
         if lock is None:
             raise BankError(f"{self.folder}: another process builds a bank there; wait for it, or choose another path")
@@ -112,7 +112,7 @@ class Rename:
             raise _foreign(self.folder, min(names))
         self._remove()
         try:
-            (self.folder / MARKER).write_bytes(_MARKER_TEXT)
+            write_whole(self.folder / MARKER, _MARKER_TEXT)
         except OSError:
             self.discard()
             raise
@@ -123,9 +123,8 @@ class Rename:
     def finish(self) -> None:
         """See `Destination.finish`."""
         (self.folder / MARKER).unlink()
-        if self.path.exists():
-            self.path.rmdir()
-        self.folder.rename(self.path)
+        flush(self.folder)
+        rename_flushed(self.folder, self.path)
         self._unlock()
 
     def discard(self) -> None:

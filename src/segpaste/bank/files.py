@@ -11,14 +11,18 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from segpaste.bank.blocks import block_digest, block_spans
 from segpaste.bank.meta import FileEntry
 from segpaste.bank.record import BankError
 
+_MOST_AT_ONCE = 1 << 28
+"""No small file has more bytes; ``meta.json`` has some hundred for each shard."""
+
 
 class Reader(Protocol):
-    """An open file of a folder, for one process."""
+    """An open file of a folder, for one process and any of its threads; dropping it closes the file."""
 
     def read_into(self, buffers: Sequence[memoryview], offset: int) -> None:
         """Fill all buffers with the bytes from a position on.
@@ -28,9 +32,19 @@ class Reader(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Let go of it."""
-        ...
+
+class Request(NamedTuple):
+    """A read of consecutive bytes of one file.
+
+    Attributes:
+        reader: of the file.
+        buffers: to fill, one after the other.
+        offset: of the first byte.
+    """
+
+    reader: Reader
+    buffers: Sequence[memoryview]
+    offset: int
 
 
 class Folder(Protocol):
@@ -70,6 +84,14 @@ class Folder(Protocol):
         """
         ...
 
+    def read_many(self, requests: Sequence[Request]) -> None:
+        """Serve several requests to readers of this folder, at once where that is faster.
+
+        Raises:
+            BankError: a file ends before, or cannot be read.
+        """
+        ...
+
 
 class LocalFolder:
     """A folder on a disk.
@@ -89,6 +111,10 @@ class LocalFolder:
     def read_bytes(self, name: str) -> bytes:
         """See `Folder.read_bytes`."""
         try:
+            if (size := (self.path / name).stat().st_size) > _MOST_AT_ONCE:
+                raise BankError(
+                    f"{self.path / name}: expected at most {_MOST_AT_ONCE} bytes, got {size}; is it another file?"
+                )
             return (self.path / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             raise FileNotFoundError(name) from None
@@ -112,6 +138,11 @@ class LocalFolder:
         """See `Folder.open`."""
         return LocalReader(self.path / name)
 
+    def read_many(self, requests: Sequence[Request]) -> None:
+        """See `Folder.read_many`."""
+        for reader, buffers, offset in requests:
+            reader.read_into(buffers, offset)
+
 
 class LocalReader:
     """An open file, read at positions, so that no offset is shared with another process.
@@ -119,6 +150,9 @@ class LocalReader:
     Args:
         path: of the file.
     """
+
+    _descriptor = -1
+    _close = staticmethod(os.close)  # still there when the interpreter ends
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -144,9 +178,9 @@ class LocalReader:
             if done < wanted:
                 rest = _behind(buffers, done)
 
-    def close(self) -> None:
-        """Let go of it."""
-        os.close(self._descriptor)
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            self._close(self._descriptor)
 
 
 class HashedFile:
@@ -174,7 +208,7 @@ class HashedFile:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        return FileEntry(size=self.size, sha256=self._hash.hexdigest())
+        return FileEntry(size=self.size, sha256=self._hash.hexdigest(), blocks=_blocks_of(self.path, self.size))
 
     def close(self) -> None:
         """Close it as it is; what is not on disk yet may be lost, as where the disk is full."""
@@ -184,7 +218,18 @@ class HashedFile:
 
 def entry_of(path: Path, name: str) -> FileEntry:
     """What a file of a folder on a disk is."""
-    return FileEntry(size=(path / name).stat().st_size, sha256=LocalFolder(path).digest(name))
+    size = (path / name).stat().st_size
+    return FileEntry(size=size, sha256=LocalFolder(path).digest(name), blocks=_blocks_of(path / name, size))
+
+
+def _blocks_of(path: Path, size: int) -> str:
+    """The digests of a file's blocks, one after the other."""
+    reader, digests = LocalReader(path), []
+    for start, length in block_spans(size):
+        data = bytearray(length)
+        reader.read_into([memoryview(data)], start)
+        digests.append(block_digest(data))
+    return "".join(digests)
 
 
 def _behind(buffers: Sequence[memoryview], num: int) -> list[memoryview]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.bank.files import entry_of
-from segpaste.bank.meta import FileEntry, Format
+from segpaste.bank.meta import LARGEST_FILE, FileEntry, Format
 from segpaste.bank.protocol import Columns
 from segpaste.bank.record import Array, BankError
 from segpaste.bank.stored import StoredBank
@@ -45,22 +46,18 @@ class LMDBBank(StoredBank):
 
     format: ClassVar[Format] = "lmdb"
 
-    def _files_needed(self) -> dict[str, int | None]:
-        least, entry = len(self) * self.layout.dtype.itemsize, self.meta.files.get(DATA)
-        return {DATA: None if entry is None or entry.size >= least else least}
+    def _files_needed(self) -> dict[str, tuple[int, int]]:
+        return {DATA: (len(self) * self.layout.dtype.itemsize, LARGEST_FILE)}
 
-    def _open(self) -> Any:
+    def _open(self) -> _Use:
+        self._files.open([DATA])  # for its blocks: a mapped page that is damaged can end the process
         with _damage_told(self.where):
-            return _Environment.of(self.where, self.version)
+            return _Use(self.where, self.version)
 
-    @staticmethod
-    def _close(handle: Any) -> None:
-        handle.release()
-
-    def _read(self, handle: Any, rows: Sequence[int], out: Columns) -> None:
-        with _damage_told(self.where), handle.env.begin(buffers=True) as transaction:
+    def _read(self, handle: _Use, rows: Sequence[int], out: Columns) -> None:
+        with _damage_told(self.where), handle.reading() as get:
             for n, row in enumerate(rows):
-                value = transaction.get(crop_key(row))
+                value = get(crop_key(row))
                 if value is None or len(value) != self.layout.dtype.itemsize:
                     came = "no record" if value is None else f"{len(value)} bytes"
                     raise BankError(
@@ -70,12 +67,12 @@ class LMDBBank(StoredBank):
                 for name, array in out.items():
                     array[n] = record[name][0]
 
-    def _class_ids(self, handle: Any) -> NDArray[np.int64]:
+    def _class_ids(self, handle: _Use) -> NDArray[np.int64]:
         ids = np.empty(len(self), np.int64)
-        with _damage_told(self.where), handle.env.begin(buffers=True) as transaction:
+        with _damage_told(self.where), handle.reading() as get:
             for block, first in enumerate(range(0, len(ids), _CLASS_BLOCK)):
                 part = ids[first : first + _CLASS_BLOCK]
-                value = transaction.get(class_key(block))
+                value = get(class_key(block))
                 if value is None or len(value) != part.nbytes:
                     came = "none" if value is None else f"{len(value)} bytes"
                     raise BankError(f"{self.where}/{DATA}: expected {part.nbytes} bytes of classes, got {came}")
@@ -154,34 +151,74 @@ def _damage_told(where: str) -> Iterator[None]:
 
 
 class _Environment:
-    """The one environment that LMDB allows a process to have of a file, shared by the banks that are open on it."""
+    """An environment that is open in this process, and who uses it."""
 
-    _of_bank: ClassVar[dict[tuple[int, int, str], _Environment]] = {}
-
-    def __init__(self, path: str, key: tuple[int, int, str]) -> None:
-        self.key, self.pid, self.num_users = key, os.getpid(), 0
+    def __init__(self, path: str) -> None:
+        self.pid = os.getpid()
+        self.users: set[int] = set()
         self.env = require("lmdb").open(path, readonly=True, lock=False, readahead=False, create=False)
 
-    @classmethod
-    def of(cls, path: str, version: str) -> _Environment:
-        """That of this process, of a version of the bank; one that a parent opened is let go of first.
 
-        LMDB goes by the file and not by its name, and so does this.
-        """
+class _Use:
+    """The use that one bank makes of the one environment that LMDB allows a process to have of a file.
+
+    Whoever reads holds it, so no environment is closed under a read; when the last one is dropped, it is closed. LMDB
+    goes by the file and not by its name, and so does this.
+
+    Every call of LMDB is made under one lock, which a fork takes too: a child that finds a call under way would wait
+    for its end for ever. Crops are copied outside of it.
+
+    Args:
+        path: of the bank's folder.
+        version: of the bank.
+    """
+
+    _lock: ClassVar[threading.RLock] = threading.RLock()  # re-entrant: the garbage collector may drop one anywhere
+    _of_file: ClassVar[dict[tuple[int, int, str], _Environment]] = {}
+    _environment: _Environment | None = None
+
+    def __init__(self, path: str, version: str) -> None:
         stat = os.stat(os.path.join(path, DATA))
-        key = stat.st_dev, stat.st_ino, version
-        found = cls._of_bank.get(key)
-        if found is not None and found.pid != os.getpid():
-            found.env.close()
-            found = None
-        if found is None:
-            found = cls._of_bank[key] = cls(path, key)
-        found.num_users += 1
-        return found
+        self._key = key = stat.st_dev, stat.st_ino, version
+        with self._lock:
+            while True:
+                found = self._of_file.get(key)
+                if found is not None and found.pid != os.getpid():  # a parent's
+                    found.env.close()
+                    found = None
+                if found is None:
+                    found = self._of_file[key] = _Environment(path)
+                found.users.add(id(self))
+                if self._of_file.get(key) is found:
+                    break  # else its last user was collected before this one was added
+            self._environment, self._env = found, found.env
 
-    def release(self) -> None:
-        """One bank less; the last one closes it."""
-        self.num_users -= 1
-        if self.num_users == 0:
-            self.env.close()
-            self._of_bank.pop(self.key, None)
+    @contextmanager
+    def reading(self) -> Iterator[Callable[[bytes], Any]]:
+        """Yield what gives the value of a key, a buffer that is valid in the block, or None."""
+        with self._lock:
+            transaction = self._env.begin(buffers=True)
+
+        def get(key: bytes) -> Any:
+            with self._lock:
+                return transaction.get(key)
+
+        try:
+            yield get
+        finally:
+            with self._lock:
+                transaction.abort()
+
+    def __del__(self) -> None:
+        if (environment := self._environment) is None:
+            return
+        with self._lock:
+            environment.users.discard(id(self))
+            if environment.users:
+                return
+            if self._of_file.get(self._key) is environment:
+                del self._of_file[self._key]
+            environment.env.close()
+
+
+os.register_at_fork(before=_Use._lock.acquire, after_in_parent=_Use._lock.release, after_in_child=_Use._lock.release)

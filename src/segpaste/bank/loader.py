@@ -6,24 +6,24 @@ start, or on torch's global generator.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import Dataset
 
 from segpaste.bank.class_draws import Mode
+from segpaste.bank.given_sampler import given_draws
 from segpaste.bank.nxm_draws import NxMDraws
 from segpaste.bank.predicates import Chosen, CropChooser, Predicate
 from segpaste.bank.protocol import InstanceBank
 from segpaste.bank.record import BankError
 from segpaste.bank.sampler import BankSampler, DrawReport, Draws, Replicas
 from segpaste.bank.staging import stage_bank_batch
+from segpaste.epochs import EpochLoader, EpochSampler, ReplicaFinder
 from segpaste.samplers import NxMReport, NxMSampler
-from segpaste.samplers.replicas import expect_place, place_among
 from segpaste.types import StagedCrops
 
 
@@ -40,11 +40,11 @@ class BankLoaderStats:
     num_rejected: tuple[int, ...]
 
 
-class BankDataLoader(DataLoader[Any]):
+class BankDataLoader(EpochLoader):
     """A `torch.utils.data.DataLoader` that yields `StagedCrops`, K crops for each of B targets.
 
-    Call `set_epoch` before each epoch; without it every epoch is the same. What to draw is decided in this process,
-    reading and predicates are the workers' affair.
+    Every new pass is a new epoch; on several ranks call `set_epoch` before each, see `segpaste.epochs.progress`.
+    What to draw is decided in this process; workers read crops and ask predicates.
 
     Args:
         bank: what is drawn from.
@@ -86,7 +86,8 @@ class BankDataLoader(DataLoader[Any]):
         steps = _Steps(sampler, batch_size * crops_per_target)
         super().__init__(
             _StepCrops(bank, crops_per_target, labels, chooser),
-            batch_sampler=steps,  # type: ignore[arg-type]
+            batch_size=None,
+            sampler=steps,
             collate_fn=_as_it_is,  # type: ignore[arg-type]
             num_workers=num_workers,
             pin_memory=pin_memory,
@@ -94,10 +95,18 @@ class BankDataLoader(DataLoader[Any]):
             persistent_workers=persistent_workers and num_workers > 0,
             prefetch_factor=prefetch_factor if num_workers else None,
         )
-        self.draws, self._steps, self._num_used = sampler, steps, 0
+        self.draws, self._steps = sampler, steps
         self._num_drawn = np.zeros(len(bank.class_names), np.int64)
         self._num_rejected = np.zeros_like(self._num_drawn)
-        self._epoch_finished, self._may_warn_of_epoch = False, True
+        self._facts = {
+            "batch_size": int(batch_size),
+            "crops_per_target": int(crops_per_target),
+            "class_map": None if labels is None else labels.tolist(),
+            "predicate": None
+            if predicate is None
+            else getattr(predicate, "__qualname__", type(predicate).__qualname__),
+            "max_tries": None if predicate is None else int(max_tries),
+        }
 
     @property
     def stats(self) -> BankLoaderStats:
@@ -112,49 +121,27 @@ class BankDataLoader(DataLoader[Any]):
         """
         return self.draws.report()
 
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iteration draws, >= 0. Persistent workers follow."""
-        if epoch != self.draws.epoch:
-            self._steps.start = self._num_used = 0
-        self.draws.set_epoch(epoch)
-        self._epoch_finished = self._may_warn_of_epoch = False
+    @property
+    def num_items(self) -> int:
+        """Crops of an epoch on this replica."""
+        return len(self._steps) * self._steps.num_crops
 
-    def state_dict(self) -> dict[str, Any]:
-        """Where the epoch is: after the step that was yielded last, however far the workers have read ahead."""
-        return self.draws.state_dict(self._num_used * self._steps.num_crops)
+    @property
+    def items_per_batch(self) -> int:
+        """Crops of a step, B K."""
+        return self._steps.num_crops
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on there: the next iteration gives the steps that were left, though `len` stays that of a whole epoch.
-
-        Raises:
-            ValueError: the state is not at the end of a step of this size, or of an other sampler of N x M batches.
-        """
-        if state.get("sampler") != self.draws.state_dict(0).get("sampler"):
-            raise ValueError("BankDataLoader: expected the state of a loader with such a sampler, got another; keep it")
-        steps, rest = divmod(int(state["num_drawn"]), self._steps.num_crops)
-        if rest or not 0 <= steps <= len(self._steps):
-            raise ValueError(
-                f"BankDataLoader: expected a state of at most {len(self._steps)} steps of {self._steps.num_crops} "
-                f"crops, got {state['num_drawn']} crops; keep batch_size, crops_per_target and steps"
-            )
-        self.set_epoch(int(state["epoch"]))
-        self._steps.start = self._num_used = steps
+    def identity(self) -> dict[str, Any]:
+        """The facts that decide what an epoch consists of; a state with others is refused."""
+        return {**self._facts, **self.draws.identity()}
 
     def __iter__(self) -> Iterator[StagedCrops]:  # type: ignore[override]
-        if self._epoch_finished and self._may_warn_of_epoch:
-            self._may_warn_of_epoch = False
-            warnings.warn(
-                "the same epoch is drawn again, crop by crop; call set_epoch(epoch) before each", stacklevel=2
-            )
-        self._num_used = self._steps.start
-        for fetched in super().__iter__():
+        for fetched in self.fetched():
             self._num_rejected += fetched.num_rejected
             if fetched.crops is None:
                 raise BankError(fetched.error)
             self._num_drawn += fetched.num_drawn
-            self._num_used += 1
             yield fetched.crops
-        self._epoch_finished = True
 
 
 def create_bank_dataloader(
@@ -170,7 +157,7 @@ def create_bank_dataloader(
     base_seed: int = 0,
     rank: int | None = None,
     num_replicas: int | None = None,
-    sampler: NxMSampler | None = None,
+    sampler: BankSampler | NxMSampler | None = None,
     **options: Any,
 ) -> BankDataLoader:
     """A bank in, crops for each training step out, drawn so that rare classes get their share.
@@ -180,17 +167,18 @@ def create_bank_dataloader(
         batch_size: B, targets of a step.
         crops_per_target: K, crops for each.
         steps: of an epoch; by default enough to draw as many crops as this replica's part of the bank has. Give the
-            length of the loader of the targets.
+            length of the loader of the targets, which several ranks share out: so make it where the process group
+            exists.
         mode: see `segpaste.bank.class_draws`.
         threshold: of the repeat factors.
         temperature: of ``tempered``.
         replicas: see `BankSampler`.
         base_seed: of everything drawn.
-        rank: this process's number; by default that of torch.distributed, else 0.
+        rank: this process's number; by default that of torch.distributed when a pass begins, else 0.
         num_replicas: how many processes there are; likewise.
-        sampler: of that bank: N classes and M crops of each in every step, N M = B K, in place of draws by weight.
-            What is drawn is its affair, so the arguments from ``steps`` to ``base_seed`` are refused with it, and it
-            must be of this ``rank``.
+        sampler: a `BankSampler` of this bank, whose whole steps of B K draws make an epoch, or an `NxMSampler` of it:
+            N classes and M crops of each in every step, N M = B K. The sampler decides what is drawn, so the arguments
+            from ``steps`` to ``base_seed`` are refused with it, and it must be of this ``rank``.
         options:
             ``class_map``, for each class of the bank the class that it has in the dataset that is pasted into.
             ``predicate``, says which crops may be drawn, see `segpaste.bank.predicates`; workers that are spawned need
@@ -206,6 +194,7 @@ def create_bank_dataloader(
         ``stats``.
 
     Raises:
+        TypeError: ``sampler`` is of another kind.
         ValueError: an argument out of its range.
         BankError: ``instance_aware``, and the bank does not say from which photo a crop is.
     """
@@ -216,15 +205,9 @@ def create_bank_dataloader(
         given = steps, mode, threshold, temperature, replicas, base_seed
         if given != (None, "repeat_factor", 1e-3, 0.5, "independent", 0):
             raise ValueError("sampler: expected nothing beside it of how to draw, such as steps or mode; give it that")
-        if sampler.batch_size != batch_size * crops_per_target:
-            raise ValueError(
-                f"sampler: expected N * M = batch_size * crops_per_target = {batch_size * crops_per_target}, got "
-                f"{sampler.batch_size}"
-            )
-        expect_place(sampler, *place_among("create_bank_dataloader", rank, num_replicas))
-        return BankDataLoader(
-            bank, NxMDraws(bank, sampler), batch_size=batch_size, crops_per_target=crops_per_target, **options
-        )
+        place = ReplicaFinder("create_bank_dataloader", rank, num_replicas)
+        draws = given_draws(bank, sampler, batch_size * crops_per_target, place)
+        return BankDataLoader(bank, draws, batch_size=batch_size, crops_per_target=crops_per_target, **options)
     drawn = BankSampler(
         bank,
         None if steps is None else steps * num_crops,
@@ -236,7 +219,7 @@ def create_bank_dataloader(
         num_replicas=num_replicas,
         replicas=replicas,
     )
-    drawn.num_samples = -(-len(drawn) // num_crops) * num_crops
+    drawn._in_multiples_of(num_crops)
     return BankDataLoader(bank, drawn, batch_size=batch_size, crops_per_target=crops_per_target, **options)
 
 
@@ -249,19 +232,20 @@ class _Fetched(NamedTuple):
     error: str = ""
 
 
-class _Steps(Sampler[Draws]):
+class _Steps(EpochSampler[Draws]):
     """The draws of each step."""
 
-    def __init__(self, sampler: BankSampler | NxMDraws, num_crops: int) -> None:
-        self.sampler, self.num_crops, self.start = sampler, num_crops, 0
+    def __init__(self, draws: BankSampler | NxMDraws, num_crops: int) -> None:
+        super().__init__(draws.progress)
+        self.draws, self.num_crops = draws, num_crops
 
     def __len__(self) -> int:
-        return len(self.sampler) // self.num_crops
+        return len(self.draws) // self.num_crops
 
     def __iter__(self) -> Iterator[Draws]:
-        start, self.start = self.start, 0
-        for step in range(start, len(self)):
-            yield self.sampler.draws(step * self.num_crops, self.num_crops)
+        this = self.begin()
+        for first in range(this.start, len(self) * self.num_crops, self.num_crops):
+            yield self.draws.draws(first, self.num_crops, epoch=this.epoch, replica=this.replica)
 
 
 @dataclass(frozen=True)
@@ -273,7 +257,7 @@ class _StepCrops(Dataset[Any]):
     class_map: NDArray[np.int64] | None
     chooser: CropChooser | None
 
-    def __getitems__(self, draws: Draws) -> _Fetched:
+    def __getitem__(self, draws: Draws) -> _Fetched:
         num_drawn = np.bincount(draws.classes, minlength=len(self.bank.class_names))
         chosen = Chosen(None, np.zeros_like(num_drawn))
         try:

@@ -71,19 +71,14 @@ class MemmapBank(StoredBank):
 
     format: ClassVar[Format] = "memmap"
 
-    def _files_needed(self) -> dict[str, int | None]:
-        return {n: _START.get(n, 0) + len(self) * dtype.itemsize for n, dtype in row_dtypes(self.layout).items()}
+    def _files_needed(self) -> dict[str, tuple[int, int]]:
+        sizes = {n: _START.get(n, 0) + len(self) * dtype.itemsize for n, dtype in row_dtypes(self.layout).items()}
+        return {name: (size, size) for name, size in sizes.items()}
 
     def _open(self) -> dict[str, _File]:
-        return {
-            name: _File(self.folder.open(name, self.version), dtype, dtype.names or (), dtype.itemsize)
-            for name, dtype in row_dtypes(self.layout).items()
-        }
-
-    @staticmethod
-    def _close(handle: dict[str, _File]) -> None:
-        for file in handle.values():
-            file.reader.close()
+        dtypes = row_dtypes(self.layout)
+        readers = self._files.open(list(dtypes))
+        return {n: _File(readers[n], dtype, dtype.names or (), dtype.itemsize) for n, dtype in dtypes.items()}
 
     def _read(self, handle: dict[str, _File], rows: Sequence[int], out: Columns) -> None:
         for name, (reader, dtype, columns, size) in handle.items():

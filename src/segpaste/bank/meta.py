@@ -13,10 +13,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from segpaste.bank.blocks import DIGEST_CHARS, block_spans
 from segpaste.bank.record import BankError, Layout
 
 META = "meta.json"
 FORMAT_VERSION = 1
+LARGEST_FILE = (1 << 63) - 1
+"""Bytes that a file can have."""
 Format = Literal["memmap", "lmdb", "webdataset"]
 
 
@@ -26,12 +29,22 @@ class FileEntry(BaseModel):
     Attributes:
         size: bytes.
         sha256: hexadecimal digest of them.
+        blocks: digests of the blocks of `segpaste.bank.blocks`, one after the other; None for a bank of a version that
+            wrote none.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, strict=True)
 
-    size: int = Field(ge=0)
+    size: int = Field(ge=0, le=LARGEST_FILE)
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    blocks: str | None = Field(default=None, pattern="^[0-9a-f]*$")
+
+    @model_validator(mode="after")
+    def _check_blocks(self) -> FileEntry:
+        expected = DIGEST_CHARS * len(block_spans(self.size))
+        if self.blocks is not None and len(self.blocks) != expected:
+            raise ValueError(f"expected {expected} digits in blocks for {self.size} bytes, got {len(self.blocks)}")
+        return self
 
 
 class BankMeta(BaseModel):
@@ -55,7 +68,7 @@ class BankMeta(BaseModel):
         sha256: of all other fields: the version.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, strict=True)
 
     format: Format
     format_version: Literal[1]
@@ -113,21 +126,22 @@ def parse_meta(text: bytes, where: str) -> BankMeta:
         raise BankError(
             f"{where}: expected the fields of a bank, 'format' and 'sha256' among them; is it another file?"
         )
-    if values.get("format_version") != FORMAT_VERSION:
+    version = values.get("format_version")
+    if version != FORMAT_VERSION or type(version) is not int:
         raise BankError(
-            f"{where}: expected format_version {FORMAT_VERSION}, got {values.get('format_version')!r}; "
-            "a newer segpaste may read it"
+            f"{where}: expected format_version {FORMAT_VERSION}, got {version!r}; a newer segpaste may read it"
         )
     if (digest := _digest(values)) != values["sha256"]:
         raise BankError(
             f"{where}: expected the hash {digest} of its own fields, got {values['sha256']!r}; it was changed"
         )
     try:
-        return BankMeta.model_validate(values)
+        return BankMeta.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise BankError(f"{where}: {field or 'fields'}: {first['msg']}; build the bank again") from error
+        came = f", got {first['input']!r:.60}" if field else ""
+        raise BankError(f"{where}: {field or 'fields'}: {first['msg']}{came}; build the bank again") from error
 
 
 def _digest(values: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from segpaste.bank.protocol import InstanceBank
 from segpaste.bank.sampler import Draws
+from segpaste.epochs import Replica
 from segpaste.samplers import NxMReport, NxMSampler
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.seeding import derive_seed
@@ -25,8 +26,7 @@ class NxMDraws:
         crops: of each class.
 
     Raises:
-        ValueError: the sampler is of another number of samples than the bank has crops, or goes on in the middle of an
-            epoch; `draws` raises that too.
+        ValueError: the sampler is of another number of samples than the bank has crops.
     """
 
     def __init__(self, bank: InstanceBank, sampler: NxMSampler) -> None:
@@ -35,48 +35,28 @@ class NxMDraws:
                 f"sampler: expected one of the bank's {len(bank)} crops, got one of {sampler.num_samples} samples; "
                 "make it of this bank"
             )
-        _check_at_start(sampler)
         self.sampler, self._class_ids = sampler, bank.crop_class_ids()
         self.crops = SamplesOfClasses(self._class_ids, len(bank.class_names))
-        self._of_epoch: tuple[int, NDArray[np.int64]] | None = None
+        self.progress, self._bank_version = sampler.progress, bank.version
+        self._of_pass: tuple[int, Replica, NDArray[np.int64]] | None = None
 
     def __len__(self) -> int:
         return len(self.sampler)
 
-    @property
-    def epoch(self) -> int:
-        """The epoch that is drawn."""
-        return self.sampler.epoch
-
-    def draws(self, first: int, num: int) -> Draws:
-        """What this replica draws in this epoch from a place on."""
-        _check_at_start(self.sampler)
-        if self._of_epoch is None or self._of_epoch[0] != self.epoch:
+    def draws(self, first: int, num: int, *, epoch: int, replica: Replica) -> Draws:
+        """What this replica draws in an epoch from a place on."""
+        if self._of_pass is None or self._of_pass[:2] != (epoch, replica):
             size = -1, self.sampler.N_classes_per_batch, self.sampler.M_samples_per_class
-            by_class = self.sampler.replica_batches().reshape(size)
-            self._of_epoch = self.epoch, by_class.transpose(0, 2, 1).ravel()  # neighbours are of several classes
-        crops = self._of_epoch[1][first : first + num]
-        seed = derive_seed(self.sampler.base_seed, self.epoch, self.sampler.rank, 0, 0)
+            by_class = self.sampler.replica_batches(epoch).reshape(size)
+            self._of_pass = epoch, replica, by_class.transpose(0, 2, 1).ravel()  # neighbours are of several classes
+        crops = self._of_pass[2][first : first + num]
+        seed = derive_seed(self.sampler.base_seed, epoch, replica.rank, 0, 0)
         return Draws(seed, np.arange(first, first + len(crops), dtype=np.int64), self._class_ids[crops], crops)
 
-    def set_epoch(self, epoch: int) -> None:
-        """See `NxMSampler.set_epoch`."""
-        self.sampler.set_epoch(epoch)
-
-    def state_dict(self, num_drawn: int) -> dict[str, Any]:
-        """See `NxMSampler.state_dict`."""
-        return self.sampler.state_dict(num_drawn)
+    def identity(self) -> dict[str, Any]:
+        """See `NxMSampler.identity`; and the bank."""
+        return {"bank": self._bank_version, **self.sampler.identity()}
 
     def report(self) -> NxMReport:
         """See `NxMSampler.report`."""
         return self.sampler.report()
-
-
-def _check_at_start(sampler: NxMSampler) -> None:
-    """Refuse a sampler that goes on in the middle of an epoch: here the loader says from which place on."""
-    if sampler.start:
-        raise ValueError(
-            "sampler: expected one at the beginning of an epoch, got one that goes on after "
-            f"{sampler.start} indices of epoch {sampler.epoch}; load its state into the loader, by "
-            "loader.load_state_dict"
-        )

@@ -27,6 +27,15 @@ NUM_ATTEMPTS = 6
 FIRST_PAUSE_S = 0.4
 """Before the second attempt, on average; 12 seconds in all."""
 
+_NEEDS = {
+    "s3://": "s3fs",
+    "s3a://": "s3fs",
+    "gs://": "gcsfs",
+    "gcs://": "gcsfs",
+    "http://": "aiohttp",
+    "https://": "aiohttp",
+}
+"""The package that fsspec's file system of a URL needs."""
 _SYSTEMS: dict[tuple[int, str, str], tuple[Any, str]] = {}
 _TAGS = ("ETag", "etag", "generation")
 _TIMES = ("Last-Modified", "mtime", "created")  # each file system has its own, and another one in listings
@@ -64,6 +73,11 @@ class ObjectStore:
         self.url = url.rstrip("/")
         self.storage_options = dict(storage_options or {})
         self.inner_retries = inner_retries
+
+    @property
+    def is_s3(self) -> bool:
+        """It is asked for ranges of the object with a certain tag, which other stores cannot be."""
+        return self.url.startswith(("s3://", "s3a://"))
 
     def list(self) -> dict[str, Found]:
         """The objects, by name, without a tag if it is a time; none over HTTP, which has no listings.
@@ -177,15 +191,16 @@ class ObjectStore:
         key = (os.getpid(), self.url, repr((self.inner_retries, sorted(self.storage_options.items()))))
         if key not in _SYSTEMS:
             options = self.storage_options
-            s3 = self.url.startswith(("s3://", "s3a://"))
-            if s3:
-                require("s3fs")
+            for start, module in _NEEDS.items():
+                if self.url.startswith(start):
+                    require(module)
+            if self.is_s3:
                 config = options.get("config_kwargs", {})
                 options = {**options, "config_kwargs": {"retries": {"max_attempts": 0}, **config}}
             fs, path = require("fsspec").url_to_fs(self.url, skip_instance_cache=True, **options)
-            if s3 and not self.inner_retries:
+            if self.is_s3 and not self.inner_retries:
                 fs.retries = 1  # botocore's and its own would make 25 of one attempt here
-            _SYSTEMS[key] = fs, path.rstrip("/")
+            return _SYSTEMS.setdefault(key, (fs, path.rstrip("/")))  # another thread may have been faster
         return _SYSTEMS[key]
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sized
-from dataclasses import fields, replace
 from typing import Any
 
-from torch import Tensor
-
 from segpaste.bank.loader import BankDataLoader
+from segpaste.epochs import LoaderWrapper, epoch_of, set_epoch_of
 from segpaste.types import StagedCrops
 
 
-class with_bank:
+class with_bank(LoaderWrapper):
     """Batches of targets, each with crops to paste: ``for batch, crops in with_bank(loader, bank_loader)``.
 
     Unlike zip it does not end early: a bank loader with too few steps is an error. A smaller last batch gets as many
-    crops as it has targets, and `set_epoch` reaches both loaders.
+    crops as it has targets. The crops follow the epoch of ``loader``, where it has one.
 
     Args:
         loader: of batches with a ``batch_size``, such as `segpaste.datasets.EpochDataLoader`.
@@ -27,16 +25,24 @@ class with_bank:
     """
 
     def __init__(self, loader: Iterable[Any], bank_loader: BankDataLoader) -> None:
-        self.loader, self.bank_loader = loader, bank_loader
-        if isinstance(loader, Sized) and len(bank_loader) < len(loader):
-            raise ValueError(self._too_few(f"{len(loader)}"))
+        super().__init__(loader)
+        self.bank_loader = bank_loader
 
-    def __len__(self) -> int:
-        return len(self.loader)  # type: ignore[arg-type]
+    @property
+    def epoch(self) -> int:
+        """The epoch of the pass that began last, or the next one if none did."""
+        epoch = epoch_of(self.loader)
+        return self.bank_loader.epoch if epoch is None else epoch
 
     def __iter__(self) -> Iterator[tuple[Any, StagedCrops]]:
-        crops = iter(self.bank_loader)
-        for batch in self.loader:
+        if isinstance(self.loader, Sized) and len(self.bank_loader) < len(self.loader):
+            raise ValueError(self._too_few(f"{len(self.loader)}"))
+        crops: Iterator[StagedCrops] | None = None
+        for batch in self._batches():
+            if crops is None:
+                if (epoch := epoch_of(self.loader)) is not None:
+                    self.bank_loader.set_epoch(epoch)
+                crops = iter(self.bank_loader)
             staged = next(crops, None)
             if staged is None:
                 raise ValueError(self._too_few("more"))
@@ -45,22 +51,27 @@ class with_bank:
                     f"with_bank: expected crops for {batch.batch_size} targets, got them for {staged.batch_size}; "
                     "give both loaders the same batch_size"
                 )
-            yield batch, _first(staged, batch.batch_size)
+            yield batch, staged.first(batch.batch_size)
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of both loaders."""
-        if hasattr(self.loader, "set_epoch"):
-            self.loader.set_epoch(epoch)
+        """Choose the epoch of the next pass, of both loaders."""
+        set_epoch_of(self.loader, epoch)
         self.bank_loader.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The place after the pair that was yielded last."""
+        return {"loader": self._loader_state(), "crops": self.bank_loader.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume there: the next pass gives the pairs that are left.
+
+        Raises:
+            ValueError: the state is of other loaders; the message says which.
+        """
+        if not isinstance(state, dict) or set(state) != {"loader", "crops"}:
+            raise ValueError(f"with_bank: expected a state made by its state_dict, got {sorted(state)}")
+        self._load_loader_state(state["loader"])
+        self.bank_loader.load_state_dict(state["crops"])
 
     def _too_few(self, wanted: str) -> str:
         return f"with_bank: expected a bank loader of {wanted} steps, got {len(self.bank_loader)}; give it steps="
-
-
-def _first(crops: StagedCrops, num: int) -> StagedCrops:
-    """The crops of the first targets; views."""
-    if num == crops.batch_size:
-        return crops
-    values = {field.name: getattr(crops, field.name) for field in fields(crops)}
-    cut: dict[str, Any] = {name: value[:num] for name, value in values.items() if isinstance(value, Tensor)}
-    return replace(crops, **cut)

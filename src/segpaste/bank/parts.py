@@ -24,11 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste._unfinished import write_json
 from segpaste.bank.cropping import box_of, crop_object
 from segpaste.bank.files import HashedFile
 from segpaste.bank.record import Array, BankError, Layout
+from segpaste.bank.strays import without_strays
 from segpaste.types import DenseSample
+from segpaste.workspace import rename_flushed, write_json
 
 PHOTOS_PER_PART = 32
 
@@ -74,17 +75,27 @@ class Selection:
         min_area_px: pixels of the mask in the photo, at least.
         min_fill_frac: area of the mask over the area of its box, at least: low for what shines through a fence.
         whole_only: leave out what touches the photo's edge, for the photo probably ends before the object does.
+        min_part_frac: cut off parts of a mask that have a smaller fraction of its pixels and lie outside of the box of
+            the larger ones, see `segpaste.bank.strays`: 3 wrong pixels far away would shrink a crop to a thumbnail. 0
+            cuts off none. All else is about the mask without them.
     """
 
     min_area_px: int = 64
     min_fill_frac: float = 0.0
     whole_only: bool = False
+    min_part_frac: float = 0.02
 
     def __post_init__(self) -> None:
         if self.min_area_px < 1:
             raise BankError(f"expected min_area_px of at least 1, got {self.min_area_px}")
         if not 0 <= self.min_fill_frac <= 1:
             raise BankError(f"expected min_fill_frac from 0 to 1, got {self.min_fill_frac}")
+        if not 0 <= self.min_part_frac <= 1:
+            raise BankError(f"expected min_part_frac from 0 to 1, got {self.min_part_frac}")
+
+    def without_strays(self, mask: Tensor) -> Tensor:
+        """The mask [H, W] without stray parts; the same object where it has none."""
+        return without_strays(mask, self.min_part_frac) if self.min_part_frac > 0 and bool(mask.any()) else mask
 
     def reason_against(self, mask: Tensor) -> str | None:
         """Why an object of this mask [H, W] is left out: a key of `REASONS`."""
@@ -147,22 +158,25 @@ class PartMaker:
         new = path.with_name(f"{path.name}.{os.getpid()}.new")
         skipped: Counter[str] = Counter()
         kept: Counter[int] = Counter()
+        num_trimmed = 0
         with naming(path):
             file = HashedFile(new)
             try:
                 for index in self.photos_of(part).tolist():
-                    for row in self._rows(index, skipped):
+                    for row, is_trimmed in self._rows(index, skipped):
                         file.append(row.tobytes())
                         kept[int(row["class_id"])] += 1
+                        num_trimmed += is_trimmed
                 entry = file.finish()
-                os.replace(new, path)
-                write_json(self._path(part, "json"), {**entry.model_dump(), "skipped": skipped, "kept": kept})
+                rename_flushed(new, path)
+                found = {"size": entry.size, "sha256": entry.sha256, "trimmed": num_trimmed}
+                write_json(self._path(part, "json"), {**found, "skipped": skipped, "kept": kept})
             finally:
                 new.unlink(missing_ok=True)
                 file.close()
 
     def found(self, part: int) -> dict[str, Any]:
-        """What a finished part holds: ``skipped`` by reason, ``kept`` by class, as text, size and SHA-256."""
+        """What a finished part holds: ``skipped`` by reason, ``kept`` by class, ``trimmed``, size and SHA-256."""
         values: dict[str, Any] = json.loads(self._path(part, "json").read_bytes())
         return values
 
@@ -183,27 +197,30 @@ class PartMaker:
             self._path(part, "json").unlink()
             raise BankError(f"{path}: expected what was written there, it was changed; build again, to make it anew")
 
-    def _rows(self, index: int, skipped: Counter[str]) -> Iterator[Array]:
-        """The records of one photo; what is left out is counted."""
+    def _rows(self, index: int, skipped: Counter[str]) -> Iterator[tuple[Array, bool]]:
+        """The records of one photo, and whether stray parts were cut off; what is left out is counted."""
         sample, image_id = self.photos[index], self.photos.image_id(index)
         try:
             ids = self._checked_ids(sample, index)
             assert sample.instance_masks is not None
             skipped.update(self.photos.left_out(index))
             for position in sorted(range(len(ids)), key=lambda i: ids[i]):
-                reason = self.selection.reason_against(sample.instance_masks[position].as_subclass(Tensor))
+                whole = sample.instance_masks[position].as_subclass(Tensor)
+                mask = self.selection.without_strays(whole)
+                reason = self.selection.reason_against(mask)
                 if reason is None:
                     crop = crop_object(
                         sample,
                         position,
                         self.layout.crop_size,
+                        mask=mask,
                         margin_frac=self.margin_frac,
                         image_id=image_id,
                         annotation_id=ids[position],
                     )
                     reason = None if crop.alpha.any() else "vanished"
                 if reason is None:
-                    yield self.layout.pack(crop)
+                    yield self.layout.pack(crop), mask is not whole
                 else:
                     skipped[reason] += 1
         except BankError as error:
@@ -228,7 +245,8 @@ class PartMaker:
         try:
             found = self.found(part)
             return bool(
-                found["size"] == self._path(part, "rows").stat().st_size and {"kept", "skipped"} <= found.keys()
+                found["size"] == self._path(part, "rows").stat().st_size
+                and {"kept", "skipped", "trimmed"} <= found.keys()
             )
         except (FileNotFoundError, ValueError, TypeError, KeyError):
             return False

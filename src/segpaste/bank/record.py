@@ -7,7 +7,7 @@ record is the columns of one row, one after the other without gaps, in the order
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -54,6 +54,9 @@ COLUMNS = (
 )
 """All columns that there are; later versions only add some, at the end."""
 
+CHECKED = ("embedding", "scale")
+"""The columns that `first_fault` looks at."""
+
 GROUPS = tuple(dict.fromkeys(column.group for column in COLUMNS))
 
 
@@ -73,10 +76,10 @@ class Crop:
         content_box: int32 [4], xyxy: the pixels that were read from the photo.
         source_size: int32 [2], height and width of the photo.
         source_box: float32 [4], xyxy, the object's box in the photo, in pixel edges.
-        scale: pixels of the crop for one of the photo, at most 1.
+        scale: pixels of the crop for one of the photo, above 0, at most 1.
         image_id: of the photo, in the dataset.
         annotation_id: of the object.
-        embedding: float16 [256].
+        embedding: float16 [256], finite.
         depth: float32 [1, h, w], in the dataset's unit.
         depth_valid: bool [1, h, w].
         normals: float32 [3, h, w], unit, camera frame right-down-forward; 0 where there is none.
@@ -158,6 +161,27 @@ class Layout:
         """The crop of one row of `dtype`; arrays are views of it."""
         values: dict[str, Any] = {c.name: row[c.name] if c.shape else row[c.name].item() for c in self.columns}
         return Crop(**values)
+
+
+def first_fault(columns: Mapping[str, Array]) -> tuple[int, str] | None:
+    """Look for values that poison what is computed from them: no bank may hold them.
+
+    Args:
+        columns: rows of some columns, [n, ...] each, by name.
+
+    Returns:
+        The first row that has one, and what was expected of it; None if there is none.
+    """
+    if (embeddings := columns.get("embedding")) is not None:
+        finite = np.isfinite(embeddings).all(-1)
+        if not finite.all():
+            return int(finite.argmin()), "a finite embedding, got one with NaN or infinity"
+    if (scales := columns.get("scale")) is not None:
+        sound = (scales > 0) & (scales <= 1)
+        if not sound.all():
+            row = int(sound.argmin())
+            return row, f"a scale above 0, at most 1, got {scales[row]:g}"
+    return None
 
 
 def byte_view(array: Array) -> memoryview:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, cast
 
 from segpaste.bank.block_cache import BlockCache
-from segpaste.bank.files import Folder, LocalFolder
+from segpaste.bank.files import Folder, LocalFolder, Request
 from segpaste.bank.object_store import Found, ObjectStore, find
 from segpaste.bank.record import BankError
+
+NUM_AT_ONCE = 8
+"""Fetches of one batch that wait for the store at once; botocore's pool has 10 connections."""
 
 _DIGEST_BYTES = 8 << 20
 
@@ -76,13 +80,26 @@ class RemoteFolder:
         digest = hashlib.sha256()
         for start in range(0, reader.size, _DIGEST_BYTES):
             digest.update(reader.fetch(start, min(start + _DIGEST_BYTES, reader.size)))
-        reader.close()
         return digest.hexdigest()
 
     def open(self, name: str, version: str) -> RemoteReader:
         """See `Folder.open`."""
         found = self._known(name)
         return RemoteReader(self, name, found, self.cache.key(version, name, str(found.size), found.tag))
+
+    def read_many(self, requests: Sequence[Request]) -> None:
+        """See `Folder.read_many`; what the cache lacks is fetched by several threads, each block once."""
+        missing = [request for request in requests if not cast(RemoteReader, request.reader).read_kept(request)]
+        groups = _sharing_blocks(missing, self.cache.block_bytes if self.cache.max_bytes else 1)
+        if len(groups) <= 1:
+            _read_all(missing)
+            return
+        with ThreadPoolExecutor(min(len(groups), NUM_AT_ONCE), "segpaste-fetch") as pool:
+            try:
+                for _ in pool.map(_read_all, groups):
+                    pass
+            finally:
+                pool.shutdown(cancel_futures=True)
 
     def _known(self, name: str) -> Found:
         found = self._find(name)
@@ -108,6 +125,32 @@ class RemoteFolder:
             raise
 
 
+def _fill(buffers: Sequence[memoryview], parts: Sequence[memoryview]) -> None:
+    data = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+    done = 0
+    for buffer in buffers:
+        buffer[:] = data[done : done + len(buffer)]
+        done += len(buffer)
+
+
+def _read_all(requests: Sequence[Request]) -> None:
+    for reader, buffers, offset in requests:
+        reader.read_into(buffers, offset)
+
+
+def _sharing_blocks(requests: Sequence[Request], block_bytes: int) -> list[list[Request]]:
+    """Group requests so that no block is needed by two groups."""
+    groups: list[list[Request]] = []
+    last: tuple[int, int] | None = None
+    for request in sorted(requests, key=lambda request: (id(request.reader), request.offset)):
+        reader = id(request.reader)
+        if last is None or (reader, request.offset // block_bytes) > last:
+            groups.append([])
+        groups[-1].append(request)
+        last = reader, (request.offset + sum(map(len, request.buffers)) - 1) // block_bytes
+    return groups
+
+
 class RemoteReader:
     """Ranges of one object; of one process, for any of its threads.
 
@@ -121,22 +164,34 @@ class RemoteReader:
     def __init__(self, folder: RemoteFolder, name: str, found: Found, key: str) -> None:
         self.store, self.cache, self.name, self.key = folder.store, folder.cache, name, key
         self.size, self._tag = found
-        self._file: Any = None
-        self._lock = threading.Lock()
+        self._idle: list[Any] = []  # open files, each used by one thread at a time
+        self._is_checked = False
 
     def read_into(self, buffers: Sequence[memoryview], offset: int) -> None:
         """See `Reader.read_into`."""
-        wanted = sum(len(buffer) for buffer in buffers)
+        wanted = sum(map(len, buffers))
         if offset + wanted > self.size:
             raise BankError(
                 f"{self.store.url}/{self.name}: expected {wanted} bytes at {offset}, got "
                 f"{max(0, self.size - offset)}; the object is shorter than when the bank was built"
             )
-        data = self._range(offset, offset + wanted)
-        done = 0
-        for buffer in buffers:
-            buffer[:] = data[done : done + len(buffer)]
-            done += len(buffer)
+        if self.cache.max_bytes == 0:
+            _fill(buffers, [memoryview(self.fetch(offset, offset + wanted))])
+        else:
+            _fill(buffers, [self._of_block(*span) for span in self._spans(offset, offset + wanted)])
+
+    def read_kept(self, request: Request) -> bool:
+        """Serve a request from the cache alone; False where it lacks a byte of it."""
+        stop = request.offset + sum(map(len, request.buffers))
+        if self.cache.max_bytes == 0 or stop > self.size:
+            return False
+        parts = []
+        for span in self._spans(request.offset, stop):
+            if (part := self._kept(*span)) is None:
+                return False
+            parts.append(part)
+        _fill(request.buffers, parts)
+        return True
 
     def fetch(self, start: int, stop: int) -> bytes:
         """Bytes of the object itself.
@@ -147,16 +202,14 @@ class RemoteReader:
 
         def call(fs: Any, root: str) -> bytes:
             path = f"{root}/{self.name}"
-            with self._lock:
-                if self._file is None:
-                    file = fs.open(path, "rb", cache_type="none")
-                    self._check(find(fs, path))
-                    self._file = file
-                self._file.seek(start)
-                data: bytes = self._file.read(stop - start)
+            file = self._file(fs, path)
+            file.seek(start)
+            data: bytes = file.read(stop - start)
             if len(data) < stop - start:
+                fs.invalidate_cache()
                 self._check(find(fs, path))
                 raise EOFError(f"expected {stop - start} bytes, got {len(data)}")
+            self._idle.append(file)
             return data
 
         try:
@@ -164,31 +217,37 @@ class RemoteReader:
         except FileNotFoundError:
             raise self._replaced("no object") from None
 
-    def close(self) -> None:
-        """Let go of it."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+    def _file(self, fs: Any, path: str) -> Any:
+        """A file that no other thread uses; of the first one the object is looked at."""
+        with suppress(IndexError):
+            return self._idle.pop()
+        file = fs.open(path, "rb", cache_type="none")
+        if not self._is_checked:
+            if not self.store.is_s3:  # else each range is asked for with the tag, and the listing will do
+                fs.invalidate_cache()
+            self._check(find(fs, path))
+            self._is_checked = True
+        return file
 
-    def _range(self, start: int, stop: int) -> memoryview:
-        if self.cache.max_bytes == 0:
-            return memoryview(self.fetch(start, stop))
+    def _spans(self, start: int, stop: int) -> list[tuple[int, int, int]]:
+        """The blocks of a range: their numbers, and which of their bytes, from and to."""
         size = self.cache.block_bytes
-        parts = [
-            self._of_block(block, max(start - block * size, 0), min(stop - block * size, size))
+        return [
+            (block, max(start - block * size, 0), min(stop - block * size, size))
             for block in range(start // size, -(-stop // size))
         ]
-        return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
 
     def _of_block(self, block: int, start: int, stop: int) -> memoryview:
-        first = block * self.cache.block_bytes
-        num_bytes = min(self.cache.block_bytes, self.size - first)
-        kept = self.cache.read(self.key, block, num_bytes, start, stop)
-        if kept is not None:
+        if (kept := self._kept(block, start, stop)) is not None:
             return kept
-        data = self.fetch(first, first + num_bytes)
+        first = block * self.cache.block_bytes
+        data = self.fetch(first, min(first + self.cache.block_bytes, self.size))
         self.cache.write(self.key, block, data)
         return memoryview(data)[start:stop]
+
+    def _kept(self, block: int, start: int, stop: int) -> memoryview | None:
+        num_bytes = min(self.cache.block_bytes, self.size - block * self.cache.block_bytes)
+        return self.cache.read(self.key, block, num_bytes, start, stop)
 
     def _check(self, found: Found | None) -> None:
         if found != (self.size, self._tag):

@@ -12,12 +12,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch.utils.data import Sampler
 
 from segpaste.bank.class_draws import ClassTable, Mode, class_probabilities, photo_fracs, uniforms
 from segpaste.bank.protocol import InstanceBank
+from segpaste.epochs import EpochPass, EpochProgress, EpochSampler, Replica
 from segpaste.samplers.classes import SamplesOfClasses
-from segpaste.samplers.replicas import place_among
 from segpaste.seeding import check_uint64, derive_seed
 
 Replicas = Literal["independent", "disjoint"]
@@ -84,10 +83,10 @@ def report_draws(
     return DrawReport(tuple(class_names), tuple(num.tolist()), tuple(expected.tolist()), tuple(factors.tolist()))
 
 
-class BankSampler(Sampler[int]):
+class BankSampler(EpochSampler[int]):
     """Draws crops of a bank, rare classes more often; a pure function of (seed, epoch, rank, position).
 
-    Call `set_epoch` before each epoch; without it every epoch is the same.
+    Every new pass is a new epoch; on several ranks call `set_epoch` before each, see `segpaste.epochs.progress`.
 
     Args:
         bank: what is drawn from.
@@ -96,13 +95,14 @@ class BankSampler(Sampler[int]):
         threshold: t of the repeat factors.
         temperature: of ``tempered``.
         base_seed: of everything drawn.
-        rank: this process's number; by default that of torch.distributed, else 0.
+        rank: this process's number; by default that of torch.distributed when a pass begins, else 0.
         num_replicas: how many processes there are; likewise.
         replicas: ``independent``, each replica draws on its own, or ``disjoint``, they take turns in one sequence: what
             they draw together, its first ``num_replicas * num_samples`` draws, does not depend on how many share it.
 
     Attributes:
         probabilities: of each class, [C].
+        progress: which epoch is read, from which place on; a loader around the sampler shares it.
 
     Raises:
         ValueError: the bank is empty, or an argument is out of its range.
@@ -122,7 +122,7 @@ class BankSampler(Sampler[int]):
         num_replicas: int | None = None,
         replicas: Replicas = "independent",
     ) -> None:
-        self.rank, self.num_replicas = place_among("BankSampler", rank, num_replicas)
+        super().__init__(EpochProgress("BankSampler", rank, num_replicas))
         if replicas not in ("independent", "disjoint"):
             raise ValueError(f"BankSampler: expected replicas 'independent' or 'disjoint', got {replicas!r}")
         if num_samples is not None and num_samples < 0:
@@ -137,65 +137,84 @@ class BankSampler(Sampler[int]):
             temperature=temperature,
             photo_fracs=photo_fracs(bank, self.crops) if mode == "instance_aware" else None,
         )
-        self.num_samples = -(-len(bank) // self.num_replicas) if num_samples is None else num_samples
-        self.base_seed, self.replicas = base_seed, replicas
         check_uint64(base_seed, "base_seed")  # here and not at the first draw
-        self.epoch, self._start, self._num_drawn = 0, 0, 0
+        self.base_seed, self.replicas = base_seed, replicas
+        self._num_samples, self._multiple_of = num_samples, 1
         self._table = ClassTable(self.probabilities)
         self._class_names = bank.class_names
+        self._facts = {
+            "bank": bank.version,
+            "mode": mode,
+            "threshold": float(threshold) if mode in ("repeat_factor", "instance_aware") else None,
+            "temperature": float(temperature) if mode == "tempered" else None,
+            "replicas": replicas,
+            "base_seed": int(base_seed),
+        }
+
+    @property
+    def num_samples(self) -> int:  # type: ignore[override]
+        """Draws of an epoch on this replica; as many on every other."""
+        num = -(-len(self.crops) // self.num_replicas) if self._num_samples is None else self._num_samples
+        return -(-num // self._multiple_of) * self._multiple_of
+
+    def _in_multiples_of(self, num: int) -> None:
+        """Make epochs longer, up to a multiple of so many draws."""
+        self._multiple_of = num
 
     def __len__(self) -> int:
         """Draws of an epoch on this replica; as many on every other."""
         return self.num_samples
 
-    def __iter__(self) -> Iterator[int]:
-        start, self._start = self._start, 0
-        self._num_drawn = start
-        for first in range(start, self.num_samples, _BLOCK):
-            for crop in self.draws(first, min(_BLOCK, self.num_samples - first)).crops.tolist():
-                self._num_drawn += 1
-                yield crop
+    def pass_indices(self, this: EpochPass) -> Iterator[int]:
+        """The crops of a pass, those before its start left out."""
+        num_samples = self.num_samples
+        for first in range(this.start, num_samples, _BLOCK):
+            num = min(_BLOCK, num_samples - first)
+            yield from self.draws(first, num, epoch=this.epoch, replica=this.replica).crops.tolist()
 
-    def draws(self, first: int, num: int) -> Draws:
-        """What this replica draws in this epoch from a place on, whatever was iterated before."""
+    def __iter__(self) -> Iterator[int]:
+        this = self.begin()
+        yield from this.counted(self.pass_indices(this))
+
+    def draws(self, first: int, num: int, *, epoch: int | None = None, replica: Replica | None = None) -> Draws:
+        """What a replica draws in an epoch from a place on, whatever was iterated before.
+
+        Args:
+            first: the place of the first draw.
+            num: how many.
+            epoch: by default the present one.
+            replica: by default this process.
+        """
+        rank, num_replicas = replica or self.progress.replicas.now()
         turns = np.arange(first, first + num, dtype=np.int64)
         independent = self.replicas == "independent"
-        seed = derive_seed(self.base_seed, self.epoch, self.rank if independent else 0, 0, 0)
-        positions = turns if independent else turns * self.num_replicas + self.rank
+        epoch = self.epoch if epoch is None else epoch
+        seed = derive_seed(self.base_seed, epoch, rank if independent else 0, 0, 0)
+        positions = turns if independent else turns * num_replicas + rank
         classes = self._table.draw(uniforms(seed, "bank.class", positions))
         places = uniforms(seed, "bank.crop", positions) * self.crops.counts[classes]
         return Draws(seed, positions, classes, self.crops.pick(classes, places.astype(np.int64)))
 
-    def set_epoch(self, epoch: int) -> None:
-        """Draw others from now on, those of an epoch >= 0; call it before each. A loaded state of it stays loaded.
-
-        Raises:
-            ValueError: it is negative.
-        """
-        check_uint64(epoch, "epoch")
-        if epoch != self.epoch:
-            self.epoch, self._start, self._num_drawn = epoch, 0, 0
-
-    def state_dict(self, num_drawn: int | None = None) -> dict[str, int]:
-        """Where an epoch is.
+    def state_dict(self, num_drawn: int | None = None) -> dict[str, Any]:
+        """The place in the epoch, and whose it is; the same on every replica.
 
         Args:
-            num_drawn: draws of this epoch that were used; by default those that were handed out. Loader workers draw
-                ahead, so for a loader the training loop counts, or it is one of `create_bank_dataloader`, which does.
+            num_drawn: draws of this epoch that were used; by default those that were handed out. The workers of a plain
+                DataLoader draw ahead, so the training loop counts; `create_bank_dataloader` counts by itself.
         """
-        return {"epoch": self.epoch, "num_drawn": self._num_drawn if num_drawn is None else num_drawn}
+        return self.progress.state(self.identity(), num_drawn)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on there: the next iteration gives what was left, though `len` stays that of a whole epoch.
+        """Resume there: the next pass gives the draws that are left, though `len` stays that of a whole epoch.
 
         Raises:
-            ValueError: the state is of a longer epoch.
+            ValueError: the state is of a sampler of another bank, or with other arguments; the message says which.
         """
-        num_drawn = int(state["num_drawn"])
-        if not 0 <= num_drawn <= self.num_samples:
-            raise ValueError(f"BankSampler: expected num_drawn from 0 to {self.num_samples}, got {num_drawn}")
-        self.set_epoch(int(state["epoch"]))
-        self._start = self._num_drawn = num_drawn
+        self.progress.load_state(state, self.identity(), len(self))
+
+    def identity(self) -> dict[str, Any]:
+        """The facts that decide what an epoch consists of; a state with others is refused."""
+        return {**self._facts, "num_samples": self.num_samples, "num_replicas": int(self.num_replicas)}
 
     def report(self) -> DrawReport:
         """What an epoch is expected to draw."""

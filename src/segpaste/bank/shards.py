@@ -13,14 +13,14 @@ import io
 import os
 import tarfile
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.bank.files import HashedFile, Reader, entry_of
-from segpaste.bank.meta import FileEntry, Format
+from segpaste.bank.files import HashedFile, Reader, Request, entry_of
+from segpaste.bank.meta import LARGEST_FILE, FileEntry, Format
 from segpaste.bank.protocol import Columns
 from segpaste.bank.record import Array, BankError, Layout, byte_view
 from segpaste.bank.stored import StoredBank
@@ -30,6 +30,8 @@ from segpaste.extras import require
 INDEX = "index.parquet"
 _SCHEMA = {"shard": "int32", "offset": "int64", "size": "int64", "class_id": "int64"}
 _BLOCK = tarfile.BLOCKSIZE
+_ROW_BYTES, _INDEX_BYTES = 64, 1 << 20
+"""No index is larger than so many bytes for a row, which has 28, and so many in all: it is read whole."""
 
 
 def shard_name(shard: int) -> str:
@@ -42,33 +44,41 @@ class WebDatasetBank(StoredBank):
 
     format: ClassVar[Format] = "webdataset"
     in_object_store: ClassVar[bool] = True
+    _places: tuple[Array, Array] | None = None
 
-    def _files_needed(self) -> dict[str, int | None]:
-        return dict.fromkeys([INDEX, *(shard_name(i) for i in range(len(self.meta.files) - 1))])
+    def _files_needed(self) -> dict[str, tuple[int, int]]:
+        shards = {shard_name(i): (0, LARGEST_FILE) for i in range(len(self.meta.files) - 1)}
+        return {INDEX: (0, _ROW_BYTES * len(self) + _INDEX_BYTES), **shards}
 
     def _open(self) -> dict[int, Reader]:
         return {}
 
-    @staticmethod
-    def _close(handle: dict[int, Reader]) -> None:
-        for reader in handle.values():
-            reader.close()
-
     def _read(self, handle: dict[int, Reader], rows: Sequence[int], out: Columns) -> None:
-        shards, offsets = self._index
+        shards, offsets = (places[list(rows)].tolist() for places in self._index)
+        if new := [shard for shard in sorted(set(shards)) if shard not in handle]:
+            readers = self._files.open([shard_name(shard) for shard in new])
+            handle.update(zip(new, readers.values(), strict=True))
         flat = {name: byte_view(array) for name, array in out.items()}
-        runs = _runs(self.layout, tuple(flat))
-        for n, row in enumerate(rows):
-            shard, offset = int(shards[row]), int(offsets[row])
-            if shard not in handle:
-                handle[shard] = self._open_later(shard_name(shard))
-            for start, fields in runs:
-                parts = [flat[name][n * size : (n + 1) * size] for name, size in fields]
-                handle[shard].read_into(parts, offset + start)
+        self.folder.read_many(
+            [
+                Request(handle[shard], [flat[name][n * size : (n + 1) * size] for name, size in fields], offset + start)
+                for n, (shard, offset) in enumerate(zip(shards, offsets, strict=True))
+                for start, fields in _runs(self.layout, tuple(flat))
+            ]
+        )
 
-    @cached_property
+    @property
     def _index(self) -> tuple[Array, Array]:
-        """Shard and offset of every crop; plain memory, which a forked child shares."""
+        """Shard and offset of every crop; plain memory, which a forked child shares.
+
+        Threads that need it first may each read it. A lock, as that of `functools.cached_property`, could be held by
+        another thread at a fork, and the child would wait for it for ever.
+        """
+        if self._places is None:
+            self._places = self._read_index()
+        return self._places
+
+    def _read_index(self) -> tuple[Array, Array]:
         table = self._table("shard", "offset", "size")
         shards, offsets, sizes = (table.column(name).to_numpy().astype(np.int64) for name in table.column_names)
         ends = np.array([self.meta.files[shard_name(i)].size for i in range(len(self.meta.files) - 1)], np.int64)
@@ -88,9 +98,7 @@ class WebDatasetBank(StoredBank):
             BankError: they are others, or no such table.
         """
         content = bytearray(self.meta.files[INDEX].size)
-        reader = self._open_later(INDEX)
-        reader.read_into([memoryview(content)], 0)
-        reader.close()
+        self._files.open([INDEX])[INDEX].read_into([memoryview(content)], 0)
         if hashlib.sha256(content).hexdigest() != self.meta.files[INDEX].sha256:
             raise BankError(f"{self.where}/{INDEX}: expected other bytes; it was changed, copy or build the bank again")
         arrow, parquet = require("pyarrow"), require("pyarrow.parquet")

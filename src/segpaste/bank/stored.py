@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import operator
 import os
-import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.bank.files import Folder, Reader
-from segpaste.bank.meta import META, BankMeta, Format, parse_meta
+from segpaste.bank.data_files import DataFiles, read_meta
+from segpaste.bank.files import Folder
+from segpaste.bank.meta import META, Format
 from segpaste.bank.protocol import Columns
-from segpaste.bank.record import BankError, Crop, Layout
+from segpaste.bank.record import BankError, Crop, Layout, first_fault
 from segpaste.bank.remote import RemoteFolder, folder_at
 
 
@@ -58,12 +57,9 @@ class StoredBank(ABC):
             self._layout = self.meta.layout
         except ValueError as error:  # a group of a later version, or crops that no machine holds
             raise BankError(f"{self.where}/{META}: {error}") from error
-        self._check_files()
-        self._check_sizes()
-        self._handle: Any = None
-        self._pid = -1
-        self._let_go: weakref.finalize[..., Any] | None = None
-        self._meta_seen: tuple[int, ...] = ()
+        self._opened_by: tuple[int, Any] | None = None  # process and handle
+        self._files = DataFiles(self.folder, self.meta)
+        self._files.check(self._files_needed())
 
     @property
     def where(self) -> str:
@@ -111,13 +107,13 @@ class StoredBank(ABC):
 
         Raises:
             IndexError: there is no such crop.
-            BankError: a file is gone or shorter than it was.
+            BankError: a file is gone or shorter than it was, or a crop holds what no bank may hold.
         """
         num, index = self.meta.num_crops, operator.index(index)
         if not -num <= index < num:
             raise IndexError(f"{self.where}: expected an index below {num}, got {index}")
         columns = self._layout.empty(1, self._layout.shapes)
-        self._read(self._opened(), [index % num], columns)
+        self._read_sound([index % num], columns)
         return Crop(**{name: rows[0] if rows.ndim > 1 else rows.item() for name, rows in columns.items()})
 
     def read(
@@ -140,7 +136,7 @@ class StoredBank(ABC):
             IndexError: there is no such crop, or an index is no integer.
             KeyError: the bank does not keep a column.
             ValueError: an array to read into has another shape or dtype.
-            BankError: a file is gone or shorter than it was.
+            BankError: a file is gone or shorter than it was, or a crop holds what no bank may hold.
         """
         given = np.asarray(indices)
         if given.size and given.dtype.kind not in "iu":
@@ -160,8 +156,16 @@ class StoredBank(ABC):
                     f"read: expected a contiguous {dtype.name} {list(shape)} for {name}, got {array.dtype.name} "
                     f"{list(array.shape)}"
                 )
-        self._read(self._opened(), (rows % max(num, 1)).tolist(), {name: out[name] for name in names})
+        self._read_sound((rows % max(num, 1)).tolist(), {name: out[name] for name in names})
         return out
+
+    def _read_sound(self, rows: Sequence[int], out: Columns) -> None:
+        """Read rows, and refuse values that no bank may hold."""
+        self._read(self._opened(), rows, out)
+        if (fault := first_fault(out)) is not None:
+            raise BankError(
+                f"{self.where}: crop {rows[fault[0]]}: expected {fault[1]}; the bank is broken, build it again"
+            )
 
     def crop_class_ids(self) -> NDArray[np.int64]:
         """The class of every crop, [N].
@@ -185,18 +189,11 @@ class StoredBank(ABC):
         Raises:
             BankError: a file's digest is another one.
         """
-        for name, entry in self.meta.files.items():
-            if (digest := self.folder.digest(name)) != entry.sha256:
-                raise BankError(
-                    f"{self.where}/{name}: expected SHA-256 {entry.sha256}, got {digest}; the file was changed, "
-                    "copy or build the bank again"
-                )
+        self._files.verify()
 
     def close(self) -> None:
-        """Let go of the files; reading opens them again."""
-        if self._let_go is not None:
-            self._let_go()
-        self._handle = self._let_go = None
+        """Close the files, once no other thread reads them; reading opens them again."""
+        self._opened_by = None
 
     def __enter__(self) -> Self:
         return self
@@ -216,81 +213,23 @@ class StoredBank(ABC):
             )
 
     def _opened(self) -> Any:
-        if self._handle is None or self._pid != os.getpid():
-            if not isinstance(self.folder, RemoteFolder):  # which notices that an object is another one at each fetch
-                self._check_replaced()
-                self._check_sizes()
-            if self._let_go is not None:  # a parent's, which the parent lets go of
-                self._let_go.detach()
-            self._handle, self._pid = self._open(), os.getpid()
-            self._let_go = weakref.finalize(self, _close_own, self._close, self._handle, self._pid)
-            self._let_go.atexit = False
-        return self._handle
+        """The handle of this process.
 
-    def _open_later(self, name: str) -> Reader:
-        """A file that is opened when others have been read: it is that of the same bank."""
-        reader = self.folder.open(name, self.version)
-        if not isinstance(self.folder, RemoteFolder):
-            try:
-                self._check_replaced()
-                self._check_size(name)
-            except BankError:
-                reader.close()
-                raise
-        return reader
-
-    def _check_replaced(self) -> None:
-        """What is opened now is what the bank was when it was; ``meta.json`` is read if it is another file by now."""
-        seen: tuple[int, ...] = ()
-        with suppress(OSError):
-            stat = os.stat(os.path.join(self.where, META))
-            seen = stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size
-        if seen and seen == self._meta_seen:
-            return
-        if read_meta(self.folder).sha256 != self.version:
-            raise BankError(
-                f"{self.where}: expected the bank of version {self.version:.12}, as it was when it was opened, got "
-                "another one; open it again"
-            )
-        self._meta_seen = seen
-
-    def _check_files(self) -> None:
-        """The files that are named are those of the format, and as long as so many crops make them."""
-        files, needed = self.meta.files, self._files_needed()
-        if files.keys() != needed.keys():
-            raise BankError(
-                f"{self.where}/{META}: expected size and digest of {', '.join(needed):.200}, got those of "
-                f"{', '.join(files) or 'no file':.200}; build the bank again"
-            )
-        for name, size in needed.items():
-            if size is not None and files[name].size != size:
-                raise BankError(
-                    f"{self.where}/{META}: expected {size} bytes of {name} for {len(self)} crops, got "
-                    f"{files[name].size}; build the bank again"
-                )
-
-    def _check_sizes(self) -> None:
-        for name in self.meta.files:
-            self._check_size(name)
-
-    def _check_size(self, name: str) -> None:
-        expected, size = self.meta.files[name].size, self.folder.size(name)
-        if size != expected:
-            came = "no such file" if size is None else f"{size}"
-            raise BankError(f"{self.where}/{name}: expected {expected} bytes, got {came}; copy or build the bank again")
+        Threads that open at once may each open the files; one handle is kept, and the others close theirs by dropping
+        them, as `close` does: so a read that is under way keeps its files.
+        """
+        opened = self._opened_by
+        if opened is None or opened[0] != os.getpid():
+            opened = self._opened_by = os.getpid(), self._open()
+        return opened[1]
 
     @abstractmethod
-    def _files_needed(self) -> Mapping[str, int | None]:
-        """The data files of the format, and their sizes where they follow from the number of crops."""
+    def _files_needed(self) -> Mapping[str, tuple[int, int]]:
+        """The data files of the format, and the least and the most bytes that they can have."""
 
     @abstractmethod
     def _open(self) -> Any:
-        """What reads need, for this process alone."""
-
-    @staticmethod
-    @abstractmethod
-    def _close(handle: Any) -> None:
-        """Close it."""
+        """What reads need, for this process alone; dropping it closes the files."""
 
     @abstractmethod
     def _read(self, handle: Any, rows: Sequence[int], out: Columns) -> None:
@@ -299,24 +238,3 @@ class StoredBank(ABC):
     @abstractmethod
     def _class_ids(self, handle: Any) -> NDArray[np.int64]:
         """The class of every crop, [N]."""
-
-
-def read_meta(folder: Folder) -> BankMeta:
-    """The meta of the bank in a folder.
-
-    Raises:
-        BankError: there is none, or it is broken.
-    """
-    try:
-        text = folder.read_bytes(META)
-    except FileNotFoundError:
-        raise BankError(
-            f"{folder.where}: expected a bank, a folder with {META}, found none; an interrupted build has none"
-        ) from None
-    return parse_meta(text, f"{folder.where}/{META}")
-
-
-def _close_own(close: Callable[[Any], None], handle: Any, pid: int) -> None:
-    """Close what this process opened; a child's copy of it is its parent's."""
-    if pid == os.getpid():
-        close(handle)

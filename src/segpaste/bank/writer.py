@@ -14,8 +14,9 @@ import numpy as np
 from segpaste._version import __version__
 from segpaste.bank.destination import destination_at
 from segpaste.bank.meta import FORMAT_VERSION, META, FileEntry, Format, sealed
-from segpaste.bank.record import Array, BankError, Crop, Layout
+from segpaste.bank.record import CHECKED, Array, BankError, Crop, Layout, first_fault
 from segpaste.bank.remote import is_url
+from segpaste.workspace import write_whole
 
 
 class BankWriter(Protocol):
@@ -68,6 +69,7 @@ class FolderWriter(ABC):
             )
         self.layout = layout
         self.class_names = tuple(class_names)
+        self._checked = [name for name in CHECKED if name in layout.shapes]
         self.build_seed = build_seed
         self.metric_depth = metric_depth
         self.built_from = dict(built_from or {})
@@ -90,7 +92,8 @@ class FolderWriter(ABC):
         """Append a crop.
 
         Raises:
-            BankError: it does not fit the layout, or its class has no name.
+            BankError: it does not fit the layout, its class has no name, its embedding is not finite, or its scale is
+                out of range.
         """
         self.add_row(self.layout.pack(crop))
 
@@ -98,11 +101,13 @@ class FolderWriter(ABC):
         """Append a packed record of ``layout.dtype``.
 
         Raises:
-            BankError: its class has no name.
+            BankError: its class has no name, its embedding is not finite, or its scale is out of range.
         """
         class_id = int(row["class_id"])
         if not 0 <= class_id < len(self.class_names):
             raise BankError(f"crop: expected class_id from 0 to {len(self.class_names) - 1}, got {class_id}")
+        if (fault := first_fault({name: row[name][None] for name in self._checked})) is not None:
+            raise BankError(f"crop {self.num_crops}: expected {fault[1]}; correct it, or leave the crop out")
         self._append(row)
         self._counts[class_id] += 1
 
@@ -130,10 +135,7 @@ class FolderWriter(ABC):
             "groups": list(self.layout.groups),
             "files": files,
         }
-        with (self._folder / META).open("xb") as file:
-            file.write(sealed(values))
-            file.flush()
-            os.fsync(file.fileno())
+        write_whole(self._folder / META, sealed(values))
         self._destination.finish()
         return self.path
 

@@ -1,0 +1,199 @@
+"""Banks over HTTP and in Google Cloud Storage: a server with ranges and an emulator of the store, both on loopback."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import logging
+import re
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from test_formats import NAMES, NUM, SIZE, assert_equal, assert_sound, make_crop, write
+
+from segpaste.bank import BankError, BlockCache, Layout, RemoteFolder, WebDatasetBank, WebDatasetWriter, open_bank
+from segpaste.bank import object_store as store_module
+from segpaste.bank.record import GROUPS
+
+SHARD = "shard-000000.tar"
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEGPASTE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(store_module, "FIRST_PAUSE_S", 0.005)
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+
+def write_large_shards(where: Any, **options: Any) -> None:
+    """So that crop 4 lies in the middle of a shard, where no block is compared."""
+    layout = Layout(SIZE, GROUPS)
+    with WebDatasetWriter(where, layout, NAMES, shard_bytes=20_000, **options) as writer:
+        for index in range(NUM):
+            writer.add(make_crop(layout, index))
+        writer.finish()
+
+
+def small_blocks(url: str, cache: Path, options: Any = None) -> WebDatasetBank:
+    return WebDatasetBank(RemoteFolder(url, options, cache=BlockCache(cache, block_bytes=4096)))
+
+
+class Ranges(http.server.SimpleHTTPRequestHandler):
+    """Files of a folder, with ``Range`` and an ETag, as static servers give them."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def _answer(self, with_body: bool) -> None:
+        path = Path(self.translate_path(self.path))
+        self.server.requests.append(self.command)  # type: ignore[attr-defined]
+        if not path.is_file():
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        data = whole = path.read_bytes()
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if asked:
+            data = whole[int(asked[1]) : int(asked[2] or len(whole)) + 1]
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {asked[1]}-{int(asked[1]) + len(data) - 1}/{len(whole)}")
+        else:
+            self.send_response(200)
+        self.send_header("ETag", f'"{hash(whole)}"')
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if with_body:
+            self.wfile.write(data)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Any]:
+    (tmp_path / "site").mkdir()
+    handler = functools.partial(Ranges, directory=str(tmp_path / "site"))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.requests = []  # type: ignore[attr-defined]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+class TestHttp:
+    @pytest.fixture
+    def url(self, site: Any) -> str:
+        return f"http://127.0.0.1:{site.server_address[1]}/bank"
+
+    def test_reads(self, site: Any, url: str, tmp_path: Path) -> None:
+        write("webdataset", tmp_path / "site" / "bank")
+        assert_sound(open_bank(url))
+        site.requests.clear()
+        bank = small_blocks(url, tmp_path / "blocks")
+        columns = bank.read(range(NUM))
+        assert (columns["image"][7] == make_crop(bank.layout, 7).image).all()
+        site.requests.clear()
+        bank.read(range(NUM))
+        assert site.requests == []
+
+    def test_no_bank(self, url: str) -> None:
+        with pytest.raises(BankError, match=r"expected a bank, a folder with meta\.json"):
+            open_bank(url)
+
+    @pytest.mark.parametrize("change", ["other", "cut", "gone"])
+    def test_replaced(self, url: str, change: str, tmp_path: Path) -> None:
+        folder = tmp_path / "site" / "bank"
+        write_large_shards(folder)
+        bank, fresh = small_blocks(url, tmp_path / "blocks"), small_blocks(url, tmp_path / "other")
+        assert_equal(bank[0], make_crop(bank.layout, 0))
+        whole = (folder / SHARD).read_bytes()
+        if change == "gone":
+            (folder / SHARD).unlink()
+        else:
+            (folder / SHARD).write_bytes(whole[::-1] if change == "other" else whole[:5000])
+        with pytest.raises(BankError, match=rf"{SHARD}: "):
+            fresh[4]
+        assert_equal(bank[0], make_crop(bank.layout, 0))
+
+    def test_it_cannot_be_written(self, url: str) -> None:
+        with pytest.raises(BankError, match="cannot be written"):
+            write_large_shards(url)
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")  # gRPC, which the emulator does not speak
+        import gcsfs  # noqa: F401 (reads it)
+    from gcp_storage_emulator.server import create_server
+
+    logging.getLogger("gcp_storage_emulator").setLevel(logging.ERROR)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = create_server("127.0.0.1", port, in_memory=True, default_bucket="bucket")
+    server.start()
+    yield f"http://127.0.0.1:{port}"
+    server.stop()
+
+
+class TestGoogle:
+    URL = "gs://bucket/bank"
+
+    @pytest.fixture
+    def options(self, emulator: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+        options = {"token": "anon", "endpoint_url": emulator}
+        yield options
+        fs = fsspec.filesystem("gs", **options)
+        fs.invalidate_cache()
+        if fs.exists("bucket/bank"):
+            fs.rm("bucket/bank", recursive=True)
+
+    def test_built_to_and_read(self, options: dict[str, str], tmp_path: Path) -> None:
+        local = tmp_path / "bank"
+        write_large_shards(local)
+        write_large_shards(self.URL, storage_options=options)
+        fs = fsspec.filesystem("gs", **options)
+        fs.invalidate_cache()
+        names = sorted(name.rpartition("/")[2] for name in fs.ls("bucket/bank", detail=False))
+        assert names == sorted(path.name for path in local.iterdir())
+        with open_bank(self.URL, storage_options=options) as bank:
+            assert_sound(bank)
+            assert bank.version == open_bank(local).version
+            columns = bank.read(range(NUM))
+            assert (columns["image"][7] == make_crop(bank.layout, 7).image).all()
+
+    def test_what_is_there_stays(self, options: dict[str, str]) -> None:
+        write_large_shards(self.URL, storage_options=options)
+        with pytest.raises(BankError, match="expected a new or an empty folder"):
+            write_large_shards(self.URL, storage_options=options)
+
+    def test_no_bank(self, options: dict[str, str]) -> None:
+        with pytest.raises(BankError, match=r"expected a bank, a folder with meta\.json"):
+            open_bank(self.URL, storage_options=options)
+
+    @pytest.mark.parametrize("change", ["middle", "cut"])
+    def test_replaced(self, options: dict[str, str], change: str, tmp_path: Path) -> None:
+        """Between opening and the first read, with the blocks that are compared as they were."""
+        write_large_shards(self.URL, storage_options=options)
+        bank = small_blocks(self.URL, tmp_path / "blocks", options)
+        fs = fsspec.filesystem("gs", **options)
+        whole = fs.cat_file(f"bucket/bank/{SHARD}")
+        changed = whole[:8192] + whole[8192:12288][::-1] + whole[12288:] if change == "middle" else whole[:5000]
+        fs.pipe_file(f"bucket/bank/{SHARD}", changed)
+        with pytest.raises(BankError, match=rf"{SHARD}: .*it was replaced since the bank was opened; open"):
+            bank[4]
