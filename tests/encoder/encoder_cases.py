@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from segpaste.encoder import LabelledVectors, TrainConfig
@@ -74,3 +75,11 @@ class Failing(RandomNxMSampler):
 
     def __init__(self, *args: Any, **named: Any) -> None:
         raise KeyError("speaker")
+
+
+@st.composite
+def labelled_codes(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    num, num_attributes = draw(st.integers(1, 12)), draw(st.sampled_from([1, 3, 8, 9, 17]))
+    likely = rng.random(num_attributes)
+    return rng.random((num, num_attributes)) < likely, rng.integers(0, 4, num)

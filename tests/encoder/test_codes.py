@@ -1,17 +1,14 @@
-"""Codes compared bit by bit in loops, and evidence counted pair by pair."""
+"""Codes compared bit by bit in loops."""
 
 from __future__ import annotations
 
-from itertools import combinations
-from math import log
-
 import numpy as np
 import pytest
+from encoder_cases import labelled_codes
 from hypothesis import given
 from hypothesis import strategies as st
 
 from segpaste.encoder.codes import (
-    AttributeEvidence,
     attribute_shares,
     hamming,
     near_duplicate_codes,
@@ -19,14 +16,6 @@ from segpaste.encoder.codes import (
     pack,
     unpack,
 )
-
-
-@st.composite
-def labelled_codes(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
-    num, num_attributes = draw(st.integers(1, 12)), draw(st.sampled_from([1, 3, 8, 9, 17]))
-    likely = rng.random(num_attributes)
-    return rng.random((num, num_attributes)) < likely, rng.integers(0, 4, num)
 
 
 def distance(one: np.ndarray, other: np.ndarray) -> int:
@@ -95,56 +84,3 @@ def test_shares() -> None:
     shares = attribute_shares(codes, np.array([0, 0, 2, 2]), 3)
     assert shares[[0, 2]].tolist() == [[1, 0.5], [0.5, 0]]
     assert np.isnan(shares[1]).all()
-
-
-class TestEvidence:
-    @given(labelled_codes())
-    def test_counted_pair_by_pair(self, drawn: tuple[np.ndarray, np.ndarray]) -> None:
-        codes, labels = drawn
-        classes = sorted(set(labels.tolist()))
-        members = {c: codes[labels == c] for c in classes}
-        if len(classes) < 2 or all(len(rows) < 2 for rows in members.values()):
-            with pytest.raises(ValueError, match="at least two classes"):
-                AttributeEvidence.of(codes, labels)
-            return
-        evidence = AttributeEvidence.of(codes, labels)
-        for k in range(codes.shape[1]):
-            mean = np.mean([rows[:, k].mean() for rows in members.values()])
-            assert np.isclose(evidence.shares[k], mean)
-            for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
-                same = np.mean([share_of(list(combinations(r[:, k], 2)), a, b) for r in members.values() if len(r) > 1])
-                pairs = [(members[c][:, k], members[d][:, k]) for c, d in combinations(classes, 2)]
-                other = np.mean([share_of([(x, y) for x in one for y in two], a, b) for one, two in pairs])
-                free = (mean if a else 1 - mean) * (mean if b else 1 - mean)
-                num, paired = len(classes), sum(len(rows) > 1 for rows in members.values())
-                drawn_same, drawn_other = (paired * same + free) / (paired + 1), (num * other + free) / (num + 1)
-                expected = log(drawn_same / drawn_other) if 0 < mean < 1 else 0.0
-                assert np.isclose(evidence.log_ratios[k, a, b], expected), (k, a, b)
-
-    def test_scores_add_up(self) -> None:
-        rng = np.random.default_rng(0)
-        labels = np.repeat(np.arange(6), 5)
-        codes = rng.random((30, 12)) < np.repeat(rng.random((6, 12)), 5, 0)
-        evidence = AttributeEvidence.of(codes, labels)
-        scores = evidence.scores(codes[:7], codes)
-        assert scores.shape == (7, 30)
-        for i in range(7):
-            for j in range(30):
-                parts = evidence.explain(codes[i], codes[j])
-                assert np.isclose(scores[i, j], parts.sum())
-        same = labels[:7, None] == labels
-        off = ~np.eye(7, 30, dtype=bool)
-        assert scores[same & off].mean() > 0.5 > -0.5 > scores[~same].mean()
-
-    def test_a_rare_attribute_says_more(self) -> None:
-        """Two classes of ten share one attribute, nine the other; all samples of a class have it or none has."""
-        labels = np.repeat(np.arange(10), 4)
-        codes = np.stack([labels < 1, labels < 9], 1)
-        ratios = AttributeEvidence.of(codes, labels).log_ratios
-        assert ratios[0, 1, 1] > 5 * ratios[1, 1, 1] > 0
-        assert (ratios[:, 0, 1] < -1).all()
-
-
-def share_of(pairs: list[tuple[bool, bool]], a: int, b: int) -> float:
-    """Of unordered pairs the share that is (a, b) where the order of the two is drawn."""
-    return sum(((x, y) == (a, b)) + ((y, x) == (a, b)) for x, y in pairs) / (2 * len(pairs))

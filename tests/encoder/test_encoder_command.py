@@ -12,14 +12,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 import yaml
-from encoder_cases import SIZE, clusters, write_numbers
+from encoder_cases import SIZE, bits, clusters, write_numbers
 
 import segpaste
 from segpaste import cli
-from segpaste.cli import _values, main
-from segpaste.encoder import TrainConfig, load_encoder, training
+from segpaste._ranks import mark_own, mark_said
+from segpaste.augmentation.strict import known_keys
+from segpaste.cli import _errors, _values, main
+from segpaste.encoder import AttributeEvidence, LabelledVectors, TrainConfig, load_encoder, training, validate
+from segpaste.encoder.checkpoints import read_checkpoint
+from segpaste.encoder.objective import make_objective
 
 SMALL = ["data.N_classes_per_batch=3", "data.M_samples_per_class=2", "model.num_attributes=16", "trainer.device=cpu"]
 
@@ -180,7 +186,7 @@ class TestFirstEpoch:
 
         def stop(path: Path, state: Any) -> None:
             if path.name == at:
-                path.with_name(path.name + ".new").write_bytes(b"half")
+                path.with_name(f".{path.name}.123.partial").write_bytes(b"half")  # as a kill leaves it
                 raise error
             write(path, state)
 
@@ -192,11 +198,123 @@ class TestFirstEpoch:
         assert main(given) == 0
 
 
+class TestFigures:
+    """What is said of the best epoch, and what it is measured on."""
+
+    def test_with_two_files(self, words: list[str], tmp_path: Path, capsys: Any) -> None:
+        assert main([*words, "trainer.losses=[mse,triplet]", "trainer.epochs=3"]) == 0
+        out = capsys.readouterr().out
+        assert re.search(r"\nbest +epoch \d of 3, by the mAP of codes on 30 validation vectors\n", out)
+        assert "\nmeasured on        the same vectors; they chose the epoch, so the figures are too good: give" in out
+        assert "test vectors" not in out
+
+    def test_with_three_files(self, words: list[str], tmp_path: Path, capsys: Any) -> None:
+        """The third one has no effect on the run; its figures are those of the encoder that was kept."""
+        given = [*words, "trainer.losses=[mse,triplet]", "trainer.epochs=3"]
+        third = clusters(9, seed=3)
+        assert main([*given, "--test", str(write_numbers(tmp_path / "third.csv", third))]) == 0
+        out = capsys.readouterr().out
+        assert "\nmeasured on        54 test vectors\n" in out
+        assert "too good" not in out
+        trained = load_encoder(tmp_path / "run")
+        vectors, labels = torch.from_numpy(third.vectors), torch.from_numpy(third.labels)
+        found = validate(trained.encoder, vectors, labels)
+        assert f"retrieval mAP      {found.map_codes:.4f} by codes, {found.map_vectors:.4f} by the vectors" in out
+        train_vectors = torch.from_numpy(clusters(7, seed=1).vectors)
+        config = TrainConfig.model_validate(trained.config)
+        first = validate(make_objective(train_vectors, 6, config).encoder, vectors, labels).map_codes
+        assert f"without training   {first:.4f} by the codes of the first parameters, " in out
+        assert re.search(r" 0\.[2-9]\d+ by 16 random projections\n", out)
+        assert trained.evidence is not None
+        codes = [trained.encoder.encode(torch.from_numpy(clusters(*of).vectors)).numpy() for of in ((7, 1), (5, 2))]
+        evidence = AttributeEvidence.of(codes[0], clusters(7, 1).labels).calibrated(codes[1], clusters(5, 2).labels)
+        assert trained.evidence.calibration == evidence.calibration
+        assert (trained.evidence.log_ratios == evidence.log_ratios).all()
+        before = bits(read_checkpoint(tmp_path / "run" / "last.pt"))
+        assert main([*given, "--out", str(tmp_path / "other")]) == 0
+        after = bits(read_checkpoint(tmp_path / "other" / "last.pt"))
+        assert all((before[key] == after[key]).all() for key in before)
+
+    @pytest.mark.parametrize(("name", "what"), [("train", "training"), ("test", "validation")])
+    def test_not_with_what_is_known_already(
+        self, words: list[str], tmp_path: Path, capsys: Any, name: str, what: str
+    ) -> None:
+        assert main([*words, "--test", str(tmp_path / f"{name}.csv")]) == 2
+        assert f"expected test vectors of their own, got those for {what}" in capsys.readouterr().err
+        assert not (tmp_path / "run").exists()
+
+    def test_ratios_that_mislead(self, words: list[str], tmp_path: Path, capsys: Any) -> None:
+        """The vectors of the test set do not know their class, those before did."""
+        rng = np.random.default_rng(0)
+        third = LabelledVectors.of(2 * rng.normal(size=(90, SIZE)), rng.integers(0, 9, 90))
+        given = [*words, "trainer.epochs=4", "--test", str(write_numbers(tmp_path / "third.csv", third))]
+        assert main(given) == 0
+        out = capsys.readouterr().out
+        ratios = re.search(r"\nlikelihood ratios  EER [\d.]+%, Cllr ([\d.]+) \(at best ([\d.]+)\), of ", out)
+        assert ratios is not None
+        assert float(ratios[1]) > 1.1 > 1 >= float(ratios[2])
+        assert "Cllr is 1 or more: THESE RATIOS ARE NO BETTER THAN NO EVIDENCE; do not use them\n" in out
+        assert re.search(r"\nuncalibrated       Cllr [\d.]+; 1 or more: worse than no evidence, ", out)
+
+    def test_calibration_mends_scores_that_mislead(self, words: list[str], tmp_path: Path, capsys: Any) -> None:
+        """Of vectors that do not know their class in any set; what is left of the evidence is chance."""
+        rng = np.random.default_rng(0)
+        for name, num in (("train", 80), ("test", 120), ("third", 120)):
+            data = LabelledVectors.of(rng.normal(size=(num, SIZE)), rng.integers(0, 20, num))
+            write_numbers(tmp_path / f"{name}.csv", data)
+        given = [*words[:-2], "trainer.device=cpu", "trainer.epochs=4", "model.num_attributes=64"]
+        assert main([*given, "--test", str(tmp_path / "third.csv")]) == 0
+        out = capsys.readouterr().out
+        costs = re.search(r", Cllr ([\d.]+) .*\nuncalibrated       Cllr ([\d.]+); 1 or more: worse", out, re.DOTALL)
+        assert costs is not None
+        assert 0.98 < float(costs[1]) < 1.02 < 1.1 < float(costs[2])
+
+    def test_no_pairs_to_calibrate_on(self, words: list[str], tmp_path: Path, capsys: Any) -> None:
+        data = clusters(1, seed=2)
+        write_numbers(tmp_path / "test.csv", data)
+        assert main([*words, "trainer.losses=[mse]", "trainer.epochs=1"]) == 0
+        assert (
+            "\nlikelihood ratios  no figures: they take pairs of one class and pairs of two\n"
+            in capsys.readouterr().out
+        )
+        assert load_encoder(tmp_path / "run").evidence is None
+
+
+class TestOtherProcesses:
+    """Of several processes that torchrun started on a machine the first one speaks."""
+
+    @pytest.mark.parametrize("given", [["no.csv", "none.csv"], ["no.csv"], ["no.csv", "none.csv", "trainer.epoch=1"]])
+    def test_one_line_for_all(self, capsys: Any, monkeypatch: pytest.MonkeyPatch, given: list[str]) -> None:
+        for rank in ("0", "1"):
+            monkeypatch.setenv("LOCAL_RANK", rank)
+            assert main(["train", *given]) == 2
+            assert capsys.readouterr().err.count("\n") == (rank == "0")
+        assert main(["train", *given, "--debug"]) == 2
+        assert "Traceback" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(("mark", "said_by"), [(None, [True]), (mark_own, [True, False]), (mark_said, [])])
+    def test_who_says_it(self, capsys: Any, mark: Any, said_by: list[bool]) -> None:
+        """An error that only another process knows of is printed by that one; what another one prints, by nobody."""
+        for is_first in (True, False):
+            error = ValueError("no room")
+            if mark is not None:
+                mark(error)
+            with _errors.reported(debug=False, is_first=is_first) as outcome:
+                raise error
+            assert outcome.exit_code == 2
+            assert capsys.readouterr().err == "segpaste: error: no room\n" * (is_first in said_by)
+
+    def test_other_commands_speak(self, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("LOCAL_RANK", "1")
+        assert main(["bench", "--no-such-option"]) == 2
+        assert capsys.readouterr().err.startswith("segpaste: error: ")
+
+
 def test_help_lists_every_key_and_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--help"]) == 0
     out = capsys.readouterr().out
     shown = dict(re.findall(r"([a-z]+\.[A-Za-z_.]+)=(\S+)", out.partition("examples:")[0]))
-    assert sorted(shown) == sorted(_values.known_keys(TrainConfig))
+    assert sorted(shown) == sorted(known_keys(TrainConfig))
     defaults = _values.flat(TrainConfig().model_dump())
     others = {key: text for key, text in shown.items() if "|" not in text and key != "trainer.losses"}
     assert {key: yaml.safe_load(text) for key, text in others.items()} == {key: defaults[key] for key in others}
@@ -284,4 +402,5 @@ class TestRefusing:
     ) -> None:
         monkeypatch.setitem(sys.modules, "pytorch_metric_learning.losses", None)
         assert main(words) == 2
-        assert "pytorch_metric_learning is not installed: pip install 'segpaste[encoder]'" in capsys.readouterr().err
+        hint = "pytorch_metric_learning is not installed: pip install 'pytorch-metric-learning>=2.5'"
+        assert hint in capsys.readouterr().err

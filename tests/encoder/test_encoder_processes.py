@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -151,5 +152,8 @@ def test_killed_and_gone_on(tmp_path: Path) -> None:
     foreign = start(tmp_path, train_bank)  # only the first process looks, and all of them end
     _, err = foreign.communicate(timeout=120)
     assert foreign.returncode != 0
-    assert err.count(f"segpaste: error: {train_bank}: expected no folder, or one of a run, found ") == 2
+    assert err.count(f"segpaste: error: {train_bank}: expected no folder, or one of a run, found ") == 1
+    # Torchrun ends the other process by a signal if it is not as quick.
+    assert len(re.findall(r"exitcode  : (?:2|-15) ", err)) == 2
+    assert "exitcode  : 2 " in err
     assert not (train_bank / "last.pt").exists()

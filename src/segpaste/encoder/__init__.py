@@ -2,14 +2,16 @@
 
 from segpaste.encoder import TrainConfig, read_vectors, train
 
-vectors = read_vectors("train.csv")
-result = train(vectors, read_vectors("test.csv", label_names=vectors.label_names), TrainConfig(), "runs/encoder")
+train_set = read_vectors("train.csv")
+validation_set = read_vectors("validation.csv", label_names=train_set.label_names)
+result = train(train_set, validation_set, TrainConfig(), "runs/encoder")
 """
 
+from segpaste.encoder.assessment import Assessment, RatioFigures
 from segpaste.encoder.banks import encode_bank, read_codes
+from segpaste.encoder.calibration import Calibration, cllr, equal_error_rate, min_cllr
 from segpaste.encoder.checkpoints import CheckpointError, TrainedEncoder, load_encoder
 from segpaste.encoder.codes import (
-    AttributeEvidence,
     attribute_shares,
     hamming,
     near_duplicate_codes,
@@ -25,14 +27,19 @@ from segpaste.encoder.evaluation import (
     mean_average_precision,
     validate,
 )
+from segpaste.encoder.evidence import AttributeEvidence
 from segpaste.encoder.losses import EncoderLosses
 from segpaste.encoder.model import BinaryAttributeEncoder, Encoded, binarise
-from segpaste.encoder.training import Training, TrainResult, open_training, train
-from segpaste.encoder.vectors import LabelledVectors, VectorsError, read_vectors
+from segpaste.encoder.run import open_training, train
+from segpaste.encoder.training import Training, TrainResult
+from segpaste.encoder.vector_csv import VectorsError
+from segpaste.encoder.vectors import LabelledVectors, read_vectors
 
 __all__ = [
+    "Assessment",
     "AttributeEvidence",
     "BinaryAttributeEncoder",
+    "Calibration",
     "CheckpointError",
     "DataConfig",
     "Encoded",
@@ -40,6 +47,7 @@ __all__ = [
     "LabelledVectors",
     "LossWeights",
     "ModelConfig",
+    "RatioFigures",
     "TrainConfig",
     "TrainResult",
     "TrainedEncoder",
@@ -49,12 +57,15 @@ __all__ = [
     "VectorsError",
     "attribute_shares",
     "binarise",
+    "cllr",
     "cosine_rows",
     "encode_bank",
+    "equal_error_rate",
     "hamming",
     "hamming_rows",
     "load_encoder",
     "mean_average_precision",
+    "min_cllr",
     "near_duplicate_codes",
     "nearest",
     "open_training",

@@ -2,7 +2,7 @@
 
 OUT/run.json    what the run depends on: config, data, processes
 OUT/last.pt     after the last epoch that was finished: all that it takes to go on
-OUT/best.pt     likewise, after the best one
+OUT/best.pt     likewise, after the best one, and at the end the evidence of its codes
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ import io
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from segpaste._unfinished import FINGERPRINT, claimed, write_whole
+from segpaste.encoder.calibration import Calibration
+from segpaste.encoder.evidence import AttributeEvidence
 from segpaste.encoder.logs import CSV_NAME, TENSORBOARD_NAME
 from segpaste.encoder.model import BinaryAttributeEncoder
+from segpaste.workspace import FINGERPRINT, claimed, sweep, write_whole
 
 LAST, BEST = "last.pt", "best.pt"
 _FORMAT = "segpaste encoder 1"
@@ -38,6 +41,8 @@ class TrainedEncoder(NamedTuple):
         config: that it was trained with, as `segpaste.encoder.TrainConfig` dumps it.
         embedder: what made the embeddings of the bank that it was trained on, if it was one that says so.
         figures: of its epoch, by the names that the log has.
+        evidence: of codes of the training set, calibrated on the validation set; None before the run is finished, or
+            where it cannot be counted or calibrated.
     """
 
     encoder: BinaryAttributeEncoder
@@ -45,6 +50,7 @@ class TrainedEncoder(NamedTuple):
     config: dict[str, Any]
     embedder: str | None
     figures: dict[str, float]
+    evidence: AttributeEvidence | None = None
 
 
 def load_encoder(path: str | os.PathLike[str]) -> TrainedEncoder:
@@ -60,7 +66,8 @@ def load_encoder(path: str | os.PathLike[str]) -> TrainedEncoder:
         encoder = BinaryAttributeEncoder(**state["sizes"])
         encoder.load_state_dict(state["encoder"])
         names, figures = tuple(state["label_names"]), state["history"][-1]
-        return TrainedEncoder(encoder.eval(), names, state["config"], state["embedder"], figures)
+        evidence = _evidence_of(state.get("evidence"))
+        return TrainedEncoder(encoder.eval(), names, state["config"], state["embedder"], figures, evidence)
     except (KeyError, TypeError, IndexError, RuntimeError) as error:
         reason = str(error).strip().rpartition("\n")[2].strip()
         raise CheckpointError(
@@ -94,9 +101,32 @@ def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
     write_whole(path, whole.getbuffer())
 
 
+def add_evidence(path: Path, evidence: AttributeEvidence | None) -> None:
+    """Keep the evidence of an encoder, with its calibration, in its checkpoint.
+
+    Raises:
+        CheckpointError: the file is something else.
+        OSError: it cannot be read or written.
+    """
+    if evidence is None or evidence.calibration is None:
+        return
+    kept = {"shares": torch.from_numpy(evidence.shares), "log_ratios": torch.from_numpy(evidence.log_ratios)}
+    write_checkpoint(path, read_checkpoint(path) | {"evidence": kept | {"calibration": asdict(evidence.calibration)}})
+
+
+def _evidence_of(state: Any) -> AttributeEvidence | None:
+    """What `add_evidence` kept."""
+    if state is None:
+        return None
+    calibration = Calibration(**state["calibration"])
+    return AttributeEvidence(state["shares"].numpy(), state["log_ratios"].numpy(), calibration)
+
+
 @contextlib.contextmanager
 def claimed_run(folder: Path, fingerprint: Mapping[str, Any]) -> Iterator[dict[str, Any] | None]:
     """Take a folder for a run; at the end a run without a finished epoch leaves nothing behind.
+
+    A run that was killed before its first checkpoint is replaced, whatever its arguments.
 
     Yields:
         The checkpoint that it goes on from, if there is one.
@@ -105,7 +135,7 @@ def claimed_run(folder: Path, fingerprint: Mapping[str, Any]) -> Iterator[dict[s
         CheckpointError: another run is there.
         OSError: the folder cannot be made.
     """
-    with claimed(folder, fingerprint, "folder (--out)", CheckpointError, "a run"):
+    with claimed(folder, fingerprint, "folder (--out)", CheckpointError, "a run", (LAST, BEST)):
         is_kept = (folder / BEST).exists()  # without a last.pt: somebody has deleted all else of an earlier run
         try:
             yield read_checkpoint(folder / LAST) if (folder / LAST).exists() else None
@@ -118,7 +148,8 @@ def _remove_unfinished(folder: Path) -> None:
     """Remove what a run left that has not finished an epoch, and the folder if nothing else is in it."""
     if (folder / LAST).exists():
         return
-    for name in (BEST, *(f"{name}.new" for name in (LAST, BEST, CSV_NAME)), CSV_NAME, FINGERPRINT):
+    sweep(folder)
+    for name in (BEST, CSV_NAME, FINGERPRINT):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / TENSORBOARD_NAME, ignore_errors=True)
     with contextlib.suppress(OSError):

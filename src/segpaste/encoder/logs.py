@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from segpaste._unfinished import write_whole
 from segpaste.extras import require
+from segpaste.workspace import write_whole
 
 CSV_NAME, TENSORBOARD_NAME = "log.csv", "tensorboard"
 

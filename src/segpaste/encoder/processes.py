@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeVar, cast
 import torch
 from torch import Tensor, distributed, nn
 
+from segpaste._ranks import mark_own, mark_said
+
 _Made = TypeVar("_Made")
 _TIMEOUT = timedelta(days=7)  # of others that wait while the first one validates; torchrun ends them if it dies
 
@@ -39,7 +41,7 @@ class Processes:
         return self.rank == 0
 
     def from_first(self, make: Callable[[], _Made]) -> _Made:
-        """What the first one makes, on all; what it raises, all raise."""
+        """Return what the first process makes, on all; raise what it raises, on all, marked as said on the others."""
         made: _Made | None = None
         error: Exception | None = None
         if self.is_first:
@@ -52,6 +54,27 @@ class Processes:
             distributed.broadcast_object_list(shared, src=0, device=self.device)
             if not self.is_first:
                 made, error = shared
+                if error is not None:
+                    mark_said(error)
+        if error is not None:
+            raise error
+        return cast(_Made, made)
+
+    def on_all(self, make: Callable[[], _Made]) -> _Made:
+        """Return what each process makes; if some fail, all raise the error of the first of these, marked likewise."""
+        made: _Made | None = None
+        error: Exception | None = None
+        try:
+            made = make()
+        except Exception as caught:
+            error = caught
+        if self.world_size > 1:
+            errors: list[Exception | None] = [None] * self.world_size
+            distributed.all_gather_object(errors, _sendable(error))
+            rank = next((rank for rank, other in enumerate(errors) if other is not None), self.rank)
+            if rank != self.rank:
+                error = cast(Exception, errors[rank])
+                mark_said(error)
         if error is not None:
             raise error
         return cast(_Made, made)
@@ -106,6 +129,10 @@ def joined(
             yield Processes(distributed.get_rank(), distributed.get_world_size(), found, spoken)
         else:
             yield Processes(0, 1, found)
+    except BaseException as error:
+        if distributed.is_initialized() and distributed.get_rank() > 0:
+            mark_own(error)
+        raise
     finally:
         if not is_there and distributed.is_initialized():
             distributed.destroy_process_group()
@@ -125,7 +152,10 @@ def _device(name: Literal["auto", "cpu", "cuda"]) -> torch.device:
         return torch.device("cpu")
     number, num = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
     if number >= num:
-        raise ValueError(f"trainer.device: expected at least {number + 1} CUDA devices, got {num}; take cpu")
+        error = ValueError(f"trainer.device: expected at least {number + 1} CUDA devices, got {num}; take cpu")
+        if number == num > 0:  # the processes before this one have a device
+            mark_own(error)
+        raise error
     device = torch.device("cuda", number)
     torch.cuda.set_device(device)
     return device

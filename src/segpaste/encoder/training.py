@@ -1,15 +1,14 @@
 """Training of an encoder on class-structured batches, in one process or in those that torchrun started.
 
-The vectors are in memory; a batch is some of their rows. After each epoch the encoder is measured on all of the test
-set, and a checkpoint is written, which a run that was interrupted goes on from, with the same parameters, bit for bit,
-as one that was not. That takes the same number of processes, and the same kind of machine.
+The vectors are in memory; a batch is some of their rows. After each epoch the encoder is measured on all of the
+validation set, and a checkpoint is written. A run that was interrupted resumes there, and ends with the same
+parameters, bit for bit, as one that was not. That takes the same number of processes, and the same kind of machine. At
+the end the best epoch is measured on the test set, if there is one.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,15 +16,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from segpaste.encoder.checkpoints import BEST, LAST, CheckpointError, claimed_run, write_checkpoint
-from segpaste.encoder.config import TrainConfig, find_sampler
+from segpaste.encoder.assessment import Assessment, Part, assess, find_evidence
+from segpaste.encoder.checkpoints import (
+    BEST,
+    LAST,
+    CheckpointError,
+    add_evidence,
+    load_encoder,
+    write_checkpoint,
+)
+from segpaste.encoder.config import TrainConfig
 from segpaste.encoder.evaluation import is_better, validate
 from segpaste.encoder.logs import RunLog
 from segpaste.encoder.objective import make_objective
-from segpaste.encoder.processes import Processes, joined
-from segpaste.encoder.vectors import LabelledVectors, VectorsError
+from segpaste.encoder.processes import Processes
+from segpaste.encoder.vectors import LabelledVectors
 from segpaste.samplers import NxMReport, NxMSampler
 
 
@@ -35,79 +41,20 @@ class TrainResult:
 
     Attributes:
         best: the figures of the best epoch: ``epoch`` from 1, the ``loss`` and its parts, and those of
-            `segpaste.encoder.Validation`.
+            `segpaste.encoder.Validation`, of the validation set.
         history: of every epoch.
         folder: where its files are.
+        assessment: of the best epoch, after `Training.assess`.
     """
 
     best: dict[str, float]
     history: tuple[dict[str, float], ...]
     folder: Path
-
-
-def train(
-    train_set: LabelledVectors, test_set: LabelledVectors, config: TrainConfig, out: str | os.PathLike[str]
-) -> TrainResult:
-    """Train an encoder, or go on where a run with the same arguments was interrupted.
-
-    Args:
-        train_set: what it is trained on.
-        test_set: what it is measured on. Its labels are compared with one another only, so the classes may be others.
-        config: how.
-        out: the folder of the run, see `segpaste.encoder.checkpoints`.
-
-    Raises:
-        ValueError: the folder holds another run, the batches cannot be made, the vectors do not match, there is no such
-            device, or the loss is not finite any more.
-        ImportError: an optional dependency is missing; the message says how to install it.
-        OSError: a file cannot be read or written.
-    """
-    with open_training(train_set, test_set, config, out) as training:
-        for _ in training.epochs():
-            pass
-        return training.result()
-
-
-@contextlib.contextmanager
-def open_training(
-    train_set: LabelledVectors, test_set: LabelledVectors, config: TrainConfig, out: str | os.PathLike[str]
-) -> Iterator[Training]:
-    """A run that can be followed epoch by epoch; arguments and errors are those of `train`.
-
-    A run that ends before its first epoch is finished leaves nothing behind. While it is open,
-    ``torch.use_deterministic_algorithms`` is on for all of the process; on CUDA the device of this process is selected
-    and ``CUBLAS_WORKSPACE_CONFIG`` set, and both stay so.
-    """
-    folder = Path(out)
-    if train_set.vectors.shape[1] != test_set.vectors.shape[1]:
-        raise VectorsError(
-            f"expected test vectors of {train_set.vectors.shape[1]} numbers, as for training, got "
-            f"{test_set.vectors.shape[1]}"
-        )
-    for mine, test in ((train_set.columns, test_set.columns), (train_set.embedder, test_set.embedder)):
-        if mine and test and mine != test:
-            raise VectorsError(f"expected test vectors of {_named(mine)}, as for training, got {_named(test)}")
-    trainer = config.trainer
-    with contextlib.ExitStack() as stack:
-        processes = stack.enter_context(joined(trainer.device, trainer.backend))
-        stack.enter_context(_deterministic(processes.device))
-        fingerprint = {
-            "train": train_set.digest(),
-            "test": test_set.digest(),
-            "processes": processes.world_size,
-            "device": processes.device.type,
-            "backend": processes.backend,
-            **config.fingerprint(),
-        }
-        sampler = _make_sampler(train_set, config, processes)
-        state = processes.from_first(lambda: stack.enter_context(claimed_run(folder, fingerprint)))
-        training = Training(train_set, test_set, config, folder, processes, sampler, fingerprint, state)
-        stack.callback(training.close)
-        yield training
+    assessment: Assessment | None = None
 
 
 class Training:
-    """One run; open it with `open_training`.
+    """One run; open it with `segpaste.encoder.open_training`.
 
     Attributes:
         config: that it was opened with.
@@ -121,7 +68,8 @@ class Training:
     def __init__(
         self,
         train_set: LabelledVectors,
-        test_set: LabelledVectors,
+        validation_set: LabelledVectors,
+        test_set: LabelledVectors | None,
         config: TrainConfig,
         folder: Path,
         processes: Processes,
@@ -132,7 +80,10 @@ class Training:
         self.config, self.folder, self.processes, self.sampler = config, folder, processes, sampler
         self._label_names, self._fingerprint = list(train_set.label_names), fingerprint
         self._embedder = train_set.embedder
-        self._train, self._test = _tensors(train_set, processes.device), _tensors(test_set, processes.device)
+        self._train = _tensors(train_set, processes.device)
+        self._validation = _tensors(validation_set, processes.device)
+        self._test_set = test_set
+        self._assessment: Assessment | None = None
         self._objective = make_objective(self._train[0], len(self._label_names), config)
         self.encoder, trainer = self._objective.encoder, config.trainer
         self._optimizer = torch.optim.AdamW(
@@ -140,7 +91,7 @@ class Training:
         )
         self.history: list[dict[str, float]] = []
         if state is not None:
-            self._load(state)
+            processes.on_all(lambda: self._load(state))
         processes.broadcast(self._objective.state_dict().values())
         self._log: RunLog | None = None
         processes.from_first(self._open_log)
@@ -181,7 +132,18 @@ class Training:
         best = self.best()
         if best is None:
             raise ValueError(f"{self.folder}: expected a run with a finished epoch, got none; go through epochs first")
-        return TrainResult(best, tuple(self.history), self.folder)
+        return TrainResult(best, tuple(self.history), self.folder, self._assessment)
+
+    def assess(self) -> Assessment:
+        """Measure the best epoch, and keep its evidence in its checkpoint; all processes call it.
+
+        Raises:
+            ValueError: no epoch is finished, or the checkpoint is broken.
+            OSError: it cannot be read or written.
+        """
+        self.result()
+        self._assessment = self.processes.from_first(self._assess_best)
+        return self._assessment
 
     def close(self) -> None:
         """Write what is not written yet of the log."""
@@ -212,10 +174,22 @@ class Training:
     def _measure(self, epoch: int, losses: dict[str, float]) -> dict[str, float]:
         """The figures of an epoch."""
         self._objective.eval()
-        figures = validate(self.encoder, *self._test, self._map_vectors)
+        figures = validate(self.encoder, *self._validation, self._map_vectors)
         _expect_finite(epoch, losses["loss"], figures.mse)  # the last step is in no loss
         self._map_vectors = figures.map_vectors
         return {"epoch": epoch + 1, **losses, **figures.row()}
+
+    def _assess_best(self) -> Assessment:
+        device, seed = self.processes.device, self.config.trainer.seed
+        trained = load_encoder(self.folder)
+        encoder, evidence = trained.encoder.to(device), trained.evidence
+        if evidence is None:
+            evidence = find_evidence(encoder, self._train, self._validation)
+            add_evidence(self.folder / BEST, evidence)
+        untrained = make_objective(self._train[0], len(self._label_names), self.config).encoder
+        measured = self._validation if self._test_set is None else _tensors(self._test_set, device)
+        is_final = self._test_set is not None
+        return assess(encoder, untrained, evidence, measured, is_final=is_final, seed=seed)
 
     def _save(self, is_best: bool) -> None:
         """Write the checkpoints and the log of the epoch that is the last of the history."""
@@ -253,25 +227,6 @@ class Training:
         self._optimizer.load_state_dict(state["optimizer"])
 
 
-def _make_sampler(train_set: LabelledVectors, config: TrainConfig, processes: Processes) -> NxMSampler:
-    data = config.data
-    try:
-        return find_sampler(data.sampler)(
-            train_set.labels,
-            N_classes_per_batch=data.N_classes_per_batch,
-            M_samples_per_class=data.M_samples_per_class,
-            shuffle=data.shuffle,
-            drop_last=data.drop_last,
-            base_seed=config.trainer.seed,
-            rank=processes.rank,
-            num_replicas=processes.world_size,
-        )
-    except ValueError as error:
-        raise ValueError(f"data.sampler {data.sampler}: {error}") from error
-    except Exception as error:  # of a sampler of the user's
-        raise ValueError(f"data.sampler {data.sampler}: {type(error).__name__}: {error}") from error
-
-
 def _expect_finite(epoch: int, *values: float) -> None:
     for value in values:
         if not math.isfinite(value):
@@ -281,26 +236,5 @@ def _expect_finite(epoch: int, *values: float) -> None:
             )
 
 
-def _named(source: str | tuple[str, ...]) -> str:
-    """What vectors are, in words: the columns of a CSV, or the embedder of a bank."""
-    return f"the embedder {source}" if isinstance(source, str) else f"the columns {source[0]} to {source[-1]}"
-
-
-def _tensors(data: LabelledVectors, device: torch.device) -> tuple[Tensor, Tensor]:
-    return torch.from_numpy(data.vectors).to(device), torch.from_numpy(data.labels).to(device)
-
-
-@contextlib.contextmanager
-def _deterministic(device: torch.device) -> Iterator[None]:
-    """Make gradients of indexing, and on CUDA matrix products, deterministic; what cannot be on CUDA only warns."""
-    if device.type == "cuda":
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    before, warn_only = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
-    torch.use_deterministic_algorithms(True, warn_only=device.type == "cuda")
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before, warn_only=warn_only)
+def _tensors(data: LabelledVectors, device: torch.device) -> Part:
+    return Part(torch.from_numpy(data.vectors).to(device), torch.from_numpy(data.labels).to(device))

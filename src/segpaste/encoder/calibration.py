@@ -1,0 +1,178 @@
+"""Scores of pairs into log-likelihood ratios, and how good ratios are.
+
+A pair is a target where both samples are of one class, and a nontarget where they are of two. Calibration is logistic
+regression with both kinds weighted alike, so that the ratios do not depend on how many pairs of each kind there were.
+It minimises Cllr over the affine maps of the scores:
+
+    Cllr = 1/2 mean over targets of log2(1 + 1/LR) + 1/2 mean over nontargets of log2(1 + LR)
+
+0 is perfect. 1 is the cost of LR = 1 for every pair, that is of no evidence; above it, the ratios mislead. Method and
+measures: Brümmer and du Preez, "Application-independent evaluation of speaker detection", Computer Speech and Language
+20 (2006), https://doi.org/10.1016/j.csl.2005.08.001.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Scores = NDArray[np.float64]
+
+_MAX_STEPS, _TOLERANCE = 200, 1e-12
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """An affine map of scores to log-likelihood ratios; make it with `fit`.
+
+    Attributes:
+        scale: of the scores, at least 0. With 0 the scores say nothing, and every ratio is 1.
+        shift: natural logarithm.
+        num_target, num_nontarget: pairs that it was fitted on.
+    """
+
+    scale: float
+    shift: float
+    num_target: int
+    num_nontarget: int
+
+    @classmethod
+    def fit(cls, target: ArrayLike, nontarget: ArrayLike) -> Calibration:
+        """Fit the map on scores of pairs of each kind.
+
+        A target counts as a nontarget with the weight 1 / (n + 2), n the number of targets, and the other way round, as
+        in Platt, "Probabilistic outputs for support vector machines" (1999). So the optimum is finite where the scores
+        separate the kinds, and n pairs do not support ratios much beyond n. Scores that fall with the evidence get the
+        scale 0.
+
+        Args:
+            target: scores of pairs of one class, [n].
+            nontarget: scores of pairs of two classes, [m].
+
+        Raises:
+            ValueError: a kind has no pairs, or a score is not finite.
+        """
+        scores = _checked("Calibration.fit", target), _checked("Calibration.fit", nontarget)
+        num_target, num_nontarget = map(len, scores)
+        both = np.concatenate(scores)
+        centre, spread = float(both.mean()), float(both.std())
+        scale = shift = 0.0
+        if spread > 1e-9 * max(1.0, abs(centre)):
+            flipped = 1 / (num_target + 2), 1 / (num_nontarget + 2)
+            is_target = np.repeat([1 - flipped[0], flipped[1]], [num_target, num_nontarget])
+            weights = np.repeat([0.5 / num_target, 0.5 / num_nontarget], [num_target, num_nontarget])
+            slope, offset = _logistic((both - centre) / spread, is_target, weights)
+            if slope > 0:
+                scale, shift = slope / spread, offset - slope * centre / spread
+        return cls(scale, shift, num_target, num_nontarget)
+
+    def apply(self, scores: ArrayLike) -> Scores:
+        """Return the log-likelihood ratios, natural logarithms, of scores of any shape."""
+        return np.asarray(self.scale * np.asarray(scores, np.float64) + self.shift)
+
+
+def equal_error_rate(target: ArrayLike, nontarget: ArrayLike) -> float:
+    """Return the rate at which as many targets are missed as nontargets accepted, 0 to 1.
+
+    The threshold lies between two scores, on the line between the two points of the ROC.
+
+    Args:
+        target: scores of pairs of one class, [n].
+        nontarget: scores of pairs of two classes, [m].
+
+    Raises:
+        ValueError: a kind has no pairs, or a score is not finite.
+    """
+    num_target, num_nontarget = _counts("equal_error_rate", target, nontarget)
+    missed = np.cumsum(num_target) / num_target.sum()
+    accepted = 1 - np.cumsum(num_nontarget) / num_nontarget.sum()
+    missed, accepted = np.concatenate([[0.0], missed]), np.concatenate([[1.0], accepted])
+    after = int(np.argmax(missed >= accepted))  # never the first
+    gaps = (accepted - missed)[[after - 1, after]]
+    part = gaps[0] / (gaps[0] - gaps[1])
+    return float(missed[after - 1] + part * (missed[after] - missed[after - 1]))
+
+
+def cllr(target: ArrayLike, nontarget: ArrayLike) -> float:
+    """Return the cost of log-likelihood ratios in bits; 1 or more is no better than no evidence.
+
+    Args:
+        target: natural logarithms of the ratios of pairs of one class, [n].
+        nontarget: likewise of pairs of two classes, [m].
+
+    Raises:
+        ValueError: a kind has no pairs, or a ratio is not finite.
+    """
+    of_target, of_nontarget = _checked("cllr", target), _checked("cllr", nontarget)
+    return float((np.logaddexp(0, -of_target).mean() + np.logaddexp(0, of_nontarget).mean()) / (2 * np.log(2)))
+
+
+def min_cllr(target: ArrayLike, nontarget: ArrayLike) -> float:
+    """Return the lowest Cllr that an increasing map of the scores can reach on these very pairs.
+
+    The map is isotonic regression, found by pooling adjacent violators. Cllr less this is the calibration loss.
+
+    Args:
+        target: scores of pairs of one class, [n].
+        nontarget: scores of pairs of two classes, [m].
+
+    Raises:
+        ValueError: a kind has no pairs, or a score is not finite.
+    """
+    pooled: list[tuple[int, int]] = []  # targets and nontargets, their shares of targets increasing
+    for one, other in zip(*(num.tolist() for num in _counts("min_cllr", target, nontarget)), strict=True):
+        while pooled and pooled[-1][0] * (one + other) >= one * sum(pooled[-1]):
+            before = pooled.pop()
+            one, other = one + before[0], other + before[1]
+        pooled.append((one, other))
+    num = np.array(pooled, np.float64)
+    shares = num / num.sum(0)
+    mixed = shares[(num > 0).all(1)]  # of the others the ratio is 0 or infinite, and the cost 0
+    costs = mixed * np.logaddexp(0, np.log(mixed[:, ::-1] / mixed))
+    return float(costs.sum() / (2 * np.log(2)))
+
+
+def _counts(name: str, target: ArrayLike, nontarget: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Targets and nontargets at each distinct score, in ascending order."""
+    one, other = _checked(name, target), _checked(name, nontarget)
+    values, places = np.unique(np.concatenate([one, other]), return_inverse=True)
+    return np.bincount(places[: len(one)], minlength=len(values)), np.bincount(
+        places[len(one) :], minlength=len(values)
+    )
+
+
+def _checked(name: str, scores: ArrayLike) -> Scores:
+    found: NDArray[Any] = np.asarray(scores, np.float64)
+    if found.ndim != 1 or not found.size or not np.isfinite(found).all():
+        raise ValueError(
+            f"{name}: expected finite scores [n] of at least one target and one nontarget pair, got {list(found.shape)}"
+            + (" with NaN or infinite values" if found.size else "")
+        )
+    return found
+
+
+def _logistic(scores: Scores, is_target: Scores, weights: Scores) -> tuple[float, float]:
+    """Minimise the weighted cross-entropy of sigmoid(a x + b), by Newton's method with halved steps: a and b."""
+    inputs = np.stack([scores, np.ones_like(scores)])
+    found = np.zeros(2)
+
+    def cost(at: Scores) -> float:
+        logits = at @ inputs
+        return float(weights @ (np.logaddexp(0, logits) - is_target * logits))
+
+    value = cost(found)
+    for _ in range(_MAX_STEPS):
+        likely = 0.5 + 0.5 * np.tanh(0.5 * (found @ inputs))
+        gradient = inputs @ (weights * (likely - is_target))
+        step = np.linalg.solve((inputs * (weights * likely * (1 - likely))) @ inputs.T, gradient)
+        size = 1.0
+        while cost(found - size * step) > value and size > 1e-6:
+            size /= 2
+        found = found - size * step
+        before, value = value, cost(found)
+        if before - value <= _TOLERANCE * before:
+            break
+    return float(found[0]), float(found[1])

@@ -1,0 +1,193 @@
+"""Vectors from a CSV: which columns have what, and what is wrong with a line.
+
+A CSV has a column of names, and the vectors either as files, in a column of paths to ``.npy`` files relative to the
+CSV's folder, or as numbers, in columns such as ``embedding_0``, ``embedding_1``. With a column of paths the columns of
+numbers are not looked at.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class VectorsError(ValueError):
+    """A file of vectors is not what it must be; one line says where and what to do."""
+
+
+class Columns(NamedTuple):
+    """What the columns of a CSV are called.
+
+    Attributes:
+        name: of the column that names each vector, such as its label.
+        path: of the ``.npy`` files.
+        prefix: what the columns of numbers begin with.
+        what: is in the column of names.
+        options: how the user says other names: of the column of names, and of the vectors' columns.
+        extra: a column that is read too if it is there.
+    """
+
+    name: str
+    path: str
+    prefix: str
+    what: str = "labels"
+    options: tuple[str, str] = ("data.label_column", "data.path_column or data.embedding_prefix")
+    extra: str | None = None
+
+
+class Table(NamedTuple):
+    """What a CSV has.
+
+    Attributes:
+        names: of each line.
+        vectors: float32 [N, D].
+        columns: that the numbers stood in; none if they did not.
+        extra: the text of the extra column in each line; None without one.
+    """
+
+    names: list[str]
+    vectors: NDArray[np.float32]
+    columns: tuple[str, ...]
+    extra: list[str] | None
+
+
+def read_csv(path: Path, columns: Columns) -> Table:
+    """Read the whole file.
+
+    Raises:
+        VectorsError: a column, a value or a file is not what it must be, or there are no vectors.
+        OSError: the CSV cannot be read.
+    """
+    rows = csv_rows(path)
+    _, header = next(rows, (0, []))
+    first = next(rows, None)
+    if first is None:
+        raise VectorsError(f"{path}: expected a line with the names of the columns and one for each vector, got none")
+    name_idx, vector_idx = _find(path, header, columns)
+    called = tuple(header[i] for i in vector_idx)
+    has_paths = called == (columns.path,)
+    extra_idx = header.index(columns.extra) if columns.extra in header else None
+    names: list[str] = []
+    extra: list[str] | None = None if extra_idx is None else []
+    vectors: list[NDArray[np.float32]] = []
+    for line, row in chain([first], rows):
+        where = f"{path}: line {line}"
+        if len(row) != len(header):
+            raise VectorsError(f"{where}: expected {len(header)} columns, got {len(row)}")
+        if not row[name_idx]:
+            raise VectorsError(f"{where}, column {columns.name!r}: expected a {columns.what[:-1]}, got none")
+        texts = [row[i] for i in vector_idx]
+        if has_paths:
+            vector = _load(path.parent / texts[0], f"{where}, column {columns.path!r}")
+            if vectors and len(vector) != len(vectors[0]):
+                expected = f"{len(vectors[0])} numbers as in the lines before, got {len(vector)}"
+                raise VectorsError(f"{where}, column {columns.path!r}: expected {expected}")
+        else:
+            vector = _parse(texts, called, where)
+        names.append(row[name_idx])
+        vectors.append(vector)
+        if extra is not None and extra_idx is not None:
+            if not row[extra_idx]:
+                raise VectorsError(f"{where}, column {columns.extra!r}: expected a text, or no such column, got none")
+            extra.append(row[extra_idx])
+    return Table(names, np.stack(vectors), () if has_paths else called, extra)
+
+
+def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Yield each line, the names of the columns first, with its number; empty lines are passed over.
+
+    Raises:
+        VectorsError: the file is no CSV in UTF-8.
+        OSError: it cannot be read.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=delimiter)
+        try:
+            for row in reader:
+                if row:
+                    yield reader.line_num, row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise VectorsError(
+                f"{path}: line {reader.line_num + 1}: expected a CSV in UTF-8, got something else: {error}"
+            ) from error
+
+
+def shown_columns(header: list[str]) -> str:
+    """The names of the first columns, for a message."""
+    shown = [name if name == name.strip() else repr(name) for name in header[:8]]
+    return ", ".join(shown) + (f" and {len(header) - 8} more" if len(header) > 8 else "")
+
+
+def _find(path: Path, header: list[str], columns: Columns) -> tuple[int, list[int]]:
+    """Which column has the names, and which the paths or the numbers."""
+    got = shown_columns(header)
+    if twice := sorted({name for name in header if header.count(name) > 1}):
+        raise VectorsError(f"{path}: line 1: expected each column once, got {twice[0]!r} twice")
+    if columns.name not in header:
+        raise VectorsError(
+            f"{path}: line 1: expected a column {columns.name!r} of {columns.what}, got the columns {got}; say another "
+            f"with {columns.options[0]}"
+        )
+    if columns.path in header:
+        return header.index(columns.name), [header.index(columns.path)]
+    called = re.compile(re.escape(columns.prefix) + r"(\d+)", re.ASCII)
+    matches = [called.fullmatch(name) for name in header]
+    numbered = sorted((int(match[1]), i) for i, match in enumerate(matches) if match)
+    name_idx = header.index(columns.name)
+    if not {i for _, i in numbered} - {name_idx}:
+        raise VectorsError(
+            f"{path}: line 1: expected a column {columns.path!r} of .npy files, or columns {columns.prefix}0, "
+            f"{columns.prefix}1 and so on, got the columns {got}; say others with {columns.options[1]}"
+        )
+    for (number, i), (following, j) in pairwise(numbered):
+        if following != number + 1:
+            expected = f"{columns.prefix}{number + 1} to follow {header[i]}"
+            raise VectorsError(f"{path}: line 1: expected a column {expected}, got {header[j]}")
+    return name_idx, [i for _, i in numbered if i != name_idx]
+
+
+def _parse(texts: list[str], called: Sequence[str], where: str) -> NDArray[np.float32]:
+    """The numbers of one line, [D]; of columns that are called so."""
+    try:
+        with np.errstate(over="ignore"):
+            vector = np.array(texts, np.float64).astype(np.float32)
+    except ValueError:
+        vector = np.full(len(texts), np.nan, np.float32)
+    if np.isfinite(vector).all():
+        return vector
+    name, text = next((name, text) for name, text in zip(called, texts, strict=True) if not _is_finite(text))
+    raise VectorsError(f"{where}, column {name!r}: expected a finite number, got {text!r:.60}")
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        with np.errstate(over="ignore"):
+            return bool(np.isfinite(np.array(text, np.float64).astype(np.float32)))
+    except ValueError:
+        return False
+
+
+def _load(path: Path, where: str) -> NDArray[np.float32]:
+    """The vector of a file, [D]."""
+    try:
+        array: Any = np.load(path, allow_pickle=False)
+    except FileNotFoundError as error:
+        raise VectorsError(f"{where}: expected a .npy file, found no {path}") from error
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise VectorsError(f"{where}: expected a .npy file, got {path} that cannot be read: {error}") from error
+    if not isinstance(array, np.ndarray) or array.ndim != 1 or not array.size or array.dtype.kind not in "fiu":
+        got = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else "an archive of arrays"
+        raise VectorsError(f"{where}: expected numbers [D] in {path}, got {got}")
+    with np.errstate(over="ignore"):
+        vector = np.asarray(array.astype(np.float32))
+    if not np.isfinite(vector).all():
+        raise VectorsError(f"{where}: expected finite numbers in {path}, got NaN or an infinite value")
+    return vector
