@@ -109,10 +109,11 @@ class TestTiming:
 
 class TestPeers:
     def test_not_installed(self) -> None:
-        peer = peers.Peer("Nobody", ".nobody:prepare", "anything", ("no-such-package",))
+        install = "pip install 'no-such-package>=1'"
+        peer = peers.Peer("Nobody", ".nobody:prepare", "anything", ("no-such-package",), install)
         found, skipped = peers.prepared(batches.random_boxes(2, 48, 3, torch.uint8), [peer])
         assert found == {}
-        assert skipped == {"Nobody": "no-such-package is not installed; pip install 'segpaste[bench]'"}
+        assert skipped == {"Nobody": f"no-such-package is not installed; {install}"}
 
     def test_does_not_import(self) -> None:
         peer = peers.Peer("Nobody", ".nobody:prepare", "anything", ("torch",), "give it up")

@@ -134,7 +134,7 @@ class TestVerify:
         assert main(["bank", "verify", str(tmp_path / "bank")]) == 2
         captured = capsys.readouterr()
         assert captured.out == ""
-        assert captured.err.startswith(f"segpaste: error: {path}: expected SHA-256 ")
+        assert captured.err.startswith(f"segpaste: error: {path}: expected the bytes that meta.json says")
         assert captured.err.count("\n") == 1
 
 

@@ -13,7 +13,7 @@ from cli_world import check_instances, read_json, tree, write_instances
 
 from segpaste.bank import Crop, Layout, MemmapBank, MemmapWriter, open_bank
 from segpaste.bank.class_draws import class_probabilities
-from segpaste.cli import _crops, main
+from segpaste.cli import _crops, _workspace, main
 from segpaste.cli._errors import CommandError
 from segpaste.replay import read_records
 
@@ -95,6 +95,29 @@ class TestOutput:
         assert augment(world, "other", "--bank", str(world / "bank"), "source.crops_per_target=4") == 0
         assert tree(world / "other") != tree(out)
 
+    def test_tempered_classes_get_the_share_of_their_temperature(self, world: Path) -> None:
+        shares = []
+        for temperature in ("0", "0.5", "1"):
+            words = ["--bank", str(world / "bank"), "--balance", "tempered", "source.crops_per_target=4"]
+            assert augment(world, f"by{temperature}", *words, "--temperature", temperature) == 0
+            records = read_records(world / f"by{temperature}" / "replay.jsonl")
+            drawn = Counter(open_bank(world / "bank")[layer.crop or 0].class_id for r in records for layer in r.layers)
+            expected = class_probabilities(COUNTS, "tempered", temperature=float(temperature)) * drawn.total()
+            assert np.abs([drawn[c] for c in range(4)] - expected).max() < 3 * np.sqrt(drawn.total() / 4)
+            shares.append(drawn[2] / drawn.total())
+        assert shares == sorted(shares)
+        assert shares[0] < 0.1 < 0.25 < shares[2]
+
+    def test_the_temperature_belongs_to_the_run(
+        self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        words = ["--bank", str(world / "bank"), "--balance", "tempered", "--temperature"]
+        with monkeypatch.context() as patch:
+            patch.setattr(_workspace.Workspace, "publish", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+            assert augment(world, "left", *words, "0.3") == 130
+        assert augment(world, "left", *words, "0.4") == 2
+        assert "--temperature 0.3 there, 0.4 now" in capsys.readouterr().err
+
 
 class TestReplay:
     def replay(self, world: Path, *words: str) -> int:
@@ -139,6 +162,8 @@ class TestRefused:
             (["--bank", "BANK", "source.kind=intra_batch"], "source.kind: expected bank, for --bank is given"),
             (["--balance", "tempered"], "expected --bank, whose classes are balanced"),
             (["--bank", "BANK", "--threshold", "2"], "expected a number above 0, up to 1, got '2'"),
+            (["--temperature", "0.5"], "expected --bank, whose classes are balanced"),
+            (["--bank", "BANK", "--temperature", "0.5"], "--temperature: expected it with --balance tempered, got it"),
             (["--bank", "nowhere"], "expected a bank, a folder with meta.json, found none"),
             (["--bank", "BANK", "placement.layers=2"], "expected placement.layers=1"),
         ],

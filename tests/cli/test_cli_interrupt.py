@@ -224,7 +224,7 @@ class TestFullDisk:
         assert (process.returncode, stdout) == (2, "")
         assert stderr.count("\n") == 1
         assert stderr.startswith("segpaste: error: ")
-        assert {"photo": "images/000001.png:", "report": "out.partial:"}[what] in stderr
+        assert {"photo": "images/000001.png:", "report": "files/report.html:"}[what] in stderr
         assert "File too large; free some space and run the same command again" in stderr
         assert not out.exists()
         assert not list(tmp_path.rglob(".*.partial"))
@@ -265,7 +265,7 @@ class TestWorkspace:
         with _workspace.opened(tmp_path / "out", {}) as space:
             space.finish_step(0, [])
             (space.files / "images").mkdir()
-            (space.files / "images" / ".a.png.partial").write_text("half")
+            (space.files / "images" / ".a.png.123.partial").write_text("half")
             (space.files / "images" / "a.png").write_text("whole")
         with _workspace.opened(tmp_path / "out", {}) as space:
             assert [path.name for path in (space.files / "images").iterdir()] == ["a.png"]

@@ -23,6 +23,7 @@ from PIL import Image
 import segpaste
 from segpaste import kernels
 from segpaste.augmentation import BatchCopyPasteConfig
+from segpaste.augmentation.strict import known_keys
 from segpaste.cli import _arguments, _errors, _inputs, _pasting, _settings, _show, _values, main
 from segpaste.datasets import SceneDataset
 from segpaste.presets import Preset
@@ -37,7 +38,7 @@ def python(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 class TestHelp:
-    @pytest.mark.parametrize("command", [[], ["demo"], ["augment"], ["train"], ["replay"]])
+    @pytest.mark.parametrize("command", [[], ["demo"], ["augment"], ["train"], ["score"], ["replay"]])
     def test_help_has_an_example(self, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         assert main([*command, "--help"]) == 0
         out = capsys.readouterr().out
@@ -46,10 +47,11 @@ class TestHelp:
     def test_the_examples_parse(self, capsys: pytest.CaptureFixture[str]) -> None:
         from segpaste.cli import parse
 
-        commands = ("demo", "augment", "train", "replay", "stats", "bank")
+        commands = ("demo", "augment", "train", "score", "replay", "stats", "bank")
         for command in (*commands, *(f"bank {name}" for name in BANK_COMMANDS)):
             main([*command.split(), "--help"])
-            examples = re.findall(r"^ +segpaste (.+)$", capsys.readouterr().out, re.MULTILINE)
+            lines = re.sub(r"\\\n +", "", capsys.readouterr().out)  # a backslash goes on in the next line
+            examples = re.findall(r"^ +segpaste (.+)$", lines, re.MULTILINE)
             assert examples
             for words in examples:
                 assert parse(words.split()).command == command.split()[0]
@@ -59,7 +61,7 @@ class TestHelp:
             "import sys\nfrom segpaste.cli import main\n"
             "assert main(['--help']) == main(['augment', '--help']) == main(['demo', '--help']) == 0\n"
             "assert main(['replay', '--help']) == main(['bank', 'build', '--help']) == main(['stats', '--help']) == 0\n"
-            "assert main(['train', '--help']) == 0\n"
+            "assert main(['train', '--help']) == main(['score', '--help']) == 0\n"
             "assert main(['augment', 'x.json', '--out', '/', '--num', '1']) == 2\n"
             "print(sorted({'torch', 'numpy', 'pydantic', 'PIL'} & set(sys.modules)))"
         )
@@ -249,7 +251,7 @@ class TestBadInput:
 
 class TestSettings:
     def test_every_known_key_can_be_set(self) -> None:
-        keys = list(_values.known_keys(BatchCopyPasteConfig))
+        keys = list(known_keys(BatchCopyPasteConfig))
         assert {"tile_size", "placement.scale_range", "source.mask_from", "panoptic.taxonomy.classes"} <= set(keys)
         assert set(keys) == set(_values.flat(full_config().model_dump())) - FREE | TABLES
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,19 +149,3 @@ class TestSegmentIds:
         ids = [number * coco_writer._SEGMENT_ID_STEP % 256**3 for number in range(1, 300)]
         assert len(set(ids)) == len(ids)
         assert len({i >> 16 for i in ids}) > 100  # and their colours differ
-
-
-class TestWriteWhole:
-    def test_a_failed_write_leaves_what_was_there(self, tmp_path: Path) -> None:
-        path = tmp_path / "file"
-        path.write_text("before")
-
-        def chunks() -> Any:
-            yield b"half"
-            assert path.read_text() == "before"
-            raise OSError(28, "No space left on device")
-
-        with pytest.raises(OSError, match=r"No space left on device: '.*file'"):
-            coco_writer.write_whole(path, chunks())
-        assert os.listdir(tmp_path) == ["file"]
-        assert path.read_text() == "before"

@@ -93,7 +93,8 @@ def bank(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("mode", ["repeat_factor", "instance_aware", "tempered", "class_uniform"])
 def test_what_a_sampler_of_the_bank_reports(mode: Any, bank: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sampler = BankSampler(open_bank(bank), 70, mode=mode, threshold=0.3, temperature=0.7)
-    words = [str(bank), "--balance", mode, "--threshold", "0.3", "--temperature", "0.7", "--draws", "70"]
+    given = {"tempered": ["--temperature", "0.7"], "class_uniform": []}.get(mode, ["--threshold", "0.3"])
+    words = [str(bank), "--balance", mode, *given, "--draws", "70"]
     assert main(["stats", *words]) == 0
     assert capsys.readouterr().out.endswith(f"would draw\n{sampler.report()}\n")
     found = document(capsys, *words)
@@ -124,7 +125,10 @@ def test_scenes(capsys: pytest.CaptureFixture[str]) -> None:
         (["memory://nowhere"], "memory://nowhere: expected a bank"),
         (["."], "expected a dataset with annotations.json or a bank with meta.json, found neither"),
         (["scenes", "--balance", "rare"], "--balance: invalid choice: 'rare'"),
-        (["scenes", "--threshold", "0"], "expected a number from 1e-12 to 1, got '0'"),
+        (["scenes", "--threshold", "0"], "expected a number above 0, up to 1, got '0'"),
+        (["scenes", "--balance", "tempered", "--temperature", "1.5"], "expected a number from 0 to 1, got '1.5'"),
+        (["scenes", "--temperature", "0.3"], "--temperature: expected it with --balance tempered, got it with repeat"),
+        (["scenes", "--balance", "tempered", "--threshold", "0.1"], "expected it with --balance repeat_factor or inst"),
         (["empty.json", "--num", "3"], "expected them with scenes only"),
         (["empty.json"], "empty.json: expected at least one object, got none"),
         (["broken.json"], "expected every id that annotation 1 refers to in 'categories', got 8"),

@@ -1,4 +1,4 @@
-"""The command line: `segpaste demo`, `augment`, `bank`, `train`, `stats`, `replay`, `bench`.
+"""The command line: `segpaste demo`, `augment`, `bank`, `train`, `score`, `stats`, `replay`, `bench`.
 
 Torch and all that needs it is imported when a command runs, so `--help` and a mistyped option answer at once. From
 Python call the library instead; the commands are thin.
@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from segpaste.cli import _arguments, _errors, augment, bank, bench, demo, replay, stats, train
+from segpaste.cli import _arguments, _errors, augment, bank, bench, demo, replay, score, stats, train
 
 _DESCRIPTION = "Copy-paste augmentation for segmentation datasets, with labels exactly true to the pixels."
 _EXAMPLE = """\
@@ -19,7 +19,8 @@ example:
   segpaste augment instances.json --images photos --out augmented --num 1000 --seed 1
   segpaste bank build instances.json --images photos --out objects
   segpaste stats objects
-  segpaste train train.csv test.csv --out encoder
+  segpaste train train.csv validation.csv --test test.csv --out encoder
+  segpaste score trials.csv vectors.csv --model encoder --out scores.csv
   segpaste replay augmented --dataset instances.json --images photos --check augmented
   segpaste bench --quick
 """
@@ -35,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0, or 2 after one line on stderr for bad input, 130 for an interrupt (SIGINT, SIGTERM).
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    with _errors.reported("--debug" in words) as outcome:
+    command = next((word for word in words if not word.startswith("-")), "")
+    with _errors.reported("--debug" in words, is_first=command != "train" or train.is_first()) as outcome:
         args = parse(words)
         args.run(args)
     return outcome.exit_code
@@ -50,7 +52,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser = _arguments.Parser("segpaste", _DESCRIPTION, _EXAMPLE)
     parser.add_argument("--version", action=_arguments.Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-    for module in (demo, augment, bank, train, stats, replay, bench):
+    for module in (demo, augment, bank, train, score, stats, replay, bench):
         module.add_to(commands)
     args, others = parser.parse_known_args(words)
     args.overrides = _arguments.overrides(others)

@@ -72,7 +72,7 @@ def overrides(words: Sequence[str]) -> dict[str, str]:
     """The words ``KEY=VALUE`` as a mapping.
 
     Raises:
-        CommandError: a word has another form, or a key comes twice.
+        CommandError: a word has another form, or a key comes twice: as itself, or inside a table that is given too.
     """
     found: dict[str, str] = {}
     for word in words:
@@ -82,4 +82,9 @@ def overrides(words: Sequence[str]) -> dict[str, str]:
         if match[1] in found:
             raise CommandError(f"expected {match[1]}=... once, got it twice; remove one")
         found[match[1]] = match[2]
+    for key in found:
+        groups = key.split(".")
+        for table in (".".join(groups[:i]) for i in range(1, len(groups))):
+            if table in found:
+                raise CommandError(f"expected {table}=... or {key}=..., got both; write one of them")
     return found

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from segpaste._printable import printable
 from segpaste.bank import BuildSummary, Selection, build_bank
 from segpaste.bank.cropping import DEFAULT_MARGIN_FRAC
 from segpaste.bank.parts import REASONS
@@ -28,6 +29,7 @@ def run(args: argparse.Namespace) -> None:
     start = time.perf_counter()
     inputs = _open(args)
     folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir}
+    min_part = {} if args.min_part is None else {"min_part_frac": args.min_part}
     summary = build_bank(
         inputs.photos,
         args.out,
@@ -35,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
         format=args.format,
         crop_size=args.crop_size,
         margin_frac=DEFAULT_MARGIN_FRAC if args.margin is None else args.margin,
-        selection=Selection(args.min_area, args.min_fill, args.whole_only),
+        selection=Selection(args.min_area, args.min_fill, args.whole_only, **min_part),
         workers=args.workers,
         engine=args.engine,
         built_from={"dataset": inputs.name, "annotations_sha256": inputs.digest},
@@ -56,11 +58,13 @@ def lines(summary: BuildSummary, class_names: list[str]) -> Iterator[str]:
     ranked = sorted(zip(summary.kept, class_names, strict=True), key=lambda pair: (-pair[0], pair[1]))
     some = [pair for pair in ranked if pair[0]]
     for num, name in some[:_NUM_CLASSES_SHOWN]:
-        yield f"  {name:<32} {num:>10,}"
+        yield f"  {printable(name):<32} {num:>10,}"
     if rest := some[_NUM_CLASSES_SHOWN:]:
         yield f"  {f'{len(rest)} more classes':<32} {sum(num for num, _ in rest):>10,}"
     if num_none := len(ranked) - len(some):
-        yield f"  {f'{num_none} classes without a crop':<32} {0:>10,}"
+        yield f"absent   {num_none} {'class has' if num_none == 1 else 'classes have'} no crop"
+    if num := summary.num_trimmed:
+        yield f"trimmed  {num:,} {'crop' if num == 1 else 'crops'}, whose stray parts were cut off"
     yield f"skipped  {sum(summary.skipped.values()):,}"
     for reason, num in summary.skipped.items():
         if num:

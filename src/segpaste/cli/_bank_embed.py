@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from segpaste._printable import printable
 from segpaste.cli._arguments import integer
 from segpaste.cli._errors import CommandError
 
 _EMBED_EXAMPLE = """\
 EMBEDDER is statistics (colours, edges and outline; needs no weights), torchvision:NAME, timm:NAME or open_clip:NAME.
-Nothing is downloaded: --weights is a file of torch.save or safetensors. For timm and open_clip:
-pip install 'segpaste[embed]'
+Nothing is downloaded: --weights is a file of torch.save or safetensors. timm and open_clip are packages of
+their own: pip install 'timm>=1' 'open_clip_torch>=2.24'
 With --codes the embeddings there are become codes of -1 and 1, by an encoder that segpaste train made: the similarity
 of two is 1 - 2 d / K where d of K attributes differ.
 
@@ -65,14 +66,14 @@ def run(args: argparse.Namespace) -> None:
         return
     from segpaste.bank import embed_bank, open_bank
     from segpaste.bank.parts import naming
-    from segpaste.extras import require
+    from segpaste.extras import MissingPackageError, require
 
     embedder = args.embedder or "statistics"
     library = embedder.partition(":")[0]
     try:
         if library in ("timm", "open_clip"):
             require(library)
-    except ImportError as error:
+    except MissingPackageError as error:
         raise CommandError(str(error)) from error
     with open_bank(args.bank) as bank, naming(args.out), _progress(len(bank)) as announce:
         embed_bank(
@@ -135,7 +136,7 @@ def run_dedupe(args: argparse.Namespace) -> None:
         print(f"{args.out}: {len(kept):,} of {len(bank):,} crops, {len(left_out):,} near-duplicates left out")
         for name, num in zip(bank.class_names, num_of.tolist(), strict=True):
             if num:
-                print(f"  {name}: {num:,}")
+                print(f"  {printable(name)}: {num:,}")
 
 
 def _add_paths(parser: argparse.ArgumentParser) -> None:

@@ -6,18 +6,18 @@ import argparse
 import base64
 import json
 from collections.abc import Iterator
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste._printable import in_html, printable
 from segpaste.bank import StoredBank, open_bank
 from segpaste.bank.meta import META
 from segpaste.cli._errors import CommandError, naming
 from segpaste.viz import Tile, gallery_png, grid, png_bytes
-from segpaste.viz.gallery import write_whole
+from segpaste.workspace import write_whole
 
 _TILE_PX, _PER_ROW, _SQUARE_PX = 160, 8, 8
 _LIGHT, _DARK = 250, 215
@@ -50,7 +50,7 @@ def info(args: argparse.Namespace) -> None:
     print(f"classes  {len(facts['classes'])}")
     for row in facts["classes"]:
         share = row["crops"] / max(1, facts["num_crops"])
-        print(f"  {row['class_id']:>5} {row['name']:<26} {row['crops']:>14,} {share:>8.2%}")
+        print(f"  {row['class_id']:>5} {printable(row['name']):<26} {row['crops']:>14,} {share:>8.2%}")
 
 
 def facts_of(bank: StoredBank) -> dict[str, Any]:
@@ -148,14 +148,14 @@ def _page(bank: StoredBank, per_class: int) -> Iterator[str]:
     yield (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>"
-        f"<p>{escape(bank.meta.format)}, crops of {bank.crop_size[0]} x {bank.crop_size[1]}, {escape(bank.version)}</p>"
+        f"<title>{in_html(title)}</title><style>{_STYLE}</style></head><body><h1>{in_html(title)}</h1>"
+        f"<p>{bank.meta.format}, crops of {bank.crop_size[0]} x {bank.crop_size[1]}, {in_html(bank.version)}</p>"
     )
     for name, num, tiles in _classes(bank, per_class):
         captioned = [Tile(tile.picture, tile.caption.rpartition(" ")[2]) for tile in tiles]
         sheet = base64.b64encode(png_bytes(grid(_wrapped(captioned), tile_px=_TILE_PX))).decode()
         yield (
-            f"<h2>{escape(name)} <span>{num:,}</span></h2>"
-            f'<img alt="{escape(name)}" src="data:image/png;base64,{sheet}">'
+            f"<h2>{in_html(name)} <span>{num:,}</span></h2>"
+            f'<img alt="{in_html(name)}" src="data:image/png;base64,{sheet}">'
         )
     yield "</body></html>\n"

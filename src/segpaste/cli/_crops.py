@@ -41,7 +41,12 @@ class CropSequence:
 
 
 def open_sequence(
-    path: str, class_names: Sequence[str], seed: int, mode: Mode = "repeat_factor", threshold: float = 1e-3
+    path: str,
+    class_names: Sequence[str],
+    seed: int,
+    mode: Mode = "repeat_factor",
+    threshold: float = 1e-3,
+    temperature: float = 0.5,
 ) -> CropSequence:
     """The crops of the bank at a path, for a dataset of these classes.
 
@@ -52,7 +57,8 @@ def open_sequence(
     bank = open_bank(path)
     if not len(bank):
         raise CommandError(f"{path}: expected a bank with crops, got an empty one")
-    sampler = BankSampler(bank, mode=mode, threshold=threshold, base_seed=seed, rank=0, num_replicas=1)
+    options: dict[str, Any] = {"mode": mode, "threshold": threshold, "temperature": temperature}
+    sampler = BankSampler(bank, **options, base_seed=seed, rank=0, num_replicas=1)
     return CropSequence(bank, sampler, match_classes(bank, class_names))
 
 

@@ -14,6 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from segpaste._printable import printable
+from segpaste._ranks import is_own, is_said
+
 BAD_INPUT, INTERRUPTED = 2, 130
 _TERMINATED = threading.Event()
 _NO_MEMORY = "not enough memory", "can't allocate memory", "CUDA out of memory"
@@ -36,25 +39,28 @@ class Outcome:
 
 
 @contextlib.contextmanager
-def reported(debug: bool) -> Iterator[Outcome]:
+def reported(debug: bool, is_first: bool = True) -> Iterator[Outcome]:
     """Run a command so that whatever it raises for a reason ends as one line on stderr.
 
     ValueError, OSError and lack of memory are such reasons; anything else is a defect and is raised.
 
     Args:
         debug: print the traceback too.
+        is_first: of the processes of this machine that run the command together. The others print only the errors
+            that no other process knows of, and no warnings.
     """
     outcome = Outcome()
     try:
-        with _plain_warnings(), _sigterm_interrupts():
+        with _plain_warnings(is_first), _sigterm_interrupts():
             yield outcome
     except SystemExit as stop:  # --help, --version, and a check that found differences
         outcome.exit_code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-        if isinstance(stop.code, str):
+        if isinstance(stop.code, str) and is_first:
             _print_line("segpaste: error", stop.code)
     except KeyboardInterrupt as interrupt:
         outcome.exit_code = INTERRUPTED
-        _print_line("segpaste: interrupted", interrupt)
+        if is_first:
+            _print_line("segpaste: interrupted", interrupt)
     except BrokenPipeError:  # the reader of our output, such as head, has seen enough
         outcome.exit_code = 1
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -65,7 +71,8 @@ def reported(debug: bool) -> Iterator[Outcome]:
         if debug:
             traceback.print_exc()
         outcome.exit_code = BAD_INPUT
-        _print_line("segpaste: error", reason)
+        if is_own(error) or (is_first and not is_said(error)):
+            _print_line("segpaste: error", reason)
 
 
 @contextlib.contextmanager
@@ -91,7 +98,7 @@ def _reason(error: Exception) -> str | None:
 
 
 def _print_line(start: str, reason: object) -> None:
-    text = " ".join(str(reason).split())
+    text = printable(" ".join(str(reason).split()))
     print(f"{start}: {text}" if text else start, file=sys.stderr)
 
 
@@ -121,11 +128,11 @@ def expect_no_sigterm() -> None:
 
 
 @contextlib.contextmanager
-def _plain_warnings() -> Iterator[None]:
+def _plain_warnings(is_first: bool) -> Iterator[None]:
     """Warnings of the library as lines of the command's own kind."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        if issubclass(category, UserWarning):
+        if is_first and issubclass(category, UserWarning):
             _print_line("segpaste: warning", message)
 
     with warnings.catch_warnings():

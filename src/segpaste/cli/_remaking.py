@@ -17,11 +17,12 @@ from segpaste.bank import InstanceBank
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._sequence import PhotoSequence, cornered, cut_to
-from segpaste.datasets.coco_writer import LAYOUT, ImageFormat, SampleRows, write_sample
+from segpaste.datasets.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_sample
 from segpaste.datasets.records import IMAGE_COLUMNS, read_tables
 from segpaste.replay import ReplayError, ReplayRecord, replay
 from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample
+from segpaste.workspace import Content
 
 Row = dict[str, Any]
 
@@ -51,10 +52,17 @@ def remade(record: ReplayRecord, sequence: PhotoSequence, inputs: Inputs, bank: 
     return cut_to(after, sizes[0])  # the target is read first
 
 
-def write_again(folder: Path, record: ReplayRecord, sample: DenseSample, inputs: Inputs) -> SampleRows:
+def write_again(folder: Path, record: ReplayRecord, sample: DenseSample, inputs: Inputs, write: Write) -> SampleRows:
     """Write a sample as `segpaste augment` did: under the same names, with the same rows but for their provenance."""
     image_format = cast(ImageFormat, Path(record.name or "").suffix[1:])
-    return write_sample(folder, image_id_of(record), sample, inputs.by_label, image_format=image_format)
+    return write_sample(folder, image_id_of(record), sample, inputs.by_label, image_format=image_format, write=write)
+
+
+def _write_for_now(path: Path, content: Content) -> Path:
+    """Write a file that is read at once and removed: it needs no flush."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes | bytearray | memoryview) else b"".join(content))
+    return path
 
 
 def image_id_of(record: ReplayRecord) -> int:
@@ -99,7 +107,7 @@ class Written:
         except ReplayError as error:
             return [str(error)]
         with tempfile.TemporaryDirectory() as scratch:
-            rows = write_again(Path(scratch), record, sample, inputs)
+            rows = write_again(Path(scratch), record, sample, inputs, _write_for_now)
             return [*self._other_files(Path(scratch), Path(record.name or "").stem), *self._other_rows(rows)]
 
     def _other_files(self, scratch: Path, stem: str) -> Iterator[str]:

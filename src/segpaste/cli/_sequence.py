@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from segpaste.cli._inputs import Photos
-from segpaste.datasets._epoch_samples import EpochSampler
+from segpaste.datasets._orders import shuffled_order
 from segpaste.datasets.jitter import FixedSizeCrop
 from segpaste.replay import ReplayError
 from segpaste.seeding import SampleKey
@@ -61,9 +61,8 @@ class PhotoSequence:
         """What stands at this position."""
         epoch, place = divmod(position, len(self.photos))
         if epoch not in self._orders:
-            sampler = EpochSampler(self.photos, 1, 0, seed=self.seed)  # type: ignore[arg-type]
-            sampler.set_epoch(epoch)
-            self._orders = {**dict(list(self._orders.items())[-1:]), epoch: sampler.order()}
+            order = shuffled_order(len(self.photos), self.seed, epoch).tolist()
+            self._orders = {**dict(list(self._orders.items())[-1:]), epoch: order}
         return Pick(SampleKey(self.seed, epoch, 0, 0, position), self._orders[epoch][place])
 
     def sample_for(self, key: SampleKey) -> DenseSample:

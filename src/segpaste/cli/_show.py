@@ -8,12 +8,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from segpaste._printable import printable
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Augmented
 from segpaste.viz import Comparison, PastedObject, ReportItem, Tile, gallery_png, write_html_report
@@ -66,7 +68,7 @@ class Tally:
         ranked = self.pasted.most_common()
         ranked.sort(key=lambda pair: (-pair[1], pair[0]))
         for name, count in ranked[:_MAX_CLASSES]:
-            yield f"  {name:<24} {count:>8,}"
+            yield f"  {printable(name):<24} {count:>8,}"
         if rest := ranked[_MAX_CLASSES:]:
             yield f"  {f'{len(rest)} more classes':<24} {sum(n for _, n in rest):>8,}"
         yield f"dropped  {self.dropped.total():,}"
@@ -112,20 +114,21 @@ def draw(augmented: Augmented, inputs: Inputs) -> list[Comparison]:
     return compare_samples(augmented.before, augmented.after, pasted, inputs.class_names)
 
 
-def save_pictures(path: Path, pictures: Mapping[int, Sequence[Comparison]]) -> None:
-    """Keep the pictures of some images for later."""
+def pictures_npz(pictures: Mapping[int, Sequence[Comparison]]) -> memoryview:
+    """The pictures of some images as a file for later, see `load_pictures`."""
     arrays = {
         json.dumps([i, j, picture.title, side]): getattr(picture, side)
         for i, drawn in pictures.items()
         for j, picture in enumerate(drawn)
         for side in ("before", "after")
     }
-    with path.open("wb") as file:
-        np.savez(file, **arrays)
+    file = BytesIO()
+    np.savez(file, **arrays)
+    return file.getbuffer()
 
 
-def load_pictures(path: Path) -> dict[int, list[Comparison]]:
-    """The inverse of `save_pictures`."""
+def load_pictures(path: Path | BytesIO) -> dict[int, list[Comparison]]:
+    """The inverse of `pictures_npz`."""
     found: dict[int, dict[str, dict[str, Any]]] = {}
     with np.load(path, allow_pickle=False) as arrays:
         for key in arrays.files:

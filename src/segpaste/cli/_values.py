@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from segpaste.augmentation.strict import known_fields, merged, nearest_key
 from segpaste.cli._errors import CommandError
 
 _Model = TypeVar("_Model", bound=BaseModel)
+
+
+class _KeyTwice(ValueError):
+    """A table has a key twice; YAML and JSON would keep the last value silently."""
+
+    def __init__(self, key: object) -> None:
+        super().__init__(f"expected the key {key} once, got it twice; remove one")
+
+
+class _Loader(yaml.SafeLoader):
+    """A `yaml.SafeLoader` that refuses a table with a key twice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        """Make the dictionary of a table."""
+        seen = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in seen:
+                    raise _KeyTwice(key.value)
+                seen.add((key.tag, key.value))
+        return super().construct_mapping(node, deep)
 
 
 def load_model(model: type[_Model], path: str | None, overrides: Mapping[str, str]) -> _Model:
@@ -28,7 +49,7 @@ def load_model(model: type[_Model], path: str | None, overrides: Mapping[str, st
         CommandError: a file that does not parse, an unknown key (naming the nearest known one) or a bad value.
     """
     values = {} if path is None else read_file(Path(path))
-    override(values, overrides, {key for key, kind in _fields(model) if kind is str})
+    override(values, overrides, {key for key, kind in known_fields(model) if kind is str})
     return validated(model, values)
 
 
@@ -44,23 +65,6 @@ def validated(model: type[_Model], values: Mapping[str, Any]) -> _Model:
         raise CommandError("; ".join(explained(item, model) for item in error.errors())) from error
 
 
-def known_keys(model: type[BaseModel]) -> Iterator[str]:
-    """Every dotted key that a configuration has."""
-    return (key for key, _ in _fields(model))
-
-
-def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every dotted key, and the type of its values."""
-    for name, field in model.model_fields.items():
-        is_table = get_origin(field.annotation) is Mapping
-        options = () if is_table else (field.annotation, *get_args(field.annotation))
-        nested = [o for o in options if isinstance(o, type) and issubclass(o, BaseModel)]
-        if nested:
-            yield from _fields(nested[0], f"{prefix}{name}.")
-        else:
-            yield prefix + name, field.annotation
-
-
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested values by their dotted keys."""
     found: dict[str, Any] = {}
@@ -73,12 +77,14 @@ def read_file(path: Path) -> dict[str, Any]:
     """The keys and values of a YAML or JSON file.
 
     Raises:
-        CommandError: it does not parse, or holds something else.
+        CommandError: it does not parse, holds something else, or has a key twice.
         OSError: it cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8")
-        values = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        values = json.loads(text, object_pairs_hook=_table) if path.suffix == ".json" else yaml.load(text, _Loader)
+    except _KeyTwice as error:
+        raise CommandError(f"{path}: {error}") from error
     except (yaml.YAMLError, json.JSONDecodeError) as error:
         raise CommandError(f"{path}: expected YAML or JSON, got text that does not parse: {error}") from error
     except UnicodeDecodeError as error:
@@ -91,7 +97,7 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def override(values: dict[str, Any], overrides: Mapping[str, str], texts: Collection[str] = ()) -> None:
-    """Put values, in YAML, by their dotted keys into nested ones.
+    """Put values, in YAML, by their dotted keys into nested ones; a table goes over a table key by key.
 
     Args:
         values: what they go into.
@@ -109,15 +115,14 @@ def override(values: dict[str, Any], overrides: Mapping[str, str], texts: Collec
             if not isinstance(found, dict | None):
                 raise CommandError(f"{key}: expected keys and values in {group}, got {found!r:.80}")
             inner[group] = inner = {} if found is None else found
-        inner[last] = _parsed(key, text, key in texts)
+        inner.update(merged(inner, {last: _parsed(key, text, key in texts)}))
 
 
 def explained(item: Any, model: type[BaseModel]) -> str:
     """One of pydantic's errors in one line."""
     key = ".".join(str(part) for part in item["loc"])
     if item["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(key, known_keys(model), n=1, cutoff=0.0)[0]
-        return f"expected a key of the configuration, got {key!r}; the nearest is {near!r}"
+        return f"expected a key of the configuration, got {key!r}; the nearest is {nearest_key(model, key)[0]!r}"
     message = item["msg"].removeprefix("Value error, ")
     if item["type"] == "missing":
         return f"{key}: {message}; give it, or leave {item['loc'][0]} out"
@@ -129,6 +134,17 @@ def _parsed(key: str, text: str, is_text: bool) -> Any:
     if is_text and text[:1] not in ("'", '"'):
         return text
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, _Loader)
+    except _KeyTwice as error:
+        raise CommandError(f"{key}: {error}") from error
     except (yaml.YAMLError, ValueError) as error:  # of a date that there is not
         raise CommandError(f"{key}: expected a value such as 3, true, boxes or [0.5, 1.5], got {text!r}") from error
+
+
+def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The dictionary of a JSON object."""
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _KeyTwice(next(key for key in keys if keys.count(key) > 1))
+    return values

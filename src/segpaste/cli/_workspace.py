@@ -4,7 +4,8 @@
     OUT.partial/files/       what becomes OUT, by one rename, when all of it is there
     OUT.partial/parts/       what each finished step found, one JSON (and pictures) per step
 
-A step's JSON is written last, after the files that it speaks of, so a step is done or not done. Steps must be pure
+A step's JSON is written last, after the files that it speaks of are on the disk, so a step is done or not done, also
+after a power loss. Steps must be pure
 functions of the fingerprint: then a run that stopped and went on leaves the same bytes as one that did not stop.
 """
 
@@ -12,13 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from segpaste import _unfinished
+from segpaste import workspace
 from segpaste.cli._errors import CommandError
 
 RECORDS = "replay.jsonl"
@@ -66,12 +66,12 @@ class Workspace:
         return len(list(self.parts.glob("*.json")))
 
     def pictures(self, step: int) -> Path:
-        """Where a step may keep arrays, to be written before `finish_step`."""
+        """Where a step may keep arrays, to be written whole before `finish_step`."""
         return self.parts / f"{step:06d}.npz"
 
     def finish_step(self, step: int, found: Any) -> None:
         """Mark a step as finished, with what it found (JSON)."""
-        _unfinished.write_json(self._part(step), found)
+        workspace.write_json(self._part(step), found)
 
     def found(self, step: int) -> Any:
         """What a finished step found."""
@@ -80,7 +80,7 @@ class Workspace:
     def publish(self) -> None:
         """Give the finished files their final name."""
         expect_free(self.out)
-        os.rename(self.files, self.out)
+        workspace.publish(self.files, self.out)
         shutil.rmtree(self.folder)
 
     def _part(self, step: int) -> Path:
@@ -102,13 +102,11 @@ def opened(out: Path, fingerprint: Mapping[str, Any]) -> Iterator[Workspace]:
         OSError: the folder cannot be made.
     """
     space = Workspace(out)
-    with _unfinished.claimed(space.folder, fingerprint, "--out", CommandError):
+    with workspace.claimed(space.folder, fingerprint, "--out", CommandError):
         if not space.files.is_dir():
             shutil.rmtree(space.parts, ignore_errors=True)
         for folder in (space.files, space.parts):
-            folder.mkdir(exist_ok=True)
-        for left_over in space.files.rglob(".*.partial"):
-            left_over.unlink()
+            workspace.make_folder(folder)
         try:
             yield space
         finally:

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste.cli import _workspace
-from segpaste.cli._arguments import MAX_SEED, fraction, integer
+from segpaste.cli import _balance, _workspace
+from segpaste.cli._arguments import MAX_SEED, integer
 from segpaste.cli._errors import CommandError, naming
+from segpaste.workspace import WholeFiles, write_whole
 
 if TYPE_CHECKING:
     from segpaste.augmentation import BatchCopyPasteConfig
@@ -35,11 +36,11 @@ examples:
   segpaste augment scenes --out scenes --num 100 placement.layers=2
   segpaste augment scenes --out patches --num 100 --preset vit_patch placement.pad_to_multiple=16
   segpaste augment instances.json --images photos --out augmented --num 1000 --bank objects source.crops_per_target=4
+  segpaste augment instances.json --images photos --out augmented --num 1000 --bank objects --balance tempered \\
+    --temperature 0.3
 """
 _DEFAULT_SIZE_PX = 256
-_MODES = ("repeat_factor", "instance_aware", "tempered", "class_uniform")
-"""Of `segpaste.bank.class_draws`, which is not imported to parse."""
-_NAMED = ("num", "seed", "batch_size", "size", "format", "gallery", "preset", "balance", "threshold")
+_NAMED = ("num", "seed", "batch_size", "size", "format", "gallery", "preset", "balance", "threshold", "temperature")
 """The options besides paths that the result depends on."""
 
 
@@ -62,8 +63,7 @@ def add_to(commands: Any) -> None:
     add("--preset", metavar="NAME|FILE", help="a recipe of pasting, such as vit_patch, or one saved in YAML or JSON")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
     add("--bank", metavar="BANK", help="paste objects of this instance bank, instead of the other photos'")
-    add("--balance", choices=_MODES, help="how its classes are drawn, default: repeat_factor")
-    add("--threshold", metavar="T", type=fraction, help="of the repeat factors, default: 0.001")
+    _balance.add_to(parser, "how its classes are drawn")
     parser.set_defaults(run=run)
 
 
@@ -118,14 +118,14 @@ def _open(args: argparse.Namespace) -> Inputs:
 def _crops_of(args: argparse.Namespace, inputs: Inputs) -> CropSequence | None:
     """What is pasted instead of the other photos' objects."""
     if args.bank is None:
-        if args.balance is not None or args.threshold is not None:
-            raise CommandError("--balance, --threshold: expected --bank, whose classes are balanced; give it")
+        if any(value is not None for value in (args.balance, args.threshold, args.temperature)):
+            raise CommandError(
+                "--balance, --threshold, --temperature: expected --bank, whose classes are balanced; give it"
+            )
         return None
     from segpaste.cli import _crops
 
-    given = {"mode": args.balance, "threshold": args.threshold}
-    options = {name: value for name, value in given.items() if value is not None}
-    return _crops.open_sequence(args.bank, inputs.class_names, args.seed, **options)
+    return _crops.open_sequence(args.bank, inputs.class_names, args.seed, **_balance.options_of(args))
 
 
 def _fingerprint(
@@ -158,14 +158,16 @@ def _make_batches(args: argparse.Namespace, space: _workspace.Workspace, paster:
         for number in sorted(set(range(num_batches)) - set(done)):
             wanted = paster.batch(number)[: args.num - number * size]
             drawn = {a.pick.position: _show.draw(a, paster.inputs) for a in wanted if a.pick.position < args.gallery}
-            if drawn:
-                _show.save_pictures(space.pictures(number), drawn)
-            space.finish_step(number, [_written(args, space, paster, augmented) for augmented in wanted])
+            with WholeFiles() as files:
+                if drawn:
+                    files.write(space.pictures(number), _show.pictures_npz(drawn))
+                found = [_written(args, space.files, files, paster, augmented) for augmented in wanted]
+            space.finish_step(number, found)
             bar.update(len(wanted))
 
 
 def _written(
-    args: argparse.Namespace, space: _workspace.Workspace, paster: Paster, augmented: Augmented
+    args: argparse.Namespace, folder: Path, files: WholeFiles, paster: Paster, augmented: Augmented
 ) -> dict[str, Any]:
     """Write one image and all that belongs to it; what the tables and the report need of it."""
     from dataclasses import asdict
@@ -176,11 +178,12 @@ def _written(
     inputs, pick = paster.inputs, augmented.pick
     name = inputs.photos.file_name(pick.index)
     rows = write_sample(
-        space.files,
+        folder,
         pick.position + 1,
         augmented.after,
         inputs.by_label,
         image_format=args.format,
+        write=files.write,
         provenance=[_provenance(origin, pick.seed) for origin in augmented.origins],
         image_extra=_federated(inputs, augmented)
         | {
@@ -242,7 +245,7 @@ def _provenance(origin: Origin, seed: int) -> dict[str, Any]:
 def _assemble(args: argparse.Namespace, space: _workspace.Workspace, paster: Paster, tally: Tally) -> None:
     """Tables, records, report and gallery, from what the steps found."""
     from segpaste.cli import _show
-    from segpaste.datasets.coco_writer import SampleRows, write_tables, write_whole
+    from segpaste.datasets.coco_writer import SampleRows, write_tables
 
     numbers = range(-(-args.num // paster.batch_size))
 

@@ -11,6 +11,7 @@ from typing import Any
 from segpaste.cli import _bank_embed
 from segpaste.cli._arguments import MAX_SEED, integer
 from segpaste.cli._errors import CommandError
+from segpaste.extras import MissingPackageError
 
 _EXAMPLE = """\
 examples:
@@ -87,6 +88,7 @@ def _add_build(commands: Any) -> None:
     add("--margin", metavar="F", type=_fraction(10), help="of an object's longer side, on each side, default: 0.0625")
     add("--min-area", metavar="PX", type=integer(1), default=64, help="pixels of the mask in the photo, default: 64")
     add("--min-fill", metavar="F", type=_fraction(1), default=0.0, help="mask over box area at least, default: 0")
+    add("--min-part", metavar="F", type=_fraction(1), help="of a mask's pixels in a stray part, default: 0.02")
     add("--whole-only", action="store_true", help="leave out what touches the photo's edge")
     add("--workers", metavar="N", type=integer(1), default=1, help="processes that cut crops, default: 1")
     add("--engine", choices=("local", "ray"), default="local", help="who runs them, default: local")
@@ -107,10 +109,8 @@ def _run(module: str, function: str) -> Callable[[argparse.Namespace], None]:
             raise CommandError(f"expected options only, got {next(iter(args.overrides))}=...; see segpaste bank --help")
         try:
             getattr(import_module(f"segpaste.cli.{module}"), function)(args)
-        except ImportError as error:
-            if "segpaste[" in str(error):  # an optional dependency, with its hint
-                raise CommandError(str(error)) from error
-            raise
+        except MissingPackageError as error:
+            raise CommandError(str(error)) from error
 
     return run
 

@@ -17,10 +17,11 @@ from typing import Any
 from segpaste.cli import _workspace
 from segpaste.cli._arguments import integer
 from segpaste.cli._errors import CommandError, naming
+from segpaste.workspace import flush, make_folder, rename_flushed
 
 _EXAMPLE = """\
 Every figure is a ratio to a clone of the same batch, measured in turns in one run. Other libraries are measured
-where they are installed: pip install 'segpaste[bench]'.
+where they are installed: pip install 'albumentationsx>=2.5' 'kornia>=0.8' 'ultralytics>=8.4'.
 
 examples:
   segpaste bench --quick
@@ -100,14 +101,15 @@ def _staged(out: Path | None) -> Iterator[Path | None]:
         return
     out = Path(os.path.abspath(out))
     with naming(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(out.parent)
         folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:
         with naming(out):
             folder.chmod(0o777 & ~_umask())
             yield folder
             _workspace.expect_free(out)
-            os.rename(folder, out)
+            flush(folder)
+            rename_flushed(folder, out)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

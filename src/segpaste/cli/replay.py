@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from segpaste.cli import _workspace
 from segpaste.cli._arguments import integer
 from segpaste.cli._errors import CommandError, naming
+from segpaste.workspace import WholeFiles, write_whole
 
 if TYPE_CHECKING:
     from segpaste.bank import InstanceBank
@@ -137,7 +138,7 @@ def _write(
     from dataclasses import asdict
 
     from segpaste.cli import _remaking, _sequence, _show
-    from segpaste.datasets.coco_writer import SampleRows, write_tables, write_whole
+    from segpaste.datasets.coco_writer import SampleRows, write_tables
 
     text = "".join(f"{record.to_json()}\n" for record in records).encode()
     fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(args.dataset)}
@@ -147,14 +148,16 @@ def _write(
             for number, record in enumerate(records):
                 if not space.is_done(number):
                     sample = _remaking.remade(record, sequence, inputs, bank)
-                    space.finish_step(number, asdict(_remaking.write_again(space.files, record, sample, inputs)))
+                    with WholeFiles() as files:
+                        rows_of_it = _remaking.write_again(space.files, record, sample, inputs, files.write)
+                    space.finish_step(number, asdict(rows_of_it))
                 bar.update()
 
         def rows() -> Iterator[SampleRows]:
             return (SampleRows(**space.found(number)) for number in range(len(records)))
 
         write_tables(space.files, _info(inputs), inputs.categories, rows)
-        write_whole(space.files / _workspace.RECORDS, [text])
+        write_whole(space.files / _workspace.RECORDS, text)
         space.publish()
     print(f"replayed {len(records):,} images")
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in args.out.iterdir())))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from segpaste._printable import printable
+from segpaste.cli import _balance
 from segpaste.cli._arguments import integer
 from segpaste.cli._errors import CommandError
 
@@ -26,7 +27,7 @@ examples:
   segpaste stats augmented --json
   segpaste stats objects_bank --balance repeat_factor --threshold 0.01
 """
-_MODES = ("repeat_factor", "instance_aware", "tempered", "class_uniform")
+_DEFAULTS = {"mode": _balance.MODES[0], "threshold": _balance.THRESHOLD, "temperature": _balance.TEMPERATURE}
 
 
 def add_to(commands: Any) -> None:
@@ -36,9 +37,7 @@ def add_to(commands: Any) -> None:
     parser.usage = "segpaste stats ANNOTATIONS.json|AUGMENTED|scenes|BANK [options]"
     add = parser.add_argument
     add("target", metavar="ANNOTATIONS.json|AUGMENTED|scenes|BANK", help="a dataset, or a bank's folder or URL")
-    add("--balance", choices=_MODES, default="repeat_factor", help="of the sampler, default: repeat_factor")
-    add("--threshold", metavar="T", type=_number(1e-12, 1), default=1e-3, help="of repeat factors, default: 0.001")
-    add("--temperature", metavar="T", type=_number(0, 1), default=0.5, help="of tempered, default: 0.5")
+    _balance.add_to(parser, "how the sampler balances classes")
     add("--draws", metavar="N", type=integer(1), help="of an epoch, default: as many as there are objects")
     add("--num", metavar="N", type=integer(1, 100_000), help="scenes to count, default: 50")
     add("--seed", metavar="S", type=integer(0), help="of scenes, default: 0")
@@ -57,37 +56,37 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError(f"expected options only, got {next(iter(args.overrides))}=...; see segpaste stats --help")
     if args.target != "scenes" and (args.num is not None or args.seed is not None):
         raise CommandError("--num, --seed: expected them with scenes only; leave them out")
+    options = {**_DEFAULTS, **_balance.options_of(args)}
+    mode = options["mode"]
     from segpaste.bank.class_draws import class_probabilities
     from segpaste.bank.sampler import report_draws
 
-    counts = _count(args)
+    counts = _count(args, has_photos=mode == "instance_aware")
     if not sum(counts.num_objects):
         raise CommandError(f"{args.target}: expected at least one object, got none")
     probabilities = class_probabilities(
         counts.num_objects,
-        args.balance,
-        threshold=args.threshold,
-        temperature=args.temperature,
-        photo_fracs=counts.photo_fracs() if args.balance == "instance_aware" else None,
+        **options,
+        photo_fracs=counts.photo_fracs() if mode == "instance_aware" else None,
     )
-    report = report_draws(counts.names, counts.num_objects, probabilities, args.draws or sum(counts.num_objects))
+    names = [printable(name) for name in counts.names]
+    report = report_draws(names, counts.num_objects, probabilities, args.draws or sum(counts.num_objects))
     if args.json:
-        print(json.dumps(_document(args, counts, report), indent=2))
+        print(json.dumps(_document(options, counts, report), indent=2))
         return
     print(f"{counts.kind} {args.target}: {sum(counts.num_objects):,} objects of {len(counts.names)} classes", end="")
     print(f" in {counts.num_photos:,} photos" if counts.num_photos else "")
     if counts.num_pasted is not None:
         print(f"\n{_before_and_after(counts)}")
-    options = {"repeat_factor": f" of t = {args.threshold:g}", "instance_aware": f" of t = {args.threshold:g}"}
-    options["tempered"] = f" by {args.temperature:g}"
-    print(f"\n{args.balance}{options.get(args.balance, '')} would draw\n{report}")
+    threshold = f" of t = {options['threshold']:g}"
+    shown = {"repeat_factor": threshold, "instance_aware": threshold, "tempered": f" by {options['temperature']:g}"}
+    print(f"\n{mode}{shown.get(mode, '')} would draw\n{report}")
 
 
-def _count(args: argparse.Namespace) -> ClassCounts:
+def _count(args: argparse.Namespace, has_photos: bool) -> ClassCounts:
     from segpaste.bank.remote import is_url, local_path
     from segpaste.cli import _counts
 
-    has_photos = args.balance == "instance_aware"
     if is_url(args.target):
         return _counts.of_bank(args.target, has_photos)
     path = Path(local_path(args.target))
@@ -104,16 +103,17 @@ def _count(args: argparse.Namespace) -> ClassCounts:
 def _before_and_after(counts: ClassCounts) -> str:
     """Objects of the photos themselves and pasted ones."""
     assert counts.num_pasted is not None
-    width = max([len(name) for name in counts.names] + [5])
+    names = [printable(name) for name in counts.names]
+    width = max([len(name) for name in names] + [5])
     before = [num - pasted for num, pasted in zip(counts.num_objects, counts.num_pasted, strict=True)]
     lines = [f"{'class':{width}}  {'own':>10}  {'share':>7}  {'pasted':>10}  {'all':>10}  {'share':>7}"]
     total, own = sum(counts.num_objects), max(sum(before), 1)
-    for name, num, pasted, kept in zip(counts.names, counts.num_objects, counts.num_pasted, before, strict=True):
+    for name, num, pasted, kept in zip(names, counts.num_objects, counts.num_pasted, before, strict=True):
         lines.append(f"{name:{width}}  {kept:10d}  {kept / own:7.2%}  {pasted:10d}  {num:10d}  {num / total:7.2%}")
     return "\n".join(lines)
 
 
-def _document(args: argparse.Namespace, counts: ClassCounts, report: DrawReport) -> dict[str, Any]:
+def _document(options: dict[str, Any], counts: ClassCounts, report: DrawReport) -> dict[str, Any]:
     columns: dict[str, Any] = {
         "name": counts.names,
         "objects": counts.num_objects,
@@ -126,18 +126,6 @@ def _document(args: argparse.Namespace, counts: ClassCounts, report: DrawReport)
     return {
         "kind": counts.kind,
         "photos": counts.num_photos or None,
-        "mode": args.balance,
-        "threshold": args.threshold,
-        "temperature": args.temperature,
+        **options,
         "classes": [dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True)],
     }
-
-
-def _number(low: float, high: float) -> Any:
-    def convert(text: str) -> float:
-        with contextlib.suppress(ValueError):
-            if low <= float(text) <= high:
-                return float(text)
-        raise argparse.ArgumentTypeError(f"expected a number from {low:g} to {high:g}, got {text!r}")
-
-    return convert

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste.cli._errors import CommandError, expect_no_sigterm, naming
+from segpaste.extras import MissingPackageError
 
 if TYPE_CHECKING:
-    from segpaste.encoder import Training
+    from segpaste.encoder import Assessment, RatioFigures, Training
 
 _SECONDS_BETWEEN_LINES = 30
 _FEW_STEPS = 10
@@ -33,12 +34,12 @@ in YAML; the keys are those of segpaste.encoder.TrainConfig:
   trainer.seed=0  trainer.device=auto|cpu|cuda  trainer.backend=auto|gloo|nccl  trainer.log=csv|tensorboard|both
 
 An interrupted run goes on when the same command is given again. Under torchrun several processes train together.
-pip install 'segpaste[encoder]'
+pip install 'pytorch-metric-learning>=2.5' 'tensorboard>=2.14'
 
 examples:
-  segpaste train train.csv test.csv --out encoder
-  segpaste train train.csv test.csv data.sampler=segpaste.samplers.ExhaustiveNxMSampler trainer.losses=[mse,triplet]
-  segpaste train objects held_out --out encoder trainer.epochs=20
+  segpaste train train.csv validation.csv --test test.csv --out encoder
+  segpaste train train.csv validation.csv data.sampler=segpaste.samplers.ExhaustiveNxMSampler trainer.epochs=20
+  segpaste train objects validation --test held_out trainer.losses=[mse,triplet]
 """
 
 
@@ -46,13 +47,19 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     text = "Train a binary attribute encoder: embeddings into bits."
     parser = commands.add_parser("train", help="train an attribute encoder", description=text, example=_EXAMPLE)
-    parser.usage = "segpaste train TRAIN.csv|BANK TEST.csv|BANK [options] [KEY=VALUE ...]"
+    parser.usage = "segpaste train TRAIN.csv|BANK VALIDATION.csv|BANK [options] [KEY=VALUE ...]"
     add = parser.add_argument
     add("train", metavar="TRAIN.csv|BANK", help="what it is trained on")
-    add("test", metavar="TEST.csv|BANK", help="what it is measured on, all of it, after each epoch")
+    add("validation", metavar="VALIDATION.csv|BANK", help="what chooses the best epoch, and calibrates its evidence")
+    add("--test", metavar="TEST.csv|BANK", help="what the best epoch is measured on at the end")
     add("--out", metavar="DIR", type=Path, default=Path("runs/encoder"), help="default: runs/encoder")
     add("--config", metavar="FILE", help="configuration in YAML or JSON")
     parser.set_defaults(run=run)
+
+
+def is_first() -> bool:
+    """Whether this is the first of the processes that torchrun started on this machine, or the only one."""
+    return os.environ.get("LOCAL_RANK", "0") == "0"
 
 
 def run(args: argparse.Namespace) -> None:
@@ -72,21 +79,23 @@ def run(args: argparse.Namespace) -> None:
     config = _values.load_model(TrainConfig, args.config, args.overrides)
     columns = config.data.model_dump(include={"label_column", "path_column", "embedding_prefix"})
     train_set = read_vectors(args.train, **columns)
-    test_set = read_vectors(args.test, **columns, label_names=train_set.label_names)
+    columns["label_names"] = train_set.label_names
+    validation_set = read_vectors(args.validation, **columns)
+    test_set = None if args.test is None else read_vectors(args.test, **columns)
+    opened = open_training(train_set, validation_set, config, args.out, test_set)
     try:
-        with naming(args.out), open_training(train_set, test_set, config, args.out) as training, _keeping(training):
+        with naming(args.out), opened as training, _keeping(training):
             if training.processes.is_first:
                 sizes = f"{len(train_set):,} vectors of {len(train_set.label_names):,} classes"
                 print(f"train              {sizes}\n{training.report()}\n{_steps(training)}", flush=True)
                 if num_finished := len(training.history):
                     print(f"goes on            after epoch {num_finished} of {config.trainer.epochs}", flush=True)
             _follow(training, config.trainer.epochs)
+            assessment = training.assess()
             if training.processes.is_first:
-                print(_figures(training, len(test_set)))
-    except ImportError as error:
-        if "segpaste[" in str(error):  # an optional dependency, with its hint
-            raise CommandError(str(error)) from error
-        raise
+                print("\n".join(_figures(training, assessment, len(validation_set))))
+    except MissingPackageError as error:
+        raise CommandError(str(error)) from error
 
 
 def _steps(training: Training) -> str:
@@ -117,19 +126,39 @@ def _follow(training: Training, num_epochs: int) -> None:
             expect_no_sigterm()
 
 
-def _figures(training: Training, num_test: int) -> str:
+def _figures(training: Training, found: Assessment, num_validation: int) -> Iterator[str]:
     """The best epoch, line by line."""
-    best = training.result().best
-    return "\n".join(
-        [
-            f"best               epoch {best['epoch']} of {len(training.history)}, on all {num_test:,} test vectors",
-            f"retrieval mAP      {best['map_codes']:.4f} by codes, {best['map_vectors']:.4f} by the vectors themselves",
-            f"reconstruction     {best['mse']:.4f} mean square, of standardised vectors",
-            f"attributes         {best['active_frac']:.2%} of the bits are 1",
-            f"files              {training.folder}/: "
-            + ", ".join(sorted(path.name for path in training.folder.iterdir())),
-        ]
+    best, num_bits = training.result().best, training.config.model.num_attributes
+    chosen = f"by the mAP of codes on {num_validation:,} validation vectors"
+    yield f"best               epoch {best['epoch']} of {len(training.history)}, {chosen}"
+    if found.is_final:
+        yield f"measured on        {found.num_vectors:,} test vectors"
+    else:
+        yield "measured on        the same vectors; they chose the epoch, so the figures are too good: give --test"
+    yield f"retrieval mAP      {found.map_codes:.4f} by codes, {found.map_vectors:.4f} by the vectors themselves"
+    random = f"{found.map_random:.4f} by {num_bits} random projections"
+    yield f"without training   {found.map_untrained:.4f} by the codes of the first parameters, {random}"
+    yield f"reconstruction     {found.mse:.4f} mean square, of standardised vectors"
+    yield f"attributes         {found.active_frac:.2%} of the bits are 1"
+    yield from ratio_lines(found.ratios)
+    names = ", ".join(sorted(path.name for path in training.folder.iterdir()))
+    yield f"files              {training.folder}/: {names}"
+
+
+def ratio_lines(found: RatioFigures | None) -> Iterator[str]:
+    """How good likelihood ratios are, and plainly where they are worse than none."""
+    if found is None:
+        yield "likelihood ratios  no figures: they take pairs of one class and pairs of two"
+        return
+    costs = f"Cllr {found.cllr:.3f} (at best {found.min_cllr:.3f})"
+    pairs = f"{found.num_target:,} target and {found.num_nontarget:,} nontarget pairs"
+    yield f"likelihood ratios  EER {found.eer:.2%}, {costs}, of {pairs}"
+    if found.cllr >= 1:
+        yield "                   Cllr is 1 or more: THESE RATIOS ARE NO BETTER THAN NO EVIDENCE; do not use them"
+    worse = (
+        "; 1 or more: worse than no evidence, calibrated ratios only are of use" if found.cllr_of_scores >= 1 else ""
     )
+    yield f"uncalibrated       Cllr {found.cllr_of_scores:.3f}{worse}"
 
 
 @contextlib.contextmanager

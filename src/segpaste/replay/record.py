@@ -77,6 +77,8 @@ class ReplayRecord(_Record):
         max_instances: K, the instance slots of the batch that was given to the module.
         layers: the placement.
         digest: `row_digest` of the result, or None where it was not taken.
+        float_means: `segpaste.replay.float_means.float_means` of the result: what the digest leaves out. None where it
+            was not taken.
         dataset: a name of the dataset's content, if the writer of the record gave one.
         bank: the version of the bank that the crops are of.
         name: what the writer calls the result, if anything.
@@ -90,6 +92,7 @@ class ReplayRecord(_Record):
     max_instances: int = Field(ge=0, le=1 << 20)
     layers: tuple[RecordedLayer, ...] = ()
     digest: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    float_means: dict[str, tuple[Annotated[float, Field(allow_inf_nan=False)], ...]] | None = None
     dataset: str | None = None
     bank: str | None = None
     name: str | None = None

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from segpaste._version import __version__
 from segpaste.augmentation import BankSource, BatchCopyPaste, IntraBatchSource, PasteReport
+from segpaste.replay.float_means import float_means
 from segpaste.replay.record import RecordedLayer, ReplayRecord
 from segpaste.seeding import SampleKey, key_tensors, keys_of
 from segpaste.types import FIELDS, PaddedBatchedDenseSample, StagedCrops
@@ -35,7 +36,8 @@ def records(
         report: of that call.
         staged: the crops that were given to it, of a bank.
         dataset: a name of the dataset's content, such as a digest of its annotations.
-        with_digest: take a digest of every result, so that a replay that gives another one is an error.
+        with_digest: take a digest of every result, and the means of its floats, so that a replay that gives another
+            one is an error.
 
     Raises:
         ValueError: the batch has no keys, or keys that its seeds do not come from; its images are of half precision,
@@ -55,6 +57,7 @@ def records(
             max_instances=batch.max_instances,
             layers=placed[b],
             digest=row_digest(out, b) if with_digest else None,
+            float_means=float_means(out, b) if with_digest else None,
             dataset=dataset,
             bank=None if staged is None else staged.version,
         )
@@ -63,7 +66,10 @@ def records(
 
 
 def row_digest(batch: PaddedBatchedDenseSample, b: int) -> str:
-    """SHA-256 over what is equal of row ``b`` on every backend: integers, masks, boxes; of other floats the shape."""
+    """SHA-256 over what is equal of row ``b`` on every backend: integers, masks, boxes; of other floats the shape.
+
+    The values of other floats are in `segpaste.replay.float_means.float_means`.
+    """
     digest = hashlib.sha256()
     valid = batch.instance_valid[b].cpu()
     for field in FIELDS:

@@ -1,0 +1,120 @@
+"""`segpaste score`: likelihood ratios of pairs of samples, by the codes of an encoder."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segpaste.cli._errors import CommandError, naming
+
+if TYPE_CHECKING:
+    from segpaste.encoder import TrainedEncoder
+    from segpaste.encoder.vectors import NamedVectors
+
+_EXAMPLE = """\
+PAIRS.csv has the columns enrollment and test, ids of vectors, separated by commas or tabs. With a column key, target or
+nontarget in each line, EER and Cllr are printed; without one, the labels of VECTORS.csv are taken if it has them.
+
+VECTORS.csv has a column of ids, and the vectors in the columns that the encoder was trained on: of .npy files, or of
+numbers. A bank with embeddings may stand for it; its crops have the ids 0, 1 and so on.
+
+The output has a line for each pair: enrollment, test, score, llr, and the key where it is known. llr is the calibrated
+log-likelihood ratio, a natural logarithm, above 0 where the pair is rather of one class. The score is the sum before
+calibration, which is no likelihood ratio.
+
+examples:
+  segpaste score trials.csv vectors.csv --model runs/encoder --out scores.csv
+  segpaste score pairs.csv held_out --out scores.csv
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    text = "Write the likelihood ratio of each pair of samples: of one class, against two."
+    parser = commands.add_parser("score", help="likelihood ratios of pairs", description=text, example=_EXAMPLE)
+    parser.usage = "segpaste score PAIRS.csv VECTORS.csv|BANK --out SCORES.csv [options]"
+    add = parser.add_argument
+    add("pairs", metavar="PAIRS.csv", type=Path, help="pairs of ids")
+    add("vectors", metavar="VECTORS.csv|BANK", help="the vector of each id")
+    add("--out", metavar="SCORES.csv", type=Path, required=True, help="is replaced if it is there")
+    add(
+        "--model",
+        metavar="RUN",
+        type=Path,
+        default=Path("runs/encoder"),
+        help="of segpaste train, default: runs/encoder",
+    )
+    add("--id-column", metavar="NAME", default="id", help="of VECTORS.csv, default: id")
+    add("--label-column", metavar="NAME", help="default: as in training; may be missing")
+    add("--path-column", metavar="NAME", help="default: as in training")
+    add("--embedding-prefix", metavar="TEXT", help="default: as in training")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Score.
+
+    Raises:
+        CommandError: an argument is not what it must be, or the run has no evidence.
+        ValueError: a file is not what it must be.
+        OSError: a file cannot be read or written.
+    """
+    if args.overrides:
+        raise CommandError(f"expected options only, got {next(iter(args.overrides))}=...; see segpaste score --help")
+    _expect_other_file(args)
+    import torch
+
+    from segpaste.cli.train import ratio_lines
+    from segpaste.encoder import load_encoder
+    from segpaste.encoder.assessment import encode
+    from segpaste.encoder.trials import read_trials, score_trials, scores_csv
+    from segpaste.encoder.vectors import read_named
+    from segpaste.workspace import write_whole
+
+    trained = load_encoder(args.model)
+    if trained.evidence is None:
+        raise CommandError(
+            f"{args.model}: expected a run of segpaste train with evidence, got one without; finish the run, with "
+            f"several vectors of each class in its training and its validation set"
+        )
+    data = trained.config["data"]
+    label_column, path_column, prefix = (
+        data[name] if getattr(args, name) is None else getattr(args, name)
+        for name in ("label_column", "path_column", "embedding_prefix")
+    )
+    found = read_named(args.vectors, args.id_column, label_column, (path_column, prefix))
+    _expect_vectors(args.vectors, found, trained)
+    trials = read_trials(args.pairs, found.row_of, found.labels)
+    scored = score_trials(trained.evidence, encode(trained.encoder, torch.from_numpy(found.vectors)), trials)
+    with naming(args.out):
+        write_whole(args.out, scores_csv(trials, scored))
+    ratios, num_same = scored.log_likelihood_ratios, int((~trials.is_counted).sum())
+    print(f"pairs              {len(ratios):,}, of {len(found.vectors):,} vectors")
+    if num_same:
+        print(f"same vector        {num_same:,} pairs are of a vector with itself; they are not in the figures")
+    print(f"log ratios         {ratios.min():.3f} to {ratios.max():.3f}, natural logarithms")
+    if trials.is_target is None:
+        print("likelihood ratios  no figures: neither a key in the pairs nor labels of the vectors")
+    else:
+        print("\n".join(ratio_lines(scored.figures)))
+    print(f"files              {args.out}")
+
+
+def _expect_other_file(args: argparse.Namespace) -> None:
+    """The output is none of the inputs."""
+    for given in (args.pairs, Path(args.vectors)):
+        if args.out.exists() and given.exists() and os.path.samefile(args.out, given):
+            raise CommandError(f"--out: expected another file than {given}, which is read; choose another name")
+
+
+def _expect_vectors(where: str, found: NamedVectors, trained: TrainedEncoder) -> None:
+    """The vectors are of the kind that the encoder was trained on."""
+    if found.vectors.shape[1] != trained.encoder.num_inputs:
+        raise CommandError(
+            f"{where}: expected vectors of {trained.encoder.num_inputs} numbers, as the encoder was trained on, got "
+            f"{found.vectors.shape[1]}"
+        )
+    if found.embedder and trained.embedder and found.embedder != trained.embedder:
+        raise CommandError(f"{where}: expected embeddings of {trained.embedder}, got those of {found.embedder}")
