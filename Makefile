@@ -11,6 +11,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --no-compile -c constraints.txt
 WORKERS ?= 2
+# The Triton of the oldest torch that pyproject.toml accepts: tests/kernels/test_cuda.py compiles the kernels with it.
+OLDEST_TRITON := 3.6
 export NO_MKDOCS_2_WARNING := 1
 # What pip leaves uncompiled is compiled by the first process that imports it, and kept, or each of hundreds would.
 unexport PYTHONDONTWRITEBYTECODE
@@ -30,7 +32,7 @@ check: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict
 	$(BIN)/pytest -qq tests/test_public_surface.py tests/test_import_arrows.py
 
-test: check
+test: check $(VENV)/.triton-$(OLDEST_TRITON)
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 clean:
@@ -44,6 +46,12 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/pip
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/pip
 	$(PIP_INSTALL) -e '.[all]'
 	@touch $(VENV)/.core $@
+
+# Beside the environment's own Triton, not over it: only a process whose PYTHONPATH begins with this folder imports it.
+$(VENV)/.triton-$(OLDEST_TRITON): | $(BIN)/pip
+	rm -rf $(VENV)/triton-$(OLDEST_TRITON)
+	$(PIP_INSTALL) --no-deps --target=$(VENV)/triton-$(OLDEST_TRITON) 'triton==$(OLDEST_TRITON).*'
+	@touch $@
 
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("segpaste needs Python 3.11 or newer and $(PYTHON) is " + sys.version.split()[0] + ": try make PYTHON=python3.12")'

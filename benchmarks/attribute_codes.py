@@ -2,14 +2,17 @@
 
     python -m benchmarks.attribute_codes
 
-Objects of synthetic scenes go into two banks, of other scenes each, and get the embeddings that need no weights. An
-encoder is trained on the one and measured on the other: with the labels; with labels that are shuffled among the crops
-to train on, which must not teach it more than what one knows that was never trained, whose bits are random projections,
-and what the reconstruction asks it to keep; and with labels shuffled in both, which no code can tell apart.
+Objects of synthetic scenes go into three banks, of other scenes each, and get the embeddings that need no weights. An
+encoder is trained on the first; the second chooses the epoch and calibrates the evidence; all figures are of the third.
+Labels are true, or shuffled among the crops to train on, which must not teach it more than an encoder knows that was
+never trained, and what the reconstruction asks it to keep; or shuffled in all banks, which no code can tell apart.
 
-Mean average precision: each crop of the test bank asks for those of its class; what a random order gives is beside it.
-Pairs told apart: how often two crops of one class have a higher likelihood ratio than two of two classes, the area
-under the ROC curve; 0.5 is nothing.
+The second table is of vectors around the centres of classes, alike in all directions. Each set has classes of its
+own, as in speaker verification; the smaller the spread of the centres beside the noise of 1, the harder.
+
+Mean average precision: each crop of the third bank asks for those of its class; what a random order gives is beside it.
+Of the likelihood ratios of pairs: equal error rate, Cllr after calibration, and Cllr of the scores before it. 0 is
+perfect; 1 is what no evidence costs.
 """
 
 from __future__ import annotations
@@ -24,20 +27,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.metrics import roc_auc_score
 
 from segpaste.bank import embed_bank, open_bank
 from segpaste.cli import main as segpaste
-from segpaste.encoder import (
-    AttributeEvidence,
-    BinaryAttributeEncoder,
-    LabelledVectors,
-    TrainConfig,
-    load_encoder,
-    read_vectors,
-    train,
-    validate,
-)
+from segpaste.encoder import Assessment, LabelledVectors, TrainConfig, read_vectors, train
+from segpaste.encoder.assessment import Part, assess, find_evidence
+from segpaste.encoder.objective import make_objective
 
 
 def crops_of(folder: Path, num_scenes: int, seed: int) -> Path:
@@ -75,25 +70,77 @@ def chance(labels: np.ndarray[Any, np.dtype[np.int64]]) -> float:
     return float(np.mean(found))
 
 
-def untrained(train_set: LabelledVectors, num_attributes: int) -> BinaryAttributeEncoder:
-    """One that has its first parameters."""
-    torch.manual_seed(0)
-    encoder = BinaryAttributeEncoder(train_set.vectors.shape[1], num_attributes)
-    encoder.fit_standardisation(torch.from_numpy(train_set.vectors))
-    return encoder
+def isotropic(num_classes: int, num: int, seed: int, spread: float) -> LabelledVectors:
+    """``num`` vectors of 32 numbers around the centre of each class."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(num_classes), num)
+    vectors = spread * rng.normal(size=(num_classes, 32))[labels] + rng.normal(size=(len(labels), 32))
+    return LabelledVectors.of(vectors, [f"{seed}_{label}" for label in labels])
 
 
-def separation(encoder: BinaryAttributeEncoder, train_set: LabelledVectors, test_set: LabelledVectors) -> float:
-    """How often a pair of one class of the test set has a higher likelihood ratio than a pair of two classes."""
-    bits = [encoder.encode(torch.from_numpy(data.vectors)).numpy() for data in (train_set, test_set)]
-    scores = AttributeEvidence.of(bits[0], train_set.labels).scores(bits[1], bits[1])
-    upper = np.triu_indices(len(scores), 1)
-    same = test_set.labels[upper[0]] == test_set.labels[upper[1]]
-    return float(roc_auc_score(same, scores[upper]))
+def without_training(sets: Sequence[LabelledVectors], config: TrainConfig) -> Assessment:
+    """Figures of the encoder with its first parameters."""
+    parts = [Part(torch.from_numpy(data.vectors), torch.from_numpy(data.labels)) for data in sets]
+    encoder = make_objective(parts[0].vectors, len(sets[0].label_names), config).encoder
+    return assess(encoder, encoder, find_evidence(encoder, *parts[:2]), parts[2], is_final=True)
+
+
+def assessed(sets: Sequence[LabelledVectors], config: TrainConfig, out: Path) -> Assessment:
+    """Figures of the encoder after training."""
+    found = train(sets[0], sets[1], config, out, sets[2]).assessment
+    assert found is not None
+    return found
+
+
+def print_row(what: str, found: Assessment, *more: float) -> None:
+    """A line of the table."""
+    ratios = found.ratios
+    assert ratios is not None
+    figures = [found.map_codes, found.map_vectors, *more, ratios.eer, ratios.cllr, ratios.cllr_of_scores]
+    print(f"| {what} | " + " | ".join(f"{figure:.3f}" for figure in figures) + " |", flush=True)
+
+
+def scenes_table(folder: Path, args: argparse.Namespace) -> None:
+    """True labels, shuffled ones, and no training."""
+    nums = args.scenes, args.scenes // 2, args.scenes // 2
+    sets: list[LabelledVectors] = []
+    for seed, num in enumerate(nums, start=1):
+        names = sets[0].label_names if sets else ()
+        sets.append(read_vectors(crops_of(folder, num, seed), label_names=names))
+    rng = np.random.default_rng(0)
+    shuffled = [replace(data, labels=rng.permutation(data.labels)) for data in sets]
+    sizes = " and ".join(f"{len(data):,}" for data in sets)
+    print(f"{sizes} crops of {len(sets[0].label_names)} classes, {args.attributes} attributes, {args.epochs} epochs\n")
+    print("| trained with | mAP of codes | mAP of embeddings | at random | EER | Cllr | before calibration |")
+    print("|---|---|---|---|---|---|---|")
+    both, triplet = ("mse", "triplet"), ("triplet",)
+    rows = (
+        ("true labels, mse + triplet", sets, both),
+        ("true labels, triplet", sets, triplet),
+        ("shuffled training labels, mse + triplet", [shuffled[0], *sets[1:]], both),
+        ("shuffled training labels, triplet", [shuffled[0], *sets[1:]], triplet),
+        ("all labels shuffled, mse + triplet", shuffled, both),
+    )
+    for number, (what, given, losses) in enumerate(rows):
+        found = assessed(given, make_config(args.epochs, args.attributes, losses), folder / f"run{number}")
+        print_row(what, found, chance(given[2].labels))
+    found = without_training(sets, make_config(args.epochs, args.attributes))
+    print_row("nothing: the first parameters", found, chance(sets[2].labels))
+    print(f"\n{args.attributes} random projections: mAP {found.map_random:.3f}\n")
+
+
+def isotropic_table(folder: Path, args: argparse.Namespace) -> None:
+    """Classes of their own in each set."""
+    print("| spread | mAP of codes | mAP of vectors | mAP without training | EER | Cllr | before calibration |")
+    print("|---|---|---|---|---|---|---|")
+    for spread in (2.0, 1.0, 0.5, 0.0):
+        sets = [isotropic(num, 8, seed, spread) for seed, num in enumerate((200, 100, 100), start=1)]
+        found = assessed(sets, make_config(args.epochs, args.attributes), folder / f"spread{spread}")
+        print_row(f"{spread:g}", found, found.map_untrained)
 
 
 def main() -> None:
-    """Train, measure, print a table."""
+    """Train, measure, print both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scenes", type=int, default=300)
     parser.add_argument("--epochs", type=int, default=30)
@@ -102,38 +149,8 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        train_set = read_vectors(crops_of(folder, args.scenes, seed=1))
-        test_set = read_vectors(crops_of(folder, args.scenes // 2, seed=2), label_names=train_set.label_names)
-        rng = np.random.default_rng(0)
-        no_train, no_test = (replace(s, labels=rng.permutation(s.labels)) for s in (train_set, test_set))
-        num = np.bincount(train_set.labels)
-        print(f"{len(train_set.labels)} crops of {len(num)} classes ({num.min()} to {num.max()}) to train on, ", end="")
-        print(f"{len(test_set.labels)} to test on; {args.attributes} attributes, {args.epochs} epochs\n")
-        print("| trained with | mAP of codes | mAP of embeddings | at random | pairs told apart | attributes set |")
-        print("|---|---|---|---|---|---|")
-        both, triplet = ("mse", "triplet"), ("triplet",)
-        for number, (what, data, test, losses) in enumerate(
-            (
-                ("true labels, mse + triplet", train_set, test_set, both),
-                ("true labels, triplet", train_set, test_set, triplet),
-                ("shuffled training labels, mse + triplet", no_train, test_set, both),
-                ("shuffled training labels, triplet", no_train, test_set, triplet),
-                ("shuffled training and test labels, mse + triplet", no_train, no_test, both),
-                ("an untrained encoder", train_set, test_set, ()),
-            )
-        ):
-            config = make_config(args.epochs, args.attributes, losses or both)
-            if not losses:
-                encoder = untrained(data, args.attributes)
-            else:
-                encoder = load_encoder(train(data, test, config, folder / f"run{number}").folder).encoder
-            found = validate(encoder, torch.from_numpy(test.vectors), torch.from_numpy(test.labels))
-            apart = separation(encoder, data, test)
-            print(
-                f"| {what} | {found.map_codes:.3f} | {found.map_vectors:.3f} | {chance(test.labels):.3f} | "
-                f"{apart:.3f} | {found.active_frac:.2f} |",
-                flush=True,
-            )
+        scenes_table(folder, args)
+        isotropic_table(folder, args)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,8 @@ LARGE, SMALL = 100_000_000, 16_000_000
 class ClassesOnly:
     """What a sampler asks of a bank, without pixels; as in a bank on disk, classes are read when they are asked for."""
 
+    version = "0"
+
     def __init__(self, num_crops: int) -> None:
         shares = 1 / np.arange(1, NUM_CLASSES + 1) ** 1.5
         counts = np.maximum(shares / shares.sum() * num_crops, 1).astype(np.int64)

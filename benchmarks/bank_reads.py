@@ -2,7 +2,7 @@
 
     python -m benchmarks.bank_reads --quick
 
-It needs ``pip install 'segpaste[bank,dev]'``. All hold the same crops, and their files are in the page cache. A read
+It needs ``pip install '.[bank,dev]'``. All hold the same crops, and their files are in the page cache. A read
 makes the arrays of one crop: image and alpha, and for a bank all else that it keeps. A batch goes into arrays that are
 there. The ruler is a copy of image and alpha out of two `numpy.memmap`, measured once more for the noise.
 """

@@ -13,7 +13,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from segpaste.bank import open_bank
-from segpaste.encoder import AttributeEvidence, attribute_shares, load_encoder, nearest, pack, read_vectors, train
+from segpaste.encoder import attribute_shares, load_encoder, nearest, pack, read_vectors, train
 
 from .attribute_codes import crops_of, make_config
 
@@ -89,19 +89,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         banks = [crops_of(folder, NUM_SCENES, seed) for seed in (1, 2)]
+        chosen_by = crops_of(folder, NUM_SCENES // 2, 3)
         train_set = read_vectors(banks[0])
         test_set = read_vectors(banks[1], label_names=train_set.label_names)
-        train(train_set, test_set, make_config(epochs=30, num_attributes=64), folder / "run")
-        encoder = load_encoder(folder / "run").encoder
+        validation_set = read_vectors(chosen_by, label_names=train_set.label_names)
+        train(train_set, validation_set, make_config(epochs=30, num_attributes=64), folder / "run", test_set)
+        trained = load_encoder(folder / "run")
+        encoder, evidence = trained.encoder, trained.evidence
+        assert evidence is not None
         bits = [encoder.encode(torch.from_numpy(data.vectors)).numpy() for data in (train_set, test_set)]
         queries = [int(np.flatnonzero(test_set.labels == c)[0]) for c in range(0, 2 * NUM_QUERIES, 2)]
         found = neighbours(banks, bits, queries)
     names = train_set.label_names
     left = heat_map(attribute_shares(bits[0], train_set.labels, len(names)), names)
-    scores = AttributeEvidence.of(bits[0], train_set.labels).scores(bits[1], bits[1])
-    rows, columns = np.triu_indices(len(scores), 1)
+    ratios = evidence.log_likelihood_ratios(bits[1], bits[1])
+    rows, columns = np.triu_indices(len(ratios), 1)
     same = test_set.labels[rows] == test_set.labels[columns]
-    pairs = scores[rows, columns]
+    pairs = ratios[rows, columns]
     right = histogram(pairs[same], pairs[~same], (330, left.height))
     picture = Image.new("RGB", (left.width + right.width, left.height), "white")
     picture.paste(left, (0, 0))

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from segpaste.workspace import write_whole
+
 from . import peers, report, timing
 from .machine import machine
 from .plan import FULL, QUICK
@@ -41,7 +43,4 @@ def main(section: str, doc: str | None, measure: Callable[..., dict[str, Any]], 
     results = {"settings": settings, "machine": machine(sorted(peers.packages())), section: found}
     print(f"{report.SECTIONS[section](found)}\n\n{report.setting(results)}")
     if args.out is not None:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        partial = args.out.with_name(args.out.name + ".partial")
-        partial.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-        partial.replace(args.out)
+        write_whole(args.out, (json.dumps(results, indent=2) + "\n").encode())

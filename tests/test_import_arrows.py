@@ -21,16 +21,18 @@ PACKAGE = Path(__file__).parents[1] / "src" / "segpaste"
 ARROWS: dict[str, set[str]] = {
     "seeding": set(),
     "extras": set(),
+    "workspace": set(),
     "types": {"seeding"},
     "kernels": {"types", "seeding"},
-    "augmentation": {"types", "kernels", "seeding"},
-    "augmentation.crop_pool": {"types", "kernels", "seeding", "bank"},
-    "datasets": {"types", "seeding", "samplers"},
+    "epochs": {"seeding"},
+    "augmentation": {"types", "kernels", "seeding", "epochs", "workspace"},  # a configuration is a file too
+    "augmentation.crop_pool": {"types", "kernels", "seeding", "epochs", "workspace", "bank"},
+    "datasets": {"types", "seeding", "epochs", "samplers", "workspace"},
     "invariants": {"types", "augmentation"},
-    "viz": {"types", "augmentation"},
-    "samplers": {"seeding"},
-    "bank": {"types", "seeding", "samplers"},
-    "encoder": {"seeding", "samplers", "bank"},  # a bank's embeddings may stand for a CSV
+    "viz": {"types", "augmentation", "workspace"},
+    "samplers": {"seeding", "epochs"},
+    "bank": {"types", "seeding", "epochs", "samplers", "workspace"},
+    "encoder": {"seeding", "samplers", "bank", "workspace"},  # a bank's embeddings may stand for a CSV
     "integrations": {"types", "augmentation", "seeding"},
     "presets": {"augmentation", "types"},
     "replay": {"types", "augmentation", "datasets", "bank", "seeding"},

@@ -1,21 +1,13 @@
-"""The public names, the version and the extras: what users rely on. Names are only ever added."""
+"""The public names and the version: what users rely on. Names are only ever added."""
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import importlib.metadata
-import re
-import tomllib
-from pathlib import Path
 
 import pytest
 
 import segpaste
-
-ROOT = Path(__file__).parents[1]
-
-NOT_IN_ALL = {"bench"}  # libraries to measure against, of which two are under the AGPL
 
 PUBLIC = {
     "BankSampler",
@@ -61,24 +53,6 @@ def own_docstring(item: object) -> str:
     return "" if doc.startswith(f"{getattr(item, '__name__', '')}(") else doc.strip()
 
 
-def hinted_extras(text: str) -> set[str]:
-    """Return the extras that a text offers in the form segpaste[NAME,NAME]."""
-    return {name.strip() for names in re.findall(r"segpaste\[([\w, -]+)\]", text) for name in names.split(",")}
-
-
-def table_extras(source: str) -> set[str]:
-    """Return the extras in the tables of extras.py: the string values of dictionaries at module level."""
-    statements = (node for node in ast.parse(source).body if isinstance(node, ast.Assign | ast.AnnAssign))
-    values = [value for node in statements if isinstance(node.value, ast.Dict) for value in node.value.values]
-    return {value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)}
-
-
-def declared_extras() -> set[str]:
-    """Return the extras of pyproject.toml."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return set(project["optional-dependencies"])
-
-
 class TestNames:
     def test_names_are_pinned(self) -> None:
         assert set(segpaste.__all__) == PUBLIC
@@ -109,26 +83,3 @@ class TestNames:
 class TestVersion:
     def test_version_is_the_installed_one(self) -> None:
         assert segpaste.__version__ == importlib.metadata.version("segpaste")
-
-
-class TestExtras:
-    def test_every_hint_names_a_real_extra(self) -> None:
-        texts = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
-        hints = {path: hinted_extras(path.read_text(encoding="utf-8")) - declared_extras() for path in texts}
-        assert {path: names for path, names in hints.items() if names} == {}
-
-    def test_every_table_entry_is_a_real_extra(self) -> None:
-        path = ROOT / "src" / "segpaste" / "extras.py"
-        assert not path.exists() or table_extras(path.read_text(encoding="utf-8")) <= declared_extras()
-
-    def test_all_names_every_other_extra(self) -> None:
-        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        named = hinted_extras(" ".join(project["optional-dependencies"]["all"]))
-        assert named == declared_extras() - NOT_IN_ALL - {"all"}
-
-    def test_hints_are_found_in_text_and_tables(self) -> None:
-        assert hinted_extras("pip install 'segpaste[bank, docs]' or segpaste[dev]") == {"bank", "docs", "dev"}
-        assert table_extras('EXTRA_OF: dict[str, str] = {"lmdb": "bank"}\nX = {"y": "docs"}') == {
-            "bank",
-            "docs",
-        }

@@ -18,8 +18,6 @@ from segpaste.types import PaddedBatchedDenseSample
 
 from ..timing import Contender
 
-EXTRA = "pip install 'segpaste[bench]'"
-
 _QUIET = {
     "ALBUMENTATIONS_NO_TELEMETRY": "1",
     "YOLO_AUTOINSTALL": "false",
@@ -41,7 +39,7 @@ class Peer:
         entry: ``module:function``, the module relative to this package.
         does_not: what it leaves out, one sentence.
         packages: that it needs, by the names that pip knows.
-        install: the command that installs them.
+        install: how to install them; empty where nothing is needed.
         on_device: works on tensors of any device.
     """
 
@@ -49,7 +47,7 @@ class Peer:
     entry: str
     does_not: str
     packages: tuple[str, ...] = ()
-    install: str = EXTRA
+    install: str = ""
     on_device: bool = False
 
     def prepare(self, batch: PaddedBatchedDenseSample) -> Contender:
@@ -84,18 +82,21 @@ PEERS = (
         ".ultralytics:prepare",
         "takes polygons (here: four corners), draws no masks, does not cut occluded objects, scale or move",
         ("ultralytics",),
+        "pip install 'ultralytics>=8.4'",
     ),
     Peer(
         "Ultralytics CopyPaste, masks drawn",
         ".ultralytics:prepare_with_masks",
         "the same and a mask from each polygon; does not cut occluded objects, scale or move",
         ("ultralytics",),
+        "pip install 'ultralytics>=8.4'",
     ),
     Peer(
         "AlbumentationsX CopyAndPaste",
         ".albumentationsx:prepare",
         "does not choose objects or donors, enlarge or flip; survivors keep their boxes",
         ("albumentationsx",),
+        "pip install 'albumentationsx>=2.5'",
     ),
     Peer(
         "MMDetection CopyPaste",
@@ -109,6 +110,7 @@ PEERS = (
         ".kornia:prepare",
         "semantic maps only: one class per image, no instances, no boxes; does not scale, flip or move",
         ("kornia",),
+        "pip install 'kornia>=0.8'",
         on_device=True,
     ),
     Peer(

@@ -1,38 +1,48 @@
-"""Optional dependencies: imported where they are used, with a hint that names the extra to install."""
+"""Optional dependencies: imported where they are used, with an error that says which package to install.
+
+The error names the package itself. ``pip`` may know a package by this project's name that is not this project, so no
+message tells a user to install an extra by that name.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-EXTRA_OF = {
-    "lmdb": "bank",
-    "pyarrow": "bank",
-    "pyarrow.parquet": "bank",
-    "fsspec": "bank",
-    "s3fs": "s3",
-    "ray": "ray",
-    "ray.data": "ray",
-    "timm": "embed",
-    "open_clip": "embed",
-    "safetensors.torch": "embed",
-    "pytorch_metric_learning.distances": "encoder",
-    "pytorch_metric_learning.losses": "encoder",
-    "tensorboard": "encoder",
+REQUIREMENT_OF = {
+    "lmdb": "lmdb>=1.4",
+    "pyarrow": "pyarrow>=16",
+    "pyarrow.parquet": "pyarrow>=16",
+    "fsspec": "fsspec>=2024.6",
+    "s3fs": "s3fs>=2024.6",
+    "gcsfs": "gcsfs>=2024.6",
+    "aiohttp": "aiohttp>=3.9",
+    "ray": "ray[data]>=2.40",
+    "ray.data": "ray[data]>=2.40",
+    "timm": "timm>=1",
+    "open_clip": "open_clip_torch>=2.24",
+    "safetensors.torch": "safetensors>=0.4",
+    "pytorch_metric_learning.distances": "pytorch-metric-learning>=2.5",
+    "pytorch_metric_learning.losses": "pytorch-metric-learning>=2.5",
+    "tensorboard": "tensorboard>=2.14",
 }
-"""The extra of ``pyproject.toml`` that brings a module along."""
+"""The requirement in ``pyproject.toml`` that provides each module."""
+
+
+class MissingPackageError(ImportError):
+    """An optional package is not installed; the message says how to install it."""
 
 
 def require(module: str) -> Any:
     """Import a module of an optional dependency.
 
     Raises:
-        ImportError: it is not installed; the message says how to.
+        MissingPackageError: the module cannot be imported; the message says how to install its package.
     """
     try:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise ImportError(
-            f"{package} is not installed: pip install 'segpaste[{EXTRA_OF[module]}]'", name=package
+        raise MissingPackageError(
+            f"{package} is not installed: pip install '{REQUIREMENT_OF[module]}'", name=package
         ) from error
