@@ -434,6 +434,17 @@ class TestGoingOn:
         build(photos, tmp_path / "bank", format="memmap", workers=2)
         assert tree(tmp_path / "bank") == expected
 
+    def test_killed_in_the_first_part(self, photos: CocoDetectionV2, tmp_path: Path) -> None:
+        """Nothing was finished, so the next build may have other arguments."""
+        build(photos, tmp_path / "expected", margin_frac=0.5)
+        parts = tmp_path / "bank.parts" / "parts"
+        parts.mkdir(parents=True)
+        (parts.parent / "run.json").write_text('{"margin_frac": 0.25}')
+        (parts / "000000.images").write_text("half of a part")
+        build(photos, tmp_path / "bank", margin_frac=0.5)
+        assert tree(tmp_path / "bank") == tree(tmp_path / "expected")
+        assert not parts.parent.exists()
+
     def test_a_part_that_was_changed(
         self, photos: CocoDetectionV2, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

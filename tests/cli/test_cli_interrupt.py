@@ -261,6 +261,20 @@ class TestWorkspace:
         with _workspace.opened(tmp_path / "out", {}) as space:
             assert space.num_done() == 0
 
+    def test_killed_in_the_first_step(self, tmp_path: Path) -> None:
+        """Nothing was finished, so the next run may have other arguments, and finds no file of the first."""
+        left = _workspace.Workspace(tmp_path / "out")
+        for folder in (left.files / "images", left.parts):
+            folder.mkdir(parents=True)
+        (left.folder / "run.json").write_text('{"seed": 1}')
+        (left.files / "images" / "a.png").write_text("of seed 1")
+        (left.parts / "000000.npz").write_text("of seed 1")
+        with _workspace.opened(tmp_path / "out", {"seed": 2}) as space:
+            assert tree(space.folder).keys() == {"run.json"}
+            space.finish_step(0, [])
+        with pytest.raises(CommandError, match="seed 2 there, 1 now"), _workspace.opened(tmp_path / "out", {"seed": 1}):
+            pass
+
     def test_what_a_killed_write_left_is_swept_up(self, tmp_path: Path) -> None:
         with _workspace.opened(tmp_path / "out", {}) as space:
             space.finish_step(0, [])

@@ -10,6 +10,7 @@ import pytest
 
 from segpaste._printable import in_html, printable
 from segpaste.bank import BuildSummary, Crop, Layout, MemmapWriter
+from segpaste.bank.sampler import report_draws
 from segpaste.cli import _bank_build, _errors, _show, main
 from segpaste.viz import PastedObject, ReportItem, write_html_report
 
@@ -64,6 +65,9 @@ class TestCommands:
         tally = _show.Tally()
         tally.pasted[HOSTILE] += 1
         assert_safe("\n".join(tally.lines()))
+
+    def test_draws(self) -> None:
+        assert_safe(str(report_draws([HOSTILE], [3], np.ones(1), 3)))
 
     def test_errors(self, capsys: pytest.CaptureFixture[str]) -> None:
         _errors._print_line("error", f"expected cup, got {HOSTILE}")

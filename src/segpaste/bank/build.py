@@ -41,6 +41,7 @@ from segpaste.bank.work_folder import (
     kept_when_interrupted,
     remove,
     remove_finished,
+    remove_unfinished,
     said_of_bank,
     work_folder,
 )
@@ -160,7 +161,9 @@ def build_bank(
         **said_of_bank(__version__, class_names, crop_size, layout.groups, options),
         **(fingerprint or {}),
     }
-    with claimed(work, all_of_it, "work folder or output", BankError), kept_when_interrupted(work):
+    claim = claimed(work, all_of_it, "work folder or output", BankError, results=(f"{PARTS}/*.json",))
+    with claim, kept_when_interrupted(work):
+        remove_unfinished(work)
         _make_missing(maker, workers, engine)
         writer = _WRITERS[format](
             where,

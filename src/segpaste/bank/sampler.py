@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from segpaste._printable import printable
 from segpaste.bank.class_draws import ClassTable, Mode, class_probabilities, photo_fracs, uniforms
 from segpaste.bank.protocol import InstanceBank
 from segpaste.epochs import EpochPass, EpochProgress, EpochSampler, Replica
@@ -57,12 +58,11 @@ class DrawReport:
     factors: tuple[float, ...]
 
     def __str__(self) -> str:
-        width = max([len(name) for name in self.class_names] + [5])
+        names = [printable(name) for name in self.class_names]
+        width = max([len(name) for name in names] + [5])
         lines = [f"{'class':{width}}  {'crops':>10}  {'share':>7}  {'draws':>12}  {'share':>7}  factor"]
         total, drawn = max(sum(self.num_crops), 1), sum(self.expected_draws) or 1.0
-        for name, num, draws, factor in zip(
-            self.class_names, self.num_crops, self.expected_draws, self.factors, strict=True
-        ):
+        for name, num, draws, factor in zip(names, self.num_crops, self.expected_draws, self.factors, strict=True):
             lines.append(
                 f"{name:{width}}  {num:10d}  {num / total:7.2%}  {draws:12.1f}  {draws / drawn:7.2%}  {factor:6.2f}"
             )

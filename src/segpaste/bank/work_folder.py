@@ -81,6 +81,12 @@ def remove_finished(work: Path, out: str | Path, storage_options: Mapping[str, A
         os.close(lock)
 
 
+def remove_unfinished(work: Path) -> None:
+    """Remove the files of a build that was killed before its first part was whole: its arguments may differ."""
+    if not any((work / PARTS).glob("*.json")):
+        shutil.rmtree(work / PARTS, ignore_errors=True)
+
+
 def remove(work: Path) -> None:
     """What a build keeps there; the folder too, if nothing else is in it."""
     shutil.rmtree(work / PARTS, ignore_errors=True)

@@ -102,8 +102,11 @@ def opened(out: Path, fingerprint: Mapping[str, Any]) -> Iterator[Workspace]:
         OSError: the folder cannot be made.
     """
     space = Workspace(out)
-    with workspace.claimed(space.folder, fingerprint, "--out", CommandError):
+    with workspace.claimed(space.folder, fingerprint, "--out", CommandError, results=("parts/*.json",)):
         if not space.files.is_dir():
+            shutil.rmtree(space.parts, ignore_errors=True)
+        elif not space.num_done():  # killed in its first step, perhaps with other arguments
+            shutil.rmtree(space.files)
             shutil.rmtree(space.parts, ignore_errors=True)
         for folder in (space.files, space.parts):
             workspace.make_folder(folder)

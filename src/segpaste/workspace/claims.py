@@ -37,8 +37,8 @@ def claimed(
         other: what the user can choose anew instead, such as ``--out``.
         error: the class of what is raised.
         what: is there; with ``a run``, which may be finished, nobody is told to delete it.
-        results: names of what a run keeps; a run of another fingerprint that was killed before it had any of them is
-            replaced. With no names it is refused.
+        results: glob patterns of what a run keeps; a run of another fingerprint that was killed before it had any of
+            them is replaced, its other files stay. Without patterns it is refused.
 
     Raises:
         ValueError: as ``error``; an unfinished run of another fingerprint is there, or one that is running.
@@ -101,7 +101,7 @@ def _mismatch(folder: Path, fingerprint: Mapping[str, Any], what: str, results: 
         there = None
     if not isinstance(there, dict):
         return f"{path}: expected the fingerprint of {what}, got something else"
-    if results and there != fingerprint and not any((folder / name).exists() for name in results):
+    if results and there != fingerprint and not any(any(folder.glob(pattern)) for pattern in results):
         write_json(path, fingerprint)
         return None
     keys = [key for key in {**there, **fingerprint} if there.get(key) != fingerprint.get(key)]
