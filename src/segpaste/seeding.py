@@ -67,7 +67,7 @@ def check_uint64(value: int, name: str) -> None:
     Raises:
         ValueError: it is no integer, is negative or does not fit 64 bits.
     """
-    if not hasattr(value, "__index__"):
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ValueError(f"expected an integer as {name}, 0 <= {name} < 2**64, got {value!r}")
     if not 0 <= operator.index(value) < _UINT64:
         raise ValueError(f"expected 0 <= {name} < 2**64, got {value}")

@@ -267,6 +267,45 @@ def fails_late(index: int, sample: DenseSample) -> DenseSample:
     return with_a_stray(index, sample)
 
 
+class TestKilledAnywhere:
+    """At every change of a name on the disk: the same call then makes the same bank, or says that it is there."""
+
+    def killed(self, kind: str, out: Path, moment: int) -> bool:
+        """Build in a child that dies before its operation of this number; whether it died."""
+        if (child := os.fork()) == 0:
+            left = iter(range(moment))
+
+            def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+                def call(*args: Any, **options: Any) -> Any:
+                    if next(left, None) is None:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    return function(*args, **options)
+
+                return call
+
+            for name in ("replace", "rename", "unlink", "remove", "mkdir", "rmdir", "fsync"):
+                setattr(os, name, counted(getattr(os, name)))
+            build(Listed(3), out, format=kind)
+            os._exit(0)
+        return os.waitpid(child, 0)[1] == signal.SIGKILL
+
+    @pytest.mark.parametrize("kind", ["memmap", "lmdb", "webdataset"])
+    def test_the_same_call_goes_on(self, kind: str, tmp_path: Path) -> None:
+        build(Listed(3), tmp_path / "expected", format=kind)
+        moment, out = 0, tmp_path / "bank"
+        while self.killed(kind, out, moment):
+            if (out / "meta.json").exists():
+                with pytest.raises(BankError, match="expected a new or an empty folder"):
+                    build(Listed(3), out, format=kind)
+            else:
+                build(Listed(3), out, format=kind)
+            assert tree(out) == tree(tmp_path / "expected"), moment
+            assert sorted(path.name for path in tmp_path.iterdir()) == ["bank", "expected"], moment
+            shutil.rmtree(out)
+            moment += 1
+        assert moment > 20
+
+
 class TestKilledAtTheEnd:
     """When the bank has its name, and its parts are still there."""
 

@@ -68,6 +68,8 @@ def make_crop(layout: Layout, index: int) -> Crop:
             values[column.name] = rng.integers(0, 2 if dtype.kind == "b" else 100, shape).astype(dtype)
         if column.name == "scale":
             values[column.name] = dtype.type(rng.uniform(0.1, 1))
+        if column.name == "intrinsics":
+            values[column.name] = np.abs(values[column.name]) + dtype.type(1)
         if not shape:
             values[column.name] = values[column.name].item()
     return Crop(**{**values, "class_id": index % len(NAMES)})
@@ -682,8 +684,12 @@ class TestWrite:
             ({"alpha": None}, "expected alpha, for the bank keeps core, got None"),
             ({"class_id": 3}, "expected class_id from 0 to 2, got 3"),
             ({"class_id": -1}, "got -1"),
-            ({"scale": np.nan}, "crop 0: expected a scale above 0, at most 1, got nan; correct it"),
-            ({"scale": 1e9}, "crop 0: expected a scale above 0, at most 1, got 1e\\+09"),
+            ({"scale": np.nan}, "crop 0: expected a scale from 9.53674e-07 to 1, got nan; correct it"),
+            ({"scale": 1e9}, "crop 0: expected a scale from 9.53674e-07 to 1, got 1e\\+09"),
+            ({"scale": 1e-30}, "crop 0: expected a scale from 9.53674e-07 to 1, got 1e-30"),
+            ({"source_box": np.array([0, np.nan, 1, 1], np.float32)}, "crop 0: expected finite source_box, got"),
+            ({"intrinsics": np.array([np.inf, 1, 0, 0], np.float32)}, "crop 0: expected finite intrinsics, got"),
+            ({"intrinsics": np.array([1, 0, 0, 0], np.float32)}, "crop 0: expected focal lengths above 0, got"),
             ({"embedding": np.full(256, np.inf, np.float16)}, "crop 0: expected a finite embedding"),
             ({"embedding": np.array([0] * 255 + [np.nan], np.float16)}, "crop 0: expected a finite embedding"),
         ],

@@ -57,3 +57,9 @@ def test_the_whole_is_one_piece() -> None:
     restored = pickle.loads(pickle.dumps(whole))
     assert_same(restored, whole)
     assert len({getattr(restored, name).untyped_storage().data_ptr() for name in NAMES}) == 1
+
+
+@pytest.mark.parametrize("num", [-1, 65])
+def test_the_first_are_no_others(num: int) -> None:
+    with pytest.raises(ValueError, match="expected 0 to 64 targets"):
+        staged(64).first(num)

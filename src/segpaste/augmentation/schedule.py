@@ -129,11 +129,15 @@ class Schedule(nn.Module):
             progress: 0 at the start, 1 at the end.
 
         Raises:
-            ValueError: it is not from 0 to 1.
+            ValueError: it is no number from 0 to 1.
         """
-        progress = float(progress)
-        if not 0 <= progress <= 1:
-            raise ValueError(f"Schedule: expected 0 <= progress <= 1, got {progress}")
+        try:
+            part = float(progress)
+        except (TypeError, ValueError):
+            part = -1.0
+        if not 0 <= part <= 1:
+            raise ValueError(f"Schedule: expected a number 0 <= progress <= 1, got {progress!r}")
+        progress = part
         left, last = 1 - as_decimal(progress), as_decimal(self._fade_last)
         self._kept = 1.0
         if last > 0 and left <= last:

@@ -19,7 +19,7 @@ from segpaste.bank.meta import META
 from segpaste.bank.object_store import ObjectStore
 from segpaste.bank.record import BankError
 from segpaste.bank.remote import is_url, local_path
-from segpaste.workspace import flush, lock_folder, make_folder, rename_flushed, write_whole
+from segpaste.workspace import flush, is_partial, lock_folder, make_folder, rename_flushed, write_whole
 
 MARKER = "unfinished"
 """A file, or object, that is there while a bank is built: what lies beside it may be removed."""
@@ -80,9 +80,14 @@ def check_free(path: str | os.PathLike[str], storage_options: Mapping[str, Any] 
         raise BankError(f"{path}: expected a folder that can be renamed, it is a mount point; choose one within it")
     if partial.is_symlink() or (partial.exists() and not partial.is_dir()):
         raise _foreign(partial, "something else")
-    names = {entry.name for entry in partial.iterdir()} if partial.exists() else set()
+    names = _names_in(partial) if partial.exists() else set()
     if names and MARKER not in names:
         raise _foreign(partial, min(names))
+
+
+def _names_in(folder: Path) -> set[str]:
+    """Return the names in a folder, without those of files that a killed process left half-written."""
+    return {entry.name for entry in folder.iterdir() if not is_partial(entry.name)}
 
 
 class Rename:
@@ -106,7 +111,7 @@ class Rename:
         if lock is None:
             raise BankError(f"{self.folder}: another process builds a bank there; wait for it, or choose another path")
         self._unlock = weakref.finalize(self, os.close, lock)
-        names = {entry.name for entry in self.folder.iterdir()}
+        names = _names_in(self.folder)
         if names and MARKER not in names:
             self._unlock()
             raise _foreign(self.folder, min(names))
@@ -122,9 +127,9 @@ class Rename:
 
     def finish(self) -> None:
         """See `Destination.finish`."""
-        (self.folder / MARKER).unlink()
         flush(self.folder)
         rename_flushed(self.folder, self.path)
+        (self.path / MARKER).unlink()  # last: without it a killed build's folder would pass for somebody else's
         self._unlock()
 
     def discard(self) -> None:

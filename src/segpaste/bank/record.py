@@ -54,7 +54,10 @@ COLUMNS = (
 )
 """All columns that there are; later versions only add some, at the end."""
 
-CHECKED = ("embedding", "scale")
+SMALLEST_SCALE = 2.0**-20
+"""A photo of a million pixels on a side shrinks to one pixel by it."""
+
+CHECKED = ("embedding", "source_box", "intrinsics", "scale")
 """The columns that `first_fault` looks at."""
 
 GROUPS = tuple(dict.fromkeys(column.group for column in COLUMNS))
@@ -76,7 +79,7 @@ class Crop:
         content_box: int32 [4], xyxy: the pixels that were read from the photo.
         source_size: int32 [2], height and width of the photo.
         source_box: float32 [4], xyxy, the object's box in the photo, in pixel edges.
-        scale: pixels of the crop for one of the photo, above 0, at most 1.
+        scale: pixels of the crop for one of the photo, from `SMALLEST_SCALE` to 1.
         image_id: of the photo, in the dataset.
         annotation_id: of the object.
         embedding: float16 [256], finite.
@@ -176,11 +179,18 @@ def first_fault(columns: Mapping[str, Array]) -> tuple[int, str] | None:
         finite = np.isfinite(embeddings).all(-1)
         if not finite.all():
             return int(finite.argmin()), "a finite embedding, got one with NaN or infinity"
+    for name in ("source_box", "intrinsics"):
+        if (values := columns.get(name)) is not None and not (finite := np.isfinite(values).all(-1)).all():
+            row = int(finite.argmin())
+            return row, f"finite {name}, got {values[row].tolist()}"
+    if (cameras := columns.get("intrinsics")) is not None and not (sound := (cameras[:, :2] > 0).all(-1)).all():
+        row = int(sound.argmin())
+        return row, f"focal lengths above 0, got {cameras[row, :2].tolist()}"
     if (scales := columns.get("scale")) is not None:
-        sound = (scales > 0) & (scales <= 1)
+        sound = (scales >= SMALLEST_SCALE) & (scales <= 1)
         if not sound.all():
             row = int(sound.argmin())
-            return row, f"a scale above 0, at most 1, got {scales[row]:g}"
+            return row, f"a scale from {SMALLEST_SCALE:g} to 1, got {scales[row]:g}"
     return None
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.bank.data_files import read_meta
+from segpaste.bank.destination import MARKER
 from segpaste.bank.record import BankError
 from segpaste.bank.remote import folder_at, is_url, local_path
 from segpaste.workspace import FINGERPRINT, lock_folder
@@ -72,6 +73,8 @@ def remove_finished(work: Path, out: str | Path, storage_options: Mapping[str, A
         )
         if isinstance(there, dict) and all(there.get(key) == value for key, value in said.items()):
             remove(work)
+            if not is_url(out):  # killed between its renaming and its last step
+                (Path(out) / MARKER).unlink(missing_ok=True)
         elif there is None:
             with suppress(OSError):  # where something is in it
                 work.rmdir()

@@ -86,7 +86,7 @@ class TrainerConfig(_Config):
     epochs: int = Field(default=100, ge=1)
     learning_rate: float = Field(default=1e-3, gt=0, le=1e30)
     weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    seed: int = Field(default=0, ge=0, lt=1 << 64)
+    seed: int = Field(default=0, ge=0, lt=1 << 64, strict=True)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     backend: Literal["auto", "gloo", "nccl"] = "auto"
     log: Literal["csv", "tensorboard", "both"] = "csv"

@@ -141,7 +141,13 @@ class StagedCrops(Movable):
         return torch.cat([self.images.float(), self.alphas.float(), classes.float()], dim=2)
 
     def first(self, num_targets: int) -> Self:
-        """Those of the first targets."""
+        """Return the crops of the first targets.
+
+        Raises:
+            ValueError: there are not so many.
+        """
+        if not 0 <= num_targets <= self.batch_size:
+            raise ValueError(f"StagedCrops.first: expected 0 to {self.batch_size} targets, got {num_targets}")
         return self._with({name: tensor[:num_targets] for name, tensor in self._tensors().items()})
 
     def __repr__(self) -> str:
