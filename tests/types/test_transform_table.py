@@ -58,7 +58,7 @@ def _to_padded(transform: Any, samples: list[DenseSample]) -> list[DenseSample]:
     assert torch.equal(out.sample_seeds, seeds)
     assert out.max_instances == SLOTS
     assert all(type(v) is Tensor for f in dataclasses.fields(out) if isinstance(v := getattr(out, f.name), Tensor))
-    return out.to_batched().to_samples()
+    return out.to_batched().to_padded(SLOTS).to_batched().to_samples()
 
 
 CONTAINERS: Mapping[str, Apply] = {

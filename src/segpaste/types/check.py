@@ -226,7 +226,7 @@ def check_padding(label: str, padding_mask: Tensor) -> None:
     if bool((picture.flatten(-2).any(-1) & ~(picture[..., 0].any(-1) & picture[..., 0, :].any(-1))).any()):
         raise ValueError(
             f"{label}: expected padding to the right and below only, got a first row or column that is all padding; "
-            "pad with zero left and top, as FixedSizeCrop does"
+            "pad with zero left and top, as FixedSizeCrop does, and flip before padding"
         )
 
 

@@ -174,7 +174,7 @@ class PaddedBatchedDenseSample(Movable):
         if not by_transform:
             return cls._unchecked(values)
         present = {name: value for name, value in values.items() if value is not None and name != "metric_depth"}
-        moved = tagging.untagged("PaddedBatchedDenseSample", present)
+        moved = tagging.untagged("PaddedBatchedDenseSample", tagging.at_top_left(present))
         check.check_boxes("PaddedBatchedDenseSample.boxes", moved["boxes"], moved["boxes"].canvas_size)
         valid, boxes = moved["instance_valid"], moved["boxes"].as_subclass(Tensor)
         moved["boxes"] = boxes.view(*valid.shape, 4).masked_fill(~valid[..., None], 0)  # a flip moves zeros

@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torchvision import tv_tensors
+from torchvision.transforms.v2 import functional as F
 
 from segpaste.types import sampling
 from segpaste.types.boxes import tight_boxes
 from segpaste.types.fields import FIELDS, Field
-from segpaste.types.tensors import CameraIntrinsics, DepthMap, IntrinsicsTensor, LooseBoxes, MovingBoxes
+from segpaste.types.tensors import CameraIntrinsics, DepthMap, IntrinsicsTensor, LooseBoxes, MovedPadding, MovingBoxes
 
 ROWS: Mapping[str, Field] = {name: field for field in FIELDS for name in (field.name, field.batched_name)}
 """The rows of the field table by the names of fields, in a sample and in a batch."""
@@ -68,6 +69,35 @@ def untagged(container: str, values: Mapping[str, Any]) -> dict[str, Any]:
     if depth is not None and valid is not None and valid.dtype == torch.bool:
         valid = valid & depth.isfinite()
         out["depth"], out["depth_valid"] = torch.where(valid, depth, 0.0), valid
+    return out
+
+
+def at_top_left(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Crop every image of a padded batch where its picture begins, if a transform has moved its padding.
+
+    A padded batch has padding to the right and below only; a flip, for example, leaves it on the other side. What is
+    cropped off is padding. All fields move, by the kernels of a crop.
+
+    Args:
+        values: fields by name, as a transform returns them.
+    """
+    padding, out = values.get("padding_mask"), dict(values)
+    if not isinstance(padding, MovedPadding):
+        return out
+    picture, size = ~padding.as_subclass(Tensor)[:, 0], padding.shape[-2:]
+    corners = torch.stack([picture.any(axis).to(torch.uint8).argmax(1) for axis in (2, 1)], 1).tolist()
+    if not any(top or left for top, left in corners):
+        return out
+    for name, value in values.items():
+        field = ROWS[name]
+        if field.transform_tag is None and field.name != "camera_intrinsics":
+            continue
+        moved = torch.empty_like(value.as_subclass(Tensor))
+        rows, of_images = (t.unflatten(0, (len(corners), -1)) for t in (value.as_subclass(Tensor), moved))
+        for row, of_image, corner in zip(rows, of_images, corners, strict=True):
+            cropped = F.crop(tv_tensors.wrap(row, like=value), *corner, *size)
+            of_image.copy_(cropped.as_subclass(Tensor))
+        out[name] = tv_tensors.wrap(moved, like=value)
     return out
 
 

@@ -26,8 +26,10 @@ from segpaste.types.tensors import (
     InstanceMask,
     IntrinsicsTensor,
     LooseBoxes,
+    MovedPadding,
     MovingBoxes,
     NormalMap,
+    PaddingMask,
 )
 
 MOVED_BY = ("resize", "crop", "pad", "center_crop", "resized_crop", "horizontal_flip", "vertical_flip")
@@ -142,7 +144,7 @@ def _field_kernel(name: str, tag: type[Any], field: Field) -> Callable[..., Any]
             value = _flipped(value, horizontal=name == "horizontal_flip", is_normals=tag is NormalMap)
         else:
             value = cut(value, cut_box(name, tuple(value.shape[-2:]), arguments), field.pad_value)
-        return tv_tensors.wrap(value, like=inpt)
+        return MovedPadding(value) if tag is PaddingMask else tv_tensors.wrap(value, like=inpt)
 
     return kernel
 
