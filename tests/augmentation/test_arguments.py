@@ -259,6 +259,34 @@ class TestConfigValues:
             with pytest.raises(ValidationError):
                 BatchCopyPasteConfig.model_validate(values)
 
+    @pytest.mark.parametrize("value", [1e39, 3.4e38, 2e9, 1e-50, 9e-7])
+    def test_a_white_that_float32_does_not_hold(self, value: float) -> None:
+        with pytest.raises(
+            ValidationError, match=r"value_range\n.*expected the value of white from 1e-6 to 1e9, .*got"
+        ):
+            SourceConfig(kind="bank", value_range=value)
+
+    @pytest.mark.parametrize("white", [1e-6, 1.0, 65535.0, 1e9])
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+    def test_a_white_that_half_images_do_not_hold(self, dtype: torch.dtype, white: float) -> None:
+        """What is accepted comes out finite, and not black."""
+        taxonomy = {"taxonomy": {"classes": {i: "thing" for i in range(256) if i != 255}}}
+        source = SourceConfig(kind="bank", value_range=white)
+        module = BatchCopyPaste(BatchCopyPasteConfig.model_validate({"source": source, "panoptic": taxonomy}))
+        batch, staged = make_batch(image_dtype=dtype, modalities=["instance"]), make_staged(3, 1)
+        if dtype == torch.float16 and not 1e-4 < white < 65504:
+            message = (
+                r"expected source\.value_range from 6\.104e-05 to 6\.55e\+04, for the images are torch\.float16, got"
+            )
+            with pytest.raises(ValueError, match=message):
+                module(batch, staged=staged)
+            return
+        batch = batch.derived(images=torch.zeros_like(batch.images))
+        out, report = module(batch, staged=staged, return_report=True)
+        assert int(report.num_placed.sum()) > 0
+        assert bool(out.images.isfinite().all())
+        assert white / 10 < float(out.images.max()) <= white * 1.01
+
     def test_a_switch_for_a_number(self) -> None:
         places: list[dict[str, Any]] = [
             {"max_instances": True},

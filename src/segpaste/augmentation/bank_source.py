@@ -105,7 +105,8 @@ def source_batch(
     """Staged crops as a batch with one instance slot, B * K rows, in the target's kind of image.
 
     Raises:
-        ValueError: the target's images are floats, and the config does not say what white is in them.
+        ValueError: the target's images are floats, and the config does not say what white is in them, or a white that
+            they cannot hold.
     """
     images, masks = staged.images.flatten(0, 1), staged.alphas.flatten(0, 1)
     if target.images.dtype != torch.uint8:
@@ -113,6 +114,12 @@ def source_batch(
             raise ValueError(
                 f"BatchCopyPaste: expected source.value_range, the value of white in {target.images.dtype} images, for "
                 "the crops of a bank are uint8, got None; set it to 1 or 255"
+            )
+        fits = torch.finfo(target.images.dtype)
+        if not fits.tiny <= config.value_range <= fits.max:
+            raise ValueError(
+                f"BatchCopyPaste: expected source.value_range from {fits.tiny:.4g} to {fits.max:.4g}, for the images are "
+                f"{target.images.dtype}, got {config.value_range:.4g}; set it to 1 or 255, or give float32 images"
             )
         images = (images.to(torch.float32) * (config.value_range / 255)).to(target.images.dtype)
     has_object = (staged.boxes[..., 2:] > staged.boxes[..., :2]).all(-1).view(-1, 1)

@@ -29,7 +29,7 @@ class SourceConfig(StrictConfig):
             rectangles; all its boxes come out rounded outwards to whole pixels. With None nothing is pasted there.
         crops_per_target: with a bank, how many of the staged crops are layers of a target, each with its own map.
         value_range: with a bank, the value of white in float images, 1 or 255, for crops are uint8. Without it only
-            uint8 images are pasted into.
+            uint8 images are pasted into. From 1e-6 to 1e9; images of half precision refuse what they cannot hold.
         relative_to: with a bank, what ``placement.scale_range`` is relative to: the ``crop`` as it lies in the bank, or
             the object in its ``photo``, before it was shrunk to fit its crop.
         without_depth: with a bank, what becomes of a crop without depth where the target has depth: it is pasted
@@ -42,6 +42,16 @@ class SourceConfig(StrictConfig):
     value_range: float | None = Field(default=None, gt=0)
     relative_to: Literal["crop", "photo"] = "crop"
     without_depth: Literal["invalid", "skip"] = "invalid"
+
+    @field_validator("value_range")
+    @classmethod
+    def _check_value_range(cls, value: float | None) -> float | None:
+        if value is not None and not 1e-6 <= value <= 1e9:
+            raise ValueError(
+                f"expected the value of white from 1e-6 to 1e9, so that float32 holds 256 steps up to it, and sums of "
+                f"pixels, got {value}; it is 1 or 255 as a rule"
+            )
+        return value
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
