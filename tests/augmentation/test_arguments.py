@@ -242,6 +242,27 @@ class TestWhatTheDocumentsWrite:
         with pytest.raises(ValidationError, match=rf"got '{key}'; the nearest is '{place}'"):
             BatchCopyPasteConfig.model_validate({key: 3})
 
+    @pytest.mark.parametrize("key", ["inplace", "source_pool"])
+    def test_an_argument_of_the_module_as_a_key(self, key: str) -> None:
+        with pytest.raises(
+            ValidationError, match=f"got '{key}', which is an argument of the module: .*{key}="
+        ) as caught:
+            BatchCopyPasteConfig.model_validate({key: 3})
+        assert "nearest" not in str(caught.value)
+
+    @pytest.mark.parametrize("loader", [{}, {"images": 3}, "x", 5])
+    def test_loaders_of_nothing(self, loader: Any) -> None:
+        with pytest.raises(TypeError, match="from_dataloader: expected loader to yield batches, got"):
+            BatchCopyPaste.from_dataloader(loader, 8)
+
+    @pytest.mark.parametrize("pool", [[1], (1, 2), {}, {"bank": 3}, 5])
+    def test_pools_of_nothing(self, pool: Any) -> None:
+        with pytest.raises(
+            TypeError, match=r"expected source_pool to be a bank or a loader of staged crops, got .*open_"
+        ):
+            BatchCopyPaste.from_dataloader([make_batch()], 5, source_pool=pool)
+        assert BatchCopyPaste.from_dataloader([make_batch()], 5, source_pool=[make_staged(3, 1)]) is not None
+
 
 class TestConfigValues:
     @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])

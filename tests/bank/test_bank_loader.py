@@ -199,8 +199,8 @@ class TestSteps:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"batch_size": 0}, "at least 1, got 0 and 1"),
-            ({"crops_per_target": 0}, "at least 1, got 2 and 0"),
+            ({"batch_size": 0}, "batch_size: expected at least 1, got 0"),
+            ({"crops_per_target": 0}, "crops_per_target: expected at least 1, got 0"),
             ({"steps": -1}, "steps: expected at least 0, got -1"),
             ({"class_map": [1, 2]}, r"expected class_map \[4\]"),
             ({"predicate": is_even, "max_tries": 0}, "max_tries: expected at least 1, got 0"),
@@ -210,6 +210,37 @@ class TestSteps:
     def test_bad_values(self, options: dict[str, Any], words: str, bank: Any) -> None:
         with pytest.raises(ValueError, match=words):
             create_bank_dataloader(bank, **{"batch_size": 2, **options})
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"batch_size": 2.5}, r"batch_size: expected an integer, got float 2\.5"),
+            ({"batch_size": True}, "batch_size: expected an integer, got bool True"),
+            ({"batch_size": "4"}, "batch_size: expected an integer, got str '4'"),
+            ({"crops_per_target": 1.0}, "crops_per_target: expected an integer, got float"),
+            ({"steps": 2.5}, r"steps: expected an integer, got float 2\.5"),
+            ({"steps": True}, "steps: expected an integer, got bool"),
+            ({"threshold": "x"}, "threshold: expected a number, got str 'x'"),
+            ({"mode": "tempered", "temperature": None}, "temperature: expected a number, got NoneType"),
+            ({"predicate": 5}, "predicate: expected a CropPredicate, or a function .* got 5"),
+            ({"predicate": EvenPhotos}, "predicate: expected a CropPredicate, .* got <class"),
+            ({"predicate": is_even, "max_tries": 2.5}, "max_tries: expected an integer, got float"),
+        ],
+        ids=str,
+    )
+    def test_values_of_another_class(self, options: dict[str, Any], words: str, bank: Any) -> None:
+        with pytest.raises(TypeError, match=words):
+            create_bank_dataloader(bank, **{"batch_size": 2, **options})
+
+    @pytest.mark.parametrize("wrong", ["path", Path("path"), 5, None, [1, 2]], ids=repr)
+    def test_something_else_than_a_bank(self, wrong: Any, bank: Any) -> None:
+        words = r"expected an instance bank, got .*; open one with open_bank\(path\)"
+        with pytest.raises(TypeError, match=f"create_bank_dataloader: {words}"):
+            create_bank_dataloader(wrong, batch_size=2)
+        with pytest.raises(TypeError, match=words):
+            create_bank_dataloader(wrong, batch_size=2, sampler=BankSampler(bank))
+        with pytest.raises(TypeError, match=f"stage_bank_batch: {words}"):
+            stage_bank_batch(wrong, np.zeros((1, 1), int))
 
     def test_a_sampler_of_the_bank(self, bank: Any) -> None:
         """It draws what the options would, but for the draws of a step that it does not fill."""

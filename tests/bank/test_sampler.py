@@ -350,13 +350,23 @@ class TestReplicas:
             ({"rank": 1}, "both rank and num_replicas or neither"),
             ({"num_replicas": 2}, "both rank and num_replicas or neither"),
             ({"replicas": "shared"}, "'independent' or 'disjoint', got 'shared'"),
-            ({"num_samples": -1}, "num_samples from 0, got -1"),
+            ({"num_samples": -1}, "num_samples: expected at least 0, got -1"),
             ({"base_seed": -1}, "0 <= base_seed"),
         ],
     )
     def test_bad_values(self, options: dict[str, Any], words: str, tail: Any) -> None:
         with pytest.raises(ValueError, match=words):
             BankSampler(tail, **options)
+
+    @pytest.mark.parametrize("wrong", ["path", Path("path"), 5, None], ids=repr)
+    def test_something_else_than_a_bank(self, wrong: Any) -> None:
+        with pytest.raises(TypeError, match=r"BankSampler: expected an instance bank, got .*open_bank\(path\)"):
+            BankSampler(wrong)
+
+    @pytest.mark.parametrize("num_samples", [2.5, True, "3"])
+    def test_draws_that_are_no_number(self, num_samples: Any, tail: Any) -> None:
+        with pytest.raises(TypeError, match="BankSampler: num_samples: expected an integer, got"):
+            BankSampler(tail, num_samples)
 
     def test_bad_epoch(self, tail: Any) -> None:
         with pytest.raises(ValueError, match="0 <= epoch"):

@@ -342,6 +342,31 @@ class TestOptions:
         with pytest.raises(ValueError, match=message):
             EpochDataLoader(Numbered(3), **{"batch_size": 1, **options})
 
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"max_instances": 2.5}, r"max_instances: expected an integer, got float 2\.5"),
+            ({"max_instances": "x"}, "max_instances: expected an integer, got str 'x'"),
+            ({"max_instances": True}, "max_instances: expected an integer, got bool"),
+            ({"batch_size": None}, "batch_size: expected an integer, got NoneType"),
+            ({"batch_size": 2.0}, "batch_size: expected an integer, got float"),
+            ({"jitter": "x"}, "jitter: expected a function of a sample and its seed, or None, got 'x'"),
+            ({"jitter": 5}, "jitter: expected a function"),
+            ({"sampler": 5}, "sampler: expected a sampler of indices, or None, got int 5"),
+            ({"sampler": "abc"}, "sampler: expected a sampler of indices, or None, got str 'abc'"),
+            ({"shuffle": "no"}, "shuffle: expected bool, got str 'no'"),
+            ({"drop_last": 1}, "drop_last: expected bool, got int 1"),
+            ({"pin_memory": "no"}, "pin_memory: expected bool, got str 'no'"),
+            ({"persistent_workers": "no"}, "persistent_workers: expected bool, got str 'no'"),
+            ({"dataset": 5}, "dataset: expected a map-style dataset, .* got int"),
+            ({"dataset": "photos"}, "dataset: expected a map-style dataset, .* got str; create_coco_dataloader"),
+        ],
+        ids=str,
+    )
+    def test_of_another_class(self, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(TypeError, match=message):
+            EpochDataLoader(**{"dataset": Numbered(3), "batch_size": 1, **options})
+
     def test_samplers_that_do_not_fit(self) -> None:
         of_rank_0 = RandomNxMSampler([0, 1, 2], 1, 1, rank=0, num_replicas=2)
         with pytest.raises(ValueError, match="expected one of rank 1 of 2, as the loader is, got one of rank 0 of 2"):

@@ -107,7 +107,7 @@ def check_loader(loader: object, max_instances: object, device: object, source_p
         TypeError: otherwise.
         ValueError: ``max_instances`` is negative, or there is no such kind of device.
     """
-    if isinstance(loader, str | PaddedBatchedDenseSample) or not hasattr(loader, "__iter__"):
+    if isinstance(loader, str | Mapping | PaddedBatchedDenseSample) or not hasattr(loader, "__iter__"):
         raise TypeError(f"from_dataloader: expected loader to yield batches, got {_shown(loader)}")
     check_count("from_dataloader: max_instances", max_instances)
     if not isinstance(device, torch.device | str | int | None) or isinstance(device, bool):
@@ -116,10 +116,13 @@ def check_loader(loader: object, max_instances: object, device: object, source_p
         torch.device("cpu" if device is None else device)
     except RuntimeError as error:
         raise ValueError(f"from_dataloader: expected a device such as 'cuda:0', got {device!r}: {error}") from error
-    is_pool = is_bank(source_pool) or hasattr(source_pool, "__iter__")
+    is_pool = is_bank(source_pool) or (hasattr(source_pool, "__iter__") and not isinstance(source_pool, Mapping))
+    if isinstance(source_pool, list | tuple):
+        is_pool = all(isinstance(crops, StagedCrops) for crops in source_pool)
     if not is_pool and not isinstance(source_pool, str | PathLike | None):  # `CropPool` says how to open a path
         raise TypeError(
-            f"from_dataloader: expected source_pool to be a bank or a loader of staged crops, got {_shown(source_pool)}"
+            f"from_dataloader: expected source_pool to be a bank or a loader of staged crops, got "
+            f"{_shown(source_pool)}; open_bank(path) opens one, create_bank_dataloader(bank, ...) makes the other"
         )
 
 

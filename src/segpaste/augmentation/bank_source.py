@@ -118,8 +118,8 @@ def source_batch(
         fits = torch.finfo(target.images.dtype)
         if not fits.tiny <= config.value_range <= fits.max:
             raise ValueError(
-                f"BatchCopyPaste: expected source.value_range from {fits.tiny:.4g} to {fits.max:.4g}, for the images are "
-                f"{target.images.dtype}, got {config.value_range:.4g}; set it to 1 or 255, or give float32 images"
+                f"BatchCopyPaste: expected source.value_range from {fits.tiny:.4g} to {fits.max:.4g}, for the images "
+                f"are {target.images.dtype}, got {config.value_range:.4g}; set it to 1 or 255, or give float32 images"
             )
         images = (images.to(torch.float32) * (config.value_range / 255)).to(target.images.dtype)
     has_object = (staged.boxes[..., 2:] > staged.boxes[..., :2]).all(-1).view(-1, 1)

@@ -6,7 +6,7 @@ Build them once, outside any compiled region. A config loads from and saves to Y
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
@@ -170,6 +170,11 @@ class BatchCopyPasteConfig(SavedConfig):
             all: it stays in front of them.
         placement, source, harmonize, panoptic: see there.
     """
+
+    _NO_KEYS: ClassVar[Mapping[str, str]] = {
+        "inplace": "which is an argument of the module: BatchCopyPaste(config, inplace=True)",
+        "source_pool": "which is an argument of the module: BatchCopyPaste(config, source_pool=bank)",
+    }
 
     emit_instance: bool | None = None
     emit_panoptic: bool | None = None

@@ -6,7 +6,7 @@ import difflib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -23,6 +23,9 @@ class StrictConfig(BaseModel):
     """A frozen model that refuses what it does not know, numbers that are not finite, and a switch for a number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    _NO_KEYS: ClassVar[Mapping[str, str]] = {}
+    """Names that a reader may take for keys, and where they belong."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -88,10 +91,13 @@ def _groups(key: str) -> list[str]:
     return [".".join(parts[:num]) for num in range(1, len(parts))]
 
 
-def _unknown(model: type[BaseModel], key: str) -> PydanticCustomError:
-    near, likeness = nearest_key(model, key)
+def _unknown(model: type[StrictConfig], key: str) -> PydanticCustomError:
     text = f"expected a key of {model.__name__}, got {key!r}"
-    text += f"; the nearest is {near!r}" if likeness > 0.6 else f"; its keys are {', '.join(model.model_fields)}"
+    near, likeness = nearest_key(model, key)
+    if key in model._NO_KEYS:
+        text += f", {model._NO_KEYS[key]}"
+    else:
+        text += f"; the nearest is {near!r}" if likeness > 0.6 else f"; its keys are {', '.join(model.model_fields)}"
     return PydanticCustomError("extra_forbidden", "{text}", {"text": text})
 
 

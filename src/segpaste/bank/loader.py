@@ -18,13 +18,14 @@ from segpaste.bank.class_draws import Mode
 from segpaste.bank.given_sampler import given_draws
 from segpaste.bank.nxm_draws import NxMDraws
 from segpaste.bank.predicates import Chosen, CropChooser, Predicate
-from segpaste.bank.protocol import InstanceBank
+from segpaste.bank.protocol import InstanceBank, check_bank
 from segpaste.bank.record import BankError
 from segpaste.bank.sampler import BankSampler, DrawReport, Draws, Replicas
 from segpaste.bank.staging import stage_bank_batch
 from segpaste.epochs import EpochLoader, EpochSampler, ReplicaFinder
 from segpaste.samplers import NxMReport, NxMSampler
 from segpaste.types import StagedCrops
+from segpaste.types.check import check_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class BankDataLoader(EpochLoader):
             prefetch_factor: see `create_bank_dataloader`.
 
     Raises:
+        TypeError: an argument of another class.
         ValueError: an argument out of its range.
     """
 
@@ -74,11 +76,7 @@ class BankDataLoader(EpochLoader):
         persistent_workers: bool = False,
         prefetch_factor: int | None = None,
     ) -> None:
-        if min(batch_size, crops_per_target) < 1:
-            raise ValueError(
-                f"BankDataLoader: expected batch_size and crops_per_target of at least 1, got {batch_size} and "
-                f"{crops_per_target}"
-            )
+        _check_sizes(bank, batch_size, crops_per_target)
         stage_bank_batch(bank, np.empty((0, crops_per_target)), class_map)  # refuses a map here and not in a worker
         labels = None if class_map is None else np.asarray(class_map, np.int64)
         distinct = isinstance(sampler, NxMDraws)
@@ -194,19 +192,20 @@ def create_bank_dataloader(
         ``stats``.
 
     Raises:
-        TypeError: ``sampler`` is of another kind.
+        TypeError: ``sampler`` is of another kind, or another argument of another class, such as a path as the bank.
         ValueError: an argument out of its range.
         BankError: ``instance_aware``, and the bank does not say from which photo a crop is.
     """
-    num_crops = max(batch_size, 1) * max(crops_per_target, 1)
-    if steps is not None and steps < 0:
-        raise ValueError(f"steps: expected at least 0, got {steps}")
+    _check_sizes(bank, batch_size, crops_per_target)
+    num_crops = batch_size * crops_per_target
+    if steps is not None:
+        check_count("steps", steps)
     if sampler is not None:
         given = steps, mode, threshold, temperature, replicas, base_seed
         if given != (None, "repeat_factor", 1e-3, 0.5, "independent", 0):
             raise ValueError("sampler: expected nothing beside it of how to draw, such as steps or mode; give it that")
         place = ReplicaFinder("create_bank_dataloader", rank, num_replicas)
-        draws = given_draws(bank, sampler, batch_size * crops_per_target, place)
+        draws = given_draws(bank, sampler, num_crops, place)
         return BankDataLoader(bank, draws, batch_size=batch_size, crops_per_target=crops_per_target, **options)
     drawn = BankSampler(
         bank,
@@ -221,6 +220,17 @@ def create_bank_dataloader(
     )
     drawn._in_multiples_of(num_crops)
     return BankDataLoader(bank, drawn, batch_size=batch_size, crops_per_target=crops_per_target, **options)
+
+
+def _check_sizes(bank: object, batch_size: object, crops_per_target: object) -> None:
+    """The arguments of a loader that decide what a step is.
+
+    Raises:
+        TypeError, ValueError: naming the argument.
+    """
+    check_bank("create_bank_dataloader", bank)
+    check_count("batch_size", batch_size, 1)
+    check_count("crops_per_target", crops_per_target, 1)
 
 
 class _Fetched(NamedTuple):

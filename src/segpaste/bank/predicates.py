@@ -18,6 +18,7 @@ from segpaste.bank.protocol import Columns, InstanceBank
 from segpaste.bank.record import Crop
 from segpaste.bank.sampler import Draws
 from segpaste.samplers.classes import SamplesOfClasses
+from segpaste.types.check import check_count
 
 
 @runtime_checkable
@@ -72,8 +73,14 @@ class CropChooser:
     crops_of: SamplesOfClasses | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.max_tries < 1:
-            raise ValueError(f"max_tries: expected at least 1, got {self.max_tries}")
+        check_count("max_tries", self.max_tries, 1)
+        if isinstance(self.predicate, type) or not (
+            isinstance(self.predicate, CropPredicate) or callable(self.predicate)
+        ):
+            raise TypeError(
+                f"predicate: expected a CropPredicate, or a function that is called with each Crop, got "
+                f"{self.predicate!r:.80}; a class needs to be called first"
+            )
         kept = [column.name for column in self.bank.layout.columns]
         if isinstance(self.predicate, CropPredicate) and (missing := set(self.predicate.reads) - set(kept)):
             raise ValueError(

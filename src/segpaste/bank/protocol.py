@@ -68,3 +68,15 @@ class InstanceBank(Protocol):
     def close(self) -> None:
         """Let go of the files; reading opens them again."""
         ...
+
+
+def check_bank(owner: str, bank: object) -> None:
+    """A value can tell the classes of its crops, as a bank does; the rest is asked for where it is read.
+
+    Raises:
+        TypeError: otherwise, such as the path of one.
+    """
+    if isinstance(bank, type) or not hasattr(bank, "crop_class_ids"):
+        raise TypeError(
+            f"{owner}: expected an instance bank, got {type(bank).__name__} {bank!r:.80}; open one with open_bank(path)"
+        )

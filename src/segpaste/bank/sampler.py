@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from segpaste._printable import printable
 from segpaste.bank.class_draws import ClassTable, Mode, class_probabilities, photo_fracs, uniforms
-from segpaste.bank.protocol import InstanceBank
+from segpaste.bank.protocol import InstanceBank, check_bank
 from segpaste.epochs import EpochPass, EpochProgress, EpochSampler, Replica
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.seeding import check_uint64, derive_seed
+from segpaste.types.check import check_count, check_number
 
 Replicas = Literal["independent", "disjoint"]
 
@@ -105,6 +106,7 @@ class BankSampler(EpochSampler[int]):
         progress: which epoch is read, from which place on; a loader around the sampler shares it.
 
     Raises:
+        TypeError: the bank is none, such as a path, or an argument is of another class.
         ValueError: the bank is empty, or an argument is out of its range.
         BankError: ``instance_aware``, and the bank does not say from which photo a crop is.
     """
@@ -122,11 +124,14 @@ class BankSampler(EpochSampler[int]):
         num_replicas: int | None = None,
         replicas: Replicas = "independent",
     ) -> None:
+        check_bank("BankSampler", bank)
         super().__init__(EpochProgress("BankSampler", rank, num_replicas))
         if replicas not in ("independent", "disjoint"):
             raise ValueError(f"BankSampler: expected replicas 'independent' or 'disjoint', got {replicas!r}")
-        if num_samples is not None and num_samples < 0:
-            raise ValueError(f"BankSampler: expected num_samples from 0, got {num_samples}")
+        if num_samples is not None:
+            check_count("BankSampler: num_samples", num_samples)
+        check_number("BankSampler: threshold", threshold)
+        check_number("BankSampler: temperature", temperature)
         if not len(bank):
             raise ValueError("BankSampler: expected a bank with crops, got an empty one")
         self.crops = SamplesOfClasses(bank.crop_class_ids(), len(bank.class_frequencies))

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import get_worker_info
 
-from segpaste.bank.protocol import InstanceBank
+from segpaste.bank.protocol import InstanceBank, check_bank
 from segpaste.types import StagedCrops, tight_boxes
 from segpaste.types.staged import SHAPES, of_buffer, places_of
 
@@ -37,10 +37,12 @@ def stage_bank_batch(bank: InstanceBank, crop_idx: ArrayLike, class_map: ArrayLi
         The crops; in a loader's worker in shared memory.
 
     Raises:
+        TypeError: ``bank`` is none, such as a path.
         ValueError: ``crop_idx`` has another shape, ``class_map`` another length, or one of them holds no integers.
         IndexError: there is no such crop.
         BankError: a crop cannot be read.
     """
+    check_bank("stage_bank_batch", bank)
     wanted = _integers("crop_idx", crop_idx)
     if wanted.ndim != 2:
         raise ValueError(f"stage_bank_batch: expected crop_idx [B, K], got shape {list(wanted.shape)}")

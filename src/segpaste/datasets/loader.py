@@ -24,6 +24,7 @@ from segpaste.epochs import EpochLoader, EpochProgress, ReplicaFinder
 from segpaste.samplers import NxMBatches, NxMSampler
 from segpaste.seeding import SampleKey, check_uint64
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
+from segpaste.types.check import check_class, check_count
 
 OnError = Literal["raise", "skip"]
 
@@ -78,6 +79,7 @@ class EpochDataLoader(EpochLoader):
         num_replicas: how many processes there are; likewise. Both or neither.
 
     Raises:
+        TypeError: an argument of another class.
         ValueError: an argument out of its range.
     """
 
@@ -101,16 +103,33 @@ class EpochDataLoader(EpochLoader):
         rank: int | None = None,
         num_replicas: int | None = None,
     ) -> None:
+        if isinstance(dataset, str | PathLike) or not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+            raise TypeError(
+                f"dataset: expected a map-style dataset, with __len__ and __getitem__, got {type(dataset).__name__}; "
+                "create_coco_dataloader(images_dir, annotations_file) makes one of paths"
+            )
+        check_count("batch_size", batch_size, 1)
+        check_count("max_instances", max_instances)
+        flags = {"shuffle": shuffle, "drop_last": drop_last, "pin_memory": pin_memory}
+        for name, flag in {**flags, "persistent_workers": persistent_workers}.items():
+            check_class(name, flag, bool)
+        if jitter is not None and (isinstance(jitter, type) or not callable(jitter)):
+            raise TypeError(
+                f"jitter: expected a function of a sample and its seed, or None, got {jitter!r:.80}; "
+                "make_large_scale_jittering(size) makes one"
+            )
+        if isinstance(sampler, str) or not (sampler is None or hasattr(sampler, "__iter__")):
+            raise TypeError(
+                f"sampler: expected a sampler of indices, or None, got {type(sampler).__name__} {sampler!r:.80}"
+            )
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
-        if max_instances < 0:
-            raise ValueError(f"max_instances: expected at least 0, got {max_instances}")
         if isinstance(sampler, BatchSampler | NxMBatches):
             raise ValueError(f"sampler: expected one of indices, got {type(sampler).__name__}, of lists of them")
         if (wanted := getattr(sampler, "batch_size", batch_size)) != batch_size:
             raise ValueError(f"batch_size: expected {wanted}, as the sampler has, got {batch_size}")
         check_uint64(base_seed, "base_seed")  # here and not in a worker
-        num = len(dataset)  # type: ignore[arg-type]
+        num = len(dataset)
         replicas = ReplicaFinder("EpochDataLoader", rank, num_replicas)
         if sampler is None:
             progress = EpochProgress("EpochDataLoader", rank, num_replicas)

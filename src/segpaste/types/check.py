@@ -7,7 +7,7 @@ accelerator are not read, for that would wait for the device; `segpaste.invarian
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 import torch
@@ -107,6 +107,16 @@ def check_count(label: str, value: object, least: int = 0) -> None:
         raise TypeError(f"{label}: expected an integer, got {type(value).__name__} {value!r:.80}")
     if value < least:
         raise ValueError(f"{label}: expected at least {least}, got {value}")
+
+
+def check_number(label: str, value: object) -> None:
+    """A value is a real number; True and False are none.
+
+    Raises:
+        TypeError: otherwise.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{label}: expected a number, got {type(value).__name__} {value!r:.80}")
 
 
 def check_list(label: str, value: object, length: int) -> None:
