@@ -256,6 +256,23 @@ class TestAround:
         for moved, shift in zip(Mirror()(batch.to_padded(SLOTS)).to_batched().to_samples(), SHIFTS, strict=True):
             assert_follows(moved, shift)
 
+    @pytest.mark.parametrize("labels_getter", ["default", None, lambda sample: sample.labels])
+    def test_boxes_are_not_sanitized(self, labels_getter: Any) -> None:
+        """By default the transform looks for labels before it flattens its input."""
+        samples = make_samples(2)
+        ragged = BatchedDenseSample.from_samples(samples)
+        sanitize = v2.SanitizeBoundingBoxes(labels_getter=labels_getter)
+        for given in (samples[0], ragged, ragged.to_padded(SLOTS)):
+            name = type(given).__name__
+            if name == "BatchedDenseSample" and callable(labels_getter):
+                continue  # of lists of labels it says itself what it expects
+            words = (
+                rf"transforms\.v2 SanitizeBoundingBoxes: cannot be applied to a {name}: .*SanitizeInstances on samples"
+            )
+            with pytest.raises(TypeError, match=words):
+                sanitize(given)
+        assert f"{samples[0]}" == str(samples[0])
+
     @pytest.mark.parametrize("name", ["staged", "report", "placement", "summary"])
     def test_what_no_transform_moves_is_refused(self, name: str) -> None:
         with pytest.raises(TypeError, match=r"transforms.v2 ColorJitter: expected a sample or a batch.*leave it out"):

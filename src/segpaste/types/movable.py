@@ -65,6 +65,13 @@ class Movable:
         """Copy every tensor into page-locked memory, for asynchronous copies to a GPU."""
         return self._moved(Tensor.pin_memory)
 
+    def __format__(self, spec: str) -> str:
+        # SanitizeBoundingBoxes looks for labels before it flattens its input, and formats what it was given.
+        transform = calling_transform()
+        if isinstance(transform, v2.SanitizeBoundingBoxes):
+            self._children(transform)
+        return super(Movable, self).__format__(spec)
+
     def _moved(self, move: Callable[[Tensor], Tensor]) -> Self:
         return self.map_tensors(move)
 

@@ -12,7 +12,10 @@ from collections.abc import Mapping
 
 from torchvision.transforms import v2
 
-_BETWEEN = ("torch.utils._pytree", "torch._dynamo.eval_frame", "segpaste.types.movable")
+_BETWEEN = (
+    *("torch.utils._pytree", "torch._dynamo.eval_frame", "segpaste.types.movable"),
+    "torchvision.transforms.v2._utils",  # looks for labels
+)
 _GEOMETRY = (
     "it moves pixels of images alone; use v2.ColorJitter or v2.RandomPhotometricDistort, and geometry that moves labels"
 )
