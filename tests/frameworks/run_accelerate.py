@@ -8,8 +8,13 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import DataLoaderConfiguration
 from runs_world import MID_STEPS, NUM_EPOCHS, STEPS, TORCH_RUNS, Model, Step, Written, make_loader, record
 from torch import distributed
+from torch.utils.data import DataLoader
+
+from segpaste import BankSampler, open_bank
+from segpaste.samplers import ExhaustiveNxMSampler
 
 
 class Training:
@@ -51,6 +56,29 @@ class Training:
                     self.accelerator.save_state(str(checkpoint))
 
 
+def shard_twice(folder: Path, rank: int) -> None:
+    """Hand plain DataLoaders with segpaste's samplers to ``prepare``, and read them with and without."""
+    bank = open_bank(folder / "bank")
+    labels = [i % 6 for i in range(48)]
+    for name, make in {
+        "nxm": lambda: DataLoader(labels, 4, sampler=ExhaustiveNxMSampler(labels, 2, 2)),  # type: ignore[arg-type]
+        "nxm_batches": lambda: DataLoader(
+            labels,  # type: ignore[arg-type]
+            batch_sampler=ExhaustiveNxMSampler(labels, 2, 2).batch_sampler(),
+        ),
+        "bank": lambda: DataLoader(range(15), 3, sampler=BankSampler(bank, 12)),  # type: ignore[arg-type]
+    }.items():
+        with Written(folder, f"accelerate-left-out-{name}", rank) as written:
+            written.facts["num_samples"] = sum(len(batch) for batch in make())
+        for way, dispatches in {"prepared": False, "dispatched": True}.items():
+            with Written(folder, f"accelerate-{way}-{name}", rank):
+                accelerator = Accelerator(
+                    cpu=True, dataloader_config=DataLoaderConfiguration(dispatch_batches=dispatches)
+                )
+                if not dispatches or rank == 0:  # the others wait for the first
+                    next(iter(accelerator.prepare(make())))
+
+
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     rank = int(os.environ["RANK"])
@@ -64,4 +92,5 @@ def main(folder: Path) -> None:
             training.accelerator.load_state(str(checkpoint))
             training.num_done = MID_STEPS
             training.run()
+    shard_twice(folder, rank)
     distributed.destroy_process_group()

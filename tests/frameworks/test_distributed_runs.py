@@ -93,3 +93,19 @@ def test_an_epoch_that_is_repeated_is_warned_of(folder: Path, name: str) -> None
 @pytest.mark.parametrize("name", TORCH_RUNS)
 def test_accelerate_returns_the_loader_itself(folder: Path, name: str) -> None:
     assert read(folder, f"accelerate-whole-{name}").facts == [{"is_the_same": True}] * NUM_RANKS
+
+
+@pytest.mark.parametrize("name", ["nxm", "nxm_batches", "bank"])
+class TestSamplersUnderAccelerate:
+    @pytest.mark.parametrize("way", ["prepared", "dispatched"])
+    def test_a_sampler_that_is_sharded_twice_is_refused(self, folder: Path, name: str, way: str) -> None:
+        """Half of the data would never be read."""
+        for rank in range(NUM_RANKS if way == "prepared" else 1):
+            content = json.loads((folder / "records" / f"accelerate-{way}-{name}-{rank}.json").read_text())
+            assert content["error"] is not None, content
+            assert content["error"].startswith("RuntimeError"), content["error"]
+            assert "leave that DataLoader out of accelerator.prepare" in content["error"]
+
+    def test_left_out_of_prepare_each_rank_reads_its_part(self, folder: Path, name: str) -> None:
+        num_samples = 12 if name == "bank" else 24
+        assert read(folder, f"accelerate-left-out-{name}").facts == [{"num_samples": num_samples}] * NUM_RANKS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TypeVar
 
 from torch.utils.data.distributed import DistributedSampler
@@ -9,6 +10,9 @@ from torch.utils.data.distributed import DistributedSampler
 from segpaste.epochs.progress import EpochPass, EpochProgress
 
 T_co = TypeVar("T_co", covariant=True)
+
+ACCELERATE_SHARDS = ("BatchSamplerShard", "DataLoaderDispatcher")
+"""Classes of Accelerate that give each process a part of what they read."""
 
 
 class EpochSampler(DistributedSampler[T_co]):
@@ -55,6 +59,33 @@ class EpochSampler(DistributedSampler[T_co]):
         self.progress.set_epoch(epoch)
 
     def begin(self) -> EpochPass:
-        """Start a pass; see `EpochProgress.begin`."""
+        """Start a pass; see `EpochProgress.begin`.
+
+        Raises:
+            RuntimeError: Accelerate reads the sampler and would shard it a second time.
+        """
+        if self.num_replicas > 1 and _is_read_by_accelerate():
+            owner = self.progress.owner
+            raise RuntimeError(
+                f"{owner}: expected to be read by one process, for it gives each process its part, got a DataLoader "
+                "that Accelerate prepared, which shards it once more and leaves most of the data out; leave that "
+                "DataLoader out of accelerator.prepare, or give the sampler to segpaste's EpochDataLoader or "
+                "create_bank_dataloader, which prepare leaves as they are"
+            )
         self.this = self.progress.begin()
         return self.this
+
+
+def _is_read_by_accelerate() -> bool:
+    """Return whether a class of Accelerate that shards is among the callers.
+
+    ``prepare`` puts its own sampler around the batch sampler, whose author is not asked; only the call stack tells.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "accelerate.data_loader":
+            reader = type(frame.f_locals.get("self"))
+            if any(base.__name__ in ACCELERATE_SHARDS for base in reader.__mro__):
+                return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
