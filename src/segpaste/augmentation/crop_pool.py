@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from os import PathLike
@@ -15,8 +14,8 @@ from torch import Tensor
 
 from segpaste.bank import BankSampler, InstanceBank, stage_bank_batch
 from segpaste.bank.class_draws import ClassTable, uniforms
-from segpaste.epochs import EpochPass
-from segpaste.seeding import from_int64
+from segpaste.epochs import EpochPass, epoch_of, expect_facts, follow_pass, set_epoch_of
+from segpaste.seeding import check_uint64, from_int64
 from segpaste.types import StagedCrops
 
 BankPool = InstanceBank
@@ -53,37 +52,35 @@ class CropPool:
         self.pool = pool
         self.crops_per_target = crops_per_target
         self._sampler = BankSampler(pool) if isinstance(pool, InstanceBank) else None
-        self._this: EpochPass | None = None
-        self._num_drawn = self._num_steps = self._num_skipped = 0
+        self._num_steps = 0
         self._iterator: Iterator[StagedCrops] | None = None
 
-    def begin(self, epoch: int | None = None) -> None:
-        """A pass over the targets begins.
-
-        Args:
-            epoch: of the targets, which the crops follow; None: the crops count their epochs themselves.
-        """
-        if epoch is not None:
-            self.set_epoch(epoch)
-        self._num_steps, self._iterator = 0, None
-        if self._sampler is not None:
-            self._this = self._sampler.progress.begin()
-            self._num_drawn = self._this.start
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of a loader of crops; None where it has none."""
+        return None if self._sampler is not None else epoch_of(self.pool)
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the crops, where they have one."""
-        chosen: Any = self.pool if self._sampler is None else self._sampler
-        if hasattr(chosen, "set_epoch"):
-            chosen.set_epoch(epoch)
+        """Choose the epoch of a loader of crops."""
+        if self._sampler is None:
+            set_epoch_of(self.pool, epoch)
+
+    def begin(self, this: EpochPass) -> None:
+        """Let the crops follow a pass over the targets that has begun."""
+        self._iterator = None
+        if not this.start:
+            self._num_steps = 0
+        if self._sampler is None:
+            follow_pass(self.pool, this)
 
     def state_dict(self) -> dict[str, Any]:
-        """The place after the crops that were handed out last."""
+        """The place after the crops that were handed out last, and whose it is."""
+        state: Any = None
         if self._sampler is not None:
-            return self._sampler.state_dict()
-        if hasattr(self.pool, "state_dict"):
-            state: dict[str, Any] = self.pool.state_dict()
-            return state
-        return {"num_steps": self._num_steps}
+            state = self._sampler.identity()
+        elif hasattr(self.pool, "state_dict"):
+            state = self.pool.state_dict()
+        return {"num_steps": self._num_steps, "state": state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume there.
@@ -91,22 +88,46 @@ class CropPool:
         Raises:
             ValueError: the state is of other crops.
         """
-        if self._sampler is not None:
-            self._sampler.progress.load_state(state, self._sampler.identity(), sys.maxsize)
-        elif hasattr(self.pool, "load_state_dict"):
-            self.pool.load_state_dict(state)
-        else:
-            self._num_skipped = int(state["num_steps"])
+        self.expect_state(state)
+        if hasattr(self.pool, "load_state_dict"):
+            self.pool.load_state_dict(state["state"])
+        self._num_steps, self._iterator = state["num_steps"], None
 
-    def staged(self, num_targets: int) -> StagedCrops:
+    def expect_state(self, state: Any) -> None:
+        """Check what `load_state_dict` would load, and change nothing.
+
+        Raises:
+            ValueError: the state is of other crops.
+        """
+        what = "source_pool"
+        if not isinstance(state, Mapping) or set(state) != {"num_steps", "state"}:
+            raise ValueError(f"{what}: expected a state made by its state_dict, got {type(state).__name__}")
+        check_uint64(state["num_steps"], "num_steps")
+        if self._sampler is not None:
+            expect_facts(what, self._sampler.identity(), state["state"])
+        elif hasattr(self.pool, "expect_state"):
+            self.pool.expect_state(state["state"])
+
+    def staged(self, num_targets: int, first: int, this: EpochPass) -> StagedCrops:
         """The crops of the next targets.
+
+        Args:
+            num_targets: how many.
+            first: position of the first one in the epoch.
+            this: the pass over the targets.
 
         Raises:
             BankError: a crop cannot be read.
             ValueError: the loader has ended, or yields crops for fewer targets.
         """
         if self._sampler is not None and isinstance(self.pool, InstanceBank):
-            return self._drawn(self.pool, self._sampler, num_targets)
+            drawn = self._sampler.draws(
+                first * self.crops_per_target,
+                num_targets * self.crops_per_target,
+                epoch=this.epoch,
+                replica=this.replica,
+            ).crops
+            return stage_bank_batch(self.pool, drawn.reshape(num_targets, self.crops_per_target))
         staged = self._next()
         if staged.batch_size < num_targets:
             raise ValueError(
@@ -115,23 +136,14 @@ class CropPool:
             )
         return staged.first(num_targets)
 
-    def _drawn(self, bank: InstanceBank, sampler: BankSampler, num_targets: int) -> StagedCrops:
-        """What a pass over a bank draws next."""
-        if self._this is None:
-            self.begin()
-        assert self._this is not None
-        num = num_targets * self.crops_per_target
-        drawn = sampler.draws(self._num_drawn, num, epoch=self._this.epoch, replica=self._this.replica).crops
-        self._num_drawn += num
-        self._this.done(self._num_drawn)
-        return stage_bank_batch(bank, drawn.reshape(num_targets, self.crops_per_target))
-
     def _next(self) -> StagedCrops:
         """What the loader yields for the next step."""
         assert not isinstance(self.pool, InstanceBank)
         if self._iterator is None:
             self._iterator = iter(self.pool)
-            self._num_steps, self._num_skipped = len(list(islice(self._iterator, self._num_skipped))), 0
+            if not hasattr(self.pool, "load_state_dict"):
+                for _ in islice(self._iterator, self._num_steps):
+                    pass
         staged = next(self._iterator, None)
         if staged is None:
             raise ValueError(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import sys
+import copy
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from pydantic import BaseModel
 from torch import nn
 
 from segpaste.augmentation.crop_pool import CropPool
-from segpaste.epochs import EpochPass, EpochProgress, LoaderWrapper, epoch_of, set_epoch_of
-from segpaste.seeding import derive_seed, to_int64
+from segpaste.epochs import EpochPass, LoaderWrapper, expect_parts
+from segpaste.seeding import check_uint64, derive_seed, to_int64
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 
 Batch = PaddedBatchedDenseSample | BatchedDenseSample | Sequence[DenseSample]
@@ -36,6 +37,8 @@ class AugmentedLoader(LoaderWrapper):
         num_dropped_instances: instances so far that found no slot; the first time warns.
     """
 
+    owner = "from_dataloader"
+
     def __init__(
         self,
         loader: Iterable[Batch],
@@ -44,7 +47,7 @@ class AugmentedLoader(LoaderWrapper):
         device: torch.device | str | None = None,
         crops: CropPool | None = None,
     ) -> None:
-        super().__init__(loader)
+        super().__init__(loader, crops)
         self.augment = augment
         self.max_instances = max_instances
         self.device = device
@@ -52,63 +55,50 @@ class AugmentedLoader(LoaderWrapper):
         if device is not None and isinstance(augment, nn.Module):
             augment.to(device)  # its tables, so that no step waits for a copy of them
         self.num_dropped_instances = 0
-        self._progress = EpochProgress("from_dataloader")
         self._base_seed: int | None = None
-        self._follows = False
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the pass that began last, or the next one if none did."""
-        epoch = epoch_of(self.loader)
-        return self._progress.epoch if epoch is None else epoch
+        self._num_rows = 0
 
     def __iter__(self) -> Iterator[PaddedBatchedDenseSample]:
-        this, num_rows = None, 0
-        for batch in self._batches():
-            if this is None:
-                this = self._begin()
-                num_rows = this.start
-            padded = self._seeded(self._padded(batch), this, num_rows)
-            num_rows += padded.batch_size
-            this.done(num_rows)
+        num_rows: int | None = None
+        for this, batch in self._pass():
+            first = self._num_rows if num_rows is None else num_rows
+            padded = self._seeded(self._padded(batch), this, first)
+            num_rows = first + padded.batch_size
+            if this.is_current:
+                self._num_rows = num_rows
             if self.device is not None:
                 padded = padded.to(self.device, non_blocking=True)
             if self.crops is None:
                 yield self.augment(padded)
             else:
-                staged = self.crops.staged(padded.batch_size).to(padded.device, non_blocking=True)
+                staged = self.crops.staged(padded.batch_size, first, this).to(padded.device, non_blocking=True)
                 yield self.augment(padded, staged=staged)
-        if this is not None:
-            this.finish()
 
-    def _begin(self) -> EpochPass:
-        """A pass of the loader has begun: seeds and crops follow its epoch, where it has one."""
-        epoch = epoch_of(self.loader)
-        if epoch is not None:
-            self._progress.set_epoch(epoch)
-        if self._base_seed is None:
-            self._base_seed = torch.initial_seed() % (1 << 64)
-        this = self._progress.begin()
+    def _begin(self, this: EpochPass) -> None:
+        if not this.start:
+            self._num_rows = 0
         if self.crops is not None:
-            self.crops.begin(this.epoch if epoch is not None or self._follows else None)
-        return this
+            self.crops.begin(this)
 
     def _seeded(self, batch: PaddedBatchedDenseSample, this: EpochPass, first: int) -> PaddedBatchedDenseSample:
         """The batch with seeds; its first row is at this position of the epoch."""
         if batch.sample_seeds is not None:
             return batch
-        assert self._base_seed is not None
-        rows = range(first, first + batch.batch_size)
-        seeds = [to_int64(derive_seed(self._base_seed, this.epoch, this.replica.rank, 0, row)) for row in rows]
+        base_seed, rows = self._seed(), range(first, first + batch.batch_size)
+        seeds = [to_int64(derive_seed(base_seed, this.epoch, this.replica.rank, 0, row)) for row in rows]
         return batch.derived(sample_seeds=torch.tensor(seeds, dtype=torch.int64, device=batch.device))
 
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next pass, of the loader, the seeds and the crops; it stays until the next call."""
-        set_epoch_of(self.loader, epoch)
-        self._progress.set_epoch(epoch)
-        self._follows = True
-        if self.crops is not None:
-            self.crops.set_epoch(epoch)
+    def _seed(self) -> int:
+        if self._base_seed is None:
+            self._base_seed = torch.initial_seed() % (1 << 64)
+        return self._base_seed
+
+    def identity(self) -> dict[str, Any]:
+        """See `segpaste.epochs.LoaderWrapper.identity`; and what is pasted, the slots and the config."""
+        pool = None if self.crops is None else type(self.crops.pool).__name__
+        facts = {**super().identity(), "source_pool": pool, "max_instances": int(self.max_instances)}
+        config = getattr(self.augment, "config", None)
+        return {**facts, **_flat("config", config.model_dump(mode="json"))} if isinstance(config, BaseModel) else facts
 
     def state_dict(self) -> dict[str, Any]:
         """The place after the batch that was yielded last: of the loader, the crops, the seeds and the schedule.
@@ -116,8 +106,9 @@ class AugmentedLoader(LoaderWrapper):
         Of a loader without a state of its own the batches are counted.
         """
         return {
-            "progress": self._progress.state({"base_seed": self._base_seed}),
-            "loader": self._loader_state(),
+            **super().state_dict(),
+            "num_rows": self._num_rows if self.progress.num_done else 0,
+            "base_seed": self._seed(),
             "crops": None if self.crops is None else self.crops.state_dict(),
             "augment": dict(self.augment.state_dict()) if isinstance(self.augment, nn.Module) else None,
         }
@@ -126,20 +117,30 @@ class AugmentedLoader(LoaderWrapper):
         """Resume there: the next pass gives the batches that are left.
 
         Raises:
-            ValueError: the state is of another loader, or of other crops; the message says which.
+            ValueError: the state is of another loader, or of other crops; the message says which. Nothing is changed.
         """
-        if not isinstance(state, dict) or set(state) != {"progress", "loader", "crops", "augment"}:
-            raise ValueError(f"from_dataloader: expected a state made by its state_dict, got {sorted(state)}")
-        if (state["crops"] is None) != (self.crops is None):
-            there, here = ("none" if crops is None else "one" for crops in (state["crops"], self.crops))
-            raise ValueError(f"from_dataloader: expected the same source_pool as the state has, {there}, got {here}")
-        self._load_loader_state(state["loader"])
+        self.expect_state(state)
+        augment = self.augment if isinstance(self.augment, nn.Module) else None
+        before = None if augment is None else copy.deepcopy(augment.state_dict())
+        try:
+            if augment is not None:
+                augment.load_state_dict(state["augment"])
+            super().load_state_dict(state)
+        except Exception:
+            if augment is not None and before is not None:
+                augment.load_state_dict(before)
+            raise
         if self.crops is not None:
             self.crops.load_state_dict(state["crops"])
-        self._progress.load_state(state["progress"], state["progress"]["of"], sys.maxsize)
-        self._base_seed = state["progress"]["of"]["base_seed"]
-        if isinstance(self.augment, nn.Module):
-            self.augment.load_state_dict(state["augment"])
+        self._num_rows, self._base_seed = state["num_rows"], state["base_seed"]
+
+    def expect_state(self, state: Any) -> None:
+        """See `segpaste.epochs.LoaderWrapper.expect_state`."""
+        super().expect_state(state)
+        augment = self.augment if isinstance(self.augment, nn.Module) else None
+        expect_parts(self.owner, state, {"crops": self.crops, "augment": augment})
+        for name in ("num_rows", "base_seed"):
+            check_uint64(state.get(name), name)
 
     def _padded(self, batch: Batch) -> PaddedBatchedDenseSample:
         if isinstance(batch, PaddedBatchedDenseSample):
@@ -162,3 +163,10 @@ class AugmentedLoader(LoaderWrapper):
                 stacklevel=4,
             )
         self.num_dropped_instances += num
+
+
+def _flat(name: str, value: Any) -> dict[str, str]:
+    """The values of nested dictionaries under dotted names, so that each difference has its own."""
+    if not isinstance(value, Mapping):
+        return {name: repr(value)}
+    return {key: text for part, inner in value.items() for key, text in _flat(f"{name}.{part}", inner).items()}

@@ -22,7 +22,7 @@ from segpaste.bank.protocol import InstanceBank, check_bank
 from segpaste.bank.record import BankError
 from segpaste.bank.sampler import BankSampler, DrawReport, Draws, Replicas
 from segpaste.bank.staging import stage_bank_batch
-from segpaste.epochs import EpochLoader, EpochSampler, ReplicaFinder
+from segpaste.epochs import EpochLoader, EpochSampler, ReplicaFinder, callable_facts
 from segpaste.samplers import NxMReport, NxMSampler
 from segpaste.types import StagedCrops
 from segpaste.types.check import check_count
@@ -100,9 +100,7 @@ class BankDataLoader(EpochLoader):
             "batch_size": int(batch_size),
             "crops_per_target": int(crops_per_target),
             "class_map": None if labels is None else labels.tolist(),
-            "predicate": None
-            if predicate is None
-            else getattr(predicate, "__qualname__", type(predicate).__qualname__),
+            "predicate": None if predicate is None else callable_facts(predicate),
             "max_tries": None if predicate is None else int(max_tries),
         }
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
 from segpaste.bank.loader import BankDataLoader
-from segpaste.epochs import LoaderWrapper, epoch_of, set_epoch_of
+from segpaste.epochs import EpochPass, LoaderWrapper, expect_parts, follow_pass
 from segpaste.types import StagedCrops
 
 
@@ -24,24 +24,18 @@ class with_bank(LoaderWrapper):
         ValueError: ``bank_loader`` has fewer steps than ``loader``.
     """
 
-    def __init__(self, loader: Iterable[Any], bank_loader: BankDataLoader) -> None:
-        super().__init__(loader)
-        self.bank_loader = bank_loader
+    owner = "with_bank"
 
-    @property
-    def epoch(self) -> int:
-        """The epoch of the pass that began last, or the next one if none did."""
-        epoch = epoch_of(self.loader)
-        return self.bank_loader.epoch if epoch is None else epoch
+    def __init__(self, loader: Iterable[Any], bank_loader: BankDataLoader) -> None:
+        super().__init__(loader, bank_loader)
+        self.bank_loader = bank_loader
 
     def __iter__(self) -> Iterator[tuple[Any, StagedCrops]]:
         if isinstance(self.loader, Sized) and len(self.bank_loader) < len(self.loader):
             raise ValueError(self._too_few(f"{len(self.loader)}"))
         crops: Iterator[StagedCrops] | None = None
-        for batch in self._batches():
+        for _, batch in self._pass():
             if crops is None:
-                if (epoch := epoch_of(self.loader)) is not None:
-                    self.bank_loader.set_epoch(epoch)
                 crops = iter(self.bank_loader)
             staged = next(crops, None)
             if staged is None:
@@ -53,25 +47,26 @@ class with_bank(LoaderWrapper):
                 )
             yield batch, staged.first(batch.batch_size)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next pass, of both loaders."""
-        set_epoch_of(self.loader, epoch)
-        self.bank_loader.set_epoch(epoch)
+    def _begin(self, this: EpochPass) -> None:
+        follow_pass(self.bank_loader, this)
 
     def state_dict(self) -> dict[str, Any]:
-        """The place after the pair that was yielded last."""
-        return {"loader": self._loader_state(), "crops": self.bank_loader.state_dict()}
+        """The place after the pair that was yielded last, and whose it is."""
+        return {**super().state_dict(), "crops": self.bank_loader.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume there: the next pass gives the pairs that are left.
 
         Raises:
-            ValueError: the state is of other loaders; the message says which.
+            ValueError: the state is of other loaders; the message says which. Nothing is changed.
         """
-        if not isinstance(state, dict) or set(state) != {"loader", "crops"}:
-            raise ValueError(f"with_bank: expected a state made by its state_dict, got {sorted(state)}")
-        self._load_loader_state(state["loader"])
+        super().load_state_dict(state)
         self.bank_loader.load_state_dict(state["crops"])
+
+    def expect_state(self, state: Any) -> None:
+        """See `segpaste.epochs.LoaderWrapper.expect_state`."""
+        super().expect_state(state)
+        expect_parts(self.owner, state, {"crops": self.bank_loader})
 
     def _too_few(self, wanted: str) -> str:
         return f"with_bank: expected a bank loader of {wanted} steps, got {len(self.bank_loader)}; give it steps="

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
-from segpaste.epochs import EpochPass, EpochProgress, EpochSampler, Replica
+from segpaste.epochs import EpochPass, EpochProgress, EpochSampler, Replica, epoch_of, sampler_facts
 from segpaste.seeding import derive_seed, random_bits_numpy
 
 
@@ -105,17 +105,18 @@ class SamplerOrder:
 
     def __init__(self, sampler: Sampler[int], progress: EpochProgress) -> None:
         self.sampler, self.progress = sampler, progress
-        self._last_epoch = getattr(sampler, "epoch", 0)
+        self._last_epoch = epoch_of(sampler)
+        progress.epoch = self._last_epoch or 0
         self._drawn = array("q")
-        self._expected_digest: str | None = None
+        self._expected: tuple[int, str | None] = 0, None
 
     def __len__(self) -> int:
         return len(self.sampler)  # type: ignore[arg-type]
 
     def follow(self) -> None:
         """Take the epoch that was set on the sampler itself, as is usual with torch's."""
-        epoch = getattr(self.sampler, "epoch", None)
-        if isinstance(epoch, int) and epoch != self._last_epoch:
+        epoch = epoch_of(self.sampler)
+        if epoch is not None and epoch != self._last_epoch:
             self.progress.set_epoch(epoch)
             self._last_epoch = epoch
 
@@ -123,20 +124,20 @@ class SamplerOrder:
         """The indices of a pass, those before its start drawn and left out."""
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(this.epoch)
-            self._last_epoch = getattr(self.sampler, "epoch", this.epoch)
+            self._last_epoch = epoch_of(self.sampler)
         self._drawn = drawn = array("q")
         for place, index in enumerate(self.sampler):
-            if place == this.start:
+            if place == this.start > 0:
                 self._check(this)
             drawn.append(int(index))
             if place >= this.start:
                 yield int(index)
-        if len(drawn) <= this.start:
+        if this.start > 0 and len(drawn) <= this.start:
             self._check(this)
 
     def _check(self, this: EpochPass) -> None:
-        expected, self._expected_digest = self._expected_digest, None
-        if expected not in (None, self.digest(this.start)):
+        expected, self._expected = self._expected, (0, None)
+        if expected not in ((0, None), (this.start, None), (this.start, self.digest(this.start))):
             warnings.warn(
                 f"{self.progress.owner}: expected the sampler to give the same {this.start} indices of epoch "
                 f"{this.epoch} as before the interruption, got others; samples may be repeated or left out in this "
@@ -146,16 +147,19 @@ class SamplerOrder:
 
     def digest(self, num: int) -> str:
         """Of the first indices of the pass; of a resumed one that has not begun, of the interrupted one."""
-        return self._expected_digest or hashlib.sha256(self._drawn[:num].tobytes()).hexdigest()[:16]
+        expected_num, expected = self._expected
+        if expected is not None and num == expected_num:
+            return expected
+        return hashlib.sha256(self._drawn[:num].tobytes()).hexdigest()[:16]
 
-    def expect(self, digest: str | None) -> None:
-        """Compare what the next pass leaves out with this."""
-        self._expected_digest = digest
+    def expect(self, num: int, digest: str | None) -> None:
+        """Compare the first indices, which the next pass leaves out, with this."""
+        self._expected = num, digest
 
     def identity(self) -> dict[str, Any]:
         """The facts that are known of it."""
         num_replicas = int(self.progress.replicas.now().num_replicas)
-        return {"sampler": type(self.sampler).__name__, "num_indices": len(self), "num_replicas": num_replicas}
+        return {**sampler_facts(self.sampler), "num_indices": len(self), "num_replicas": num_replicas}
 
 
 class PassSampler(EpochSampler[SamplePlace]):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from segpaste.datasets._orders import DatasetOrder, Order, PassSampler, SamplerO
 from segpaste.datasets.coco import CocoDetectionV2
 from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
 from segpaste.datasets.records import DatasetError
-from segpaste.epochs import EpochLoader, EpochProgress, ReplicaFinder
+from segpaste.epochs import EpochLoader, EpochProgress, ReplicaFinder, callable_facts
 from segpaste.samplers import NxMBatches, NxMSampler
 from segpaste.seeding import SampleKey, check_uint64
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
@@ -179,14 +179,14 @@ class EpochDataLoader(EpochLoader):
         """
         super().load_state_dict(state)
         if isinstance(self._order, SamplerOrder):
-            self._order.expect(state.get("digest"))
+            self._order.expect(self.progress.num_done, state.get("digest"))
 
     def identity(self) -> dict[str, Any]:
         """The facts that decide what an epoch consists of; a state with others is refused."""
         dataset, jitter = self._samples.dataset, self._samples.jitter
         return {
             "dataset": f"{len(self._samples)} samples of {type(dataset).__name__}",
-            "jitter": repr(jitter) if is_dataclass(jitter) else type(jitter).__name__,
+            "jitter": callable_facts(jitter),
             "batch_size": self.batch_size,
             "drop_last": bool(self.drop_last),
             "loader_seed": int(self._samples.base_seed),

@@ -8,8 +8,8 @@ from segpaste.epochs.loading import EpochLoader
 from segpaste.epochs.progress import EpochPass, EpochProgress
 from segpaste.epochs.replicas import Replica, ReplicaFinder, find_replica
 from segpaste.epochs.sampling import EpochSampler
-from segpaste.epochs.states import expect_own_state
-from segpaste.epochs.wrapping import LoaderWrapper, epoch_of, set_epoch_of
+from segpaste.epochs.states import callable_facts, expect_facts, expect_own_state, sampler_facts
+from segpaste.epochs.wrapping import LoaderWrapper, epoch_of, expect_parts, follow_pass, set_epoch_of
 
 __all__ = [
     "EpochLoader",
@@ -19,8 +19,13 @@ __all__ = [
     "LoaderWrapper",
     "Replica",
     "ReplicaFinder",
+    "callable_facts",
     "epoch_of",
+    "expect_facts",
     "expect_own_state",
+    "expect_parts",
     "find_replica",
+    "follow_pass",
+    "sampler_facts",
     "set_epoch_of",
 ]

@@ -57,6 +57,14 @@ class EpochLoader(DataLoader[Any]):
         """
         self.progress.load_state(state, self.identity(), self.num_items, self.items_per_batch)
 
+    def expect_state(self, state: Any) -> None:
+        """Check what `load_state_dict` would load, and change nothing.
+
+        Raises:
+            ValueError: as `load_state_dict` does.
+        """
+        self.progress.expect_state(state, self.identity(), self.num_items, self.items_per_batch)
+
     @abstractmethod
     def identity(self) -> dict[str, Any]:
         """The facts that decide what an epoch consists of; a state with others is refused."""

@@ -33,6 +33,7 @@ class EpochProgress:
         owner: whose it is, for errors and warnings.
         rank: see `ReplicaFinder`.
         num_replicas: see `ReplicaFinder`.
+        replicas: finds them in another way.
 
     Attributes:
         owner: as given.
@@ -41,9 +42,15 @@ class EpochProgress:
         num_done: items of that epoch that are done.
     """
 
-    def __init__(self, owner: str, rank: int | None = None, num_replicas: int | None = None) -> None:
+    def __init__(
+        self,
+        owner: str,
+        rank: int | None = None,
+        num_replicas: int | None = None,
+        replicas: ReplicaFinder | None = None,
+    ) -> None:
         self.owner = owner
-        self.replicas = ReplicaFinder(owner, rank, num_replicas)
+        self.replicas = replicas or ReplicaFinder(owner, rank, num_replicas)
         self.epoch = self.num_done = 0
         self._has_begun = self._is_set = self._is_said = self._resumes = self._is_finished = self._has_warned = False
         self._current: EpochPass | None = None
@@ -61,6 +68,15 @@ class EpochProgress:
         if epoch != self.epoch:
             self._go_to(epoch, 0)
             self._has_begun = False
+
+    @property
+    def current(self) -> EpochPass | None:
+        """The pass that began last; None before the first, and once another epoch or a state was set."""
+        return self._current
+
+    def restart(self) -> None:
+        """Forget the place, also a loaded one: the next pass reads its epoch from the first item on."""
+        self._go_to(self.epoch, 0)
 
     def begin(self) -> EpochPass:
         """Start a pass: find out the rank, and choose the epoch.
@@ -104,15 +120,26 @@ class EpochProgress:
         Raises:
             ValueError: the state is of another owner, or its place is not in an epoch of this one. Nothing is changed.
         """
-        expect_own_state(self.owner, identity, state)
-        place, epoch = operator.index(state["num_drawn"]), operator.index(state["epoch"])
-        if not 0 <= place <= length or (place % step and place != length):
-            steps = f" in steps of {step}" if step > 1 else ""
-            raise ValueError(f"{self.owner}: expected num_drawn from 0 to {length}{steps}, got {place}")
-        check_uint64(epoch, "epoch")
-        self._go_to(epoch, place)
-        self._has_begun = self._is_finished = bool(state.get("finished", False))
+        self.expect_state(state, identity, length, step)
+        self._go_to(int(state["epoch"]), int(state["num_drawn"]))
+        self._has_begun = self._is_finished = state.get("finished", False)
         self._resumes = not self._has_begun
+
+    def expect_state(self, state: Any, identity: Mapping[str, Any], length: int, step: int = 1) -> None:
+        """Check what `load_state` would load, and change nothing.
+
+        Raises:
+            ValueError: as `load_state` does.
+        """
+        expect_own_state(self.owner, identity, state)
+        place, finished = state["num_drawn"], state.get("finished", False)
+        is_place = isinstance(place, int) and not isinstance(place, bool)
+        if not is_place or not 0 <= place <= length or (place % step and place != length):
+            steps = f" in steps of {step}" if step > 1 else ""
+            raise ValueError(f"{self.owner}: expected num_drawn from 0 to {length}{steps}, got {place!r}")
+        if not isinstance(finished, bool):
+            raise ValueError(f"{self.owner}: expected finished to be true or false, got {finished!r}")
+        check_uint64(state["epoch"], "epoch")
 
     def _go_to(self, epoch: int, place: int) -> None:
         self.epoch, self.num_done, self._current = epoch, place, None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from torch import distributed
@@ -42,6 +42,7 @@ class ReplicaFinder:
     owner: str
     rank: int | None = None
     num_replicas: int | None = None
+    advice: ClassVar[str] = "give rank= and num_replicas="
 
     def __post_init__(self) -> None:
         rank, num_replicas = self.rank, self.num_replicas
@@ -92,8 +93,7 @@ class ReplicaFinder:
         if found is None and (num := _of_launcher().num_replicas) > 1:
             raise RuntimeError(
                 f"{self.owner}: expected torch.distributed to be initialized, for WORLD_SIZE is {num}, got no process "
-                "group; call torch.distributed.init_process_group before the first batch, or give rank= and "
-                "num_replicas="
+                f"group; call torch.distributed.init_process_group before the first batch, or {self.advice}"
             )
         return found or Replica(0, 1)
 
