@@ -32,8 +32,8 @@ class NxMSampler(EpochSampler[int]):
 
     For ``DataLoader(dataset, batch_sampler=sampler.batch_sampler())``. Iterating gives indices, batch after batch, so
     ``DataLoader(dataset, batch_size=sampler.batch_size, sampler=sampler)`` gives the same batches. Every new pass is a
-    new epoch; on several ranks call `set_epoch` before each, see `segpaste.epochs.progress`. Leave such a DataLoader out
-    of Accelerate's ``prepare``, which would shard it a second time; a pass over a prepared one is refused.
+    new epoch; on several ranks call `set_epoch` before each, see `segpaste.epochs.progress`. Leave it out of
+    Accelerate's ``prepare``, which would shard it a second time; a pass over a prepared one is refused.
 
     Args:
         labels: the class of each sample: a tensor, array or list of integers or strings, a bank, or a dataset that has
