@@ -229,7 +229,7 @@ class TestSteps:
             ({"predicate": EvenPhotos}, "predicate: expected a CropPredicate, .* got <class"),
             ({"predicate": is_even, "max_tries": 2.5}, "max_tries: expected an integer, got float"),
         ],
-        ids=str,
+        ids=lambda value: ",".join(value) if isinstance(value, dict) else None,
     )
     def test_values_of_another_class(self, options: dict[str, Any], words: str, bank: Any) -> None:
         with pytest.raises(TypeError, match=words):
