@@ -21,6 +21,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste.samplers._turns import fill
+
 Ints = NDArray[np.int64]
 
 
@@ -74,9 +76,6 @@ def schedule(num_groups: Ints, num_distinct: int, num_batches: int, turns: NDArr
         turns: random numbers in [0, 1), [(T + 1) N], that choose who is next; by default classes take turns in their
             order, and one that had its turn queues up behind.
     """
-    from segpaste.samplers._turns import fill
-
     classes = np.empty((num_batches, num_distinct), np.int64)
-    shuffled = turns is not None
-    fill(np.minimum(num_groups, num_batches), turns if shuffled else np.empty(0), shuffled, classes)
+    fill(np.minimum(num_groups, num_batches), turns, classes)
     return classes
