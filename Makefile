@@ -13,7 +13,10 @@ PIP_INSTALL := $(BIN)/python -m pip install --no-compile -c constraints.txt
 WORKERS ?= 2
 # The Triton of the oldest torch that pyproject.toml accepts: tests/kernels/test_cuda.py compiles the kernels with it.
 OLDEST_TRITON := 3.6
+NATIVE := hatch_build.py $(wildcard src/segpaste/kernels/native/build.py src/segpaste/kernels/native/src/*)
 export NO_MKDOCS_2_WARNING := 1
+# An installation whose native library cannot be built fails here; elsewhere the slow reference would run.
+export SEGPASTE_NATIVE ?= require
 # What pip leaves uncompiled is compiled by the first process that imports it, and kept, or each of hundreds would.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -39,11 +42,11 @@ clean:
 	rm -rf $(VENV) demo_out site
 
 # The stamps make a second run immediate; an interrupted installation leaves none and is taken up again.
-$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/pip
+$(VENV)/.core: pyproject.toml constraints.txt $(NATIVE) | $(BIN)/pip
 	$(PIP_INSTALL) -e .
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/pip
+$(VENV)/.dev: pyproject.toml constraints.txt $(NATIVE) | $(BIN)/pip
 	$(PIP_INSTALL) -e '.[all]'
 	@touch $(VENV)/.core $@
 

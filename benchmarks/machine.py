@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 import torchvision
@@ -33,7 +32,6 @@ def machine(packages: Iterable[str] = ()) -> dict[str, Any]:
         "torch": torch.__version__,
         "torchvision": torchvision.__version__,
         "numpy": np.__version__,
-        "numba": numba.__version__,
         "segpaste": segpaste.__version__,
         "commit": _commit(),
         "allocator": _allocator(),

@@ -36,7 +36,7 @@ def run_script(script: str, log: str) -> None:
 def processes() -> multiprocessing.context.ForkServerContext:
     """Where processes come from that have the libraries loaded: to import them takes longer than most pages do."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "torchvision.tv_tensors", "segpaste.datasets.scenes", "numba"])
+    context.set_forkserver_preload(["torch", "torchvision.tv_tensors", "segpaste.datasets.scenes"])
     return context
 
 

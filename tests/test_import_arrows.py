@@ -47,7 +47,6 @@ FOR_EVERYBODY = {"extras"}  # the hints for optional dependencies
 GRAB_BAGS = {"utils", "util", "common", "helpers", "helper", "misc"}
 
 HEAVY = {
-    "numba",
     "triton",
     "pycocotools",
     "yaml",
@@ -175,8 +174,8 @@ class TestPlanted:
             ("types/dense.py", "from .. import kernels"),
             ("types/dense.py", "def f():\n    from segpaste.viz import overlay"),
             ("types/deep/er.py", "from ...datasets.coco import read"),
-            ("kernels/cpu.py", "from segpaste import augmentation"),
-            ("kernels/cpu.py", "if TYPE_CHECKING:\n    import segpaste.samplers as s"),
+            ("kernels/reference.py", "from segpaste import augmentation"),
+            ("kernels/reference.py", "if TYPE_CHECKING:\n    import segpaste.samplers as s"),
             ("augmentation/source.py", "from segpaste.bank import protocol"),
             ("viz/overlay.py", "from segpaste import BatchCopyPaste"),
             ("viz/overlay.py", "import segpaste"),

@@ -23,7 +23,6 @@ PROGRAMS = bench.load_programs()
     loading,
     pasting,
     peers,
-    phases,
     plan,
     plots,
     report,
@@ -41,7 +40,6 @@ PROGRAMS = bench.load_programs()
         "loading",
         "pasting",
         "peers",
-        "phases",
         "plan",
         "plots",
         "report",
@@ -274,10 +272,3 @@ def test_every_way_to_read_a_crop_gives_the_same(tmp_path: Path) -> None:
 def test_bank_reads_are_reported() -> None:
     found = bank_reads.markdown(bank_reads.measure(bank_reads.TINY))
     assert all(name in found for name in (*bank_reads.WRITERS, bank_reads.PNG, bank_reads.PICKLES, *bank_reads.SLOW))
-
-
-def test_phases_go_through_the_loops_as_they_are() -> None:
-    """They call them one by one, and so must follow whatever the loops are given."""
-    found = phases.phases(batches.random_boxes(2, 48, 3, torch.uint8), phases.BatchCopyPasteConfig())
-    assert set(phases.PHASES) < set(found)
-    assert "copy" in phases.table({"small": found})

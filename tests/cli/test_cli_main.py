@@ -21,10 +21,9 @@ from cli_world import tree, write_instances, write_panoptic
 from PIL import Image
 
 import segpaste
-from segpaste import kernels
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.strict import known_keys
-from segpaste.cli import _arguments, _errors, _inputs, _pasting, _settings, _show, _values, main
+from segpaste.cli import _arguments, _errors, _inputs, _pasting, _settings, _values, main
 from segpaste.datasets import SceneDataset
 from segpaste.presets import Preset
 
@@ -423,17 +422,3 @@ class TestTaxonomyOfTheConfig:
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-@pytest.mark.parametrize("compiles", [True, False])
-@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
-def test_a_terminal_is_told_why_the_first_paste_takes_a_minute(
-    compiles: bool, stream: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    err = stream()
-    monkeypatch.setattr(sys, "stderr", err)
-    monkeypatch.setattr(kernels, "compiles_first", lambda: compiles)
-    with _show.progress(3) as bar:
-        bar.update()
-    assert ("compiles its loops, once on this machine" in err.getvalue()) == (compiles and stream is Terminal)
-    assert (err.getvalue() == "") == (stream is io.StringIO)

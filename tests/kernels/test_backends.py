@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -27,7 +28,6 @@ from samples import (
     make_batch,
     subset_id,
 )
-from segpaste import kernels
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
@@ -35,7 +35,8 @@ from segpaste.augmentation import (
     PanopticConfig,
     PlacementConfig,
 )
-from segpaste.kernels import _cpu_threads, cpu, select, use_kernels
+from segpaste.kernels import select, use_kernels
+from segpaste.kernels.native import threads
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets() if Modality.INSTANCE in s]
@@ -85,15 +86,6 @@ class TestAgree:
                 assert_kernels_agree(other, reference)
             num_pasted += int(reference[1].num_placed.sum())
         assert num_pasted > 3
-
-    @pytest.mark.parametrize("modalities", SUBSETS)
-    def test_stage_by_stage(self, modalities: frozenset[Modality], monkeypatch: pytest.MonkeyPatch) -> None:
-        """The three pixel functions by themselves, which on the CPU no paste calls."""
-        monkeypatch.setattr(kernels, "pastes_whole", lambda device: False)
-        reference, *others = outcomes(batch_of(modalities=modalities), module())
-        assert reference[1].num_placed.any()
-        for other in others:
-            assert_kernels_agree(other, reference)
 
     @pytest.mark.parametrize("modalities", SUBSETS)
     def test_without_a_report(self, modalities: frozenset[Modality]) -> None:
@@ -287,27 +279,25 @@ class TestThreads:
             torch.set_num_threads(1)
             assert_same(module()(batch), many)
 
-    def test_an_error_in_a_thread_is_raised(self, three_threads: None) -> None:
-        def work(first: int, end: int) -> None:
-            if end == 7:
-                raise RuntimeError("of the last rows")
+    def test_an_error_in_a_thread_is_raised(self) -> None:
+        calls = iter(range(3))
 
-        with pytest.raises(RuntimeError, match="of the last rows"):
-            _cpu_threads.share_out(7, work)
+        def work() -> None:
+            if next(calls) == 2:
+                raise RuntimeError("of the last call")
 
-    @pytest.mark.parametrize("num_rows", [0, 1, 2, 3, 7, 8, 40])
-    def test_every_row_is_done_once(self, three_threads: None, num_rows: int) -> None:
-        """And the results come in the order of the rows, whoever is first."""
-        done: list[int] = []
+        with pytest.raises(RuntimeError, match="of the last call"):
+            threads.on_threads(3, work)
 
-        def work(first: int, end: int) -> list[int]:
-            time.sleep(0.01 * (first == 0))
-            done.extend(range(first, end))
-            return list(range(first, end))
+    @pytest.mark.parametrize("num_threads", [1, 2, 5])
+    def test_every_thread_works_once(self, num_threads: int) -> None:
+        start = threading.Barrier(num_threads)
 
-        found = _cpu_threads.share_out(num_rows, work)
-        assert [row for part in found for row in part] == sorted(done) == list(range(num_rows))
-        assert len(found) == max(1, min(num_rows, 12))
+        def work() -> int:
+            start.wait(10)
+            return threading.get_ident()
+
+        assert len(set(threads.on_threads(num_threads, work))) == num_threads
 
 
 class Pasting(Dataset[Any]):
@@ -330,59 +320,66 @@ class TestProcesses:
         assert [tuple(map(int, item)) for item in loader] == expected
 
     def test_a_forked_child_makes_its_own_pool(self) -> None:
-        assert _rows_done(0) == (list(range(7)), True)
+        assert _own_pool(0) == (3, True)
         with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
-            futures = [pool.submit(_rows_done, i) for i in range(4)]
-            assert [future.result(timeout=60) for future in futures] == [(list(range(7)), True)] * 4
+            futures = [pool.submit(_own_pool, i) for i in range(4)]
+            assert [future.result(timeout=60) for future in futures] == [(3, True)] * 4
 
 
-def _rows_done(_: int) -> tuple[list[int], bool]:
-    """The rows of seven that were done, and whether by this process's own pool."""
-    done: list[int] = []
-    _cpu_threads.share_out(7, lambda first, end: done.extend(range(first, end)), 3)
-    assert _cpu_threads._pool is not None
-    return sorted(done), _cpu_threads._pool[0] == os.getpid()
+def _own_pool(_: int) -> tuple[int, bool]:
+    """How many of three threads worked, and whether in this process's own pool."""
+    num = sum(threads.on_threads(3, lambda: 1))
+    assert threads._pool is not None
+    return num, threads._pool[0] == os.getpid()
 
 
 class TestSelection:
     def test_the_cpu_runs_its_own(self) -> None:
-        assert select.kernels_for(torch.device("cpu")) is cpu
+        assert select.pastes_whole(torch.device("cpu"))
 
     def test_use_kernels_ends(self) -> None:
         with use_kernels("reference"):
-            assert select.kernels_for(torch.device("cpu")).__name__.endswith("reference")
+            assert not select.pastes_whole(torch.device("cpu"))
             with use_kernels("cpu"):
-                assert select.kernels_for(torch.device("cpu")) is cpu
-        assert select.kernels_for(torch.device("cpu")) is cpu
+                assert select.pastes_whole(torch.device("cpu"))
+        assert select.pastes_whole(torch.device("cpu"))
 
     def test_an_unknown_name_is_refused(self) -> None:
         with pytest.raises(ValueError, match="expected one of reference, cpu, cuda, got 'fast'"), use_kernels("fast"):
             pass
 
     @pytest.mark.parametrize(
-        ("environment", "block_numba", "expected"),
-        [({}, False, "cpu 0"), ({"SEGPASTE_KERNELS": "reference"}, False, "reference 0"), ({}, True, "reference 1")],
+        ("environment", "is_missing", "expected"),
+        [
+            ({}, False, "True 0"),
+            ({"SEGPASTE_KERNELS": "reference"}, False, "False 0"),
+            ({}, True, "False 1"),
+            ({"SEGPASTE_ISA": "v9"}, False, "False 1"),
+        ],
     )
-    def test_in_a_fresh_process(self, environment: dict[str, str], block_numba: bool, expected: str) -> None:
-        """Without Numba there is one warning, and the reference."""
+    def test_in_a_fresh_process(self, environment: dict[str, str], is_missing: bool, expected: str) -> None:
+        """Without the native library there is one warning, and the reference."""
         code = f"""
-import sys, warnings
-if {block_numba}:
-    sys.modules["numba"] = None
+import pathlib, warnings
+from segpaste.kernels.native import build, library
+if {is_missing}:
+    library.load.__wrapped__.__defaults__ = (pathlib.Path("nowhere"),)
 import torch
-from segpaste.kernels.select import kernels_for
+from segpaste.kernels.select import pastes_whole
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    names = {{kernels_for(torch.device("cpu")).__name__.rpartition(".")[2] for _ in range(3)}}
-print(*names, sum("install numba" in str(w.message) for w in caught))
+    found = {{pastes_whole(torch.device("cpu")) for _ in range(3)}}
+print(*found, sum("its native library cannot be used" in str(w.message) for w in caught))
 """
         run = subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=True
         )
         assert run.stdout.strip() == expected
 
-    def test_importing_segpaste_imports_no_numba(self) -> None:
-        code = "import sys, segpaste; segpaste.BatchCopyPaste(); print('numba' in sys.modules)"
+    def test_importing_segpaste_loads_no_library(self) -> None:
+        code = (
+            "import sys, segpaste; segpaste.BatchCopyPaste(); print('segpaste.kernels.native.library' in sys.modules)"
+        )
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert run.stdout.strip() == "False"
 
@@ -455,15 +452,16 @@ class TestBadInput:
 
 
 class TestErrorsInThreads:
-    def test_no_thread_works_on_when_an_error_leaves(self, three_threads: None) -> None:
+    def test_no_thread_works_on_when_an_error_leaves(self) -> None:
         done: list[int] = []
+        caller = threading.get_ident()
 
-        def work(first: int, end: int) -> None:
-            if first == 0:
+        def work() -> None:
+            if threading.get_ident() == caller:
                 raise KeyboardInterrupt
             time.sleep(0.2)
-            done.append(first)
+            done.append(1)
 
         with pytest.raises(KeyboardInterrupt):
-            _cpu_threads.share_out(3, work)
-        assert sorted(done) == [1, 2]
+            threads.on_threads(3, work)
+        assert done == [1, 1]

@@ -73,7 +73,7 @@ def paste_at_once(
 def rules(frame: Frame) -> Rules:
     """What a whole paste goes by."""
     config, classes = frame.config, frame.classes
-    residual = slots.as_decimal(config.min_residual_area_frac)
+    residual, hidden = slots.as_decimal(config.min_residual_area_frac), slots.as_decimal(config.max_hidden_frac)
     stuff = classes if frame.guards_stuff and classes is not None else None
     return Rules(
         num_taps=frame.num_taps,
@@ -84,10 +84,13 @@ def rules(frame: Frame) -> Rules:
         stuff_den=1 if stuff is None else stuff.frac[1],
         stuff_px=0 if stuff is None else stuff.min_px,
         reverts_stuff=frame.reverts_stuff,
+        hidden_num=hidden.numerator,
+        hidden_den=hidden.denominator,
         ignore_index=config.ignore_index,
         largest_id=MAX_FED_BACK_ID,
         exclusive=frame.is_panoptic,
         with_owner=frame.needs_owner,
+        has_fragment=config.emit_classmix,
     )
 
 

@@ -91,7 +91,7 @@ class Frame:
     @property
     def settles_at_once(self) -> bool:
         """Whether the kernels can do all that the rules ask for in one call."""
-        return kernels.pastes_whole(self.target.device) and self.config.max_hidden_frac == 1
+        return kernels.pastes_whole(self.target.device)
 
     @property
     def ranks(self) -> Ranks:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from segpaste import kernels
 from segpaste.augmentation import classmix
-from segpaste.augmentation.at_once import instance_rows
+from segpaste.augmentation.at_once import instance_rows, paste_at_once
 from segpaste.augmentation.classmix import Mixture
 from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.frame import Frame, pixel_planes
@@ -81,7 +81,12 @@ def _mix(
     target: PaddedBatchedDenseSample, mixture: Mixture, config: BatchCopyPasteConfig, classes: ClassTables | None
 ) -> Pasted:
     source, placement, counts = classmix.mixed_layers(target, mixture, config.ignore_index)
-    out, report = _paste(Frame(config, classes, target, source), placement, counts)
+    frame = Frame(config, classes, target, source)
+    if frame.settles_at_once:
+        out, report = paste_at_once(frame, placement, counts, with_report=True, in_place=False)
+        assert report is not None
+    else:
+        out, report = _paste(frame, placement, counts)
     return out, replace(report, placement=replace(report.placement, source_idx=mixture.source_idx))
 
 

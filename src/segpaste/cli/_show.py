@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -199,9 +198,5 @@ def progress(total: int, initial: int = 0) -> Iterator[Any]:
     """A progress bar over images on stderr; nothing where stderr is no terminal."""
     from tqdm import tqdm
 
-    from segpaste.kernels import compiles_first
-
     with tqdm(total=total, initial=initial, unit="image", disable=None, dynamic_ncols=True) as bar:
-        if not bar.disable and compiles_first():
-            bar.write("segpaste compiles its loops, once on this machine: that takes about a minute", file=sys.stderr)
         yield bar

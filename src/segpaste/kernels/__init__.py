@@ -15,7 +15,7 @@ from segpaste.kernels.operands import (
     no_ranks,
 )
 from segpaste.kernels.ops import focal_ratio, inverse_scale, measure, render, resolve
-from segpaste.kernels.select import compiles_first, pastes_whole, use_kernels
+from segpaste.kernels.select import pastes_whole, use_kernels
 from segpaste.kernels.whole_operands import (
     ClassKinds,
     DrawRanges,
@@ -42,7 +42,6 @@ __all__ = [
     "SlotPlan",
     "Survey",
     "Visible",
-    "compiles_first",
     "draw",
     "focal_ratio",
     "inverse_scale",

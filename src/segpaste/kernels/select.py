@@ -29,8 +29,6 @@ def kernels_for(device: torch.device) -> ModuleType:
     """
     if _asked_for is not None:
         return _named(_asked_for)
-    if device.type == "cpu":
-        return _for_cpu()
     return _for_cuda() if device.type == "cuda" else _named("reference")
 
 
@@ -39,15 +37,6 @@ def pastes_whole(device: torch.device) -> bool:
     if _asked_for is not None:
         return _asked_for == "cpu"
     return device.type == "cpu" and _cpu_is_there()
-
-
-def compiles_first() -> bool:
-    """Whether the first paste on the CPU waits a minute for the compiler, for no loops are kept on this machine yet."""
-    if not pastes_whole(torch.device("cpu")):
-        return False
-    from segpaste.kernels._cpu_compile import _CACHE
-
-    return _CACHE is None or not any(_CACHE.rglob("*.paste_rows-*.nbi"))
 
 
 @contextmanager
@@ -72,25 +61,29 @@ def use_kernels(name: str | None) -> Iterator[None]:
 def _named(name: str) -> ModuleType:
     if name not in NAMES:
         raise ValueError(f"SEGPASTE_KERNELS: expected one of {', '.join(NAMES)}, got {name!r}")
+    if name == "cpu":  # a whole paste is native, and nothing asks for its parts
+        from segpaste.kernels.native.library import load
+
+        load()
+        name = "reference"
     return import_module(f"segpaste.kernels.{name}")
-
-
-@cache
-def _for_cpu() -> ModuleType:
-    try:
-        return _named("cpu")
-    except ImportError as error:
-        warnings.warn(
-            f"segpaste runs its slow reference kernels, for Numba cannot be imported ({error}); install numba to be "
-            "many times faster",
-            stacklevel=2,
-        )
-        return _named("reference")
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _cpu_is_there() -> bool:
-    return _for_cpu().__name__.endswith(".cpu")
+    return _can_load()
+
+
+@cache
+def _can_load() -> bool:
+    try:
+        _named("cpu")
+    except ImportError as error:
+        warnings.warn(
+            f"segpaste runs its slow reference kernels, for its native library cannot be used: {error}", stacklevel=2
+        )
+        return False
+    return True
 
 
 @cache

@@ -85,10 +85,13 @@ class Rules(NamedTuple):
         stuff_den: see above.
         stuff_px: so is one of fewer pixels.
         reverts_stuff: such a class gets its pixels back, instead of losing its label.
+        hidden_num: an instance that loses more than ``hidden_num / hidden_den`` of its pixels gets them back.
+        hidden_den: see above; equal where instances may be hidden.
         ignore_index: the semantic class that is neither pasted nor pasted over.
         largest_id: ids in the target above this count as this.
         exclusive: each pixel belongs to exactly one instance.
         with_owner: some field depends on whose a pasted pixel is.
+        has_fragment: the last slot of each source holds pixels that belong to no instance, and takes no row.
     """
 
     num_taps: int
@@ -99,16 +102,21 @@ class Rules(NamedTuple):
     stuff_den: int
     stuff_px: int
     reverts_stuff: bool
+    hidden_num: int
+    hidden_den: int
     ignore_index: int
     largest_id: int
     exclusive: bool
     with_owner: bool
+    has_fragment: bool
 
     @classmethod
     def of(cls, numbers: Sequence[int]) -> Rules:
         """From a list of its fields, which an operator takes, truth as 0 and 1."""
         rules = cls(*numbers)  # type: ignore[arg-type]
-        flags = {name: bool(getattr(rules, name)) for name in ("reverts_stuff", "exclusive", "with_owner")}
+        flags = {
+            name: bool(getattr(rules, name)) for name in ("reverts_stuff", "exclusive", "with_owner", "has_fragment")
+        }
         return rules._replace(**flags)
 
 

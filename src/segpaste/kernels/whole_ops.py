@@ -37,11 +37,11 @@ def paste(
     with_layer: bool,
     in_place: bool,
 ) -> Outcome:
-    """See `segpaste.kernels.cpu.paste`; compiled code does not write in place."""
+    """See `segpaste.kernels.native.binding.paste`; compiled code does not write in place."""
     if not torch.compiler.is_compiling():
-        from segpaste.kernels import cpu
+        from segpaste.kernels.native import binding
 
-        return cpu.paste(target, source, target_rows, source_rows, maps, kinds, rules, with_layer, in_place)
+        return binding.paste(target, source, target_rows, source_rows, maps, kinds, rules, with_layer, in_place)
     written = _paste(
         list(target),
         list(source),
@@ -64,20 +64,20 @@ def paste(
 
 
 def survey(rows: Rows, padding_mask: Tensor | None, canvas_size: tuple[int, int], is_thing: Tensor | None) -> Survey:
-    """See `segpaste.kernels._cpu_place.survey`; not for compiled code, which traces what it stands for."""
-    from segpaste.kernels import _cpu_place
+    """See `segpaste.kernels.native.binding.survey`; not for compiled code, which traces what it stands for."""
+    from segpaste.kernels.native import binding
 
-    return _cpu_place.survey(rows, padding_mask, canvas_size, is_thing)
+    return binding.survey(rows, padding_mask, canvas_size, is_thing)
 
 
 def draw(
     seeds: Tensor, found: Survey, tables: DrawTables, num_layers: int, ranges: DrawRanges
 ) -> tuple[Tensor, Tensor, Draws]:
-    """See `segpaste.kernels._cpu_place.draw`."""
+    """See `segpaste.kernels.native.binding.draw`."""
     if not torch.compiler.is_compiling():
-        from segpaste.kernels import _cpu_place
+        from segpaste.kernels.native import binding
 
-        return _cpu_place.draw(seeds, found, tables, num_layers, ranges)
+        return binding.draw(seeds, found, tables, num_layers, ranges)
     numbers = [int(number) for number in ranges]
     source_idx, layer_valid, *draws = _draw(seeds, list(found), list(tables), num_layers, numbers)
     return source_idx, layer_valid, Draws(*draws)
@@ -94,9 +94,9 @@ def _paste(
     rules: list[int],
     with_layer: bool,
 ) -> list[Tensor]:
-    from segpaste.kernels import cpu
+    from segpaste.kernels.native import binding
 
-    planes, rows, *rest = cpu.paste(
+    planes, rows, *rest = binding.paste(
         Planes(*target),  # type: ignore[arg-type]
         Planes(*source),  # type: ignore[arg-type]
         Rows(*target_rows),
@@ -132,10 +132,10 @@ def _(
 
 @torch.library.custom_op("segpaste::draw", mutates_args=())
 def _draw(seeds: Tensor, found: list[Tensor], tables: list[Tensor], num_layers: int, ranges: list[int]) -> list[Tensor]:
-    from segpaste.kernels import _cpu_place
+    from segpaste.kernels.native import binding
 
     given = Survey(*found), DrawTables(*tables), num_layers, DrawRanges.of(ranges)
-    source_idx, layer_valid, draws = _cpu_place.draw(seeds, *given)
+    source_idx, layer_valid, draws = binding.draw(seeds, *given)
     return [source_idx, layer_valid, *draws]
 
 

@@ -1,0 +1,64 @@
+"""Builds the native library when the package is installed; `src/segpaste/kernels/native/build.py` does the work.
+
+``SEGPASTE_NATIVE`` is ``require`` to fail where the library cannot be built, or ``skip`` to install without it; by
+default a failure is a warning, and the slow reference runs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+NATIVE = Path("src", "segpaste", "kernels", "native")
+
+
+class NativeBuildHook(BuildHookInterface):
+    """Puts the native library beside its sources, and into the wheel."""
+
+    def dependencies(self) -> list[str]:
+        """Return what must be installed to build: a compiler, where the machine has none and one is needed."""
+        is_wanted = self.target_name == "wheel" and _mode() != "skip"
+        return ["ziglang>=0.14"] if is_wanted and _builder(self.root).needs_zig() else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Build before the files of the wheel are gathered."""
+        if self.target_name != "wheel" or _mode() == "skip":
+            return
+        builder = _builder(self.root)
+        try:
+            library = builder.build()
+        except (OSError, RuntimeError) as error:
+            if _mode() == "require":
+                raise
+            self.app.display_warning(f"segpaste is installed without its native library: {error}")
+            return
+        build_data["force_include"][str(library)] = f"segpaste/kernels/native/{library.name}"
+        build_data["tag"] = f"py3-none-{_platform_tag()}"
+        build_data["pure_python"] = False
+
+
+def _mode() -> str:
+    mode = os.environ.get("SEGPASTE_NATIVE", "")
+    if mode not in ("", "require", "skip"):
+        raise ValueError(f"SEGPASTE_NATIVE: expected require or skip, got {mode!r}")
+    return mode
+
+
+def _builder(root: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("segpaste_native_build", Path(root) / NATIVE / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _platform_tag() -> str:
+    system, machine = platform.system(), platform.machine()
+    return f"macosx_11_0_{machine}" if system == "Darwin" else f"{system.lower()}_{machine}"

@@ -1,0 +1,90 @@
+"""The native library, loaded once per process: its functions, and the memory of each thread.
+
+``SEGPASTE_ISA`` forces an instruction set: ``v2``, ``v3`` or ``v4`` of x86-64, ``baseline`` elsewhere.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from functools import cache
+from pathlib import Path
+
+from segpaste.kernels.native import build
+
+_LEVELS = {"baseline": 2, "v2": 2, "v3": 3, "v4": 4}
+
+
+class NativeError(ImportError):
+    """The native library cannot be used here; the text says why and what to do."""
+
+
+@cache
+def load(path: Path = build.LIBRARY) -> ctypes.CDLL:
+    """Return the library, with its instruction set chosen.
+
+    Raises:
+        NativeError: it was not built, not from these sources, or not for this processor.
+    """
+    advice = f"build it with `python {build.__file__}`, which needs a C++ compiler or the package ziglang"
+    found = build.built_digest(path)
+    if found is None:
+        raise NativeError(f"{path} is missing: {advice}")
+    if build.SOURCES.is_dir() and found != build.digest():
+        raise NativeError(f"{path} was built from other sources: {advice}")
+    try:
+        library = ctypes.CDLL(os.fspath(path))
+    except OSError as error:
+        raise NativeError(f"{path} cannot be loaded ({error}): {advice}") from error
+    _declare(library)
+    wanted = os.environ.get("SEGPASTE_ISA") or None
+    if wanted is not None and wanted not in _LEVELS:
+        raise NativeError(f"SEGPASTE_ISA: expected one of {', '.join(_LEVELS)}, got {wanted!r}")
+    level = library.segpaste_level() if wanted is None else _LEVELS[wanted]
+    if library.segpaste_choose(level):
+        raise NativeError(f"expected a processor of level {max(level, 2)}, this one is of {library.segpaste_level()}")
+    return library
+
+
+def _declare(library: ctypes.CDLL) -> None:
+    library.segpaste_level.restype = ctypes.c_int64
+    library.segpaste_choose.argtypes = [ctypes.c_int64]
+    library.segpaste_choose.restype = ctypes.c_int64
+    library.segpaste_workspace.restype = ctypes.c_void_p
+    library.segpaste_free_workspace.argtypes = [ctypes.c_void_p]
+    library.segpaste_free_workspace.restype = None
+    library.segpaste_survey.argtypes = [ctypes.c_void_p]
+    library.segpaste_survey.restype = ctypes.c_int64
+    for function in (library.segpaste_draw, library.segpaste_compose):
+        function.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        function.restype = ctypes.c_int64
+
+
+class _Workspace:
+    """Memory of one thread, kept from step to step and freed with the thread."""
+
+    def __init__(self) -> None:
+        self.library = load()
+        self.address: int = self.library.segpaste_workspace() or 0
+        if not self.address:
+            raise MemoryError("segpaste: no memory for a thread's workspace")
+
+    def __del__(self) -> None:
+        if getattr(self, "address", 0):
+            self.library.segpaste_free_workspace(self.address)
+
+
+class _Local(threading.local):
+    workspace: _Workspace | None = None
+
+
+_LOCAL = _Local()
+
+
+def workspace() -> int:
+    """Return the address of this thread's workspace."""
+    found = _LOCAL.workspace
+    if found is None:
+        found = _LOCAL.workspace = _Workspace()
+    return found.address

@@ -1,0 +1,534 @@
+// A whole paste, row after row: lay out, resolve, measure, keep what must not be hidden, assign slots, render.
+//
+// Nothing in it looks at two rows of the target at once, so a thread takes a row from end to end, while it is in the
+// cache. In place, what other rows still read is held back until they have read it.
+
+#pragma once
+
+#include "paint.hpp"
+
+namespace SEGPASTE_NAMESPACE {
+
+// What is left to be written of a row that others still read.
+struct HeldRow {
+    HeldRow* before;
+    i64 row;
+    Mark mark;  // of the memory that it takes
+    Slot* slots;
+    Box* target_boxes;
+    u8* ignored;  // [num_stuff], classes that lose their label, or null
+    Strip* strips;
+    Stamp* stamps;  // of each strip
+    i64 num_strips;
+};
+
+// Wait a moment for another thread, which may need this processor.
+struct Patience {
+    i64 rounds = 0;
+
+    void wait() {
+        if (++rounds % 64 == 0) {
+            sched_yield();
+            return;
+        }
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+    }
+};
+
+inline ErrorCode check(const ComposeJob& job) {
+    i64 num_slots = job.num_slots, k_s = job.num_source_slots;
+    for (i64 b = 0; b < job.num_rows; ++b) {
+        i64 num_carried = 0, num_free = 0;
+        for (i64 at = b * job.num_layers; at < (b + 1) * job.num_layers; ++at) {
+            if (job.source_idx[at] < 0 || job.source_idx[at] >= job.num_source_rows) return WRONG_SOURCE_ROW;
+            for (i64 i = 2 * at; i < 2 * at + 2; ++i) {
+                if (job.scale_num[i] <= 0 || job.scale_den[i] <= 0) return WRONG_SCALE;
+            }
+            for (i64 k = 0; k < k_s - job.has_fragment; ++k) num_carried += job.drawn[at * k_s + k];
+        }
+        for (i64 k = 0; k < num_slots; ++k) num_free += !job.target_rows.valid[b * num_slots + k];
+        if (num_carried > num_free) return TOO_MANY_CARRIED;
+    }
+    return NO_ERROR;
+}
+
+// The first thread checks, before anything is written; the others wait for what it finds.
+inline ErrorCode check_once(ComposeJob& job) {
+    enum : i64 { UNCHECKED = 0, CHECKING = 1, CHECKED = 2 };
+    i64 state = UNCHECKED;
+    if (__atomic_compare_exchange_n(&job.check_state, &state, i64(CHECKING), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        job.error = check(job);
+        __atomic_store_n(&job.check_state, i64(CHECKED), __ATOMIC_RELEASE);
+    }
+    Patience patience;
+    while (__atomic_load_n(&job.check_state, __ATOMIC_ACQUIRE) != CHECKED) patience.wait();
+    return ErrorCode(__atomic_load_n(&job.error, __ATOMIC_RELAXED));
+}
+
+// One thread's work.
+template <class T>
+struct Composer {
+    using Sum = typename Sums<T>::Sum;
+
+    ComposeJob& job;
+    Arena& arena;
+    Arena& kept;  // for what is held back
+    Mover mover;
+    HeldRow* held = nullptr;  // the last one
+    i64* readers = nullptr;   // where one thread does all: by how many layers each row is still read; else null
+
+    // Of the row that is worked on.
+    i64 b = 0, num_pastes = 0;
+    Layer* layers = nullptr;
+    Paste* pastes = nullptr;
+    Slot* slots = nullptr;
+    Box* target_boxes = nullptr;
+    Rest* rests = nullptr;
+    u8* ignored = nullptr;
+    Seen seen = {};
+    Room room = {};
+    i64 *class_before = nullptr, *class_after = nullptr;
+
+    bool is_free(i64 k) const { return !job.target_rows.valid[b * job.num_slots + k]; }
+
+    i64 slot_at(i64 j, i64 k) const { return (b * job.num_layers + j) * job.num_source_slots + k; }
+
+    // Where a source slot lies on the canvas.
+    Box paste_box(i64 j, i64 k, const Extent& extent) const {
+        i64 at = b * job.num_layers + j, source = job.source_idx[at];
+        const f32* edges = job.source_rows.boxes + 4 * (source * job.num_source_slots + k);
+        const i64 *num = job.scale_num + 2 * at, *den = job.scale_den + 2 * at, *move = job.translate + 2 * at;
+        i64 left = floor_edge(edges[0]), right = ceil_edge(edges[2]);
+        if (job.hflip[at]) {
+            i64 mirrored = extent.width - right;
+            right = extent.width - left;
+            left = mirrored;
+        }
+        Box box = {clamp(scaled_edge(left, num[0], den[0]) + move[0], i64(0), job.width),
+                   clamp(scaled_edge(floor_edge(edges[1]), num[1], den[1]) + move[1], i64(0), job.height),
+                   clamp(scaled_edge(right, num[0], den[0]) + move[0], i64(0), job.width),
+                   clamp(scaled_edge(ceil_edge(edges[3]), num[1], den[1]) + move[1], i64(0), job.height)};
+        box.x2 = most(box.x1, box.x2);
+        box.y2 = most(box.y1, box.y2);
+        return box;
+    }
+
+    // Layers, their tables and their pastes; what the row may read of the source.
+    void lay_out() {
+        i64 k_s = job.num_source_slots, width = job.width, height = job.height;
+        target_boxes = take<Box>(arena, job.num_slots);
+        layers = take<Layer>(arena, job.num_layers);
+        num_pastes = 0;
+        for (i64 i = slot_at(0, 0); i < slot_at(job.num_layers, 0); ++i) num_pastes += job.drawn[i];
+        pastes = take<Paste>(arena, num_pastes);
+        if (arena.failed) return;
+        for (i64 k = 0; k < job.num_slots; ++k) {
+            target_boxes[k] = clipped_box(job.target_rows.boxes + 4 * (b * job.num_slots + k), width, height);
+        }
+        bool reads_between = job.target.depth.data || job.target.normals.data;
+        Paste* next = pastes;
+        seen.reach = {width, height, 0, 0};
+        for (i64 j = 0; j < job.num_layers; ++j) {
+            i64 at = b * job.num_layers + j;
+            Layer& layer = layers[j];
+            layer = {job.source_idx[at], job.hflip[at] != 0, job.depth_scale ? job.depth_scale[at] : 1.0f, {}, {}};
+            Paste* first = next;
+            Box around = {width, height, 0, 0};
+            Extent extent = {};
+            for (i64 k = 0; k < k_s; ++k) {
+                if (!job.drawn[slot_at(j, k)]) continue;
+                if (next == first) {
+                    extent = picture_extent(job.source.padding, layer.source, job.source_height, job.source_width);
+                }
+                *next = {j, k, paste_box(j, k, extent), nullptr, nullptr, nullptr, true, 0, {0, 0, 0, 0}, 0};
+                around.enclose(next->box);
+                ++next;
+            }
+            if (next == first || around.is_empty()) continue;
+            seen.reach.enclose(around);
+            const i64 *num = job.scale_num + 2 * at, *den = job.scale_den + 2 * at, *move = job.translate + 2 * at;
+            Map columns = {move[0], num[0], den[0], extent.width, layer.flip};
+            Map lines = {move[1], num[1], den[1], extent.height, false};
+            layer.x = make_axis(arena, around.x1, around.x2, columns, job.num_taps, reads_between);
+            layer.y = make_axis(arena, around.y1, around.y2, lines, job.num_taps, reads_between);
+        }
+        if (seen.reach.is_empty()) seen.reach = {0, 0, 0, 0};
+    }
+
+    // Masks as the target sees them, and room to find out what is seen.
+    void cut_out_all() {
+        bool has_depth = job.target.depth.data && job.source.depth.data;
+        i64 largest = 0, area = seen.reach.size();
+        for (i64 n = 0; n < num_pastes; ++n) {
+            Paste& paste = pastes[n];
+            i64 size = paste.box.size();
+            largest = most(largest, size);
+            if (paste.box.is_empty()) continue;
+            paste.cut = take<u8>(arena, size);
+            if (has_depth) paste.depth = take<f32>(arena, size), paste.depth_ok = take<u8>(arena, size);
+            if (!arena.failed) cut_out(paste, layers[paste.layer], job.source);
+        }
+        seen.layer = take<i16>(arena, area);
+        seen.owner = job.with_owner ? take<i16>(arena, area) : nullptr;
+        bool keeps_depth = has_depth && job.num_layers > 1;
+        room = {take<u8>(arena, largest), keeps_depth ? take<f32>(arena, area) : nullptr,
+                keeps_depth ? take<u8>(arena, area) : nullptr, job.rank ? take<i16>(arena, area) : nullptr};
+        rests = take<Rest>(arena, job.num_slots);
+        class_before = take<i64>(arena, job.num_stuff);
+        class_after = take<i64>(arena, job.num_stuff);
+    }
+
+    void look(const Guards& guards) {
+        resolve(job, b, layers, pastes, num_pastes, guards, room, seen);
+        for (i64 n = 0; n < num_pastes; ++n) {
+            if (pastes[n].is_carried) {
+                measure_paste(pastes[n], seen, job.exclusive);
+            } else {
+                pastes[n].area = 0;
+            }
+        }
+        for (i64 k = 0; k < job.num_slots; ++k) {
+            rests[k] = measure_rest(picture<const u8>(job.target.masks, b, k), target_boxes[k], seen);
+        }
+        if (job.num_stuff) count_classes(job, b, seen, class_before, class_after);
+    }
+
+    // Mark stuff classes that lost pixels and fell below a threshold; whether there are any.
+    bool find_wiped_out(u8* marked) const {
+        bool any = false;
+        for (i64 label = 0; label < job.num_stuff; ++label) {
+            i64 before = class_before[label], after = class_after[label];
+            bool too_little = after * job.stuff_den < before * job.stuff_num || after < job.stuff_px;
+            marked[label] = job.is_stuff[label] && after < before && too_little;
+            any |= marked[label] != 0;
+        }
+        return any;
+    }
+
+    // Close the pixels of instances of which too much is hidden; whether there are any.
+    bool find_over_hidden(u8* closed) const {
+        bool any = false;
+        for (i64 k = 0; k < job.num_slots; ++k) {
+            i64 hidden = rests[k].before - rests[k].area;
+            if (is_free(k) || hidden * job.hidden_den <= rests[k].before * job.hidden_num) continue;
+            if (!any) memset(closed, 0, size_t(seen.reach.size()));
+            any = true;
+            Box box = common(target_boxes[k], seen.reach);
+            Picture<const u8> mask = picture<const u8>(job.target.masks, b, k);
+            for (i64 y = box.y1; y < box.y2; ++y) {
+                for (i64 x = box.x1; x < box.x2; ++x) closed[seen.at(y, x)] |= mask.at(y)[x];
+            }
+        }
+        return any;
+    }
+
+    // Look until every paste that is left is seen and nothing is hidden that must not be.
+    void settle() {
+        bool guards_objects = job.hidden_num < job.hidden_den;
+        u8* wiped = take<u8>(arena, job.num_stuff);
+        u8* closed = guards_objects ? take<u8>(arena, seen.reach.size()) : nullptr;
+        if (arena.failed) return;
+        Guards guards = {nullptr, job.num_stuff, nullptr};
+        look(guards);
+        for (i64 n = 0; n < num_pastes; ++n) pastes[n].free_area = pastes[n].area;
+        if (job.num_stuff && job.reverts_stuff && find_wiped_out(wiped)) guards.classes = wiped;
+        if (guards_objects && find_over_hidden(closed)) guards.pixels = closed;
+        if (guards.classes || guards.pixels) look(guards);
+        i64* dropped = job.dropped + 3 * b;
+        dropped[0] = dropped[1] = dropped[2] = 0;
+        for (i64 n = 0; n < num_pastes; ++n) {
+            if (pastes[n].area >= job.min_area_px) continue;
+            dropped[pastes[n].free_area >= job.min_area_px ? 1 : pastes[n].free_area == 0 ? 0 : 2] += 1;
+        }
+        for (i64 num_gone = remove_small(); num_gone > 0;) {
+            look(guards);
+            num_gone = remove_small();  // again only where priorities and depth both decide
+            dropped[2] += num_gone;
+        }
+        if (job.num_stuff && !job.reverts_stuff && find_wiped_out(wiped)) ignored = wiped;
+    }
+
+    i64 remove_small() {
+        i64 num_gone = 0;
+        for (i64 n = 0; n < num_pastes; ++n) {
+            if (!pastes[n].is_carried || pastes[n].area >= job.min_area_px) continue;
+            pastes[n].is_carried = false;
+            ++num_gone;
+        }
+        return num_gone;
+    }
+
+    bool is_fragment(const Paste& paste) const { return job.has_fragment && paste.slot == job.num_source_slots - 1; }
+
+    // The largest id of the row, also among ids that have pixels and no instance.
+    i64 last_id() const {
+        i64 largest = 0;
+        for (i64 k = 0; k < job.num_slots; ++k) {
+            if (!is_free(k)) largest = most(largest, i64(job.target_rows.ids[b * job.num_slots + k]));
+        }
+        Picture<const i64> panoptic = picture<const i64>(job.target.panoptic, b);
+        for (i64 y = 0; panoptic.data && y < job.height; ++y) {
+            for (i64 x = 0; x < job.width; ++x) largest = most(largest, panoptic.at(y)[x]);
+        }
+        return least(largest, job.largest_id);
+    }
+
+    void write_row(i64 k, const Box& box, i64 label, i64 id, bool valid) const {
+        i64 at = b * job.num_slots + k;
+        f32* edges = job.out_rows.boxes + 4 * at;
+        edges[0] = f32(box.x1), edges[1] = f32(box.y1), edges[2] = f32(box.x2), edges[3] = f32(box.y2);
+        job.out_rows.labels[at] = label;
+        job.out_rows.ids[at] = i32(id);
+        job.out_rows.valid[at] = valid;
+    }
+
+    // A slot without a paste: the target's instance if it survives, else nothing.
+    void stay(i64 k) const {
+        i64 at = b * job.num_slots + k;
+        job.slot_layer[at] = job.slot_source[at] = -1;
+        bool survives = slots[k].survives;
+        Box box = survives ? rests[k].box : Box{0, 0, 0, 0};
+        write_row(k, box, survives ? job.target_rows.labels[at] : 0, survives ? job.target_rows.ids[at] : 0, survives);
+    }
+
+    // Survivors stay, pastes fill the slots of the others in order; ids are fresh. Writes the rows of the output.
+    void assign(Stamp* stamps) {
+        for (i64 k = 0; k < job.num_slots; ++k) {
+            const Rest& rest = rests[k];
+            bool enough = rest.area >= job.min_area_px && rest.area * job.residual_den >= rest.before * job.residual_num;
+            slots[k] = {!is_free(k) && enough, !is_free(k) && !enough, -1};
+        }
+        i64 id = last_id(), k = 0;
+        for (i64 n = 0; n < num_pastes; ++n) {
+            const Paste& paste = pastes[n];
+            stamps[n] = {-1, 0};
+            if (!paste.is_carried || is_fragment(paste)) continue;
+            for (; slots[k].survives; ++k) stay(k);
+            i64 at = b * job.num_slots + k, source = layers[paste.layer].source * job.num_source_slots + paste.slot;
+            slots[k].paste = n;
+            stamps[n] = {k, ++id};
+            job.slot_layer[at] = paste.layer;
+            job.slot_source[at] = paste.slot;
+            write_row(k, paste.shown, job.source_rows.labels[source], id, true);
+            ++k;
+        }
+        for (; k < job.num_slots; ++k) stay(k);
+    }
+
+    // What is to be known of the row beside its pixels.
+    void report() const {
+        for (i64 i = slot_at(0, 0); i < slot_at(job.num_layers, 0); ++i) job.carried[i] = 0;
+        for (i64 n = 0; n < num_pastes; ++n) job.carried[slot_at(pastes[n].layer, pastes[n].slot)] = pastes[n].is_carried;
+        if (!job.layer) return;
+        i16* layer = job.layer + b * job.height * job.width;
+        for (i64 i = 0; i < job.height * job.width; ++i) layer[i] = -1;
+        const Box& reach = seen.reach;
+        for (i64 y = reach.y1; y < reach.y2; ++y) {
+            memcpy(layer + y * job.width + reach.x1, seen.layer + seen.at(y, reach.x1), size_t(reach.width()) * 2);
+        }
+    }
+
+    // Do something with every strip of a paste: the part of a line between the first and the last pixel that is shown.
+    template <class F>
+    void for_strips(const Paste& paste, F act) const {
+        const Box& box = paste.box;
+        i64 width = box.width();
+        const u8* shown = paste.cut;
+        for (i64 y = box.y1; y < box.y2; ++y, shown += width) {
+            i64 first = width, end = 0;
+            find_ends(width, [&](i64 i) { return shown[i] != 0; }, first, end);
+            if (first < end) act(y, box.x1 + first, box.x1 + end, shown + first);
+        }
+    }
+
+    void fill(Strip& strip, i64 y, i64 first, i64 end, const u8* shown) const {
+        strip.y = y, strip.first = first, strip.end = end, strip.shown = shown;
+    }
+
+    // Write the row at once, strip after strip as each is read.
+    void pass(const Stamp* stamps, Sum* sums) {
+        write_losses(job, mover, b, slots, target_boxes, ignored);
+        Strip strip = take_strip(job, arena, job.width, sizeof(T));
+        if (arena.failed) return;
+        for (i64 n = 0; n < num_pastes; ++n) {
+            if (!pastes[n].is_carried || pastes[n].box.is_empty()) continue;
+            keep_shown(pastes[n], seen, job.exclusive);
+            for_strips(pastes[n], [&](i64 y, i64 first, i64 end, const u8* shown) {
+                fill(strip, y, first, end, shown);
+                read_strip<T>(job, layers[pastes[n].layer], pastes[n], seen, sums, strip);
+                write_strip<T>(job, b, strip, stamps[n], slots, target_boxes);
+            });
+        }
+    }
+
+    template <class V>
+    V* copy_kept(const V* values, i64 count) {
+        V* copy = take<V>(kept, count);
+        if (copy) memcpy(copy, values, size_t(count) * sizeof(V));
+        return copy;
+    }
+
+    // Read the row and keep it for later.
+    HeldRow* hold(const Stamp* stamps) {
+        Mark before = mark(kept);
+        i64 num_strips = 0;
+        for (i64 n = 0; n < num_pastes; ++n) {
+            if (!pastes[n].is_carried || pastes[n].box.is_empty()) continue;
+            keep_shown(pastes[n], seen, job.exclusive);
+            for_strips(pastes[n], [&](i64, i64, i64, const u8*) { ++num_strips; });
+        }
+        auto row = take<HeldRow>(kept, 1);
+        auto strips = take<Strip>(kept, num_strips);
+        auto marks = take<Stamp>(kept, num_strips);
+        Slot* own_slots = copy_kept(slots, job.num_slots);
+        Box* own_boxes = copy_kept(target_boxes, job.num_slots);
+        u8* own_ignored = ignored ? copy_kept(ignored, job.num_stuff) : nullptr;
+        auto sums = take<Sum>(arena, room_for_colours(job.source_width, job.width));
+        if (arena.failed || kept.failed) return nullptr;
+        *row = {held, b, before, own_slots, own_boxes, own_ignored, strips, marks, 0};
+        for (i64 n = 0; n < num_pastes; ++n) {
+            if (!pastes[n].is_carried || pastes[n].box.is_empty()) continue;
+            for_strips(pastes[n], [&](i64 y, i64 first, i64 end, const u8* shown) {
+                Strip strip = take_strip(job, kept, end - first, sizeof(T));
+                const u8* own_shown = copy_kept(shown, end - first);
+                if (kept.failed) return;
+                fill(strip, y, first, end, own_shown);
+                read_strip<T>(job, layers[pastes[n].layer], pastes[n], seen, sums, strip);
+                marks[row->num_strips] = stamps[n];
+                strips[row->num_strips++] = strip;
+            });
+        }
+        return kept.failed ? nullptr : row;
+    }
+
+    // Write the row that was held last, and give its memory back.
+    void write_held() {
+        HeldRow* row = held;
+        write_losses(job, mover, row->row, row->slots, row->target_boxes, row->ignored);
+        for (i64 n = 0; n < row->num_strips; ++n) {
+            write_strip<T>(job, row->row, row->strips[n], row->stamps[n], row->slots, row->target_boxes);
+        }
+        write_rows_over(row->row);
+        held = row->before;
+        release(kept, row->mark);
+    }
+
+    // In place the new instances of a row go over the target's.
+    void write_rows_over(i64 row) const {
+        i64 at = row * job.num_slots, n = job.num_slots;
+        memcpy(job.target_rows.boxes + 4 * at, job.out_rows.boxes + 4 * at, size_t(n) * 16);
+        memcpy(job.target_rows.labels + at, job.out_rows.labels + at, size_t(n) * 8);
+        memcpy(job.target_rows.ids + at, job.out_rows.ids + at, size_t(n) * 4);
+        memcpy(job.target_rows.valid + at, job.out_rows.valid + at, size_t(n));
+    }
+
+    bool reads(i64 row, i64 j) const {
+        const u8* drawn = job.drawn + (row * job.num_layers + j) * job.num_source_slots;
+        for (i64 k = 0; k < job.num_source_slots; ++k) {
+            if (drawn[k]) return true;
+        }
+        return false;
+    }
+
+    // One row from end to end. In place it is held back while ``must_hold``.
+    ErrorCode compose_row(i64 row, bool must_hold) {
+        Mark before = mark(arena);
+        b = row;
+        ignored = nullptr;
+        slots = take<Slot>(arena, job.num_slots);
+        lay_out();
+        if (!arena.failed) cut_out_all();
+        auto stamps = take<Stamp>(arena, num_pastes);
+        if (!arena.failed) settle();
+        if (arena.failed) return OUT_OF_MEMORY;
+        assign(stamps);
+        report();
+        if (must_hold) {
+            HeldRow* last = hold(stamps);
+            if (last) held = last;
+            release(arena, before);
+            return last ? NO_ERROR : OUT_OF_MEMORY;
+        }
+        if (!job.in_place) copy_row(job, mover, b);
+        auto sums = take<Sum>(arena, room_for_colours(job.source_width, job.width));
+        if (!arena.failed) pass(stamps, sums);
+        ErrorCode error = arena.failed ? OUT_OF_MEMORY : NO_ERROR;
+        if (job.in_place) write_rows_over(b);
+        release(arena, before);
+        return error;
+    }
+
+    // One thread in place: a row that the fewest layers need comes first, and is written as soon as nobody needs it.
+    ErrorCode compose_alone() {
+        Mark before = mark(arena);
+        readers = take<i64>(arena, job.num_rows);
+        auto is_done = take<u8>(arena, job.num_rows);
+        if (arena.failed) return OUT_OF_MEMORY;
+        memset(readers, 0, size_t(job.num_rows) * sizeof(i64));
+        memset(is_done, 0, size_t(job.num_rows));
+        for (i64 at = 0; at < job.num_rows * job.num_layers; ++at) {
+            if (reads(at / job.num_layers, at % job.num_layers)) readers[job.source_idx[at]] += 1;
+        }
+        ErrorCode error = NO_ERROR;
+        for (i64 n = 0; n < job.num_rows && !error; ++n) {
+            i64 chosen = -1;
+            for (i64 row = 0; row < job.num_rows; ++row) {
+                if (!is_done[row] && (chosen < 0 || readers[row] < readers[chosen])) chosen = row;
+            }
+            is_done[chosen] = 1;
+            error = compose_row(chosen, readers[chosen] > 0);
+            for (i64 j = 0; j < job.num_layers && !error; ++j) {
+                if (reads(chosen, j)) readers[job.source_idx[chosen * job.num_layers + j]] -= 1;
+            }
+            while (!error && held && readers[held->row] == 0) write_held();
+        }
+        release(arena, before);
+        return error;
+    }
+
+    ErrorCode compose_shared() {
+        ErrorCode error = NO_ERROR;
+        bool must_hold = job.in_place && (job.reads_itself || job.shares_memory);
+        for (;;) {
+            i64 row = __atomic_fetch_add(&job.next_row, i64(1), __ATOMIC_RELAXED);
+            if (row >= job.num_rows) break;
+            if (!error && !__atomic_load_n(&job.error, __ATOMIC_RELAXED)) error = compose_row(row, must_hold);
+            if (error) __atomic_store_n(&job.error, i64(error), __ATOMIC_RELAXED);
+            __atomic_fetch_add(&job.num_read, i64(1), __ATOMIC_ACQ_REL);
+        }
+        if (must_hold) {  // until every row has been read
+            Patience patience;
+            while (__atomic_load_n(&job.num_read, __ATOMIC_ACQUIRE) < job.num_rows) patience.wait();
+            bool is_whole = __atomic_load_n(&job.error, __ATOMIC_RELAXED) == NO_ERROR;
+            while (held && is_whole) write_held();
+        }
+        return error;
+    }
+
+};
+
+template <class T>
+ErrorCode compose_as(ComposeJob& job, Workspace& workspace) {
+    Composer<T> composer = {job, workspace.work, workspace.kept, {!job.in_place && is_large(job)}};
+    bool is_alone = job.in_place && job.reads_itself && job.num_threads == 1;
+    ErrorCode error = is_alone ? composer.compose_alone() : composer.compose_shared();
+    release(workspace.work, {nullptr, 0});
+    release(workspace.kept, {nullptr, 0});
+    return error;
+}
+
+// Take rows until none is left; every thread of a step calls this with the same job.
+inline ErrorCode compose(ComposeJob& job, Workspace& workspace) {
+    ErrorCode error = check_once(job);
+    if (error) return error;
+    switch (job.pixel_kind) {
+        case UINT8: return compose_as<u8>(job, workspace);
+        case FLOAT32: return compose_as<f32>(job, workspace);
+        case FLOAT16: return compose_as<Half>(job, workspace);
+        default: return compose_as<BFloat>(job, workspace);
+    }
+}
+
+}  // namespace SEGPASTE_NAMESPACE

@@ -1,0 +1,350 @@
+// The draws of a placement: those of `segpaste.seeding` and `segpaste.augmentation.placement`, bit for bit.
+
+#pragma once
+
+#include "arena.hpp"
+#include "layout.hpp"
+#include "random.hpp"
+#include "records.hpp"
+
+namespace SEGPASTE_NAMESPACE {
+
+constexpr i64 FAR = i64(1) << 44;
+constexpr i64 LONGEST_SIDE = i64(1) << 20;
+constexpr i64 HIGHEST = i64(1) << 62;
+
+// Draws of one batch, row after row.
+struct Drawer {
+    const DrawJob& job;
+    i64 num_slots, num_layers;
+    i64* num_alike;  // [B, K], eligible slots of the slot's class; 0 where it is not eligible
+    i64* priority;   // [L, K] of the row, -1 where nothing may be chosen
+    i64* order;      // [L * K]
+    i64* spare;      // [L * K]
+    i64* boxes;      // [K, 4] of the layer's source
+
+    u64 layer_state(i64 seed, u64 name, i64 layer) const { return indexed(keyed(seed, name), layer); }
+
+    // Another row of the batch for each layer, uniform over those that have an eligible instance.
+    void choose_rows(u8* offers, i64* twins) const {
+        for (i64 s = 0; s < job.num_rows; ++s) {
+            offers[s] = 0;
+            for (i64 k = 0; k < num_slots; ++k) offers[s] |= job.eligible[s * num_slots + k];
+            twins[s] = 0;
+            for (i64 other = 0; other < s; ++other) twins[s] += job.seeds[other] == job.seeds[s];
+        }
+        for (i64 b = 0; b < job.num_rows; ++b) {
+            for (i64 j = 0; j < num_layers; ++j) {
+                u64 state = layer_state(job.seeds[b], SOURCE, j);
+                i64 best = -1, chosen = 0;
+                for (i64 s = 0; s < job.num_rows; ++s) {
+                    if (!offers[s] || s == b) continue;
+                    i64 candidate = priority_of(indexed(indexed(state, job.seeds[s]), twins[s]));
+                    if (candidate > best) best = candidate, chosen = s;
+                }
+                job.source_idx[b * num_layers + j] = chosen;
+                job.layer_valid[b * num_layers + j] = best >= 0;
+            }
+        }
+    }
+
+    // At temperature 0 nobody asks how many are alike: 1 where the slot is eligible.
+    void count_alike() const {
+        for (i64 s = 0; s < job.num_rows; ++s) {
+            const u8* eligible = job.eligible + s * num_slots;
+            const i64* labels = job.labels + s * num_slots;
+            for (i64 k = 0; k < num_slots; ++k) {
+                i64 count = eligible[k];
+                if (job.limits[3] > 0 && eligible[k]) {
+                    for (i64 other = 0; other < num_slots; ++other) {
+                        count += other != k && eligible[other] && labels[other] == labels[k];
+                    }
+                }
+                num_alike[s * num_slots + k] = count;
+            }
+        }
+    }
+
+    // The priority of a slot of 62 random bits, one of ``alike`` of its class: `segpaste.augmentation.draw_weights`.
+    i64 weighted(i64 bits, i64 alike) const {
+        if (job.limits[3] == 0) return bits;
+        i64 number = bits + 1, zeros = 0;
+        while (number < HIGHEST) number <<= 1, ++zeros;
+        i64 step = number >> 54 & 255, between = number >> 24 & ((i64(1) << 30) - 1);
+        i64 low = job.log_table[step], high = job.log_table[step + 1];
+        i64 wait = (zeros << 32) - low - ((high - low) * between >> 30);
+        return HIGHEST - 1 - wait * job.inverse_weights[least(alike, job.num_weights - 1)];
+    }
+
+    // The order of priorities, the highest first, of equal ones the first: a merge sort.
+    void sort_descending(const i64* values, i64 count) const {
+        for (i64 i = 0; i < count; ++i) order[i] = i;
+        i64 *from = order, *to = spare;
+        for (i64 width = 1; width < count; width *= 2) {
+            for (i64 low = 0; low < count; low += 2 * width) {
+                i64 middle = least(low + width, count), end = least(low + 2 * width, count), a = low, c = middle;
+                for (i64 i = low; i < end; ++i) {
+                    bool takes_first = a < middle && (c >= end || values[from[a]] >= values[from[c]]);
+                    to[i] = takes_first ? from[a++] : from[c++];
+                }
+            }
+            i64* swapped = from;
+            from = to;
+            to = swapped;
+        }
+        if (from != order) memcpy(order, from, size_t(count) * sizeof(i64));
+    }
+
+    // Where each layer carries one object, layers of one source take its slots in random order, each another one.
+    void prioritise(i64 b) const {
+        i64 seed = job.seeds[b];
+        for (i64 j = 0; j < num_layers; ++j) {
+            i64 first = j, turn = 0, source = job.source_idx[b * num_layers + j], *row = priority + j * num_slots;
+            if (job.one_each) find_turn(b, j, first, turn);
+            for (i64 k = 0; k < num_slots; ++k) {
+                i64 alike = num_alike[source * num_slots + k];
+                row[k] = -1;
+                if (job.layer_valid[b * num_layers + j] && alike > 0) {
+                    row[k] = weighted(priority_of(indexed(layer_state(seed, SLOT, first), k)), alike);
+                }
+            }
+            if (!job.one_each) continue;
+            sort_descending(row, num_slots);
+            i64 kept = turn < num_slots ? order[turn] : -1;
+            for (i64 k = 0; k < num_slots; ++k) {
+                row[k] = k == kept && row[k] >= 0 ? priority_of(layer_state(seed, LAYER, j)) : -1;
+            }
+        }
+    }
+
+    // The first of the layers that have the source of layer j, and how many of them take a slot before it.
+    void find_turn(i64 b, i64 j, i64& first, i64& turn) const {
+        const i64* source = job.source_idx + b * num_layers;
+        i64 own = priority_of(layer_state(job.seeds[b], LAYER, j));
+        for (i64 i = 0; i < num_layers; ++i) {
+            if (source[i] != source[j]) continue;
+            first = least(first, i);
+            bool is_valid = job.layer_valid[b * num_layers + i];
+            i64 other = is_valid ? priority_of(layer_state(job.seeds[b], LAYER, i)) : -1;
+            turn += job.limits[3] == 0 || other == own ? i < j : other > own;
+        }
+    }
+
+    // The eligible slots of highest priority go into ``carried``, and are counted in ``does_not_fit`` for now.
+    void choose_slots(i64 b) const {
+        i64 seed = job.seeds[b], count = num_layers * num_slots, available = 0;
+        bool has_source = false;
+        for (i64 i = 0; i < count; ++i) available += priority[i] >= 0;
+        for (i64 j = 0; j < num_layers; ++j) has_source |= job.layer_valid[b * num_layers + j] != 0;
+        bool tries = happens(keyed(seed, PASTE), job.limits[0]);
+        i64 wanted = tries ? integer(keyed(seed, COUNT), job.limits[1], job.limits[2]) : 0;
+        i64 num_tried = least(wanted, available), num_chosen = least(num_tried, job.num_free[b]);
+        u8* carried = job.carried + b * count;
+        if (num_chosen >= available) {
+            for (i64 i = 0; i < count; ++i) carried[i] = priority[i] >= 0;
+        } else {
+            sort_descending(priority, count);
+            memset(carried, 0, size_t(count));
+            for (i64 i = 0; i < num_chosen; ++i) carried[order[i]] = 1;
+        }
+        i64 no_source = tries && !has_source;
+        job.tried[b] = num_tried + no_source;
+        job.no_source[b] = no_source;
+        job.no_free_slot[b] = num_tried - num_chosen;
+        job.does_not_fit[b] = num_chosen;
+    }
+
+    // The rectangle around the chosen boxes of a layer.
+    struct Around {
+        i64 x1, y1, x2, y2;
+        bool is_empty;
+    };
+
+    Around around(const u8* carried) const {
+        Around all = {FAR, FAR, -FAR, -FAR, true};
+        for (i64 k = 0; k < num_slots; ++k) {
+            if (!carried[k]) continue;
+            const i64* box = boxes + 4 * k;
+            all = {least(all.x1, box[0]), least(all.y1, box[1]), most(all.x2, box[2]), most(all.y2, box[3]), false};
+        }
+        return all;
+    }
+
+    // Whether, scaled, some translation by whole patches keeps what reaches from corner to opposite inside.
+    bool has_room(i64 corner, i64 opposite, i64 size, i64 num) const {
+        i64 first = -floor_div(scaled_edge(corner, num, job.scale_den), job.patch);
+        return first <= floor_div(size - scaled_edge(opposite, num, job.scale_den), job.patch);
+    }
+
+    // The numerator of a scale on the canvas' grid: the first try with room for the chosen boxes, else the smallest.
+    i64 grid_scale(i64 b, i64 j, const u8* carried, const i64* extent) const {
+        Around all = around(carried);
+        for (i64 attempt = 0; attempt < job.grid_tries; ++attempt) {
+            u64 state = indexed(layer_state(job.seeds[b], SCALE, j), attempt);
+            i64 num = integer(state, job.low_scale, job.high_scale) * job.patch;
+            if (all.is_empty) return num;
+            if (has_room(all.x1, all.x2, extent[0], num) && has_room(all.y1, all.y2, extent[1], num)) return num;
+        }
+        return job.low_scale * job.patch;
+    }
+
+    // The scales of a layer, and its boxes scaled by them.
+    void draw_scale(i64 b, i64 j, const u8* carried, const i64* labels) const {
+        const i64* extent = job.extent + 2 * b;
+        i64 den = job.scale_den, seed = job.seeds[b], num;
+        if (job.on_grid) {
+            num = grid_scale(b, j, carried, extent);
+        } else {
+            num = integer(layer_state(seed, SCALE, j), job.low_scale, job.high_scale);
+        }
+        i64 *nums = job.scale_num + 2 * (b * num_layers + j), *dens = job.scale_den_out + 2 * (b * num_layers + j);
+        nums[0] = nums[1] = num;
+        dens[0] = dens[1] = den;
+        if (job.one_each && num_slots > 0) {
+            i64 slot = 0;
+            while (slot < num_slots - 1 && !carried[slot]) ++slot;
+            if (!carried[slot]) slot = 0;
+            const i64* box = boxes + 4 * slot;
+            i64 sides[2] = {most(box[2] - box[0], i64(1)), most(box[3] - box[1], i64(1))};
+            i64 others = job.num_sizes - 1, label = labels[slot];
+            const i64* range = job.size_table + 2 * (label >= 0 && label <= others ? label : others);
+            if (range[0] > 0) {
+                i64 size = integer(layer_state(seed, SIZE, j), range[0], range[1]);
+                i64 wanted = floor_div(size * den, job.size_den * most(sides[0], sides[1]));
+                num = least(most(wanted, job.low_scale), job.high_scale);
+                nums[0] = nums[1] = num;
+            }
+            if (job.whole_patches) {
+                for (i64 axis = 0; axis < 2; ++axis) {
+                    i64 half = den * job.patch;
+                    i64 count = most(floor_div(2 * sides[axis] * num + half, 2 * half), i64(1));
+                    count = most(least(count, most(floor_div(extent[axis], job.patch), count - 1)), i64(1));
+                    nums[axis] = count * job.patch;
+                    dens[axis] = sides[axis];
+                }
+            }
+        }
+        for (i64 i = 0; i < 4 * num_slots; ++i) boxes[i] = scaled_edge(boxes[i], nums[i % 2], dens[i % 2]);
+    }
+
+    u64 stratum(i64 seed, i64 j, i64 attempt, i64 axis) const {
+        return indexed(indexed(layer_state(seed, STRATUM, j), attempt), axis) >> 2;
+    }
+
+    // Where along its range a place lies, out of 2**32; on patches each layer of an image in a part of its own.
+    i64 fraction(u64 state, i64 seed, i64 j, i64 attempt, i64 axis) const {
+        i64 drawn = i64(indexed(state, axis) >> 32);
+        if (!(job.on_grid || job.whole_patches)) return drawn;
+        i64 turn = 0, own = i64(stratum(seed, j, attempt, axis));
+        for (i64 i = 0; i < num_layers; ++i) {
+            i64 other = i64(stratum(seed, i, attempt, axis));
+            turn += other < own || (other == own && i < j);
+        }
+        return floor_div((turn << 32) + drawn, num_layers);
+    }
+
+    // How far to move along one axis what reaches from corner to opposite.
+    i64 offset(i64 part, i64 corner, i64 opposite, i64 size, bool is_empty) const {
+        i64 low = least(-corner, size - opposite), high = most(-corner, size - opposite);
+        if (job.clips && !is_empty) {
+            i64 side = least(most(opposite - corner, i64(0)), LONGEST_SIDE);
+            i64 hidden = floor_div(side * (job.seen_den - job.seen_num), job.seen_den);
+            low -= hidden;
+            high += hidden;
+        }
+        if (!(job.on_grid || job.whole_patches)) return within(u64(part), low, high);
+        i64 phase = job.whole_patches ? corner : 0;
+        i64 first = -floor_div(-low - phase, job.patch), last = floor_div(high + phase, job.patch);
+        return within(u64(part), first, last) * job.patch - phase;
+    }
+
+    static i64 side(i64 first, i64 end) { return least(most(end - first, i64(0)), LONGEST_SIDE); }
+
+    bool fits(const i64* box, i64 x, i64 y, const i64* extent) const {
+        i64 x1 = box[0] + x, y1 = box[1] + y, x2 = box[2] + x, y2 = box[3] + y;
+        if (x1 >= 0 && y1 >= 0 && x2 <= extent[0] && y2 <= extent[1]) return true;
+        if (!job.clips) return false;
+        i64 area = side(most(x1, i64(0)), least(x2, extent[0])) * side(most(y1, i64(0)), least(y2, extent[1]));
+        return area > 0 && area * job.seen_den >= side(x1, x2) * side(y1, y2) * job.seen_num;
+    }
+
+    // Pixels that a moved box shares with each of the others, summed.
+    i64 overlap(const i64* box, i64 x, i64 y, const i64* others) const {
+        i64 total = 0;
+        for (i64 k = 0; k < num_slots; ++k) {
+            const i64* other = others + 4 * k;
+            i64 width = least(box[2] + x, other[2]) - most(box[0] + x, other[0]);
+            i64 height = least(box[3] + y, other[3]) - most(box[1] + y, other[1]);
+            total += most(width, i64(0)) * most(height, i64(0));
+        }
+        return total;
+    }
+
+    // A place for a layer; ``carried`` keeps the chosen slots that may be pasted there.
+    void draw_place(i64 b, i64 j, u8* carried) const {
+        const i64 *extent = job.extent + 2 * b, *occupied = job.occupied + 4 * b * num_slots;
+        i64 seed = job.seeds[b], best_score = 0, best_x = 0, best_y = 0;
+        Around all = around(carried);
+        if (all.is_empty) all = {0, 0, extent[0], extent[1], true};
+        for (i64 attempt = 0; attempt < job.max_attempts; ++attempt) {
+            u64 state = indexed(layer_state(seed, TRANSLATE, j), attempt);
+            i64 x_part = fraction(state, seed, j, attempt, 0), y_part = fraction(state, seed, j, attempt, 1);
+            i64 x = offset(x_part, all.x1, all.x2, extent[0], all.is_empty);
+            i64 y = offset(y_part, all.y1, all.y2, extent[1], all.is_empty);
+            i64 score = 0;
+            for (i64 k = 0; job.max_attempts > 1 && k < num_slots; ++k) {
+                const i64* box = boxes + 4 * k;
+                if (carried[k] && fits(box, x, y, extent)) score += FAR - overlap(box, x, y, occupied);
+            }
+            if (attempt == 0 || score > best_score) best_score = score, best_x = x, best_y = y;
+        }
+        i64* translate = job.translate + 2 * (b * num_layers + j);
+        translate[0] = best_x;
+        translate[1] = best_y;
+        for (i64 k = 0; k < num_slots; ++k) carried[k] &= u8(fits(boxes + 4 * k, best_x, best_y, extent));
+    }
+
+    void draw_row(i64 b) const {
+        prioritise(b);
+        choose_slots(b);
+        i64 num_fitting = 0;
+        for (i64 j = 0; j < num_layers; ++j) {
+            i64 at = b * num_layers + j, source = job.source_idx[at];
+            bool flip = happens(layer_state(job.seeds[b], HFLIP, j), job.flip_threshold);
+            job.hflip[at] = flip;
+            i64 width = job.extent[2 * source];
+            for (i64 k = 0; k < num_slots; ++k) {
+                const i64* box = job.occupied + 4 * (source * num_slots + k);
+                boxes[4 * k] = flip ? width - box[2] : box[0];
+                boxes[4 * k + 1] = box[1];
+                boxes[4 * k + 2] = flip ? width - box[0] : box[2];
+                boxes[4 * k + 3] = box[3];
+            }
+            u8* carried = job.carried + at * num_slots;
+            draw_scale(b, j, carried, job.labels + source * num_slots);
+            draw_place(b, j, carried);
+            for (i64 k = 0; k < num_slots; ++k) num_fitting += carried[k];
+        }
+        job.does_not_fit[b] -= num_fitting;
+    }
+};
+
+// A source among the other rows, slots, scale, flip and place for every layer of every row.
+inline ErrorCode draw(const DrawJob& job, Arena& arena) {
+    Mark before = mark(arena);
+    i64 count = job.num_layers * job.num_slots, k = job.num_slots;
+    auto offers = take<u8>(arena, job.num_rows);
+    auto twins = take<i64>(arena, job.num_rows);
+    Drawer drawer = {job, k, job.num_layers, take<i64>(arena, job.num_rows * k), take<i64>(arena, count),
+                     take<i64>(arena, most(count, k)), take<i64>(arena, most(count, k)), take<i64>(arena, 4 * k)};
+    if (!arena.failed) {
+        drawer.choose_rows(offers, twins);
+        drawer.count_alike();
+        for (i64 b = 0; b < job.num_rows; ++b) drawer.draw_row(b);
+    }
+    ErrorCode error = arena.failed ? OUT_OF_MEMORY : NO_ERROR;
+    release(arena, before);
+    return error;
+}
+
+}  // namespace SEGPASTE_NAMESPACE

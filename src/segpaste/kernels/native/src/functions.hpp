@@ -1,0 +1,11 @@
+// The functions of one instruction set, as the dispatcher sees them.
+
+#pragma once
+
+#include "records.hpp"
+
+struct Functions {
+    void (*survey)(const SurveyJob*);
+    int64_t (*draw)(const DrawJob*, void* workspace);
+    int64_t (*compose)(ComposeJob*, void* workspace);
+};

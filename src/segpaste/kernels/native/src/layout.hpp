@@ -1,0 +1,165 @@
+// A row's layers laid out: where each object lies and where each pixel reads.
+//
+// The integers of `segpaste.augmentation.geometry`, for the columns and rows where a carried object lies; divisions by
+// the scale are carried on from pixel to pixel.
+
+#pragma once
+
+#include "arena.hpp"
+#include "records.hpp"
+#include "survey.hpp"
+
+namespace SEGPASTE_NAMESPACE {
+
+constexpr i64 WEIGHT_ONE = 1 << 11;  // weights of an axis sum to this
+
+struct Box {
+    i64 x1, y1, x2, y2;
+
+    i64 width() const { return x2 - x1; }
+    i64 height() const { return y2 - y1; }
+    i64 size() const { return width() * height(); }
+    bool is_empty() const { return x1 >= x2 || y1 >= y2; }
+    bool meets(const Box& other) const {
+        return x1 < other.x2 && other.x1 < x2 && y1 < other.y2 && other.y1 < y2;
+    }
+    void enclose(const Box& other) {
+        x1 = least(x1, other.x1), y1 = least(y1, other.y1), x2 = most(x2, other.x2), y2 = most(y2, other.y2);
+    }
+};
+
+inline Box common(const Box& a, const Box& b) {
+    return {most(a.x1, b.x1), most(a.y1, b.y1), least(a.x2, b.x2), least(a.y2, b.y2)};
+}
+
+// The part of a float32 box on a canvas, in whole pixels, rounded outwards.
+inline Box clipped_box(const f32* edges, i64 width, i64 height) {
+    Box box = {clamp(floor_edge(edges[0]), i64(0), width), clamp(floor_edge(edges[1]), i64(0), height),
+               clamp(ceil_edge(edges[2]), i64(0), width), clamp(ceil_edge(edges[3]), i64(0), height)};
+    box.x2 = most(box.x1, box.x2);
+    box.y2 = most(box.y1, box.y2);
+    return box;
+}
+
+// The first output pixel whose centre lies behind a source edge: ceil(edge * num / den - 1 / 2).
+inline i64 scaled_edge(i64 edge, i64 num, i64 den) { return -floor_div(den - 2 * num * edge, 2 * den); }
+
+// The map of one axis of a layer: output pixel x reads around (x + 1/2 - offset) * den / num - 1/2.
+struct Map {
+    i64 offset, num, den, extent;
+    bool flip;
+};
+
+// Taps of a triangle filter for output pixels first to end - 1; index and weight of tap t of pixel x are at
+// t * (end - first) + x - first. A tap of no weight repeats another's index: nothing is read that has no weight.
+struct Taps {
+    i64 count;
+    u32* idx;
+    i32* weight;
+};
+
+// Where output pixels first to end - 1 read the source along one axis; all arrays start at ``first``.
+struct Axis {
+    i64 first, end;
+    i32* nearest;  // -1 where the layer does not reach
+    Taps filter;   // of the image
+    Taps linear;   // of depth and normals; count 0 where nobody reads between pixels
+
+    i64 size() const { return end - first; }
+};
+
+// From one output pixel to the next: 2 * den / (2 * num) source pixels, in whole ones and a remainder.
+struct Step {
+    i64 size, whole, part;
+
+    explicit Step(const Map& map) : size(2 * map.num), whole(2 * map.den / size), part(2 * map.den % size) {}
+
+    void advance(i64& index, i64& rest) const {
+        index += whole;
+        rest += part;
+        if (rest >= size) rest -= size, ++index;
+    }
+};
+
+inline void fill_nearest(Axis& axis, const Map& map) {
+    i64 shifted = (2 * (axis.first - map.offset) + 1) * map.den, step = 2 * map.num;
+    i64 index = floor_div(shifted, step), rest = shifted - index * step;
+    Step next(map);
+    for (i64 i = 0; i < axis.size(); ++i) {
+        bool reaches = index >= 0 && index < map.extent;
+        axis.nearest[i] = i32(!reaches ? -1 : map.flip ? map.extent - 1 - index : index);
+        next.advance(index, rest);
+    }
+}
+
+// How many taps a filter of this radius (in source pixels, times num) has at most.
+inline i64 num_taps(i64 radius, i64 num) { return (2 * radius + num - 1) / num; }
+
+inline void fill_taps(const Taps& taps, i64 first, i64 size, const Map& map, i64 radius) {
+    i64 step = 2 * map.num, position = (2 * (first - map.offset) + 1) * map.den - map.num;
+    i64 lowest = floor_div(position - 2 * radius, step), rest = position - 2 * radius - lowest * step;
+    i64 last = most(map.extent - 1, i64(0));
+    Step next(map);
+    for (i64 i = 0; i < size; ++i) {
+        i64 distance = step - rest - 2 * radius;  // of the first tap, at lowest + 1
+        i64 total = 0, upto = 0, before = 0, used = 0;
+        for (i64 t = 0; t < taps.count; ++t) {
+            i64 far = distance + step * t;
+            total += most(2 * radius - (far < 0 ? -far : far), i64(0));
+        }
+        for (i64 t = 0; t < taps.count; ++t) {
+            i64 far = distance + step * t;
+            upto += most(2 * radius - (far < 0 ? -far : far), i64(0));
+            i64 share = upto * WEIGHT_ONE / total;
+            taps.weight[t * size + i] = i32(share - before);
+            if (share > before) used = t;
+            before = share;
+            i64 index = clamp(lowest + 1 + t, i64(0), last);
+            taps.idx[t * size + i] = u32(map.flip ? last - index : index);
+        }
+        for (i64 t = 0; t < taps.count; ++t) {
+            if (taps.weight[t * size + i] == 0) taps.idx[t * size + i] = taps.idx[used * size + i];
+        }
+        next.advance(lowest, rest);
+    }
+}
+
+inline Taps take_taps(Arena& arena, i64 count, i64 size) {
+    return {count, take<u32>(arena, count * size), take<i32>(arena, count * size)};
+}
+
+// The tables of one axis. ``most_taps`` bounds the image filter: with two taps nothing is filtered.
+inline Axis make_axis(Arena& arena, i64 first, i64 end, const Map& map, i64 most_taps, bool with_linear) {
+    i64 size = end - first, radius = most_taps == 2 ? map.num : most(map.num, map.den);
+    i64 used = least(most_taps, most(num_taps(radius, map.num), i64(2)));
+    Axis axis = {first, end, take<i32>(arena, size), take_taps(arena, used, size),
+                 take_taps(arena, with_linear ? 2 : 0, size)};
+    if (arena.failed) return axis;
+    fill_nearest(axis, map);
+    fill_taps(axis.filter, first, size, map, radius);
+    if (with_linear) fill_taps(axis.linear, first, size, map, map.num);
+    return axis;
+}
+
+// One layer over one row of the target.
+struct Layer {
+    i64 source;  // the row of the source batch
+    bool flip;
+    f32 depth_scale;
+    Axis x, y;  // empty where nothing is carried
+};
+
+// One carried object of a layer: the mask of a source slot, as the target sees it.
+struct Paste {
+    i64 layer, slot;
+    Box box;         // on the canvas
+    u8* cut;         // [h, w], where the mask covers its box; later where it is shown
+    f32* depth;      // [h, w] on the target's scale where the paste is offered, or null
+    u8* depth_ok;    // [h, w], whether it is valid
+    bool is_carried;  // not taken out
+    i64 area;        // visible pixels
+    Box shown;       // around them
+    i64 free_area;   // visible pixels at first
+};
+
+}  // namespace SEGPASTE_NAMESPACE

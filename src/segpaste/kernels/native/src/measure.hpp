@@ -1,0 +1,118 @@
+// Areas and boxes of what is seen.
+
+#pragma once
+
+#include "visibility.hpp"
+
+namespace SEGPASTE_NAMESPACE {
+
+// What is left of an instance of the target.
+struct Rest {
+    i64 before, area;  // pixels as it came, and those that no layer hides
+    Box box;           // around the latter, zero where there is none
+};
+
+// How many of some flags, each 0 or 1, are set.
+inline i64 count(const u8* flags, i64 size) {
+    i64 total = 0, i = 0;
+    for (; i + 8 <= size; i += 8) {
+        u64 eight;
+        __builtin_memcpy(&eight, flags + i, 8);
+        total += __builtin_popcountll(eight);
+    }
+    for (; i < size; ++i) total += flags[i];
+    return total;
+}
+
+// The first and one past the last index of a line that ``holds``, both ``size`` and 0 where there is none.
+template <class F>
+inline void find_ends(i64 size, F holds, i64& first, i64& end) {
+    i64 i = 0;
+    while (i < first && i < size && !holds(i)) ++i;
+    first = least(first, i);
+    i = size;
+    while (i > end && !holds(i - 1)) --i;
+    end = most(end, i);
+}
+
+inline Rest measure_rest(const Picture<const u8>& mask, const Box& box, const Seen& seen) {
+    Rest rest = {0, 0, {0, 0, 0, 0}};
+    i64 width = box.width(), first = width, end = 0, top = box.y2, bottom = 0;
+    Box near = common(box, seen.reach);
+    for (i64 y = box.y1; y < box.y2; ++y) {
+        const u8* line = mask.at(y) + box.x1;
+        i64 before = count(line, width), hidden = 0;
+        const i16* layer = nullptr;
+        if (near.x1 < near.x2 && y >= near.y1 && y < near.y2) {
+            layer = seen.layer + seen.at(y, near.x1);
+            const u8* part = mask.at(y) + near.x1;
+            for (i64 i = 0; i < near.width(); ++i) hidden += part[i] & (layer[i] >= 0);
+        }
+        rest.before += before;
+        if (before == hidden) continue;
+        rest.area += before - hidden;
+        top = least(top, y);
+        bottom = y + 1;
+        auto is_left = [&](i64 i) {
+            i64 at = box.x1 + i - near.x1;
+            return line[i] && !(hidden > 0 && at >= 0 && at < near.width() && layer[at] >= 0);
+        };
+        find_ends(width, is_left, first, end);
+    }
+    if (rest.area > 0) rest.box = {box.x1 + first, top, box.x1 + end, bottom};
+    return rest;
+}
+
+// The area and the box of what is seen of a paste; with owners each pixel belongs to its owner alone.
+inline void measure_paste(Paste& paste, const Seen& seen, bool exclusive) {
+    const Box& box = paste.box;
+    i64 width = box.width(), first = width, end = 0, top = box.y2, bottom = 0;
+    paste.area = 0;
+    paste.shown = {0, 0, 0, 0};
+    if (box.is_empty()) return;
+    i16 j = i16(paste.layer), k = i16(paste.slot);
+    const u8* cut = paste.cut;
+    for (i64 y = box.y1; y < box.y2; ++y, cut += width) {
+        const i16* layer = seen.layer + seen.at(y, box.x1);
+        const i16* owner = exclusive ? seen.owner + seen.at(y, box.x1) : nullptr;
+        i64 num_shown = 0;
+        if (owner) {
+            for (i64 i = 0; i < width; ++i) num_shown += (layer[i] == j) & (owner[i] == k);
+        } else {
+            for (i64 i = 0; i < width; ++i) num_shown += (layer[i] == j) & cut[i];
+        }
+        if (num_shown == 0) continue;
+        paste.area += num_shown;
+        top = least(top, y);
+        bottom = y + 1;
+        auto is_shown = [&](i64 i) { return layer[i] == j && (owner ? owner[i] == k : cut[i] != 0); };
+        find_ends(width, is_shown, first, end);
+    }
+    if (paste.area > 0) paste.shown = {box.x1 + first, top, box.x1 + end, bottom};
+}
+
+// Pixels of each watched semantic class in the target, and those that no layer hides.
+inline void count_classes(const ComposeJob& job, i64 b, const Seen& seen, i64* before, i64* after) {
+    i64 num_classes = job.num_stuff;
+    memset(before, 0, size_t(num_classes) * sizeof(i64));
+    Picture<const i64> semantic = picture<const i64>(job.target.semantic, b);
+    auto is_known = [&](i64 label) { return label >= 0 && label < num_classes; };
+    for (i64 y = 0; semantic.data && y < job.height; ++y) {
+        const i64* line = semantic.at(y);
+        for (i64 x = 0, run = 0; x < job.width; x += run) {  // run after run: neighbours are mostly alike
+            for (run = 1; x + run < job.width && line[x + run] == line[x];) ++run;
+            if (is_known(line[x])) before[line[x]] += run;
+        }
+    }
+    memcpy(after, before, size_t(num_classes) * sizeof(i64));
+    const Box& reach = seen.reach;
+    for (i64 y = reach.y1; semantic.data && y < reach.y2; ++y) {
+        const i64* line = semantic.at(y) + reach.x1;
+        const i16* layer = seen.layer + seen.at(y, reach.x1);
+        for (i64 i = 0; i < reach.width(); ++i) {
+            if (layer[i] >= 0 && is_known(line[i])) after[line[i]] -= 1;
+        }
+    }
+}
+
+}  // namespace SEGPASTE_NAMESPACE

@@ -1,0 +1,262 @@
+// Pixels: what is pasted is read from the source strip after strip, then written over the target.
+//
+// A strip is a run of pixels in one line of one paste: those between the first and the last that are shown. Reading and
+// writing are apart, so that a batch can be pasted into itself in place: everything is read before it is written over.
+
+#pragma once
+
+#include "colours.hpp"
+#include "measure.hpp"
+#include "stream.hpp"
+
+namespace SEGPASTE_NAMESPACE {
+
+// What an output slot holds.
+struct Slot {
+    bool survives, is_dropped;  // the target's instance
+    i64 paste;                  // index of the paste that it holds, -1 if none
+};
+
+// What a paste writes beside pixels.
+struct Stamp {
+    i64 slot;  // of the output; -1 for a fragment, which takes no row
+    i64 id;    // fresh, 0 if it has no row
+};
+
+// What was read of one strip; absent fields are null.
+struct Strip {
+    i64 y, first, end;
+    const u8* shown;
+    void* colours;  // [C, n]
+    i64* semantic;
+    f32* depth;
+    u8* depth_ok;
+    f32* normals;  // [3, n]
+
+    i64 size() const { return end - first; }
+};
+
+// Room for the fields of a strip of ``size`` pixels.
+inline Strip take_strip(const ComposeJob& job, Arena& arena, i64 size, i64 pixel_bytes) {
+    Strip strip = {};
+    strip.colours = take<u8>(arena, size * job.num_channels * pixel_bytes);
+    if (job.target.semantic.data) strip.semantic = take<i64>(arena, size);
+    if (job.target.depth.data) strip.depth = take<f32>(arena, size), strip.depth_ok = take<u8>(arena, size);
+    if (job.target.normals.data) strip.normals = take<f32>(arena, 3 * size);
+    return strip;
+}
+
+// Keep of what a paste covers what is shown.
+inline void keep_shown(const Paste& paste, const Seen& seen, bool exclusive) {
+    const Box& box = paste.box;
+    i64 width = box.width();
+    i16 j = i16(paste.layer), k = i16(paste.slot);
+    u8* cut = paste.cut;
+    for (i64 y = box.y1; y < box.y2; ++y, cut += width) {
+        const i16* layer = seen.layer + seen.at(y, box.x1);
+        if (exclusive) {
+            const i16* owner = seen.owner + seen.at(y, box.x1);
+            for (i64 i = 0; i < width; ++i) cut[i] = (layer[i] == j) & (owner[i] == k);
+        } else {
+            for (i64 i = 0; i < width; ++i) cut[i] &= layer[i] == j;
+        }
+    }
+}
+
+// The semantic class of a paste whose source has no semantic map.
+inline i64 class_of(const ComposeJob& job, i64 label) {
+    return job.is_thing && label >= 0 && label < job.num_things && job.is_thing[label] ? label : job.ignore_index;
+}
+
+// Read every field under one strip of a paste.
+template <class T>
+inline void read_strip(const ComposeJob& job, const Layer& layer, const Paste& paste, const Seen& seen,
+                       typename Sums<T>::Sum* room, Strip& strip) {
+    i64 size = strip.size(), of = (strip.y - paste.box.y1) * paste.box.width() + strip.first - paste.box.x1;
+    Image<const T> picture_of = image<const T>(job.source.images, layer.source);
+    read_colours(picture_of, job.num_channels, layer.x, layer.y, strip.y, strip.first, strip.end, room,
+                 static_cast<T*>(strip.colours));
+    if (strip.semantic && job.source.semantic.data) {
+        i64 row = layer.y.nearest[strip.y - layer.y.first];
+        const i64* line = picture<const i64>(job.source.semantic, layer.source).at(most(row, i64(0)));
+        const i32* columns = layer.x.nearest + (strip.first - layer.x.first);
+        for (i64 i = 0; i < size; ++i) strip.semantic[i] = row < 0 || columns[i] < 0 ? 0 : line[columns[i]];
+    } else if (strip.semantic) {
+        const i16* owner = seen.owner + seen.at(strip.y, strip.first);
+        const i64* labels = job.source_rows.labels + layer.source * job.num_source_slots;
+        for (i64 i = 0; i < size; ++i) strip.semantic[i] = class_of(job, labels[most(owner[i], i16(0))]);
+    }
+    if (strip.depth && paste.depth) {
+        memcpy(strip.depth, paste.depth + of, size_t(size) * sizeof(f32));
+        memcpy(strip.depth_ok, paste.depth_ok + of, size_t(size));
+    } else if (strip.depth) {
+        memset(strip.depth, 0, size_t(size) * sizeof(f32));
+        memset(strip.depth_ok, 0, size_t(size));
+    }
+    if (strip.normals && job.source.normals.data) {
+        read_normals(layer, job.source, strip.y, strip.first, strip.end, strip.shown, strip.normals);
+    } else if (strip.normals) {
+        memset(strip.normals, 0, size_t(3 * size) * sizeof(f32));
+    }
+}
+
+template <class T>
+inline void put(T* line, const u8* shown, const T* values, i64 size) {
+    for (i64 i = 0; i < size; ++i) line[i] = shown[i] ? values[i] : line[i];
+}
+
+template <class T>
+inline void put_image(const Image<T>& out, const Strip& strip, i64 num_channels, const T* values) {
+    i64 size = strip.size(), step = out.column;
+    for (i64 c = 0; c < num_channels; ++c, values += size) {
+        T* line = out.at(c, strip.y) + strip.first * step;
+        if (step == 1) {
+            put(line, strip.shown, values, size);
+        } else {
+            for (i64 i = 0; i < size; ++i) {
+                if (strip.shown[i]) line[i * step] = values[i];
+            }
+        }
+    }
+}
+
+// Write one strip over a row of the output.
+template <class T>
+inline void write_strip(const ComposeJob& job, i64 b, const Strip& strip, const Stamp& stamp, const Slot* slots,
+                        const Box* target_boxes) {
+    i64 size = strip.size(), y = strip.y;
+    put_image(image<T>(job.out.images, b), strip, job.num_channels, static_cast<const T*>(strip.colours));
+    if (stamp.slot >= 0) memcpy(picture<u8>(job.out.masks, b, stamp.slot).at(y) + strip.first, strip.shown, size_t(size));
+    for (i64 k = 0; k < job.num_slots; ++k) {  // what is shown is no longer a survivor's
+        const Box& box = target_boxes[k];
+        if (!slots[k].survives || y < box.y1 || y >= box.y2) continue;
+        i64 first = most(strip.first, box.x1), end = least(strip.end, box.x2);
+        u8* line = picture<u8>(job.out.masks, b, k).at(y);
+        for (i64 x = first; x < end; ++x) line[x] &= strip.shown[x - strip.first] ^ 1;
+    }
+    if (strip.semantic) put(picture<i64>(job.out.semantic, b).at(y) + strip.first, strip.shown, strip.semantic, size);
+    if (job.out.panoptic.data) {
+        i64* line = picture<i64>(job.out.panoptic, b).at(y) + strip.first;
+        for (i64 i = 0; i < size; ++i) line[i] = strip.shown[i] ? stamp.id : line[i];
+    }
+    if (strip.depth) {
+        put(picture<f32>(job.out.depth, b).at(y) + strip.first, strip.shown, strip.depth, size);
+        u8* valid = picture<u8>(job.out.depth_valid, b).at(y) + strip.first;
+        for (i64 i = 0; i < size; ++i) valid[i] &= strip.depth_ok[i] | (strip.shown[i] ^ 1);
+    }
+    for (i64 c = 0; strip.normals && c < 3; ++c) {
+        put(picture<f32>(job.out.normals, b, c).at(y) + strip.first, strip.shown, strip.normals + c * size, size);
+    }
+}
+
+inline i64 pixel_bytes(const ComposeJob& job) { return job.pixel_kind == UINT8 ? 1 : job.pixel_kind == FLOAT32 ? 4 : 2; }
+
+// Whether the output of a step is too large to be found in a cache afterwards.
+inline bool is_large(const ComposeJob& job) {
+    i64 bytes = pixel_bytes(job) * job.num_channels + job.num_slots;
+    return job.num_rows * job.height * job.width * bytes > (i64(4) << 20);
+}
+
+// A field of one row as the target has it, with ``size`` bytes a pixel.
+inline void copy_plane(const Mover& mover, const Plane& out, const Plane& target, i64 b, i64 num_channels, i64 height,
+                       i64 width, i64 bytes) {
+    if (!out.data) return;
+    auto to = static_cast<u8*>(out.data) + b * out.stride[0] * bytes;
+    auto from = static_cast<const u8*>(target.data) + b * target.stride[0] * bytes;
+    bool is_last = out.stride[1] == 1 && num_channels > 1;  // channels last: a line holds all channels
+    i64 line = is_last ? width * num_channels : width, outer = is_last ? 1 : num_channels;
+    bool has_same_lines = is_last ? target.stride[1] == 1 && target.stride[3] == num_channels : target.stride[3] == 1;
+    bool is_whole = out.stride[2] == line && target.stride[2] == line;
+    for (i64 c = 0; has_same_lines && c < outer; ++c) {
+        u8* there = to + (is_last ? 0 : c * out.stride[1] * bytes);
+        const u8* here = from + (is_last ? 0 : c * target.stride[1] * bytes);
+        if (is_whole) {
+            mover.copy(there, here, size_t(height * line * bytes));
+        } else {
+            for (i64 y = 0; y < height; ++y) {
+                memcpy(there + y * out.stride[2] * bytes, here + y * target.stride[2] * bytes, size_t(line * bytes));
+            }
+        }
+    }
+    if (has_same_lines) return;
+    for (i64 c = 0; c < num_channels; ++c) {
+        for (i64 y = 0; y < height; ++y) {
+            for (i64 x = 0; x < width; ++x) {
+                i64 at = c * out.stride[1] + y * out.stride[2] + x * out.stride[3];
+                i64 of = c * target.stride[1] + y * target.stride[2] + x * target.stride[3];
+                memcpy(to + at * bytes, from + of * bytes, size_t(bytes));
+            }
+        }
+    }
+}
+
+// Row b as the target has it, without masks.
+inline void copy_row(const ComposeJob& job, const Mover& mover, i64 b) {
+    i64 height = job.height, width = job.width, bytes = pixel_bytes(job);
+    copy_plane(mover, job.out.images, job.target.images, b, job.num_channels, height, width, bytes);
+    copy_plane(mover, job.out.semantic, job.target.semantic, b, 1, height, width, 8);
+    copy_plane(mover, job.out.panoptic, job.target.panoptic, b, 1, height, width, 8);
+    copy_plane(mover, job.out.depth, job.target.depth, b, 1, height, width, 4);
+    copy_plane(mover, job.out.depth_valid, job.target.depth_valid, b, 1, height, width, 1);
+    copy_plane(mover, job.out.normals, job.target.normals, b, 3, height, width, 4);
+    if (mover.streams) fence();
+}
+
+// Depth that is no number becomes 0 and invalid.
+inline void clean_depth(const ComposeJob& job, i64 b) {
+    for (i64 y = 0; y < job.height; ++y) {
+        f32* depth = picture<f32>(job.out.depth, b).at(y);
+        u8* valid = picture<u8>(job.out.depth_valid, b).at(y);
+        u32 num_bad = 0;
+        for (i64 x = 0; x < job.width; ++x) num_bad += !is_finite(depth[x]);
+        for (i64 x = 0; num_bad && x < job.width; ++x) {
+            if (!is_finite(depth[x])) depth[x] = 0, valid[x] = 0;
+        }
+    }
+}
+
+// Take from row b of the output what has no place in it any more, but for what is pasted over.
+//
+// Masks of an output that is not the target lie line after line without a gap.
+inline void write_losses(const ComposeJob& job, const Mover& mover, i64 b, const Slot* slots, const Box* target_boxes,
+                         const u8* ignored) {
+    if (job.out.depth.data) clean_depth(job, b);
+    for (i64 y = 0; ignored && job.out.semantic.data && y < job.height; ++y) {
+        i64* line = picture<i64>(job.out.semantic, b).at(y);
+        for (i64 x = 0; x < job.width; ++x) {
+            if (line[x] >= 0 && line[x] < job.num_stuff && ignored[line[x]]) line[x] = job.ignore_index;
+        }
+    }
+    for (i64 k = 0; k < job.num_slots; ++k) {
+        const Box& box = target_boxes[k];
+        Picture<const u8> mask = picture<const u8>(job.target.masks, b, k);
+        Picture<u8> out = picture<u8>(job.out.masks, b, k);
+        if (slots[k].is_dropped && job.out.panoptic.data) {  // its pixels belong to nobody
+            for (i64 y = box.y1; y < box.y2; ++y) {
+                i64 *ids = picture<i64>(job.out.panoptic, b).at(y), *labels = picture<i64>(job.out.semantic, b).at(y);
+                const u8* line = mask.at(y);
+                for (i64 x = box.x1; x < box.x2; ++x) {
+                    if (!line[x]) continue;
+                    ids[x] = 0;
+                    labels[x] = job.ignore_index;
+                }
+            }
+        }
+        if (job.in_place) {  // all of it, also what a box that lies does not enclose
+            for (i64 y = 0; slots[k].is_dropped && y < job.height; ++y) memset(out.at(y), 0, size_t(job.width));
+            continue;
+        }
+        // From the end of what was kept of one line to the start of what is kept of the next one: zeros.
+        u8* zeros = out.data;
+        for (i64 y = box.y1; slots[k].survives && y < box.y2 && box.x1 < box.x2; ++y) {
+            u8* kept = out.at(y) + box.x1;
+            mover.zeros(zeros, size_t(kept - zeros));
+            memcpy(kept, mask.at(y) + box.x1, size_t(box.width()));
+            zeros = kept + box.width();
+        }
+        mover.zeros(zeros, size_t(out.data + job.height * job.width - zeros));
+    }
+    if (mover.streams) fence();
+}
+
+}  // namespace SEGPASTE_NAMESPACE

@@ -1,0 +1,239 @@
+// What is seen: boxes are visited, not canvases.
+//
+// The carried masks of a row are first cut out as the target sees them. Each then offers its pixels, one paste after the
+// other; the target, the source, priorities and depth withdraw from the offer, and what is left is seen.
+
+#pragma once
+
+#include "surfaces.hpp"
+
+namespace SEGPASTE_NAMESPACE {
+
+// What is seen within a box of the canvas, ``reach``; outside of it the target.
+struct Seen {
+    Box reach;
+    i16* layer;  // [h, w] of the box, -1 for the target
+    i16* owner;  // [h, w], the source slot of the layer; null where nobody asks
+
+    i64 at(i64 y, i64 x) const { return (y - reach.y1) * reach.width() + x - reach.x1; }
+};
+
+// What of the target may not be hidden.
+struct Guards {
+    const u8* classes;  // [num_classes], or null
+    i64 num_classes;
+    const u8* pixels;   // [h, w] of the reach, or null
+};
+
+// Room for one row, the same in every look.
+struct Room {
+    u8* offered;    // [largest box]
+    f32* behind;    // [h, w] of the reach: depth of what is seen so far, or null
+    u8* behind_ok;  // likewise, whether there is one
+    i16* front;     // likewise, its priority, or null
+};
+
+inline void cut_out(const Paste& paste, const Layer& layer, const Planes& source) {
+    Picture<const u8> mask = {static_cast<const u8*>(source.masks.data) + layer.source * source.masks.stride[0] +
+                                  paste.slot * source.masks.stride[1],
+                              source.masks.stride[2]};
+    const Box& box = paste.box;
+    i64 width = box.width();
+    const i32 *columns = layer.x.nearest + (box.x1 - layer.x.first), *rows = layer.y.nearest - layer.y.first;
+    u8* cut = paste.cut;
+    i64 before = -1;
+    for (i64 y = box.y1; y < box.y2; ++y, cut += width) {
+        i64 row = rows[y];
+        if (row < 0) {
+            memset(cut, 0, size_t(width));
+        } else if (row == before) {  // an enlarged source repeats its rows
+            memcpy(cut, cut - width, size_t(width));
+        } else {
+            const u8* line = mask.at(row);
+            for (i64 i = 0; i < width; ++i) cut[i] = columns[i] < 0 ? 0 : line[columns[i]];
+        }
+        before = row;
+    }
+}
+
+// Keep the offer where the target may be pasted over: no padding, not ignored, nothing that is guarded.
+inline void withdraw_closed(const ComposeJob& job, i64 b, const Seen& seen, const Guards& guards, const Box& box, u8* offered) {
+    Picture<const u8> padding = picture<const u8>(job.target.padding, b);
+    Picture<const i64> semantic = picture<const i64>(job.target.semantic, b);
+    i64 width = box.width();
+    for (i64 y = box.y1; y < box.y2; ++y, offered += width) {
+        if (padding.data) {
+            const u8* line = padding.at(y) + box.x1;
+            for (i64 i = 0; i < width; ++i) offered[i] &= line[i] ^ 1;
+        }
+        if (guards.pixels) {
+            const u8* line = guards.pixels + seen.at(y, box.x1);
+            for (i64 i = 0; i < width; ++i) offered[i] &= line[i] ^ 1;
+        }
+        if (!semantic.data) continue;
+        const i64* line = semantic.at(y) + box.x1;
+        for (i64 i = 0; i < width; ++i) offered[i] &= line[i] != job.ignore_index;
+        if (!guards.classes) continue;
+        for (i64 i = 0; i < width; ++i) {
+            if (line[i] >= 0 && line[i] < guards.num_classes && guards.classes[line[i]]) offered[i] = 0;
+        }
+    }
+}
+
+// Keep the offer where the source has something to show: neither padding nor ignored.
+inline void withdraw_hidden(const ComposeJob& job, const Layer& layer, const Box& box, u8* offered) {
+    Picture<const u8> padding = picture<const u8>(job.source.padding, layer.source);
+    Picture<const i64> semantic = picture<const i64>(job.source.semantic, layer.source);
+    i64 width = box.width();
+    const i32* columns = layer.x.nearest + (box.x1 - layer.x.first);
+    for (i64 y = box.y1; y < box.y2; ++y, offered += width) {
+        i64 row = most(layer.y.nearest[y - layer.y.first], 0);
+        const u8* pad = padding.data ? padding.at(row) : nullptr;
+        const i64* label = semantic.data ? semantic.at(row) : nullptr;
+        for (i64 i = 0; i < width; ++i) {
+            if (!offered[i]) continue;  // and so the column is one of the source's
+            if (pad && pad[columns[i]]) offered[i] = 0;
+            if (label && label[columns[i]] == job.ignore_index) offered[i] = 0;
+        }
+    }
+}
+
+inline void withdraw_outranked(const Seen& seen, const i16* front, i16 rank, const Box& box, u8* offered) {
+    i64 width = box.width();
+    for (i64 y = box.y1; y < box.y2; ++y, offered += width) {
+        const i16* line = front + seen.at(y, box.x1);
+        for (i64 i = 0; i < width; ++i) offered[i] &= rank >= line[i];
+    }
+}
+
+inline void raise_ranks(const Seen& seen, i16* front, i16 rank, const Box& box, const u8* offered) {
+    i64 width = box.width();
+    for (i64 y = box.y1; y < box.y2; ++y, offered += width) {
+        i16* line = front + seen.at(y, box.x1);
+        for (i64 i = 0; i < width; ++i) line[i] = offered[i] ? rank : line[i];
+    }
+}
+
+// Keep the offer where it is nearer than what is seen so far, or that has no depth; remember the new depth.
+inline void withdraw_farther(const Seen& seen, const Room& room, const Paste& paste, u8* offered) {
+    const Box& box = paste.box;
+    i64 width = box.width();
+    const f32* depth = paste.depth;
+    const u8* ok = paste.depth_ok;
+    for (i64 y = box.y1; y < box.y2; ++y, offered += width, depth += width, ok += width) {
+        i64 at = seen.at(y, box.x1);
+        for (i64 i = 0; i < width; ++i) {
+            if (!offered[i] || seen.layer[at + i] == paste.layer) continue;
+            if (room.behind_ok[at + i] && !(ok[i] && depth[i] < room.behind[at + i])) {
+                offered[i] = 0;
+            } else {
+                room.behind[at + i] = depth[i];
+                room.behind_ok[at + i] = ok[i];
+            }
+        }
+    }
+}
+
+// Keep the offer where it is nearer than the target, or that has no depth: all that a single layer needs.
+inline void withdraw_behind(const ComposeJob& job, i64 b, const Paste& paste, u8* offered) {
+    const Box& box = paste.box;
+    i64 width = box.width();
+    const f32* depth = paste.depth;
+    const u8* ok = paste.depth_ok;
+    for (i64 y = box.y1; y < box.y2; ++y, offered += width, depth += width, ok += width) {
+        const f32* theirs = picture<const f32>(job.target.depth, b).at(y) + box.x1;
+        const u8* valid = picture<const u8>(job.target.depth_valid, b).at(y) + box.x1;
+        for (i64 i = 0; i < width; ++i) {
+            bool is_there = valid[i] && theirs[i] > 0 && theirs[i] < INFINITE;
+            bool is_nearer = ok[i] && depth[i] < theirs[i];
+            offered[i] &= is_nearer || !is_there;
+        }
+    }
+}
+
+inline void see(const Seen& seen, const Paste& paste, const u8* offered) {
+    const Box& box = paste.box;
+    i64 width = box.width();
+    i16 layer = i16(paste.layer), slot = i16(paste.slot);
+    for (i64 y = box.y1; y < box.y2; ++y, offered += width) {
+        i16* line = seen.layer + seen.at(y, box.x1);
+        for (i64 i = 0; i < width; ++i) line[i] = offered[i] ? layer : line[i];
+        if (!seen.owner) continue;
+        i16* owners = seen.owner + seen.at(y, box.x1);
+        for (i64 i = 0; i < width; ++i) owners[i] = offered[i] ? slot : owners[i];
+    }
+}
+
+// Depth of the target where it can be trusted, to be written over by layers.
+inline void start_depth(const ComposeJob& job, i64 b, const Seen& seen, const Room& room) {
+    const Box& reach = seen.reach;
+    for (i64 y = reach.y1; y < reach.y2; ++y) {
+        const f32* depth = picture<const f32>(job.target.depth, b).at(y) + reach.x1;
+        const u8* valid = picture<const u8>(job.target.depth_valid, b).at(y) + reach.x1;
+        i64 at = seen.at(y, reach.x1);
+        for (i64 i = 0; i < reach.width(); ++i) {
+            room.behind[at + i] = depth[i];
+            room.behind_ok[at + i] = valid[i] && is_finite(depth[i]) && depth[i] > 0;
+        }
+    }
+}
+
+// Priorities of what the target shows, to be written over by layers; 0 for classes that are not known.
+inline void start_ranks(const ComposeJob& job, i64 b, const Seen& seen, const Room& room) {
+    const Box& reach = seen.reach;
+    Picture<const i64> semantic = picture<const i64>(job.target.semantic, b);
+    for (i64 y = reach.y1; y < reach.y2; ++y) {
+        i64 at = seen.at(y, reach.x1);
+        const i64* line = semantic.data ? semantic.at(y) + reach.x1 : nullptr;
+        for (i64 i = 0; i < reach.width(); ++i) {
+            bool is_known = line && line[i] >= 0 && line[i] < job.num_ranks;
+            room.front[at + i] = is_known ? job.rank[line[i]] : i16(0);
+        }
+    }
+}
+
+inline i16 rank_of(const ComposeJob& job, i64 label) {
+    return label >= 0 && label < job.num_ranks ? job.rank[label] : i16(0);
+}
+
+// Find what is seen of the pastes that are carried; ``pastes`` are ordered by layer, and by slot within a layer.
+inline void resolve(const ComposeJob& job, i64 b, const Layer* layers, Paste* pastes, i64 num_pastes, const Guards& guards,
+                    const Room& room, const Seen& seen) {
+    i64 area = seen.reach.size();
+    for (i64 i = 0; i < area; ++i) seen.layer[i] = -1;
+    for (i64 i = 0; seen.owner && i < area; ++i) seen.owner[i] = -1;
+    bool has_depth = job.target.depth.data && job.source.depth.data;
+    bool has_closed = job.target.semantic.data || job.target.padding.data || guards.pixels;
+    bool has_hidden = job.source.semantic.data || job.source.padding.data;
+    if (room.behind) start_depth(job, b, seen, room);
+    if (room.front) start_ranks(job, b, seen, room);
+    for (i64 end = 0, first = 0; first < num_pastes; first = end) {
+        while (end < num_pastes && pastes[end].layer == pastes[first].layer) ++end;
+        const Layer& layer = layers[pastes[first].layer];
+        for (i64 n = end - 1; n >= first; --n) {  // the lowest slot last: it owns the pixel
+            Paste& paste = pastes[n];
+            if (!paste.is_carried || paste.box.is_empty()) continue;
+            if (!(has_depth || has_closed || has_hidden || room.front)) {
+                see(seen, paste, paste.cut);
+                continue;
+            }
+            i16 rank = room.front ? rank_of(job, job.source_rows.labels[layer.source * job.num_source_slots + paste.slot]) : i16(0);
+            memcpy(room.offered, paste.cut, size_t(paste.box.size()));
+            if (has_closed) withdraw_closed(job, b, seen, guards, paste.box, room.offered);
+            if (has_hidden) withdraw_hidden(job, layer, paste.box, room.offered);
+            if (room.front) withdraw_outranked(seen, room.front, rank, paste.box, room.offered);
+            if (has_depth) {
+                read_depth(layer, job.source, paste.box, room.offered, paste.depth, paste.depth_ok);
+                if (room.behind) {
+                    withdraw_farther(seen, room, paste, room.offered);
+                } else {
+                    withdraw_behind(job, b, paste, room.offered);
+                }
+            }
+            if (room.front) raise_ranks(seen, room.front, rank, paste.box, room.offered);
+            see(seen, paste, room.offered);
+        }
+    }
+}
+
+}  // namespace SEGPASTE_NAMESPACE
