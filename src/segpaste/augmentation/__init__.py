@@ -1,4 +1,4 @@
-"""What a paste is: the module, its config, where objects come from and where they go."""
+"""Copy-paste: the module, its config, where objects come from and where they go."""
 
 from segpaste.augmentation.bank_source import BankSource
 from segpaste.augmentation.batch_copy_paste import BatchCopyPaste

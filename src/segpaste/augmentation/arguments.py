@@ -1,4 +1,4 @@
-"""What `BatchCopyPaste` is given: an argument of the wrong kind is refused, with what to write instead."""
+"""Checks of the arguments of `BatchCopyPaste`; errors say what to write instead."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def paste_at_once(
 
 
 def rules(frame: Frame) -> Rules:
-    """What a whole paste goes by."""
+    """Return the rules of a whole paste, in integers."""
     config, classes = frame.config, frame.classes
     residual, hidden = slots.as_decimal(config.min_residual_area_frac), slots.as_decimal(config.max_hidden_frac)
     stuff = classes if frame.guards_stuff and classes is not None else None

@@ -60,7 +60,7 @@ def choose_classes(seeds: Tensor, present: Tensor) -> Tensor:
 
 
 class Mixture(NamedTuple):
-    """What is mixed into each target.
+    """The source rows and classes that are mixed into each target.
 
     Attributes:
         source_idx: [B, L] int64, the row of the batch that is the source of each layer (0 where it is not valid).
@@ -84,7 +84,7 @@ class Mixture(NamedTuple):
 def mixed_layers(
     batch: PaddedBatchedDenseSample, mixture: Mixture, ignore_index: int
 ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
-    """What is pasted, as a source batch of its own, and its placement.
+    """Make a source batch of what is pasted, and its placement.
 
     Args:
         batch: with semantic maps and instance masks.

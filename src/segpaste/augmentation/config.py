@@ -1,4 +1,4 @@
-"""What a paste may do: frozen pydantic models that refuse what they do not know.
+"""The config of a paste: frozen pydantic models that refuse unknown keys.
 
 Build them once, outside any compiled region. A config loads from and saves to YAML and JSON.
 """
@@ -99,7 +99,7 @@ class PanopticTaxonomy(StrictConfig):
 
 
 class PanopticConfig(StrictConfig):
-    """What panoptic batches need to know, and how their stuff is protected.
+    """The taxonomy of panoptic batches, and how their stuff is protected.
 
     Attributes:
         taxonomy: things and stuff; any `PanopticSchema` is accepted and copied.

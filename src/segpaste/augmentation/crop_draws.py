@@ -22,7 +22,7 @@ from segpaste.augmentation.schedule import Schedule
 
 
 class CropTables(NamedTuple):
-    """What is known of the crops that are staged.
+    """Facts about the staged crops, as tables.
 
     Attributes:
         usable: [B, K] bool, crops that may be pasted.

@@ -137,7 +137,7 @@ class CropPool:
         return staged.first(num_targets)
 
     def _next(self) -> StagedCrops:
-        """What the loader yields for the next step."""
+        """Return the crops that the loader yields for the next step."""
         assert not isinstance(self.pool, InstanceBank)
         if self._iterator is None:
             self._iterator = iter(self.pool)

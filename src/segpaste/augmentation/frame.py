@@ -40,7 +40,7 @@ class Settled(NamedTuple):
 
 
 class Guards(NamedTuple):
-    """What of the target must not be hidden.
+    """Classes and pixels of the target that must not be hidden.
 
     Attributes:
         classes: [B, num_classes] bool, semantic classes.
@@ -205,7 +205,7 @@ class Frame:
         return self.guards_stuff and panoptic is not None and panoptic.stuff_policy == "revert"
 
     def _guards(self, measures: Measures, nothing: Tensor) -> Guards:
-        """What must not be hidden, by what was when nothing was guarded."""
+        """Find what must not be hidden, from the measures of a look without guards."""
         classes, pixels = nothing, None
         if self.reverts_stuff and self.classes is not None:
             classes = self.classes.wiped_out(measures)
@@ -224,7 +224,7 @@ class Frame:
         return (plan.carried.shape[1] + 1) // 2 if has_depth and has_ranks else 1
 
     def _look(self, plan: LayerPlan, guards: Guards) -> tuple[Visible, Measures]:
-        """What is seen of a plan, and how much of everything."""
+        """Resolve and measure a plan."""
         target, source, config = pixel_planes(self.target), pixel_planes(self.source), self.config
         shown = target
         if guards.pixels is not None:  # as padding they are not pasted over

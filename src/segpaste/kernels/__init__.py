@@ -1,7 +1,7 @@
 """The pixels: resolve, measure, render. One meaning, written once per kind of device.
 
-Nothing outside this package reads or writes a pixel of a paste. Nothing inside it computes a coordinate, but for the
-layout of the CPU's whole paste.
+Nothing outside this package reads or writes a pixel of a paste. Nothing inside it computes a coordinate, except the
+native backend, which does a whole paste at once.
 """
 
 from segpaste.kernels.operands import (

@@ -1,4 +1,4 @@
-"""Which writing of the pixel functions runs: that of the device, or one that was asked for.
+"""The choice of the backend: that of the device, or one that was asked for.
 
 ``SEGPASTE_KERNELS`` in the environment, or `use_kernels`, names one: ``reference`` runs anywhere.
 """
@@ -16,16 +16,16 @@ from types import ModuleType
 import torch
 
 NAMES = ("reference", "cpu", "cuda")
-"""The writings that there are."""
+"""The backends."""
 
 _asked_for: str | None = os.environ.get("SEGPASTE_KERNELS") or None
 
 
 def kernels_for(device: torch.device) -> ModuleType:
-    """The module whose `resolve`, `measure` and `render` work on tensors of this device.
+    """Return the module whose `resolve`, `measure` and `render` work on tensors of this device.
 
     Raises:
-        ValueError: the environment names a writing that there is not.
+        ValueError: the environment names no backend.
     """
     if _asked_for is not None:
         return _named(_asked_for)
@@ -33,7 +33,7 @@ def kernels_for(device: torch.device) -> ModuleType:
 
 
 def pastes_whole(device: torch.device) -> bool:
-    """Whether the writing for this device does a whole paste at once (``paste`` and ``draw`` of `segpaste.kernels`)."""
+    """Tell whether the backend of this device does a whole paste at once: `paste` and `draw` of `segpaste.kernels`."""
     if _asked_for is not None:
         return _asked_for == "cpu"
     return device.type == "cpu" and _cpu_is_there()
@@ -41,7 +41,7 @@ def pastes_whole(device: torch.device) -> bool:
 
 @contextmanager
 def use_kernels(name: str | None) -> Iterator[None]:
-    """Run one writing, whatever the device, or with None that of the device, inside the ``with`` block.
+    """Run one backend inside the ``with`` block, whatever the device; with None that of the device.
 
     That holds for the whole process, its other threads too.
 

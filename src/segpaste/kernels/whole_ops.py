@@ -1,4 +1,4 @@
-"""A whole paste, and the draws before it, where a writing of the kernels does them at once: the CPU's.
+"""A whole paste, and the draws before it, where a backend does them at once: the CPU's.
 
 Outside of compiled code they are called as they are; inside they are custom operators.
 """
