@@ -237,7 +237,7 @@ class BatchCopyPaste(nn.Module):
         if frame.settles_at_once:
             writes = self.inplace and in_place.can_be_written(batch)
             return paste_at_once(frame, placement, counts, with_report=with_report, in_place=writes)
-        return paste_in_stages(frame, placement, counts, self._rules)
+        return paste_in_stages(frame, placement, counts)
 
     def _mixed(self, batch: PaddedBatchedDenseSample) -> tuple[PaddedBatchedDenseSample, PasteReport]:
         """The batch with classes of its sources, and the report."""

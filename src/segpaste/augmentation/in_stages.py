@@ -1,8 +1,8 @@
-"""A paste stage by stage, and its report: what `segpaste.augmentation.at_once` does not do in one call of the kernels.
+"""A paste stage by stage, and its report, where no backend does it at once; and ClassMix.
 
-In compiled code on the CPU all stages are one custom operator around the same functions. Traced there, the small
-tensors between the kernels would be a dozen C++ files of index arithmetic, which take two minutes to compile and then
-no less time to run. Elsewhere they are traced, and fused with what is around them.
+In compiled code on the CPU, ClassMix is one custom operator around the same functions: traced there, its small tensors
+would be C++ files of index arithmetic, which take minutes to compile. Elsewhere it is traced, and fused with what is
+around it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ _COUNTS = ("num_tried", "num_placed", "num_dropped", "visible_layer")
 """The first fields of a `PasteReport`."""
 
 _MAPS = tuple(field.name for field in fields(Placement))
-_DRAWN_COUNTS = tuple(field.name for field in fields(PlacementCounts))
 
 
 class PasteRules(NamedTuple):
@@ -51,30 +50,19 @@ class PasteRules(NamedTuple):
 Pasted = tuple[PaddedBatchedDenseSample, PasteReport]
 
 
-def paste_in_stages(frame: Frame, placement: Placement, counts: PlacementCounts, rules: PasteRules) -> Pasted:
-    """Everything that a frame does, and its report."""
-    if not _is_one_operator(frame.target.device):
-        return _paste(frame, placement, counts)
-    drawn = [getattr(placement, name) for name in _MAPS] + [getattr(counts, name) for name in _DRAWN_COUNTS]
-    return _as_operator(frame.target, frame.source, drawn, rules)
-
-
-def mix_in_stages(target: PaddedBatchedDenseSample, mixture: Mixture, rules: PasteRules) -> Pasted:
-    """The batch with classes of its sources, and the report, which names rows of the batch."""
-    if not _is_one_operator(target.device):
-        return _mix(target, mixture, rules.config, rules.classes)
-    return _as_operator(target, None, list(mixture), rules)
-
-
-def _is_one_operator(device: torch.device) -> bool:
-    return torch.compiler.is_compiling() and kernels.pastes_whole(device)
-
-
-def _paste(frame: Frame, placement: Placement, counts: PlacementCounts) -> Pasted:
+def paste_in_stages(frame: Frame, placement: Placement, counts: PlacementCounts) -> Pasted:
+    """Return the output of a frame, and its report."""
     settled = frame.settle(frame.plan(placement))
     slot_plan = frame.assign(settled)
     report = tally(placement, counts, settled, slot_plan, frame.config.min_area_px)
     return frame.render(settled, slot_plan), report
+
+
+def mix_in_stages(target: PaddedBatchedDenseSample, mixture: Mixture, rules: PasteRules) -> Pasted:
+    """Return the batch with classes of its sources, and the report, which names rows of the batch."""
+    if torch.compiler.is_compiling() and kernels.pastes_whole(target.device):
+        return _as_operator(target, mixture, rules)
+    return _mix(target, mixture, rules.config, rules.classes)
 
 
 def _mix(
@@ -86,15 +74,12 @@ def _mix(
         out, report = paste_at_once(frame, placement, counts, with_report=True, in_place=False)
         assert report is not None
     else:
-        out, report = _paste(frame, placement, counts)
+        out, report = paste_in_stages(frame, placement, counts)
     return out, replace(report, placement=replace(report.placement, source_idx=mixture.source_idx))
 
 
-def _as_operator(
-    target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample | None, drawn: list[Tensor], rules: PasteRules
-) -> Pasted:
-    metric = [target.metric_depth, source is not None and source.metric_depth]
-    written = iter(_stages(_fields(target), [] if source is None else _fields(source), metric, drawn, rules.text))
+def _as_operator(target: PaddedBatchedDenseSample, mixture: Mixture, rules: PasteRules) -> Pasted:
+    written = iter(_mix_operator(_fields(target), target.metric_depth, list(mixture), rules.text))
     planes = {name: None if plane is None else next(written) for name, plane in _written_planes(target).items()}
     rows = {name: next(written) for name in Rows._fields}
     counts = [next(written) for _ in _COUNTS]
@@ -128,18 +113,12 @@ def _rules_of(text: str) -> tuple[BatchCopyPasteConfig, ClassTables | None]:
     return config, None if config.panoptic is None else ClassTables(config.panoptic)
 
 
-@torch.library.custom_op("segpaste::stages", mutates_args=())
-def _stages(
-    target: list[Tensor | None], source: list[Tensor | None], metric: list[bool], drawn: list[Tensor], text: str
-) -> list[Tensor]:
-    """Paste as drawn from a source, or where there is none mix classes of the target; planes, rows and report."""
+@torch.library.custom_op("segpaste::mix", mutates_args=())
+def _mix_operator(target: list[Tensor | None], metric_depth: bool, mixture: list[Tensor], text: str) -> list[Tensor]:
+    """Mix classes into the target; return planes, rows and report."""
     config, classes = _rules_of(text)
-    batch = _batch(target, metric[0])
-    if source:
-        frame = Frame(config, classes, batch, _batch(source, metric[1]))
-        out, report = _paste(frame, Placement(*drawn[: len(_MAPS)]), PlacementCounts(*drawn[len(_MAPS) :]))
-    else:
-        out, report = _mix(batch, Mixture(*drawn), config, classes)
+    batch = _batch(target, metric_depth)
+    out, report = _mix(batch, Mixture(*mixture), config, classes)
     planes = [getattr(out, name) for name, plane in _written_planes(batch).items() if plane is not None]
     maps = [getattr(report.placement, name) for name in _MAPS]
     counts = [getattr(report, name) for name in _COUNTS]
@@ -148,15 +127,11 @@ def _stages(
     return [*planes, *(t.clone(memory_format=torch.contiguous_format) for t in (*small, report.drawn))]
 
 
-@_stages.register_fake
-def _(
-    target: list[Tensor | None], source: list[Tensor | None], metric: list[bool], drawn: list[Tensor], text: str
-) -> list[Tensor]:
-    batch = _batch(target, metric[0])
+@_mix_operator.register_fake
+def _(target: list[Tensor | None], metric_depth: bool, mixture: list[Tensor], text: str) -> list[Tensor]:
+    batch = _batch(target, metric_depth)
     b, k = batch.labels.shape
-    layers, num_slots = drawn[0].shape[1], k + 1  # ClassMix has a slot for what belongs to no instance
-    if source:
-        num_slots = _batch(source, metric[1]).max_instances
+    layers, num_slots = mixture[0].shape[1], k + 1  # one slot more for what belongs to no instance
 
     def integers(*shape: int) -> Tensor:
         return batch.labels.new_empty(shape)
