@@ -1,4 +1,4 @@
-"""Builds the native library when the package is installed; `src/segpaste/kernels/native/build.py` does the work.
+"""Builds the native library when the package is installed; `src/segpaste/engine/native/build.py` does the work.
 
 ``SEGPASTE_NATIVE`` is ``require`` to fail where the library cannot be built, or ``skip`` to install without it; by
 default a failure is a warning, and the slow reference runs.
@@ -15,7 +15,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-NATIVE = Path("src", "segpaste", "kernels", "native")
+NATIVE = Path("src", "segpaste", "engine", "native")
 
 
 class NativeBuildHook(BuildHookInterface):
@@ -38,7 +38,7 @@ class NativeBuildHook(BuildHookInterface):
                 raise
             self.app.display_warning(f"segpaste is installed without its native library: {error}")
             return
-        build_data["force_include"][str(library)] = f"segpaste/kernels/native/{library.name}"
+        build_data["force_include"][str(library)] = f"segpaste/engine/native/{library.name}"
         build_data["tag"] = f"py3-none-{_platform_tag()}"
         build_data["pure_python"] = False
 

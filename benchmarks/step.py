@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 from segpaste.types import PaddedBatchedDenseSample
 
 from . import batches, pasting, peers, timing

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, PaddedBatchedDenseSample, StagedCrops
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 
 FILE = Path(__file__).parents[1] / "tests" / "golden" / "engine.json"
 TOLERANCE = 1e-5

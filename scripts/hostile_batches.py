@@ -33,8 +33,8 @@ from torch import Tensor
 from segpaste import BatchCopyPaste, PaddedBatchedDenseSample
 from segpaste.augmentation import PasteReport
 from segpaste.augmentation.bank_source import source_batch
+from segpaste.engine import use_kernels
 from segpaste.invariants import Case, batch_violations, violations
-from segpaste.kernels import use_kernels
 from segpaste.types import FIELDS
 
 BACKENDS = ("cpu", "reference", "cuda")
@@ -134,7 +134,7 @@ def prepare_cuda() -> None:
     if os.environ.get("TRITON_INTERPRET") != "1":  # read when Triton is imported, which has happened: start again
         os.execve(sys.executable, sys.orig_argv, {**os.environ, "TRITON_INTERPRET": "1"})
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="triton.runtime.interpreter")
-    from segpaste.kernels import cuda
+    from segpaste.engine import cuda
 
     tiles: dict[str, Any] = {"TILE": (32, 32), "MASK_TILE": (16, 8), "PARTS": 1, "STRETCH": 64, "BINS": 8}
     for name, value in {**tiles, "SLOT_BLOCK": 8}.items():

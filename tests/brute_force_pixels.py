@@ -1,6 +1,6 @@
 """Where an output pixel reads its source and what it finds there, in plain loops, fractions and single array reads.
 
-The geometry half of `brute_force`: it shares no code with `segpaste.augmentation` or `segpaste.kernels`.
+The geometry half of `brute_force`: it shares no code with `segpaste.augmentation` or `segpaste.engine`.
 """
 
 from __future__ import annotations

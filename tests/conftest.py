@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 
 # Several pytest workers run side by side; more threads would only make them wait for each other.
 torch.set_num_threads(1)
@@ -47,6 +48,15 @@ def restore_random_states() -> Iterator[None]:
     torch.set_rng_state(torch_state)
     if cuda_states is not None:
         torch.cuda.set_rng_state_all(cuda_states)
+
+
+@pytest.fixture(autouse=True)
+def forget_compiled_code() -> Iterator[None]:
+    """Forget what was compiled, so that no test meets another's guards, counts or limits of recompilation."""
+    yield
+    if "torch._dynamo.utils" in sys.modules and torch._dynamo.utils.counters:
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
 
 
 @pytest.fixture

@@ -23,10 +23,10 @@ ARROWS: dict[str, set[str]] = {
     "extras": set(),
     "workspace": set(),
     "types": {"seeding"},
-    "kernels": {"types", "seeding"},
+    "engine": {"types", "seeding"},
     "epochs": {"seeding"},
-    "augmentation": {"types", "kernels", "seeding", "epochs", "workspace"},  # a configuration is a file too
-    "augmentation.crop_pool": {"types", "kernels", "seeding", "epochs", "workspace", "bank"},
+    "augmentation": {"types", "engine", "seeding", "epochs", "workspace"},  # a configuration is a file too
+    "augmentation.crop_pool": {"types", "engine", "seeding", "epochs", "workspace", "bank"},
     "datasets": {"types", "seeding", "epochs", "samplers", "workspace"},
     "invariants": {"types", "augmentation"},
     "viz": {"types", "augmentation", "workspace"},
@@ -36,7 +36,7 @@ ARROWS: dict[str, set[str]] = {
     "integrations": {"types", "augmentation", "seeding"},
     "presets": {"augmentation", "types"},
     "replay": {"types", "augmentation", "datasets", "bank", "seeding"},
-    "experimental": {"types", "kernels", "augmentation", "seeding"},
+    "experimental": {"types", "engine", "augmentation", "seeding"},
 }
 ROOMS = {key.partition(".")[0] for key in ARROWS} | {"cli"}
 ARROWS["cli"] = ROOMS - {"cli"} | {"segpaste"}
@@ -171,7 +171,7 @@ class TestPlanted:
         [
             ("types/dense.py", "import segpaste.augmentation"),
             ("types/dense.py", "from ..augmentation import config"),
-            ("types/dense.py", "from .. import kernels"),
+            ("types/dense.py", "from .. import engine"),
             ("types/dense.py", "def f():\n    from segpaste.viz import overlay"),
             ("types/deep/er.py", "from ...datasets.coco import read"),
             ("kernels/reference.py", "from segpaste import augmentation"),
@@ -201,7 +201,7 @@ class TestPlanted:
             ("types/dense.py", "from segpaste._build import x"),
             (
                 "augmentation/source.py",
-                "from ..types import DenseSample\nfrom segpaste import kernels, seeding",
+                "from ..types import DenseSample\nfrom segpaste import engine, seeding",
             ),
             ("augmentation/crop_pool.py", "from segpaste.bank import protocol"),
             ("kernels/cuda.py", "from segpaste.extras import require"),

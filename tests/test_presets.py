@@ -11,8 +11,8 @@ import torch
 from samples import CPU_KERNELS, OPTIONAL, SCHEMA, make_batch
 from segpaste import get_preset, list_presets, register_preset
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
+from segpaste.engine import use_kernels
 from segpaste.invariants import Case, check_all
-from segpaste.kernels import use_kernels
 from segpaste.presets import LoaderOptions, Preset
 from segpaste.types import PaddedBatchedDenseSample
 
@@ -120,8 +120,6 @@ def test_each_pastes(name: str, kernels: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_each_is_one_graph(name: str) -> None:
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
     paste = BatchCopyPaste(get_preset(name).config_for(SCHEMA))
     compiled = torch.compile(paste, fullgraph=True, backend="aot_eager")
     for seed in range(2):

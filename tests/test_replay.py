@@ -30,7 +30,7 @@ from segpaste import BatchCopyPaste, BatchCopyPasteConfig, IntraBatchSource, cre
 from segpaste.augmentation import HarmonizeConfig, PanopticConfig, PlacementConfig, SourceConfig
 from segpaste.bank import InstanceBank, stage_bank_batch
 from segpaste.datasets import EpochDataLoader, SceneConfig, SceneDataset
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 from segpaste.replay import ReplayError, ReplayRecord, read_records, records, replay
 from segpaste.seeding import SampleKey, derive_seed, from_int64, key_tensors, keys_of, to_int64
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample

@@ -19,7 +19,7 @@ from segpaste.augmentation import (
     Placement,
     PlacementCounts,
 )
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 from segpaste.types import PaddedBatchedDenseSample
 
 EXACT = (

@@ -195,7 +195,6 @@ class TestWhatTheDocumentsWrite:
         )
 
     def test_compiled_code_reads_no_bank(self, bank: Any) -> None:
-        torch._dynamo.reset()
         step = torch.compile(BatchCopyPaste(source_pool=bank), fullgraph=True, backend="eager")
         with pytest.raises(RuntimeError, match=r"expected staged crops in compiled code.*augment\.crops\.staged"):
             step(make_batch(modalities={Modality.INSTANCE}))

@@ -37,8 +37,8 @@ from segpaste.augmentation import (
     SourceConfig,
 )
 from segpaste.augmentation.bank_source import source_batch
+from segpaste.engine import use_kernels
 from segpaste.invariants import Case, violations
-from segpaste.kernels import use_kernels
 from segpaste.types import Modality, StagedCrops
 
 pytestmark = [
@@ -290,7 +290,6 @@ class TestCompiled:
         """Also as values change: seeds, crops, schedule."""
         config = bank_config(crops_per_target, panoptic=PanopticConfig(taxonomy=SCHEMA))
         batch = make_batch(3, size=(20, 24), max_instances=12, seed=4, metric_depth=True)
-        torch._dynamo.reset()
         backend = CompileCounterWithBackend("aot_eager")
         with use_kernels(kernels):
             eager = BatchCopyPaste(config)

@@ -26,7 +26,7 @@ from segpaste.augmentation.draw_weights import (
     negative_log2,
     weighted,
 )
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 from segpaste.types import PaddedBatchedDenseSample
 
 KERNELS = pytest.mark.parametrize("kernels", CPU_KERNELS)

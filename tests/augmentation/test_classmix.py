@@ -40,8 +40,8 @@ from segpaste.augmentation import (
     SourceConfig,
 )
 from segpaste.augmentation.placement import SCALE_DEN
+from segpaste.engine import use_kernels
 from segpaste.invariants import Case, check_all
-from segpaste.kernels import use_kernels
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
@@ -261,7 +261,6 @@ class TestCompiled:
     @pytest.mark.parametrize("modalities", [("semantic",), OPTIONAL], ids=["semantic", "all"])
     def test_one_graph_equal_to_eager(self, modalities: tuple[Modality, ...]) -> None:
         """Whatever is pasted, and however often: nothing is compiled again."""
-        torch._dynamo.reset()
         config = BatchCopyPasteConfig(emit_classmix=True, panoptic=TAXONOMY)
         paste, counter = BatchCopyPaste(config), CompileCounterWithBackend("aot_eager")
         compiled = torch.compile(paste, fullgraph=True, backend=counter)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from samples import OPTIONAL, SCHEMA, all_modality_subsets, make_batch, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, list_presets
 from segpaste.augmentation import BankSource, IntraBatchSource, PanopticConfig, Placement, PlacementConfig, inputs
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -35,15 +35,6 @@ SUBSETS = [("cpu", frozenset(OPTIONAL))]
 SUBSETS += [("reference", all_modality_subsets()[i]) for i in (0, 1, 6, 11, 12, 13, 15, 19)]
 
 Modalities = frozenset[Modality]
-
-
-@pytest.fixture(autouse=True)
-def fresh_dynamo() -> Iterator[None]:
-    """No compiled code from another test, and a count of graphs that starts at 0."""
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    yield
-    torch._dynamo.reset()
 
 
 @pytest.fixture(params=["cpu", "reference"])

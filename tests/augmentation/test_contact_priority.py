@@ -26,8 +26,8 @@ from segpaste.augmentation import (
     PlacementConfig,
     PlacementCounts,
 )
+from segpaste.engine import use_kernels
 from segpaste.invariants import Case, violations
-from segpaste.kernels import use_kernels
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 PRIORITIES = {1: 2, 2: -3, 11: 1}
@@ -176,7 +176,7 @@ class TestRandomBatches:
             paste = BatchCopyPaste(config_of(PRIORITIES, *arguments, min_area_px=3))
             expected = paste(batch, return_report=True)
             with monkeypatch.context() as patch:
-                patch.setattr("segpaste.kernels.pastes_whole", lambda device: False)
+                patch.setattr("segpaste.engine.pastes_whole", lambda device: False)
                 assert_kernels_agree(paste(batch, return_report=True), expected)
 
 
@@ -310,8 +310,6 @@ class TestByHand:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CPU_KERNELS)
 def test_compiled_equals_eager_in_one_graph(name: str) -> None:
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
     module = BatchCopyPaste(config_of(PRIORITIES, min_area_px=3))
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     num_placed = 0

@@ -15,7 +15,7 @@ from torch import Tensor
 from samples import CPU_KERNELS, SCHEMA, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, IntraBatchSource
 from segpaste.augmentation import HarmonizeConfig, PanopticConfig, SourceConfig
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 from segpaste.types import PaddedBatchedDenseSample
 
 MODES: dict[str, dict[str, Any]] = {
@@ -106,8 +106,6 @@ class TestRefused:
 class TestCompiled:
     @pytest.mark.parametrize("mode", ["out of place", "in place", "bank"])
     def test_one_graph_that_keeps_the_check(self, mode: str) -> None:
-        torch._dynamo.reset()
-        torch._dynamo.utils.counters.clear()
         module, batch, bank = made(mode)
         step = torch.compile(module, fullgraph=True, backend="eager")
         step(batch.clone(), **bank)
@@ -122,7 +120,6 @@ class TestCompiled:
             step(asking(batch, "images"), **bank)
 
     def test_a_field_computed_in_the_graph(self) -> None:
-        torch._dynamo.reset()
         module, batch, _ = made("out of place")
 
         def step(gain: Tensor) -> PaddedBatchedDenseSample:

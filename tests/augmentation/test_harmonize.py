@@ -13,7 +13,7 @@ from samples import CPU_KERNELS, OPTIONAL, SCHEMA, assert_kernels_agree, assert_
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PasteReport
 from segpaste.augmentation.harmonize import MODES, harmonized
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 ALL_MODES = pytest.mark.parametrize("mode", sorted(MODES))
@@ -26,14 +26,6 @@ Forward = tuple[PaddedBatchedDenseSample, PasteReport]
 def writing(request: pytest.FixtureRequest) -> Iterator[str]:
     with use_kernels(request.param):
         yield request.param
-
-
-@pytest.fixture
-def fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    yield
-    torch._dynamo.reset()
 
 
 def make_config(mode: str = "reinhard", prob: float = 1.0, **values: Any) -> BatchCopyPasteConfig:
@@ -173,7 +165,7 @@ WRITINGS_AND_MODES = pytest.mark.parametrize(
 """To harmonise is one operator, whatever pastes before it: once with the reference, which takes long to compile."""
 
 
-@pytest.mark.usefixtures("fresh_dynamo", "writing")
+@pytest.mark.usefixtures("writing")
 class TestCompiled:
     @WRITINGS_AND_MODES
     @pytest.mark.parametrize("inplace", [False, True])

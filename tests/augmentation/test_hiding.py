@@ -20,8 +20,8 @@ from segpaste.augmentation import (
     PasteReport,
     PlacementConfig,
 )
+from segpaste.engine import use_kernels
 from segpaste.invariants import Case, check_all
-from segpaste.kernels import use_kernels
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 KERNELS = pytest.mark.parametrize("kernels", CPU_KERNELS)
@@ -94,7 +94,6 @@ class TestLimit:
 
 @pytest.mark.slow
 def test_one_graph_equal_to_eager() -> None:
-    torch._dynamo.reset()
     paste, counter = BatchCopyPaste(config(0.3)), CompileCounterWithBackend("aot_eager")
     compiled = torch.compile(paste, fullgraph=True, backend=counter)
     for start in range(3):

@@ -24,7 +24,7 @@ from segpaste.augmentation import (
     num_mixed_tokens,
 )
 from segpaste.augmentation.draw_scales import smallest_scale
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 from segpaste.types import PaddedBatchedDenseSample
 
 KERNELS = pytest.mark.parametrize("kernels", CPU_KERNELS)

@@ -21,8 +21,8 @@ from segpaste.augmentation import (
     PlacementRequest,
     RowStrategy,
 )
+from segpaste.engine import use_kernels
 from segpaste.experimental import LayerSources, draw_placement
-from segpaste.kernels import use_kernels
 from segpaste.seeding import random_integers
 from segpaste.types import Modality, PaddedBatchedDenseSample
 

@@ -14,7 +14,7 @@ from staged_cases import make_staged
 from samples import CPU_KERNELS, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig, SourceConfig
 from segpaste.augmentation.placement import LayerSources, Placement, draw_at_once, draw_placement
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 
 Size = tuple[int, int]
 

@@ -10,7 +10,7 @@ import torch
 
 from samples import CPU_KERNELS, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig, Schedule
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 
 
 def test_it_starts_with_what_the_config_says() -> None:

@@ -7,7 +7,7 @@ import torch
 
 from samples import CPU_KERNELS, make_batch
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, PasteReport, PasteSummary
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 
 pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
 

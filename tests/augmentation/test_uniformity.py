@@ -20,7 +20,7 @@ from samples import CPU_KERNELS
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import IntraBatchSource, Placement, PlacementConfig
 from segpaste.augmentation.placement import SCALE_DEN
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 from segpaste.types import PaddedBatchedDenseSample
 
 NUM = 20_000

@@ -18,9 +18,9 @@ from torch import Tensor
 from samples import STUFF
 from segpaste import invariants
 from segpaste.augmentation import BatchCopyPaste, frame, inputs, panoptic, slots
+from segpaste.engine import layer_view, reference
 from segpaste.invariants import Case, Violation
 from segpaste.invariants.case import what_is_missing
-from segpaste.kernels import layer_view, reference
 from segpaste.types import check as types_check
 from segpaste.types import sampling
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from samples import CPU_KERNELS
 from segpaste.augmentation import draw_slots
 from segpaste.bank import StoredBank
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from histograms import LIMIT, Counts, distances, ks_distance
 from module_draws import NUM_IMAGES, make_batch, make_module, module_counts, module_images
 
 from samples import CPU_KERNELS
+from segpaste.engine import use_kernels
 from segpaste.invariants import batch_violations
-from segpaste.kernels import use_kernels
 
 each_modality = pytest.mark.parametrize("modality", population.MODALITIES)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from segpaste import seeding
 from segpaste.augmentation import IntraBatchSource, Placement, PlacementCounts, PlacementRequest
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 from segpaste.types import PaddedBatchedDenseSample
 
 pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")

@@ -9,7 +9,7 @@ import torch
 
 from samples import CPU_KERNELS, make_batch
 from segpaste.augmentation import BatchCopyPaste
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 from segpaste.types import Modality, PaddedBatchedDenseSample, PanopticMap
 from segpaste.types.check import MAX_FED_BACK_ID, MAX_INSTANCE_ID
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import torch
 
-from segpaste import kernels
+from segpaste import engine
 from segpaste.augmentation import inputs, slots
 from segpaste.augmentation.frame import Frame, pixel_planes
 from segpaste.augmentation.placement import Placement, PlacementCounts
 from segpaste.augmentation.report import PasteReport
-from segpaste.kernels import ClassKinds, LayerMaps, Rows, Rules
+from segpaste.engine import ClassKinds, LayerMaps, Rows, Rules
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import MAX_FED_BACK_ID
 
@@ -42,7 +42,7 @@ def paste_at_once(
         depth_scale=inputs.depth_scale(target, source, placement, frame.config.perspective_depth),
     )
     planes = pixel_planes(target)
-    found = kernels.paste(
+    found = engine.paste(
         planes,
         planes if source is target else pixel_planes(source),
         instance_rows(target),

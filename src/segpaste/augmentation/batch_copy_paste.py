@@ -9,7 +9,7 @@ from typing import Literal, overload
 import torch
 from torch import nn
 
-from segpaste import kernels
+from segpaste import engine
 from segpaste.augmentation import arguments, classmix, draw_scales, geometry, in_place, inputs, source_check
 from segpaste.augmentation.at_once import instance_rows, paste_at_once
 from segpaste.augmentation.bank_source import BankSource
@@ -25,7 +25,7 @@ from segpaste.augmentation.placement import PlacementRequest, PlacementText
 from segpaste.augmentation.report import PasteReport, nothing_pasted_warning, unchanged_report
 from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.source import IntraBatchSource, RowStrategy, SourceStrategy
-from segpaste.kernels import Survey
+from segpaste.engine import Survey
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample, StagedCrops
 
 
@@ -253,9 +253,9 @@ class BatchCopyPaste(nn.Module):
 
     def _survey(self, batch: PaddedBatchedDenseSample) -> Survey:
         """Eligible for a paste are instances with an extent, things only where a taxonomy is given."""
-        if kernels.pastes_whole(batch.device) and not torch.compiler.is_compiling():
+        if engine.pastes_whole(batch.device) and not torch.compiler.is_compiling():
             is_thing = None if self.classes is None else self.classes.is_thing
-            return kernels.survey(instance_rows(batch), batch.padding_mask, batch.canvas_size, is_thing)
+            return engine.survey(instance_rows(batch), batch.padding_mask, batch.canvas_size, is_thing)
         has_extent = (batch.boxes[..., 2:] > batch.boxes[..., :2]).all(-1)
         eligible = batch.instance_valid & has_extent
         return Survey(

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from segpaste.augmentation import draw_slots, geometry
 from segpaste.augmentation.placement import SCALE_DEN, Placement, PlacementCounts
 from segpaste.augmentation.schedule import draw_counts
-from segpaste.kernels.reference import in_classes
+from segpaste.engine.reference import in_classes
 from segpaste.types import PaddedBatchedDenseSample
 
 NUM_CLASSES = 1024

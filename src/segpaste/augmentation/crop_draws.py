@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste import kernels
+from segpaste import engine
 from segpaste.augmentation import draw_slots
 from segpaste.augmentation.draw_scales import SCALE_DEN
 from segpaste.augmentation.placement import LayerSources, Placement, PlacementCounts, PlacementRequest, draw_placement
@@ -55,7 +55,7 @@ def draw_crops(request: PlacementRequest, crops: CropTables, num_layers: int, cr
     text = request.text
     if text is None or text.config is not request.config or not torch.compiler.is_compiling():
         return _draw(request, crops, num_layers, crop_size)
-    if not kernels.pastes_whole(request.seeds.device):
+    if not engine.pastes_whole(request.seeds.device):
         return _draw(request, crops, num_layers, crop_size)
     given = [request.seeds, request.extent, request.occupied, request.num_free, *request.schedule.tables]
     sizes = [num_layers, *crop_size, *request.canvas_size]
@@ -104,7 +104,7 @@ def _config_of(text: str) -> PlacementConfig:
 def _draw_operator(given: list[Tensor], crops: list[Tensor | None], sizes: list[int], text: str) -> list[Tensor]:
     num_layers, crop_height, crop_width, height, width = sizes
     seeds, extent, occupied, num_free, *tables = given
-    schedule = Schedule.of(kernels.DrawTables(*tables))
+    schedule = Schedule.of(engine.DrawTables(*tables))
     request = PlacementRequest(seeds, extent, occupied, num_free, (height, width), _config_of(text), schedule)
     placement, counts = _draw(request, CropTables(*crops), num_layers, (crop_height, crop_width))  # type: ignore[arg-type]
     drawn = [getattr(placement, name) for name in _MAPS] + [getattr(counts, name) for name in _COUNTS]

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste import kernels
+from segpaste import engine
 from segpaste.augmentation import geometry, inputs, slots
 from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.draw_scales import smallest_scale
 from segpaste.augmentation.panoptic import ClassTables
 from segpaste.augmentation.placement import Placement
-from segpaste.kernels import LayerPlan, Measures, Planes, Ranks, Rows, SlotPlan, Visible, no_ranks
+from segpaste.engine import LayerPlan, Measures, Planes, Ranks, Rows, SlotPlan, Visible, no_ranks
 from segpaste.types import PaddedBatchedDenseSample
 
 
@@ -91,7 +91,7 @@ class Frame:
     @property
     def settles_at_once(self) -> bool:
         """Whether the kernels can do all that the rules ask for in one call."""
-        return kernels.pastes_whole(self.target.device)
+        return engine.pastes_whole(self.target.device)
 
     @property
     def ranks(self) -> Ranks:
@@ -177,7 +177,7 @@ class Frame:
     def render(self, settled: Settled, slot_plan: SlotPlan) -> PaddedBatchedDenseSample:
         """Every field of the output."""
         painted = slots.with_rest(slot_plan, settled.plan.carried) if self.config.emit_classmix else slot_plan
-        planes = kernels.render(
+        planes = engine.render(
             pixel_planes(self.target),
             pixel_planes(self.source),
             settled.plan,
@@ -232,10 +232,10 @@ class Frame:
             closed = closed if target.padding_mask is None else closed | target.padding_mask
             shown = target._replace(padding_mask=closed)
         ignore_index, tile_size = config.ignore_index, config.tile_size
-        visible = kernels.resolve(
+        visible = engine.resolve(
             shown, source, plan, guards.classes, self.ranks, self.needs_owner, ignore_index, tile_size
         )
-        measures = kernels.measure(target, source, plan, visible, self.is_panoptic, self.num_classes, tile_size)
+        measures = engine.measure(target, source, plan, visible, self.is_panoptic, self.num_classes, tile_size)
         return visible, measures
 
 

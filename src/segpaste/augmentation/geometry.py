@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from segpaste.kernels.layer_view import Tile, in_boxes
-from segpaste.kernels.operands import AxisTable
+from segpaste.engine.layer_view import Tile, in_boxes
+from segpaste.engine.operands import AxisTable
 from segpaste.types import sampling
 from segpaste.types.sampling import FARTHEST_EDGE
 

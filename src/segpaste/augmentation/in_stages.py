@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste import kernels
+from segpaste import engine
 from segpaste.augmentation import classmix
 from segpaste.augmentation.at_once import instance_rows, paste_at_once
 from segpaste.augmentation.classmix import Mixture
@@ -23,8 +23,8 @@ from segpaste.augmentation.frame import Frame, pixel_planes
 from segpaste.augmentation.panoptic import ClassTables
 from segpaste.augmentation.placement import Placement, PlacementCounts
 from segpaste.augmentation.report import DROP_REASONS, PasteReport, tally
-from segpaste.kernels import Rows
-from segpaste.kernels.operands import empty_plane
+from segpaste.engine import Rows
+from segpaste.engine.operands import empty_plane
 from segpaste.types import FIELDS, PaddedBatchedDenseSample
 
 _COUNTS = ("num_tried", "num_placed", "num_dropped", "visible_layer")
@@ -60,7 +60,7 @@ def paste_in_stages(frame: Frame, placement: Placement, counts: PlacementCounts)
 
 def mix_in_stages(target: PaddedBatchedDenseSample, mixture: Mixture, rules: PasteRules) -> Pasted:
     """Return the batch with classes of its sources, and the report, which names rows of the batch."""
-    if torch.compiler.is_compiling() and kernels.pastes_whole(target.device):
+    if torch.compiler.is_compiling() and engine.pastes_whole(target.device):
         return _as_operator(target, mixture, rules)
     return _mix(target, mixture, rules.config, rules.classes)
 

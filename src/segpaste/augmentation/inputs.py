@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from segpaste import kernels
+from segpaste import engine
 from segpaste.augmentation import slots
 from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.pad import padded_to_multiple
@@ -161,9 +161,9 @@ def depth_scale(
     factor = None
     if target.metric_depth:
         cameras = _cameras(target, "target"), _cameras(source, "source")
-        factor = kernels.focal_ratio(*cameras, placement.source_idx)
+        factor = engine.focal_ratio(*cameras, placement.source_idx)
     if perspective:
-        nearer = kernels.inverse_scale(placement.scale_num, placement.scale_den)
+        nearer = engine.inverse_scale(placement.scale_num, placement.scale_den)
         factor = nearer if factor is None else factor * nearer
     return factor
 

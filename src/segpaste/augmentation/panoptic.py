@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation.config import PanopticConfig
-from segpaste.kernels import Measures, Ranks, no_ranks
+from segpaste.engine import Measures, Ranks, no_ranks
 
 
 class ClassTables(torch.nn.Module):

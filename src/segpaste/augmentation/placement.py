@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste import kernels, seeding
+from segpaste import engine, seeding
 from segpaste.augmentation import draw_places, draw_scales, draw_slots, geometry
 from segpaste.augmentation.placement_config import PlacementConfig
 from segpaste.augmentation.slots import as_decimal
@@ -189,15 +189,15 @@ def draw_at_once(request: PlacementRequest, eligible: Tensor, labels: Tensor) ->
         eligible: [B, K] bool.
         labels: [B, K] int64.
     """
-    found = kernels.Survey(eligible, request.occupied, request.num_free, request.extent, labels)
+    found = engine.Survey(eligible, request.occupied, request.num_free, request.extent, labels)
     numbers = request.schedule.tables, request.config.layers, _ranges(request)
-    source_idx, layer_valid, draws = kernels.draw(request.seeds, found, *numbers)
+    source_idx, layer_valid, draws = engine.draw(request.seeds, found, *numbers)
     maps = draws.scale_num, draws.scale_den, draws.translate, draws.hflip, draws.carried
     counts = PlacementCounts(draws.tried, draws.no_source, draws.no_free_slot, draws.does_not_fit)
     return Placement(source_idx, layer_valid, *maps), counts
 
 
-def _ranges(request: PlacementRequest) -> kernels.DrawRanges:
+def _ranges(request: PlacementRequest) -> engine.DrawRanges:
     """What the loops draw from."""
     config = request.config
     on_grid = config.patch_aligned_paste and config.align == "canvas"
@@ -205,7 +205,7 @@ def _ranges(request: PlacementRequest) -> kernels.DrawRanges:
     if on_grid:
         low, high, den = draw_scales.canvas_grid(config, request.canvas_size)
     seen = as_decimal(config.min_visible_frac)
-    return kernels.DrawRanges(
+    return engine.DrawRanges(
         low_scale=low,
         high_scale=high,
         scale_den=den,

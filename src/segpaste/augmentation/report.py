@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.frame import Settled
 from segpaste.augmentation.placement import SCALE_DEN, Placement, PlacementCounts
-from segpaste.kernels import SlotPlan
+from segpaste.engine import SlotPlan
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.movable import Movable, register_pytree
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from segpaste import kernels, seeding
+from segpaste import engine, seeding
 from segpaste.augmentation import draw_scales, draw_weights
 from segpaste.augmentation.placement_config import PlacementConfig
 from segpaste.augmentation.slots import as_decimal
@@ -47,7 +47,7 @@ class Schedule(nn.Module):
         self._put(config.paste_prob, config.k_range, config.class_temperature)
 
     @classmethod
-    def of(cls, tables: kernels.DrawTables) -> Schedule:
+    def of(cls, tables: engine.DrawTables) -> Schedule:
         """A schedule to draw from ``tables``; it cannot be changed."""
         schedule = cls.__new__(cls)
         nn.Module.__init__(schedule)
@@ -71,9 +71,9 @@ class Schedule(nn.Module):
         return int(self.limits[3]) / _ONE
 
     @property
-    def tables(self) -> kernels.DrawTables:
+    def tables(self) -> engine.DrawTables:
         """All of it, as the kernels take it."""
-        return kernels.DrawTables(self.limits, self.size_table, self.inverse_weights, self.log_table)
+        return engine.DrawTables(self.limits, self.size_table, self.inverse_weights, self.log_table)
 
     def set(
         self,

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from segpaste.augmentation import geometry
-from segpaste.kernels import Measures, Rows, SlotPlan
+from segpaste.engine import Measures, Rows, SlotPlan
 from segpaste.types import FIELDS, PaddedBatchedDenseSample
 from segpaste.types.check import MAX_FED_BACK_ID
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from segpaste import kernels, seeding
+from segpaste import engine, seeding
 from segpaste.augmentation.placement import (
     LayerSources,
     Placement,
@@ -80,7 +80,7 @@ class IntraBatchSource:
         self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
     ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
         """See `SourceStrategy.sample`; the source batch is the target itself."""
-        if kernels.pastes_whole(target.device):
+        if engine.pastes_whole(target.device):
             return target, *draw_at_once(request, eligible, target.labels)
         rows = self.rows(target, eligible.any(1), request)
         sources = LayerSources(
@@ -97,7 +97,7 @@ class IntraBatchSource:
     def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
         """See `RowStrategy.rows`."""
         num_layers = request.config.layers
-        if kernels.pastes_whole(target.device) and torch.compiler.is_compiling():
+        if engine.pastes_whole(target.device) and torch.compiler.is_compiling():
             return LayerRows(*_rows_operator(candidates, request.seeds, num_layers))
         return LayerRows(*_rows(candidates, request.seeds, num_layers))
 

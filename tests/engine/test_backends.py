@@ -35,8 +35,8 @@ from segpaste.augmentation import (
     PanopticConfig,
     PlacementConfig,
 )
-from segpaste.kernels import select, use_kernels
-from segpaste.kernels.native import threads
+from segpaste.engine import select, use_kernels
+from segpaste.engine.native import threads
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets() if Modality.INSTANCE in s]
@@ -361,11 +361,11 @@ class TestSelection:
         """Without the native library there is one warning, and the reference."""
         code = f"""
 import pathlib, warnings
-from segpaste.kernels.native import build, library
+from segpaste.engine.native import build, library
 if {is_missing}:
     library.load.__wrapped__.__defaults__ = (pathlib.Path("nowhere"),)
 import torch
-from segpaste.kernels.select import pastes_whole
+from segpaste.engine.select import pastes_whole
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     found = {{pastes_whole(torch.device("cpu")) for _ in range(3)}}
@@ -377,9 +377,7 @@ print(*found, sum("its native library cannot be used" in str(w.message) for w in
         assert run.stdout.strip() == expected
 
     def test_importing_segpaste_loads_no_library(self) -> None:
-        code = (
-            "import sys, segpaste; segpaste.BatchCopyPaste(); print('segpaste.kernels.native.library' in sys.modules)"
-        )
+        code = "import sys, segpaste; segpaste.BatchCopyPaste(); print('segpaste.engine.native.library' in sys.modules)"
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert run.stdout.strip() == "False"
 

@@ -68,7 +68,7 @@ def test_on_the_cpu_they_say_what_to_do() -> None:
     code = """
 from samples import make_batch
 from segpaste.augmentation import BatchCopyPaste
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 with use_kernels("cuda"):
     BatchCopyPaste()(make_batch(2, max_instances=8))
 """
@@ -89,7 +89,7 @@ import sys, warnings
 if {block_triton}:
     sys.modules["triton"] = None
 import torch
-from segpaste.kernels.select import kernels_for
+from segpaste.engine.select import kernels_for
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     names = {{kernels_for(torch.device("cuda", i)).__name__.rpartition(".")[2] for i in range(3)}}
@@ -103,6 +103,6 @@ def test_importing_segpaste_imports_no_triton_kernels() -> None:
     code = """
 import sys, segpaste
 segpaste.BatchCopyPaste()
-print([m for m in sys.modules if m.startswith("segpaste.kernels") and "cuda" in m])
+print([m for m in sys.modules if m.startswith("segpaste.engine") and "cuda" in m])
 """
     assert run("-c", code).stdout.strip() == "[]"

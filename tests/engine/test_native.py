@@ -17,8 +17,8 @@ import torch
 from samples import assert_same, make_batch
 from segpaste import BatchCopyPaste, seeding
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
-from segpaste.kernels import use_kernels
-from segpaste.kernels.native import binding, build, library
+from segpaste.engine import use_kernels
+from segpaste.engine.native import binding, build, library
 
 LEVELS = {name: level for name, level in library._LEVELS.items() if name != "baseline"}
 
@@ -82,7 +82,7 @@ class TestBuild:
         pytest.importorskip("ziglang", reason="pip install 'ziglang>=0.14'")
         other = build.build(tmp_path / "libsegpaste.so", compiler=("zig",))
         code = (
-            f"import pathlib; from segpaste.kernels.native import library; "
+            f"import pathlib; from segpaste.engine.native import library; "
             f"library.load.__wrapped__.__defaults__ = (pathlib.Path({str(other)!r}),); "
             "from test_native import digest_of_a_paste; print(digest_of_a_paste())"
         )

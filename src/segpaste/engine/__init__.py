@@ -4,7 +4,7 @@ Nothing outside this package reads or writes a pixel of a paste. Nothing inside 
 native backend, which does a whole paste at once.
 """
 
-from segpaste.kernels.operands import (
+from segpaste.engine.operands import (
     AxisTable,
     LayerPlan,
     Measures,
@@ -14,9 +14,9 @@ from segpaste.kernels.operands import (
     Visible,
     no_ranks,
 )
-from segpaste.kernels.ops import focal_ratio, inverse_scale, measure, render, resolve
-from segpaste.kernels.select import pastes_whole, use_kernels
-from segpaste.kernels.whole_operands import (
+from segpaste.engine.ops import focal_ratio, inverse_scale, measure, render, resolve
+from segpaste.engine.select import pastes_whole, use_kernels
+from segpaste.engine.whole_operands import (
     ClassKinds,
     DrawRanges,
     DrawTables,
@@ -25,7 +25,7 @@ from segpaste.kernels.whole_operands import (
     Rules,
     Survey,
 )
-from segpaste.kernels.whole_ops import draw, paste, survey
+from segpaste.engine.whole_ops import draw, paste, survey
 
 __all__ = [
     "AxisTable",

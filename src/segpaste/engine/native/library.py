@@ -11,7 +11,7 @@ import threading
 from functools import cache
 from pathlib import Path
 
-from segpaste.kernels.native import build
+from segpaste.engine.native import build
 
 _LEVELS = {"baseline": 2, "v2": 2, "v3": 3, "v4": 4}
 

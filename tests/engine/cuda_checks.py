@@ -26,7 +26,7 @@ from segpaste.augmentation import (
 )
 from segpaste.augmentation.frame import Frame, Settled, pixel_planes
 from segpaste.augmentation.placement import LayerSources, Placement, PlacementCounts, PlacementRequest, draw_placement
-from segpaste.kernels import SlotPlan, cuda, no_ranks, reference, select, use_kernels
+from segpaste.engine import SlotPlan, cuda, no_ranks, reference, select, use_kernels
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -8,11 +8,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from segpaste.kernels.operands import (
+from segpaste.engine.operands import (
     Planes,
     empty_plane,
 )
-from segpaste.kernels.whole_operands import (
+from segpaste.engine.whole_operands import (
     ClassKinds,
     DrawRanges,
     Draws,
@@ -37,9 +37,9 @@ def paste(
     with_layer: bool,
     in_place: bool,
 ) -> Outcome:
-    """See `segpaste.kernels.native.binding.paste`; compiled code does not write in place."""
+    """See `segpaste.engine.native.binding.paste`; compiled code does not write in place."""
     if not torch.compiler.is_compiling():
-        from segpaste.kernels.native import binding
+        from segpaste.engine.native import binding
 
         return binding.paste(target, source, target_rows, source_rows, maps, kinds, rules, with_layer, in_place)
     written = _paste(
@@ -64,8 +64,8 @@ def paste(
 
 
 def survey(rows: Rows, padding_mask: Tensor | None, canvas_size: tuple[int, int], is_thing: Tensor | None) -> Survey:
-    """See `segpaste.kernels.native.binding.survey`; not for compiled code, which traces what it stands for."""
-    from segpaste.kernels.native import binding
+    """See `segpaste.engine.native.binding.survey`; not for compiled code, which traces what it stands for."""
+    from segpaste.engine.native import binding
 
     return binding.survey(rows, padding_mask, canvas_size, is_thing)
 
@@ -73,9 +73,9 @@ def survey(rows: Rows, padding_mask: Tensor | None, canvas_size: tuple[int, int]
 def draw(
     seeds: Tensor, found: Survey, tables: DrawTables, num_layers: int, ranges: DrawRanges
 ) -> tuple[Tensor, Tensor, Draws]:
-    """See `segpaste.kernels.native.binding.draw`."""
+    """See `segpaste.engine.native.binding.draw`."""
     if not torch.compiler.is_compiling():
-        from segpaste.kernels.native import binding
+        from segpaste.engine.native import binding
 
         return binding.draw(seeds, found, tables, num_layers, ranges)
     numbers = [int(number) for number in ranges]
@@ -94,7 +94,7 @@ def _paste(
     rules: list[int],
     with_layer: bool,
 ) -> list[Tensor]:
-    from segpaste.kernels.native import binding
+    from segpaste.engine.native import binding
 
     planes, rows, *rest = binding.paste(
         Planes(*target),  # type: ignore[arg-type]
@@ -132,7 +132,7 @@ def _(
 
 @torch.library.custom_op("segpaste::draw", mutates_args=())
 def _draw(seeds: Tensor, found: list[Tensor], tables: list[Tensor], num_layers: int, ranges: list[int]) -> list[Tensor]:
-    from segpaste.kernels.native import binding
+    from segpaste.engine.native import binding
 
     given = Survey(*found), DrawTables(*tables), num_layers, DrawRanges.of(ranges)
     source_idx, layer_valid, draws = binding.draw(seeds, *given)

@@ -33,7 +33,7 @@ def kernels_for(device: torch.device) -> ModuleType:
 
 
 def pastes_whole(device: torch.device) -> bool:
-    """Tell whether the backend of this device does a whole paste at once: `paste` and `draw` of `segpaste.kernels`."""
+    """Tell whether the backend of this device does a whole paste at once: `paste` and `draw` of `segpaste.engine`."""
     if _asked_for is not None:
         return _asked_for == "cpu"
     return device.type == "cpu" and _cpu_is_there()
@@ -62,11 +62,11 @@ def _named(name: str) -> ModuleType:
     if name not in NAMES:
         raise ValueError(f"SEGPASTE_KERNELS: expected one of {', '.join(NAMES)}, got {name!r}")
     if name == "cpu":  # a whole paste is native, and nothing asks for its parts
-        from segpaste.kernels.native.library import load
+        from segpaste.engine.native.library import load
 
         load()
         name = "reference"
-    return import_module(f"segpaste.kernels.{name}")
+    return import_module(f"segpaste.engine.{name}")
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]

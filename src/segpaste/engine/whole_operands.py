@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from segpaste.kernels.operands import Planes
+from segpaste.engine.operands import Planes
 
 
 class Rows(NamedTuple):
@@ -47,7 +47,7 @@ class ClassKinds(NamedTuple):
     Attributes:
         is_thing: bool.
         is_stuff: bool.
-        rank: int16, as in `segpaste.kernels.operands.Ranks`; None where all are alike.
+        rank: int16, as in `segpaste.engine.operands.Ranks`; None where all are alike.
     """
 
     is_thing: Tensor | None

@@ -13,10 +13,10 @@ from torch import Tensor
 
 import brute_force
 from samples import CPU_KERNELS, SCHEMA, assert_kernels_agree, make_batch
-from segpaste import kernels
+from segpaste import engine
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
+from segpaste.engine import use_kernels
 from segpaste.invariants import Case, violations
-from segpaste.kernels import use_kernels
 from segpaste.types import Modality, PaddedBatchedDenseSample
 from segpaste.types.sampling import rescaled_depth
 
@@ -70,7 +70,7 @@ def test_every_kernel_the_same(modalities: Any, monkeypatch: pytest.MonkeyPatch)
                 found[name] = module()(batch, return_report=True)
                 found[name, "in place"] = module(inplace=True)(batch.clone(), return_report=True)
                 with monkeypatch.context() as patch:
-                    patch.setattr(kernels, "pastes_whole", lambda device: False)
+                    patch.setattr(engine, "pastes_whole", lambda device: False)
                     found[name, "in stages"] = module()(batch, return_report=True)
         reference = found["reference"]
         checked(batch, reference, module().config)
@@ -96,7 +96,6 @@ def test_as_the_loops_say() -> None:
 
 @pytest.mark.parametrize("backend", CPU_KERNELS)
 def test_traced_cameras_are_not_checked_and_do_no_harm(backend: str) -> None:
-    torch._dynamo.reset()
     batch = batch_of(3, SUBSETS[0])
     paste, cameras = module(), batch.camera_intrinsics
 
@@ -122,6 +121,6 @@ def test_small_focal_lengths_keep_their_ratio() -> None:
     """In float32 the product of their roots would be one of the few smallest numbers, or 0."""
     target, source = torch.tensor([[1e-38, 1e-38, 0, 0]]), torch.tensor([[4e-38, 1e-44, 0, 0]])
     expected = np.sqrt(np.prod(target[0, :2].double().numpy()) / np.prod(source[0, :2].double().numpy()))
-    ratio = kernels.focal_ratio(target, source, torch.zeros(1, 1, dtype=torch.int64))
+    ratio = engine.focal_ratio(target, source, torch.zeros(1, 1, dtype=torch.int64))
     assert ratio.dtype == torch.float32
     assert ratio.item() == pytest.approx(expected, rel=1e-6)

@@ -1,7 +1,7 @@
 """Compile the Triton kernels for real launches, without a device, and print what must not be in them.
 
 `test_cuda` runs this file in a process of its own, for several cards and versions of Triton. The file replaces the
-driver of a device. The arguments of every launch are those of `segpaste.kernels.cuda`, so Triton specializes them as it
+driver of a device. The arguments of every launch are those of `segpaste.engine.cuda`, so Triton specializes them as it
 does on a card: an integer 1 becomes a constant, a multiple of 16 and an aligned pointer are marked, None is dropped.
 """
 
@@ -27,7 +27,7 @@ from segpaste.augmentation import (
     PanopticConfig,
     PlacementConfig,
 )
-from segpaste.kernels import cuda, reference, use_kernels
+from segpaste.engine import cuda, reference, use_kernels
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 INEXACT = re.compile(

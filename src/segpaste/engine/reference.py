@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from segpaste.kernels.extents import Extents
-from segpaste.kernels.layer_view import LayerView, Tile, in_boxes, tiles
-from segpaste.kernels.operands import LayerPlan, Measures, Planes, Ranks, SlotPlan, Visible, empty_plane, empty_visible
+from segpaste.engine.extents import Extents
+from segpaste.engine.layer_view import LayerView, Tile, in_boxes, tiles
+from segpaste.engine.operands import LayerPlan, Measures, Planes, Ranks, SlotPlan, Visible, empty_plane, empty_visible
 from segpaste.types import sampling
 
 

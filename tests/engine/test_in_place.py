@@ -21,7 +21,7 @@ from segpaste.augmentation import (
     PlacementConfig,
 )
 from segpaste.augmentation.config import SourceConfig
-from segpaste.kernels import use_kernels
+from segpaste.engine import use_kernels
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste.kernels.operands import AxisTable, LayerPlan, Planes
+from segpaste.engine.operands import AxisTable, LayerPlan, Planes
 from segpaste.types import sampling
 
 

@@ -1,6 +1,6 @@
 // What Python hands over: plain records of numbers and pointers, the same for every instruction set.
 //
-// `segpaste.kernels.native.records` declares them once more for ctypes; a test compares the sizes. Every number is an
+// `segpaste.engine.native.records` declares them once more for ctypes; a test compares the sizes. Every number is an
 // int64. A null pointer stands for what is absent.
 
 #pragma once

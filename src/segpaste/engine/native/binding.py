@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.kernels.native.library import load, workspace
-from segpaste.kernels.native.threads import on_threads
-from segpaste.kernels.operands import Planes, empty_plane
-from segpaste.kernels.whole_operands import (
+from segpaste.engine.native.library import load, workspace
+from segpaste.engine.native.threads import on_threads
+from segpaste.engine.operands import Planes, empty_plane
+from segpaste.engine.whole_operands import (
     ClassKinds,
     DrawRanges,
     Draws,

@@ -1,6 +1,6 @@
 """The three pixel functions as custom operators, so that eager and compiled code run the very same bits.
 
-The operators take lists of tensors (the fields of the tuples in `segpaste.kernels.operands`, in their order),
+The operators take lists of tensors (the fields of the tuples in `segpaste.engine.operands`, in their order),
 because that is what an operator schema can say. Call `resolve`, `measure` and `render` below instead.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from segpaste.kernels.operands import (
+from segpaste.engine.operands import (
     AxisTable,
     LayerPlan,
     Measures,
@@ -23,7 +23,7 @@ from segpaste.kernels.operands import (
     empty_plane,
     empty_visible,
 )
-from segpaste.kernels.select import kernels_for
+from segpaste.engine.select import kernels_for
 
 _NUM_AXIS = len(AxisTable._fields)
 
@@ -70,7 +70,7 @@ def resolve(
     ignore_index: int,
     tile_size: int,
 ) -> Visible:
-    """See `segpaste.kernels.reference.resolve`."""
+    """See `segpaste.engine.reference.resolve`."""
     return Visible(
         *_resolve(list(target), list(source), _flat(plan), protected, list(ranks), with_owner, ignore_index, tile_size)
     )
@@ -85,7 +85,7 @@ def measure(
     num_classes: int,
     tile_size: int,
 ) -> Measures:
-    """See `segpaste.kernels.reference.measure`."""
+    """See `segpaste.engine.reference.measure`."""
     return Measures(
         *_measure(list(target), list(source), _flat(plan), list(visible), exclusive, num_classes, tile_size)
     )
@@ -101,7 +101,7 @@ def render(
     ignore_index: int,
     tile_size: int,
 ) -> Planes:
-    """See `segpaste.kernels.reference.render`."""
+    """See `segpaste.engine.reference.render`."""
     written = iter(
         _render(list(target), list(source), _flat(plan), list(visible), list(slots), exclusive, ignore_index, tile_size)
     )

@@ -13,8 +13,8 @@ import torch
 import triton
 from torch import Tensor
 
-from segpaste.kernels import _cuda_paint, _cuda_visibility
-from segpaste.kernels.operands import (
+from segpaste.engine import _cuda_paint, _cuda_visibility
+from segpaste.engine.operands import (
     LayerPlan,
     Measures,
     Planes,
@@ -112,7 +112,7 @@ def resolve(
     ignore_index: int,
     tile_size: int,
 ) -> Visible:
-    """As `segpaste.kernels.reference.resolve`; ``tile_size`` has no meaning here."""
+    """As `segpaste.engine.reference.resolve`; ``tile_size`` has no meaning here."""
     visible = empty_visible(target, with_owner)
     rows, cols = TILE
     _launch(
@@ -144,7 +144,7 @@ def measure(
     num_classes: int,
     tile_size: int,
 ) -> Measures:
-    """As `segpaste.kernels.reference.measure`; ``tile_size`` has no meaning here."""
+    """As `segpaste.engine.reference.measure`; ``tile_size`` has no meaning here."""
     measures = empty_measures(target, plan, num_classes)
     num_kept, num_pasted = measures.area.numel(), measures.paste_area.numel()
     found = torch.zeros(num_kept + num_pasted, 6, dtype=torch.int32, device=target.images.device)
@@ -207,7 +207,7 @@ def render(
     ignore_index: int,
     tile_size: int,
 ) -> Planes:
-    """As `segpaste.kernels.reference.render`; ``tile_size`` has no meaning here."""
+    """As `segpaste.engine.reference.render`; ``tile_size`` has no meaning here."""
     b, _, height, width = target.images.shape
     masks = torch.empty(b, slots.paste_layer.shape[1], height, width, dtype=torch.bool, device=target.images.device)
     kept = target._replace(instance_masks=masks, padding_mask=None)
