@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.types import PaddedBatchedDenseSample
 
 from . import batches, pasting, peers, timing
@@ -66,7 +66,7 @@ def measure_reference(shape: Shape, rounds: int = 5) -> dict[str, timing.Summary
     paste = BatchCopyPaste(config)
 
     def call(given: PaddedBatchedDenseSample) -> object:
-        with use_kernels("reference"):
+        with use_backend("reference"):
             return paste(given)
 
     return timing.summaries(timing.in_turns({REFERENCE: Contender(call, lambda: batch)}, rounds, 1))

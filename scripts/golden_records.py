@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, PaddedBatchedDenseSample, StagedCrops
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 
 FILE = Path(__file__).parents[1] / "tests" / "golden" / "engine.json"
 TOLERANCE = 1e-5
@@ -144,7 +144,7 @@ def differences(records: Iterable[Record], backend: str | None = None) -> Iterat
 
 def _differing_fields(record: Record, backend: str | None) -> Iterator[str]:
     spec, config = Spec.read(record["inputs"]), BatchCopyPasteConfig.model_validate(record["config"])
-    with nullcontext() if backend is None else use_kernels(backend):
+    with nullcontext() if backend is None else use_backend(backend):
         values, num_placed = run(spec, config)
     if num_placed != record["num_placed"]:
         yield "num_placed"

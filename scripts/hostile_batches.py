@@ -9,7 +9,7 @@ colour that is not finite.
 
     python scripts/hostile_batches.py --num 10000                     # the CPU kernels
     python scripts/hostile_batches.py --num 200 --backend reference   # and equal to the reference, bit for bit
-    python scripts/hostile_batches.py --num 200 --backend cuda        # likewise; without a GPU Triton interprets them
+    python scripts/hostile_batches.py --num 200 --backend triton       # likewise; without a GPU Triton interprets them
     python scripts/hostile_batches.py --num 1 --seed 4711             # one batch again
 
 Exits with 1, and prints the seeds, if a batch fails.
@@ -33,11 +33,11 @@ from torch import Tensor
 from segpaste import BatchCopyPaste, PaddedBatchedDenseSample
 from segpaste.augmentation import PasteReport
 from segpaste.augmentation.bank_source import source_batch
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.invariants import Case, batch_violations, violations
 from segpaste.types import FIELDS
 
-BACKENDS = ("cpu", "reference", "cuda")
+BACKENDS = ("native", "reference", "triton")
 NORMALS_TOLERANCE = 5e-7
 """Of a component: square roots differ by a few ulp between backends. All else is equal bit for bit."""
 
@@ -58,9 +58,9 @@ def run(seeds: Sequence[int], backend: str) -> Iterator[tuple[int, int, list[str
 
 
 def _checked(inputs: Inputs, backend: str) -> tuple[int, list[str]]:
-    out, report = _pasted(inputs, "cpu")
+    out, report = _pasted(inputs, "native")
     wrong = [*_no_numbers(out), *_broken(inputs, out, report)]
-    if backend != "cpu":
+    if backend != "native":
         wrong += _differences((out, report), _pasted(inputs, backend))
     return int(report.num_placed.sum()), wrong
 
@@ -69,7 +69,7 @@ def _pasted(inputs: Inputs, backend: str) -> Outcome:
     """One forward, on a copy of the batch where it works in place."""
     module = BatchCopyPaste(inputs.config, inplace=inputs.inplace)
     batch = inputs.batch.clone() if inputs.inplace else inputs.batch
-    with use_kernels(backend), warnings.catch_warnings():
+    with use_backend(backend), warnings.catch_warnings():
         for message in ("BatchCopyPaste could paste nothing", "BatchCopyPaste: expected at least 4 scales"):
             warnings.filterwarnings("ignore", message)
         out, report = module(batch, staged=inputs.staged, return_report=True)
@@ -134,11 +134,11 @@ def prepare_cuda() -> None:
     if os.environ.get("TRITON_INTERPRET") != "1":  # read when Triton is imported, which has happened: start again
         os.execve(sys.executable, sys.orig_argv, {**os.environ, "TRITON_INTERPRET": "1"})
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="triton.runtime.interpreter")
-    from segpaste.engine import cuda
+    from segpaste.engine.triton import pixels
 
     tiles: dict[str, Any] = {"TILE": (32, 32), "MASK_TILE": (16, 8), "PARTS": 1, "STRETCH": 64, "BINS": 8}
     for name, value in {**tiles, "SLOT_BLOCK": 8}.items():
-        setattr(cuda, name, value)
+        setattr(pixels, name, value)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -148,9 +148,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--num", type=int, default=1000, metavar="N", help="batches, default: 1000")
     parser.add_argument("--seed", type=int, default=0, help="of the first batch, default: 0; each next one's is 1 more")
-    parser.add_argument("--backend", choices=BACKENDS, default="cpu", help="to compare the CPU kernels with")
+    parser.add_argument("--backend", choices=BACKENDS, default="native", help="to compare the CPU kernels with")
     options = parser.parse_args(argv)
-    if options.backend == "cuda":
+    if options.backend == "triton":
         prepare_cuda()
     torch.set_num_threads(1)
     start, failed, num_placed = time.monotonic(), [], 0

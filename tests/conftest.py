@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 
 # Several pytest workers run side by side; more threads would only make them wait for each other.
 torch.set_num_threads(1)
@@ -62,7 +62,7 @@ def forget_compiled_code() -> Iterator[None]:
 @pytest.fixture
 def reference_kernels() -> Iterator[None]:
     """Run the reference writing of the kernels, for tests that reach into it."""
-    with use_kernels("reference"):
+    with use_backend("reference"):
         yield
 
 

@@ -36,7 +36,7 @@ from segpaste.types import (
 THINGS = (1, 2, 3)
 STUFF = (11, 12)
 
-CPU_KERNELS = ("reference", "cpu")
+CPU_KERNELS = ("reference", "native")
 """The writings of the kernels that run on the CPU as it is, the reference first."""
 
 

@@ -35,7 +35,7 @@ ARROWS: dict[str, set[str]] = {
     "encoder": {"seeding", "samplers", "bank", "workspace"},  # a bank's embeddings may stand for a CSV
     "integrations": {"types", "augmentation", "seeding"},
     "presets": {"augmentation", "types"},
-    "replay": {"types", "augmentation", "datasets", "bank", "seeding"},
+    "replay": {"types", "augmentation", "engine", "datasets", "bank", "seeding"},
     "experimental": {"types", "engine", "augmentation", "seeding"},
 }
 ROOMS = {key.partition(".")[0] for key in ARROWS} | {"cli"}

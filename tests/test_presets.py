@@ -11,7 +11,7 @@ import torch
 from samples import CPU_KERNELS, OPTIONAL, SCHEMA, make_batch
 from segpaste import get_preset, list_presets, register_preset
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.invariants import Case, check_all
 from segpaste.presets import LoaderOptions, Preset
 from segpaste.types import PaddedBatchedDenseSample
@@ -112,7 +112,7 @@ def test_options_of_the_loader() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_pastes(name: str, kernels: str) -> None:
     paste = BatchCopyPaste(get_preset(name).config_for(SCHEMA))
-    with use_kernels(kernels):
+    with use_backend(kernels):
         num_placed = sum(int(paste(batch(seed), return_report=True)[1].num_placed.sum()) for seed in range(3))
     assert num_placed > 0
 
@@ -134,7 +134,7 @@ def test_each_is_one_graph(name: str) -> None:
 def test_what_comes_out_keeps_every_invariant(name: str, kernels: str) -> None:
     """On canvases that are padded, with objects that come nearer as they grow, with classes for objects."""
     config, before = get_preset(name).config_for(SCHEMA), batch(3)
-    with use_kernels(kernels):
+    with use_backend(kernels):
         out, report = BatchCopyPaste(config)(before, return_report=True)
     assert report.num_placed.any()
     check_all(Case(before, out, report, config))

@@ -30,7 +30,7 @@ from segpaste import BatchCopyPaste, BatchCopyPasteConfig, IntraBatchSource, cre
 from segpaste.augmentation import HarmonizeConfig, PanopticConfig, PlacementConfig, SourceConfig
 from segpaste.bank import InstanceBank, stage_bank_batch
 from segpaste.datasets import EpochDataLoader, SceneConfig, SceneDataset
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.replay import ReplayError, ReplayRecord, read_records, records, replay
 from segpaste.seeding import SampleKey, derive_seed, from_int64, key_tensors, keys_of, to_int64
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
@@ -151,11 +151,11 @@ class TestEqual:
         if config.max_instances is None and data.draw(st.booleans()):
             batch = batch_of(samples, 4)
         for wrote in CPU_KERNELS:
-            with use_kernels(wrote):
+            with use_backend(wrote):
                 pasted, found = recorded(config, batch)
             for expected, record in zip(pasted, found, strict=True):
                 for reads in CPU_KERNELS:
-                    with use_kernels(reads):
+                    with use_backend(reads):
                         again = replay(record, reader(samples))
                     (assert_same if reads == wrote else assert_same_to_an_ulp)(again, expected)
 
@@ -166,7 +166,7 @@ class TestEqual:
         config = BatchCopyPasteConfig(placement=PlacementConfig(layers=3), panoptic=panoptic, min_area_px=8)
         module, batch = BatchCopyPaste(config), batch_of(samples, 16)
         for kernels in CPU_KERNELS:
-            with use_kernels(kernels):
+            with use_backend(kernels):
                 out, report = module(batch, return_report=True)
                 num_drawn, num_placed = report.drawn.sum((1, 2)), report.num_placed
                 assert (num_drawn - num_placed == report.num_dropped[:, 3:].sum(1)).all()
@@ -591,7 +591,7 @@ class TestBank:
         samples, expected, texts = self.recorded(bank, class_map=[1, 2, 3, 1])
         for sample, text in zip(expected, texts, strict=True):
             for name in CPU_KERNELS:
-                with use_kernels(name):
+                with use_backend(name):
                     again = replay(ReplayRecord.from_json(text), reader(samples), bank=bank)
                 assert_same_to_an_ulp(again, sample)
 

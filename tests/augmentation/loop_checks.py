@@ -19,7 +19,7 @@ from segpaste.augmentation import (
     Placement,
     PlacementCounts,
 )
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.types import PaddedBatchedDenseSample
 
 EXACT = (
@@ -61,7 +61,7 @@ def run(
     outcomes = []
     for name in CPU_KERNELS:
         recording = Recording()
-        with use_kernels(name):
+        with use_backend(name):
             out, report = BatchCopyPaste(config, recording)(batch, return_report=True)
         assert_same(batch, before)
         outcomes.append((out, report, recording))

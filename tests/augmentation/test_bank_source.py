@@ -37,7 +37,7 @@ from segpaste.augmentation import (
     SourceConfig,
 )
 from segpaste.augmentation.bank_source import source_batch
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.invariants import Case, violations
 from segpaste.types import Modality, StagedCrops
 
@@ -82,7 +82,7 @@ class TestForward:
             outcomes = []
             for name in CPU_KERNELS:
                 recording = Recording(config.source)
-                with use_kernels(name):
+                with use_backend(name):
                     out, report = BatchCopyPaste(config, recording)(batch, staged=staged, return_report=True)
                 outcomes.append((out, report, recording))
             for other in outcomes[1:]:
@@ -291,7 +291,7 @@ class TestCompiled:
         config = bank_config(crops_per_target, panoptic=PanopticConfig(taxonomy=SCHEMA))
         batch = make_batch(3, size=(20, 24), max_instances=12, seed=4, metric_depth=True)
         backend = CompileCounterWithBackend("aot_eager")
-        with use_kernels(kernels):
+        with use_backend(kernels):
             eager = BatchCopyPaste(config)
             compiled = torch.compile(eager, fullgraph=True, backend=backend)
             for step in range(4):

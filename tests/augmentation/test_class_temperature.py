@@ -18,15 +18,9 @@ import brute_force_draws
 from samples import CPU_KERNELS, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import IntraBatchSource, Placement, PlacementConfig, Schedule, inputs
-from segpaste.augmentation.draw_weights import (
-    MOST_ALIKE,
-    TEMPERATURE_ONE,
-    inverse_weights,
-    log_table,
-    negative_log2,
-    weighted,
-)
-from segpaste.engine import use_kernels
+from segpaste.augmentation.class_weights import MOST_ALIKE, TEMPERATURE_ONE, inverse_weights, log_table
+from segpaste.engine import use_backend
+from segpaste.engine.reference.draw_slots import negative_log2, weighted
 from segpaste.types import PaddedBatchedDenseSample
 
 KERNELS = pytest.mark.parametrize("kernels", CPU_KERNELS)
@@ -70,9 +64,9 @@ class TestNumbers:
         bits = torch.randint(0, 1 << 62, (5, 2, 16), generator=torch.Generator().manual_seed(0))
         labels, available = torch.tensor(LABELS).expand(5, 2, 16), torch.ones(5, 2, 16, dtype=torch.bool)
         schedule = Schedule(PlacementConfig())
-        assert torch.equal(weighted(bits, labels, available, schedule), bits)
+        assert torch.equal(weighted(bits, labels, available, schedule.tables), bits)
         schedule.set(class_temperature=0.5)
-        assert not (weighted(bits, labels, available, schedule) == bits).any()
+        assert not (weighted(bits, labels, available, schedule.tables) == bits).any()
 
     def test_a_wait_is_no_overflow(self) -> None:
         """The longest there is, of the lowest bits in the largest class."""
@@ -99,7 +93,7 @@ def objects(labels: list[int], num: int = 3, num_free: int = 5) -> PaddedBatched
 def placed(kernels: str, batch: PaddedBatchedDenseSample, paste: BatchCopyPaste) -> Placement:
     """The drawn placement alone, without its pixels."""
     batch = inputs.prepared(batch, paste.config, None)
-    with use_kernels(kernels):
+    with use_backend(kernels):
         found = paste._survey(batch)
         return paste.source.sample(batch, found.eligible, paste._request(batch, found))[1]
 
@@ -154,7 +148,7 @@ def draw(kernels: str, num: int = 10_000, **options: Any) -> list[tuple[int, ...
     eligible = torch.zeros(rows, num_slots, dtype=torch.bool)
     eligible[0] = True
     found = []
-    with use_kernels(kernels):
+    with use_backend(kernels):
         for first in range(0, num, rows - 1):
             wanted = request(torch.arange(first, first + rows) - 1, occupied=boxes, extent=(40, 40), **options)
             _, placement, _ = IntraBatchSource().sample(batch, eligible, wanted)

@@ -40,7 +40,7 @@ from segpaste.augmentation import (
     SourceConfig,
 )
 from segpaste.augmentation.placement import SCALE_DEN
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.invariants import Case, check_all
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
@@ -124,7 +124,7 @@ def stripes(num: int = 4, num_classes: int = 5, size: tuple[int, int] = (15, 12)
 def mixed(
     kernels: str, batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig = MIXED, seed: int = 0, **options: Any
 ) -> tuple[PaddedBatchedDenseSample, PasteReport]:
-    with use_kernels(kernels):
+    with use_backend(kernels):
         return BatchCopyPaste(config, **options)(batch, torch.Generator().manual_seed(seed), return_report=True)
 
 
@@ -181,7 +181,7 @@ class TestClasses:
 
     def test_as_often_as_the_schedule_says(self, kernels: str) -> None:
         paste, batch = BatchCopyPaste(MIXED), stripes(6)
-        with use_kernels(kernels):
+        with use_backend(kernels):
             paste.schedule.set(paste_prob=0)
             out, report = paste(batch, return_report=True)
         assert not report.num_tried.any()

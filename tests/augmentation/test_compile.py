@@ -24,23 +24,23 @@ from torch import Tensor, nn
 from samples import OPTIONAL, SCHEMA, all_modality_subsets, make_batch, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, list_presets
 from segpaste.augmentation import BankSource, IntraBatchSource, PanopticConfig, Placement, PlacementConfig, inputs
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 TOLERANCE = 1e-5
 INSTANCE = frozenset({Modality.INSTANCE})
 # The gate has every subset on the CPU. The reference, slower to trace: each modality, with and without instances.
-SUBSETS = [("cpu", frozenset(OPTIONAL))]
+SUBSETS = [("native", frozenset(OPTIONAL))]
 SUBSETS += [("reference", all_modality_subsets()[i]) for i in (0, 1, 6, 11, 12, 13, 15, 19)]
 
 Modalities = frozenset[Modality]
 
 
-@pytest.fixture(params=["cpu", "reference"])
+@pytest.fixture(params=["native", "reference"])
 def writing(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The writing of the kernels. The reference is called stage by stage: what it traces is what a GPU runs."""
-    with use_kernels(request.param):
+    """The backend that the operators call."""
+    with use_backend(request.param):
         yield request.param
 
 
@@ -167,7 +167,7 @@ class TestEqualsEager:
             loss.backward()
             return [loss.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
 
-        backend = "inductor" if writing == "cpu" else "aot_eager"
+        backend = "inductor" if writing == "native" else "aot_eager"
         actual = gradients(torch.compile(loss_of, fullgraph=True, backend=backend))
         expected = gradients(loss_of)
         assert num_graphs() == 1
@@ -180,9 +180,9 @@ class TestEqualsEager:
         """One graph, whatever the values are."""
         modalities = frozenset(OPTIONAL)
         module = make_module(modalities)
-        how = {"mode": "reduce-overhead"} if writing == "cpu" else {"backend": "aot_eager"}
+        how = {"mode": "reduce-overhead"} if writing == "native" else {"backend": "aot_eager"}
         compiled = torch.compile(module, fullgraph=True, **how)
-        num_batches = 100 if writing == "cpu" else 3
+        num_batches = 100 if writing == "native" else 3
         with torch._dynamo.config.patch(error_on_recompile=True):
             for seed in range(num_batches):
                 batch = make_input(modalities, seed)
@@ -192,7 +192,7 @@ class TestEqualsEager:
     def test_in_place(self, writing: str) -> None:
         modalities = frozenset(OPTIONAL)
         out_of_place = make_module(modalities)
-        backend = "inductor" if writing == "cpu" else "aot_eager"
+        backend = "inductor" if writing == "native" else "aot_eager"
         compiled = torch.compile(BatchCopyPaste(out_of_place.config, inplace=True), fullgraph=True, backend=backend)
         for seed in range(3):
             batch = make_input(modalities, seed, image_dtype=torch.float32)
@@ -205,7 +205,7 @@ class TestEqualsEager:
 
     def test_other_sizes_and_a_smaller_last_batch(self, writing: str) -> None:
         """Shapes become symbols on the second call; that must not break the graph either."""
-        modalities = frozenset(OPTIONAL) if writing == "cpu" else INSTANCE
+        modalities = frozenset(OPTIONAL) if writing == "native" else INSTANCE
         module = make_module(modalities)
         compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
         for options in ({}, {"batch_size": 3}, {"max_instances": 5, "size": (13, 19)}):
@@ -262,7 +262,7 @@ class TestOptions:
             return module.source.sample(batch, found.eligible, module._request(batch, found))[1]
 
         compiled, num_carried = torch.compile(placement, fullgraph=True), 0
-        with use_kernels("reference"):
+        with use_backend("reference"):
             for seed in range(3):
                 batch = make_input(INSTANCE, seed=seed)
                 expected = placement(batch)
@@ -274,12 +274,12 @@ class TestOptions:
     def test_a_schedule_changes_a_hundred_times(self, writing: str) -> None:
         """One graph, which reads the numbers as they are when it runs."""
         module = make_module(INSTANCE)
-        backend = "inductor" if writing == "cpu" else "aot_eager"
+        backend = "inductor" if writing == "native" else "aot_eager"
         compiled = torch.compile(module, fullgraph=True, backend=backend)
         batch, found, drawn = make_input(INSTANCE, batch_size=8, num_instances=6, max_instances=9), set(), set()
         batch.labels[batch.instance_valid] = torch.tensor([1, 1, 1, 1, 1, 2]).repeat(8)
         with torch._dynamo.config.patch(error_on_recompile=True):
-            for step in range(100 if writing == "cpu" else 10):
+            for step in range(100 if writing == "native" else 10):
                 temperature = step // 2 % 5 / 4
                 module.schedule.set(paste_prob=step % 3 / 2, k_range=(1, 1 + step % 2), class_temperature=temperature)
                 out, report = compiled(batch, return_report=True)
@@ -343,7 +343,7 @@ class OneSided:
 
 
 # Of the reference all fields at once, and depth, which decides who is seen.
-SIDES = [("cpu", names) for names in ONE_SIDED] + [("reference", ONE_SIDED[0]), ("reference", ONE_SIDED[-1])]
+SIDES = [("native", names) for names in ONE_SIDED] + [("reference", ONE_SIDED[0]), ("reference", ONE_SIDED[-1])]
 
 
 class TestWithoutValidation:

@@ -26,7 +26,7 @@ from segpaste.augmentation import (
     PlacementConfig,
     PlacementCounts,
 )
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.invariants import Case, violations
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
@@ -42,7 +42,7 @@ FIELDS = ("images", "instance_masks", "boxes", "labels", "instance_ids", "panopt
 
 @pytest.fixture(params=CPU_KERNELS)
 def writing(request: pytest.FixtureRequest) -> Iterator[None]:
-    with use_kernels(request.param), warnings.catch_warnings():
+    with use_backend(request.param), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
         yield
 
@@ -169,15 +169,6 @@ class TestRandomBatches:
             found = BatchCopyPaste(config, inplace=True)(own, return_report=True)
             assert found[0].images is own.images
             assert_kernels_agree(found, expected)
-
-    def test_stage_by_stage(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """By the three pixel functions, which on the CPU no paste calls."""
-        for batch, arguments in random_cases():
-            paste = BatchCopyPaste(config_of(PRIORITIES, *arguments, min_area_px=3))
-            expected = paste(batch, return_report=True)
-            with monkeypatch.context() as patch:
-                patch.setattr("segpaste.engine.pastes_whole", lambda device: False)
-                assert_kernels_agree(paste(batch, return_report=True), expected)
 
 
 class Thing(NamedTuple):
@@ -313,7 +304,7 @@ def test_compiled_equals_eager_in_one_graph(name: str) -> None:
     module = BatchCopyPaste(config_of(PRIORITIES, min_area_px=3))
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     num_placed = 0
-    with use_kernels(name), torch._dynamo.config.patch(error_on_recompile=True):
+    with use_backend(name), torch._dynamo.config.patch(error_on_recompile=True):
         for seed in range(3):
             expected = module(batch_of(seed), return_report=True)
             found = compiled(batch_of(seed), return_report=True)

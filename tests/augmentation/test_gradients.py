@@ -15,7 +15,7 @@ from torch import Tensor
 from samples import CPU_KERNELS, SCHEMA, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, IntraBatchSource
 from segpaste.augmentation import HarmonizeConfig, PanopticConfig, SourceConfig
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.types import PaddedBatchedDenseSample
 
 MODES: dict[str, dict[str, Any]] = {
@@ -55,7 +55,7 @@ def quiet() -> Iterator[None]:
 
 @pytest.fixture(params=CPU_KERNELS)
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
-    with use_kernels(request.param):
+    with use_backend(request.param):
         yield request.param
 
 

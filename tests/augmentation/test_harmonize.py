@@ -13,7 +13,7 @@ from samples import CPU_KERNELS, OPTIONAL, SCHEMA, assert_kernels_agree, assert_
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PasteReport
 from segpaste.augmentation.harmonize import MODES, harmonized
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 ALL_MODES = pytest.mark.parametrize("mode", sorted(MODES))
@@ -24,7 +24,7 @@ Forward = tuple[PaddedBatchedDenseSample, PasteReport]
 
 @pytest.fixture(params=CPU_KERNELS)
 def writing(request: pytest.FixtureRequest) -> Iterator[str]:
-    with use_kernels(request.param):
+    with use_backend(request.param):
         yield request.param
 
 
@@ -102,7 +102,7 @@ class TestForward:
         batch = make_input(image_dtype=dtype)
         outs = []
         for name in CPU_KERNELS:
-            with use_kernels(name):
+            with use_backend(name):
                 outs.append(paste(batch, make_config(mode, feather_px=1)))
         assert_kernels_agree(*outs)
 
@@ -160,7 +160,9 @@ class TestForward:
 
 
 WRITINGS_AND_MODES = pytest.mark.parametrize(
-    ("writing", "mode"), [*(("cpu", mode) for mode in sorted(MODES)), ("reference", "multiband")], indirect=["writing"]
+    ("writing", "mode"),
+    [*(("native", mode) for mode in sorted(MODES)), ("reference", "multiband")],
+    indirect=["writing"],
 )
 """To harmonise is one operator, whatever pastes before it: once with the reference, which takes long to compile."""
 

@@ -20,7 +20,7 @@ from segpaste.augmentation import (
     PasteReport,
     PlacementConfig,
 )
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.invariants import Case, check_all
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
@@ -57,7 +57,7 @@ class TestLimit:
         num_guarded = num_hidden = 0
         for start in range(6):
             batch = crowded(start, modalities)
-            with use_kernels(kernels):
+            with use_backend(kernels):
                 out, report = BatchCopyPaste(config(limit))(batch, return_report=True)
                 _, free = BatchCopyPaste(config(1.0))(batch, return_report=True)
             check_all(Case(batch, out, report, config(limit)))
@@ -77,14 +77,14 @@ class TestLimit:
         batch = replace(batch, instance_masks=everywhere, boxes=batch.boxes.clone().index_fill_(1, torch.tensor(0), 0))
         batch.boxes[:, 0, 2:] = 8
         options = BatchCopyPasteConfig(max_hidden_frac=0, placement=PlacementConfig(scale_range=(0.5, 0.5)))
-        with use_kernels(kernels), pytest.warns(UserWarning, match="reverted 2"):
+        with use_backend(kernels), pytest.warns(UserWarning, match="reverted 2"):
             out, report = BatchCopyPaste(options)(batch, return_report=True)
         assert report.num_dropped[:, DROP_REASONS.index("reverted")].tolist() == [1, 1]
         assert_same(out, replace(batch, sample_seeds=out.sample_seeds))
 
     def test_in_place(self, kernels: str) -> None:
         batch = replace(crowded(3), sample_seeds=torch.arange(4))
-        with use_kernels(kernels):
+        with use_backend(kernels):
             out = BatchCopyPaste(config(0.3))(batch)
             own = batch.clone()
             over = BatchCopyPaste(config(0.3), inplace=True)(own)

@@ -19,12 +19,12 @@ from segpaste.augmentation import (
     Placement,
     PlacementConfig,
     SizeRange,
-    geometry,
     inputs,
     num_mixed_tokens,
 )
-from segpaste.augmentation.draw_scales import smallest_scale
-from segpaste.engine import use_kernels
+from segpaste.augmentation.draw_rules import smallest_scale
+from segpaste.engine import use_backend
+from segpaste.engine.reference import geometry
 from segpaste.types import PaddedBatchedDenseSample
 
 KERNELS = pytest.mark.parametrize("kernels", CPU_KERNELS)
@@ -47,7 +47,7 @@ def pasted(
 ) -> tuple[PaddedBatchedDenseSample, PasteReport]:
     generator = torch.Generator().manual_seed(seed)
     config = BatchCopyPasteConfig(placement=PlacementConfig(**placement))
-    with use_kernels(kernels):
+    with use_backend(kernels):
         return BatchCopyPaste(config)(batch, generator, return_report=True)
 
 
@@ -55,7 +55,7 @@ def placed(kernels: str, batch: PaddedBatchedDenseSample, seed: int = 0, **optio
     """The drawn placement alone, without its pixels."""
     paste = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(**options)))
     batch = inputs.prepared(batch, paste.config, torch.Generator().manual_seed(seed))
-    with use_kernels(kernels):
+    with use_backend(kernels):
         found = paste._survey(batch)
         return paste.source.sample(batch, found.eligible, paste._request(batch, found))[1]
 

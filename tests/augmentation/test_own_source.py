@@ -21,7 +21,7 @@ from segpaste.augmentation import (
     PlacementRequest,
     RowStrategy,
 )
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.experimental import LayerSources, draw_placement
 from segpaste.seeding import random_integers
 from segpaste.types import Modality, PaddedBatchedDenseSample
@@ -129,7 +129,7 @@ CONFIG = BatchCopyPasteConfig(placement=PlacementConfig(layers=2, k_range=(2, 2)
 @pytest.mark.parametrize("kernels", CPU_KERNELS)
 class TestSamples:
     def test_a_right_one_pastes(self, kernels: str) -> None:
-        with use_kernels(kernels):
+        with use_backend(kernels):
             out, report = BatchCopyPaste(CONFIG, source=Clumsy())(BATCH, return_report=True)
         assert report.num_placed.sum() > 0
         assert (out.images != BATCH.images).any()
@@ -138,7 +138,7 @@ class TestSamples:
     def test_a_mistake_is_named(self, kernels: str, name: str) -> None:
         mistake, error, message = MISTAKES[name]
         prefix = "" if name == "crops without masks" else "Clumsy.sample: "
-        with use_kernels(kernels), pytest.raises(error, match=prefix + ".*" + message):
+        with use_backend(kernels), pytest.raises(error, match=prefix + ".*" + message):
             BatchCopyPaste(CONFIG, source=Clumsy(mistake))(BATCH)
 
     def test_more_than_there_is_room_for(self, kernels: str) -> None:
@@ -149,7 +149,7 @@ class TestSamples:
             maps |= {"carried": torch.cat([held] * 3, 1), "layer_valid": torch.ones_like(maps["layer_valid"])}
             return source, Placement(**maps), counts
 
-        with use_kernels(kernels), pytest.raises(ValueError, match=r"carried: expected at most 4 slots for target 0"):
+        with use_backend(kernels), pytest.raises(ValueError, match=r"carried: expected at most 4 slots for target 0"):
             BatchCopyPaste(CONFIG, source=Clumsy(crowded))(BATCH)
 
 

@@ -13,8 +13,8 @@ from staged_cases import make_staged
 
 from samples import CPU_KERNELS, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig, SourceConfig
-from segpaste.augmentation.placement import LayerSources, Placement, draw_at_once, draw_placement
-from segpaste.engine import use_kernels
+from segpaste.augmentation.placement import LayerSources, Placement, PlacementRequest, draw_placement
+from segpaste.engine import Sources, engine_for, use_backend
 
 Size = tuple[int, int]
 
@@ -37,6 +37,13 @@ def rectangles(canvas: Size, num_rows: int, num_boxes: int, least: int, most: in
     return torch.cat([corner, corner + sides], -1)
 
 
+def drawn(made: PlacementRequest, eligible: torch.Tensor) -> Placement:
+    """Return what every image draws from the other ones."""
+    sources = Sources(eligible, made.occupied, torch.zeros_like(made.occupied[..., 0]), made.extent)
+    engine = engine_for(made.seeds.device)
+    return engine.draw(made.targets, sources, made.schedule.tables, made.rules(), "others")[0]
+
+
 def from_images(size: Size, patch: int, boxes: torch.Tensor, **options: Any) -> Placement:
     """Return what every image of a batch draws from the others, drawn by the loops."""
     padded = -(-size[0] // patch) * patch, -(-size[1] // patch) * patch
@@ -44,7 +51,7 @@ def from_images(size: Size, patch: int, boxes: torch.Tensor, **options: Any) -> 
     made = request(torch.arange(len(boxes)), **common, **options)
     made = replace(made, occupied=boxes, canvas_size=padded)
     eligible = torch.ones(boxes.shape[:2], dtype=torch.bool)
-    return draw_at_once(made, eligible, torch.zeros_like(boxes[..., 0]))[0]
+    return drawn(made, eligible)
 
 
 def from_bank(size: Size, patch: int, boxes: torch.Tensor, side: int, **options: Any) -> Placement:
@@ -139,7 +146,7 @@ class TestDraws:
         options = {"layers": 6, "k_range": (6, 6), "scale_range": (1.0, 1.0), "hflip_probability": 0.0}
         made = request(torch.arange(50), extent=(84, 84), num_free=99, pad_to_multiple=14, **options, **ALIGNED)
         made = replace(made, occupied=boxes * 0 + torch.tensor([0, 0, 14, 14]))
-        placement = draw_at_once(made, torch.ones(50, 1, dtype=torch.bool), torch.zeros(50, 1, dtype=torch.int64))[0]
+        placement = drawn(made, torch.ones(50, 1, dtype=torch.bool))
         cells = placement.translate.div(14, rounding_mode="floor").sort(1).values
         assert (cells == torch.arange(6)[:, None]).all()
 
@@ -151,7 +158,7 @@ class TestFewScales:
     def test_are_warned_of_once_where_the_module_is_called(self, kernels: str) -> None:
         batch = make_batch(2, size=(90, 120), num_instances=2, max_instances=6, modalities=("instance",))
         paste = BatchCopyPaste(BatchCopyPasteConfig(placement=self.CONFIG))
-        with use_kernels(kernels):
+        with use_backend(kernels):
             with pytest.warns(
                 UserWarning, match=r"at least 4 scales in placement.scale_range=.*got 2 \(1, 2\)"
             ) as found:
@@ -168,13 +175,13 @@ class TestFewScales:
         placement = self.CONFIG.model_copy(update={"pad_to_multiple": 4})
         source = SourceConfig(kind="bank", value_range=1)
         paste = BatchCopyPaste(BatchCopyPasteConfig(placement=placement, source=source))
-        with use_kernels(kernels), pytest.warns(UserWarning, match=r"on 18 x 12 pixels only multiples of 4/6"):
+        with use_backend(kernels), pytest.warns(UserWarning, match=r"on 18 x 12 pixels only multiples of 4/6"):
             paste(batch, staged=staged)
 
     @pytest.mark.parametrize("options", [{}, {**ALIGNED, "align": "instance", **OBJECTS}, ALIGNED])
     def test_enough_are_not(self, kernels: str, options: dict[str, Any]) -> None:
         batch = make_batch(2, size=(56, 56), num_instances=2, max_instances=6, modalities=("instance",))
         paste = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(pad_to_multiple=8, **options)))
-        with use_kernels(kernels), warnings.catch_warnings():
+        with use_backend(kernels), warnings.catch_warnings():
             warnings.filterwarnings("error", message=".*at least 4 scales")
             paste(batch)

@@ -10,7 +10,7 @@ import torch
 
 from samples import CPU_KERNELS, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig, Schedule
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 
 
 def test_it_starts_with_what_the_config_says() -> None:
@@ -138,7 +138,7 @@ def test_without_a_last_part_pastes_go_on_to_the_end() -> None:
 def test_a_step_follows_it(kernels: str) -> None:
     paste = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(fade_last=0.5)))
     batch = make_batch(4, num_instances=3, max_instances=8)
-    with use_kernels(kernels):
+    with use_backend(kernels):
         assert paste(batch, return_report=True)[1].num_tried.tolist() == [3, 3, 3, 3]
         paste.schedule.set(k_range=(2, 2))
         assert paste(batch, return_report=True)[1].num_tried.tolist() == [2, 2, 2, 2]
@@ -154,7 +154,7 @@ def test_a_step_follows_its_temperature(kernels: str, grouping: Literal["image",
     """A module whose temperature was changed draws as one that was made with it."""
 
     def drawn(paste: BatchCopyPaste) -> torch.Tensor:
-        with use_kernels(kernels):
+        with use_backend(kernels):
             return paste(batch, return_report=True)[1].drawn
 
     def made(temperature: float) -> BatchCopyPaste:

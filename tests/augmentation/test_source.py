@@ -13,8 +13,9 @@ from placement_inputs import request, sources
 from torch import Tensor
 
 from samples import make_batch
-from segpaste.augmentation import IntraBatchSource, Placement, PlacementCounts, geometry
+from segpaste.augmentation import IntraBatchSource, Placement, PlacementCounts
 from segpaste.augmentation.placement import draw_placement
+from segpaste.engine.reference import geometry
 from segpaste.types import PaddedBatchedDenseSample
 
 

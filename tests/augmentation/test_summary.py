@@ -7,7 +7,7 @@ import torch
 
 from samples import CPU_KERNELS, make_batch
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, PasteReport, PasteSummary
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 
 pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothi
 def reports(kernels: str) -> list[PasteReport]:
     """Of batches of several sizes, an empty one and one without masks among them."""
     found = []
-    with use_kernels(kernels):
+    with use_backend(kernels):
         for seed, num in enumerate((4, 1, 3, 0)):
             batch = make_batch(num, num_instances=3, max_instances=5, seed=seed)
             found.append(BatchCopyPaste()(batch, return_report=True)[1])

@@ -22,10 +22,10 @@ from segpaste.augmentation import (
     PanopticConfig,
     PanopticTaxonomy,
     PlacementConfig,
-    geometry,
 )
 from segpaste.augmentation.panoptic import ClassTables
 from segpaste.augmentation.placement import SCALE_DEN
+from segpaste.engine.reference import geometry
 from segpaste.invariants import check_batch
 from segpaste.types import Modality, PaddedBatchedDenseSample
 from segpaste.types.check import MAX_INSTANCE_ID

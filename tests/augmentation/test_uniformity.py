@@ -20,7 +20,7 @@ from samples import CPU_KERNELS
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import IntraBatchSource, Placement, PlacementConfig
 from segpaste.augmentation.placement import SCALE_DEN
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.types import PaddedBatchedDenseSample
 
 NUM = 20_000
@@ -32,7 +32,7 @@ Boxes = Sequence[tuple[int, int, int, int]]
 
 @pytest.fixture(params=CPU_KERNELS, autouse=True)
 def writing(request: pytest.FixtureRequest) -> Iterator[str]:
-    with use_kernels(request.param):
+    with use_backend(request.param):
         yield request.param
 
 

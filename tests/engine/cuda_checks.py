@@ -22,11 +22,14 @@ from segpaste.augmentation import (
     BatchCopyPasteConfig,
     PanopticConfig,
     PlacementConfig,
-    geometry,
 )
-from segpaste.augmentation.frame import Frame, Settled, pixel_planes
 from segpaste.augmentation.placement import LayerSources, Placement, PlacementCounts, PlacementRequest, draw_placement
-from segpaste.engine import SlotPlan, cuda, no_ranks, reference, select, use_kernels
+from segpaste.engine import Scene, engine_for, triton, use_backend
+from segpaste.engine.planes import PLANES
+from segpaste.engine.reference import compose, geometry
+from segpaste.engine.reference import pixels as plain_pixels
+from segpaste.engine.reference.plan import SlotPlan
+from segpaste.engine.triton import pixels
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -56,7 +59,7 @@ def small_tiles(one_tile: None, monkeypatch: pytest.MonkeyPatch) -> None:
 def set_tiles(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], parts: int) -> None:
     sizes = {"TILE": tile, "MASK_TILE": (16, 8), "PARTS": parts, "STRETCH": 64, "BINS": 8, "SLOT_BLOCK": 8}
     for name, value in sizes.items():
-        monkeypatch.setattr(cuda, name, value)
+        monkeypatch.setattr(pixels, name, value)
 
 
 def module(source: Any = None, panoptic: dict[str, Any] | None = None, **placement: Any) -> BatchCopyPaste:
@@ -82,10 +85,10 @@ def grown(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
 
 
 def agreed(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste, at_least: int = 1) -> Any:
-    """The output and the report of both writings, which agree; something was pasted."""
+    """The output and the report of both backends, which agree; something was pasted."""
     outcomes = []
-    for name in ("reference", "cuda"):
-        with use_kernels(name), warnings.catch_warnings():
+    for name in ("reference", "triton"):
+        with use_backend(name), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
             outcomes.append(paste(batch, return_report=True))
     assert int(outcomes[0][1].num_placed.sum()) >= at_least
@@ -131,7 +134,7 @@ class TestAgree:
         alike = {"contact_priority": dict.fromkeys(SCHEMA.classes, 7)}
         batch = grown(batch_of(modalities=modalities, max_instances=8, seed=1))
         _, report = agreed(batch, module(panoptic={"contact_priority": {1: 2, 2: -3, 12: 1}}, **options), 0)
-        with use_kernels("reference"):
+        with use_backend("reference"):
             plain = module(**options)(batch, return_report=True)
         assert not torch.equal(report.visible_layer, plain[1].visible_layer)
         assert_kernels_agree(agreed(batch, module(panoptic=alike, **options)), plain)
@@ -192,14 +195,14 @@ class TestShapes:
             **{n: getattr(batch, n)[:, :0] for n in ("boxes", "labels", "instance_ids", "instance_valid")},
             instance_masks=batch.instance_masks[:, :0],
         )
-        _, planes, plan = framed(empty, source)
+        scene, plan = planned(empty, source)
         none = batch.instance_valid[:, :0]
         slots = SlotPlan(none, none, none.long(), none.long(), plan.carried.long(), plan.carried.long(), none)
         found = []
-        for kernels in (reference, cuda):
-            visible = kernels.resolve(*planes, plan, none, no_ranks(DEVICE), False, 255, 512)
-            measures = kernels.measure(*planes, plan, visible, False, 0, 512)
-            found.append((*visible, *measures, *kernels.render(*planes, plan, visible, slots, False, 255, 512)))
+        for functions in (plain_pixels, pixels):
+            visible = functions.resolve(scene, plan, none)
+            measures = functions.measure(scene, plan, visible)
+            found.append((*visible, *measures, *functions.render(scene, plan, visible, slots).values()))
         assert (found[0][0] >= 0).any()
         assert_all_equal(*found)
 
@@ -226,7 +229,7 @@ class TestShapes:
     def test_inputs_that_require_grad(self) -> None:
         batch = batch_of(torch.float32)
         asking = batch.map_tensors(lambda t: t.clone().requires_grad_() if t.is_floating_point() else t)
-        with use_kernels("cuda"):
+        with use_backend("triton"):
             assert_same(module()(asking).map_tensors(Tensor.detach), module()(batch))
 
 
@@ -261,7 +264,7 @@ class TestValues:
         batch = batch_of(max_instances=8, modalities={Modality.INSTANCE, Modality.NORMALS})
         paste = module(scale_range=(1.0, 1.0))
         out, _ = agreed(batch, paste)
-        with use_kernels("reference"):
+        with use_backend("reference"):
             assert_same(out, paste(batch))
 
     def test_halves_round_to_even(self) -> None:
@@ -319,40 +322,35 @@ class TestForeignSource:
 
 class TestDevice:
     def test_a_cuda_device_takes_these_kernels(self) -> None:
-        assert select.kernels_for(torch.device("cuda")) is cuda
+        assert engine_for(torch.device("cuda")) is triton
 
     @pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a CUDA device")
     def test_nothing_waits_for_the_device(self) -> None:
         """A CUDA graph of all three functions, replayed with other values."""
         batch, other = batch_of(torch.float32), batch_of(torch.float32, seed=9)
-        frame, planes, plan = framed(batch, batch)
-        none = batch.instance_valid[:, :0]
+        scene, plan = planned(batch, batch)
+        none = torch.zeros(len(batch.labels), len(scene.watched), dtype=torch.bool, device=DEVICE)
+        settled = compose.settle(scene, plan, plain_pixels)
+        slots = compose.assign(scene, settled, batch.labels[plan.source_idx])
 
-        def settled(kernels: Any) -> Any:
-            visible = kernels.resolve(*planes, plan, none, no_ranks(DEVICE), True, 255, 512)
-            return visible, kernels.measure(*planes, plan, visible, True, 13, 512)
+        def everything(functions: Any) -> Any:
+            visible = functions.resolve(scene, plan, none)
+            measures = functions.measure(scene, plan, visible)
+            return *visible, *measures, *functions.render(scene, plan, visible, slots).values()
 
-        visible, measures = settled(reference)
-        slots = frame.assign(Settled(plan, visible, measures, measures.paste_area, measures.paste_area))
-
-        def everything(kernels: Any) -> Any:
-            visible, measures = settled(kernels)
-            return *visible, *measures, *kernels.render(*planes, plan, visible, slots, True, 255, 512)
-
-        everything(cuda)
+        everything(pixels)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            found = everything(cuda)
-        for plane, value in zip(planes[0], pixel_planes(other), strict=True):
-            if plane is not None:
-                plane.copy_(value)
+            found = everything(pixels)
+        for name in PLANES:
+            getattr(batch, name).copy_(getattr(other, name))
         graph.replay()
-        assert_all_equal(found, everything(reference))
+        assert_all_equal(found, everything(plain_pixels))
 
 
-def framed(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> Any:
-    """A frame, its planes, and a plan of two layers that carry all they can."""
+def planned(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> Any:
+    """A scene, and a plan of two layers that carry all they can."""
     num_images, num_slots = target.batch_size, source.max_instances
     layers = torch.arange(2, device=DEVICE).expand(num_images, 2)
     placement = Placement(
@@ -365,8 +363,8 @@ def framed(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -
         carried=source.instance_valid[layers % source.batch_size] & (num_slots > 0),
     )
     paste = module()
-    frame = Frame(paste.config, paste.classes, target, source)
-    return frame, (pixel_planes(target), pixel_planes(source)), frame.plan(placement)
+    scene = Scene(target, source, paste._tables, paste._rules)
+    return scene, compose.layer_plan(scene, placement)
 
 
 def assert_all_equal(found: tuple[Any, ...], expected: tuple[Any, ...]) -> None:

@@ -1,8 +1,9 @@
 """Compile the Triton kernels for real launches, without a device, and print what must not be in them.
 
 `test_cuda` runs this file in a process of its own, for several cards and versions of Triton. The file replaces the
-driver of a device. The arguments of every launch are those of `segpaste.engine.cuda`, so Triton specializes them as it
-does on a card: an integer 1 becomes a constant, a multiple of 16 and an aligned pointer are marked, None is dropped.
+driver of a device. The arguments of every launch are those of `segpaste.engine.triton.pixels`, so Triton specializes
+them as it does on a card: an integer 1 becomes a constant, a multiple of 16 and an aligned pointer are marked, None is
+dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from segpaste.augmentation import (
     PanopticConfig,
     PlacementConfig,
 )
-from segpaste.engine import cuda, reference, use_kernels
+from segpaste.engine import use_backend
+from segpaste.engine.reference import pixels as plain_pixels
+from segpaste.engine.triton import pixels
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 INEXACT = re.compile(
@@ -108,12 +111,12 @@ def main(capability: int, first: int, step: int) -> None:
         compiled[f"{kernel.__name__} {found.hash}"] = found
 
     triton.JITFunction.run = run
-    cuda._check_device = lambda *_: None
+    pixels._check_device = lambda *_: None
     for name in ("resolve", "measure", "render"):  # the reference's results go on, since nothing is launched
-        pair = getattr(cuda, name), getattr(reference, name)
-        setattr(cuda, name, lambda *arguments, pair=pair: [function(*arguments) for function in pair][1])
+        pair = getattr(pixels, name), getattr(plain_pixels, name)
+        setattr(pixels, name, lambda *arguments, pair=pair: [function(*arguments) for function in pair][1])
     for augment, batch in islice(launches(), first, None, step):
-        with use_kernels("cuda"):
+        with use_backend("triton"):
             augment(batch)
     print("triton", triton.__version__)
     for name, found in compiled.items():

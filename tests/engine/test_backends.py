@@ -35,7 +35,8 @@ from segpaste.augmentation import (
     PanopticConfig,
     PlacementConfig,
 )
-from segpaste.engine import select, use_kernels
+from segpaste.augmentation.placement import PlacementRequest
+from segpaste.engine import engine_for, native, reference, use_backend
 from segpaste.engine.native import threads
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
@@ -63,7 +64,7 @@ def outcomes(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste) -> list[Any
     """The output and the report by every writing that runs on the CPU, the reference first."""
     found = []
     for name in CPU_KERNELS:
-        with use_kernels(name), warnings.catch_warnings():
+        with use_backend(name), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
             found.append(paste(batch, return_report=True))
     return found
@@ -93,10 +94,10 @@ class TestAgree:
         paste = module(layers=1, k_range=(1, 1), scale_range=(0.5, 1.0), max_attempts=1)
         for seed in range(6):
             batch = make_batch(8, size=(5, 41), max_instances=8, modalities=modalities, seed=seed)
-            with use_kernels("reference"):
+            with use_backend("reference"):
                 expected, report = paste(batch, return_report=True)
             for name in CPU_KERNELS:
-                with use_kernels(name):
+                with use_backend(name):
                     found = paste(batch)
                 assert_kernels_agree((found, report), (expected, report))
 
@@ -230,7 +231,7 @@ class TestForeignSource:
             "masks": replace(batch, instance_masks=None, instance_ids=None, panoptic_maps=None),
         }
         for words, other in wrong.items():
-            with use_kernels(name), pytest.raises(ValueError, match=words):
+            with use_backend(name), pytest.raises(ValueError, match=words):
                 BatchCopyPaste(source=FromElsewhere(other))(batch)
 
     @pytest.mark.parametrize("name", CPU_KERNELS)
@@ -245,7 +246,7 @@ class TestForeignSource:
 
         source = Keeping()
         paste = BatchCopyPaste(module().config.model_copy(update={"min_area_px": 60}), source)
-        with use_kernels(name):
+        with use_backend(name):
             _, report = paste(batch_of(), return_report=True)
         assert torch.equal(source.given, source.before)
         assert not torch.equal(report.placement.carried, source.before)
@@ -273,7 +274,7 @@ def three_threads() -> Any:
 class TestThreads:
     def test_change_no_bit_and_no_setting(self, three_threads: None) -> None:
         batch = batch_of(torch.float32)
-        with use_kernels("cpu"):
+        with use_backend("native"):
             many = module()(batch)
             assert torch.get_num_threads() == 3
             torch.set_num_threads(1)
@@ -307,7 +308,7 @@ class Pasting(Dataset[Any]):
         return 6
 
     def __getitem__(self, index: int) -> Any:
-        with use_kernels("cpu"):
+        with use_backend("native"):
             out = module()(make_batch(4, size=(31, 37), max_instances=8, seed=index))
         return out.images.sum(dtype=torch.int64), out.instance_masks.sum()  # type: ignore[union-attr]
 
@@ -335,26 +336,27 @@ def _own_pool(_: int) -> tuple[int, bool]:
 
 class TestSelection:
     def test_the_cpu_runs_its_own(self) -> None:
-        assert select.pastes_whole(torch.device("cpu"))
+        assert engine_for(torch.device("cpu")) is native
 
-    def test_use_kernels_ends(self) -> None:
-        with use_kernels("reference"):
-            assert not select.pastes_whole(torch.device("cpu"))
-            with use_kernels("cpu"):
-                assert select.pastes_whole(torch.device("cpu"))
-        assert select.pastes_whole(torch.device("cpu"))
+    def test_use_backend_ends(self) -> None:
+        with use_backend("reference"):
+            assert engine_for(torch.device("cpu")) is reference
+            with use_backend("native"):
+                assert engine_for(torch.device("cpu")) is native
+        assert engine_for(torch.device("cpu")) is native
 
     def test_an_unknown_name_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="expected one of reference, cpu, cuda, got 'fast'"), use_kernels("fast"):
+        names = "expected one of reference, native, triton, got 'fast'"
+        with pytest.raises(ValueError, match=names), use_backend("fast"):
             pass
 
     @pytest.mark.parametrize(
         ("environment", "is_missing", "expected"),
         [
-            ({}, False, "True 0"),
-            ({"SEGPASTE_KERNELS": "reference"}, False, "False 0"),
-            ({}, True, "False 1"),
-            ({"SEGPASTE_ISA": "v9"}, False, "False 1"),
+            ({}, False, "native 0"),
+            ({"SEGPASTE_BACKEND": "reference"}, False, "reference 0"),
+            ({}, True, "reference 1"),
+            ({"SEGPASTE_ISA": "v9"}, False, "reference 1"),
         ],
     )
     def test_in_a_fresh_process(self, environment: dict[str, str], is_missing: bool, expected: str) -> None:
@@ -365,10 +367,10 @@ from segpaste.engine.native import build, library
 if {is_missing}:
     library.load.__wrapped__.__defaults__ = (pathlib.Path("nowhere"),)
 import torch
-from segpaste.engine.select import pastes_whole
+from segpaste.engine import engine_for
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    found = {{pastes_whole(torch.device("cpu")) for _ in range(3)}}
+    found = {{engine_for(torch.device("cpu")).__name__.rpartition(".")[2] for _ in range(3)}}
 print(*found, sum("its native library cannot be used" in str(w.message) for w in caught))
 """
         run = subprocess.run(
@@ -396,10 +398,7 @@ class TestSurvey:
             if with_holes:
                 holes = torch.rand(batch.batch_size, 1, *batch.canvas_size, generator=generator) < 0.97
                 batch = replace(batch, padding_mask=holes)
-            with use_kernels("reference"):
-                expected = paste._survey(batch)
-            with use_kernels("cpu"):
-                found = paste._survey(batch)
+            expected, found = (backend.survey(batch, paste._tables, 255) for backend in (reference, native))
             for name, value in expected._asdict().items():
                 assert torch.equal(getattr(found, name), value), name
                 assert getattr(found, name).dtype == value.dtype
@@ -409,11 +408,11 @@ class TestBadInput:
     def test_a_request_for_other_slots_is_refused(self) -> None:
         """Loops would read boxes that are not there."""
         batch, paste = batch_of(num_instances=4, modalities={Modality.INSTANCE}), module(max_attempts=1)
-        found = paste._survey(batch)
-        with use_kernels("cpu"), pytest.raises(ValueError, match=r"occupied of shape .* got \(\(\d+, 1, 4\)"):
-            IntraBatchSource().sample(
-                batch, found.eligible, paste._request(batch, found._replace(occupied=found.occupied[:, :1]))
-            )
+        found = native.survey(batch, paste._tables)
+        placing = {"config": paste.config.placement, "schedule": paste.schedule, "canvas_size": batch.canvas_size}
+        request = PlacementRequest(batch.sample_seeds, found.extent, found.occupied[:, :1], found.num_free, **placing)
+        with pytest.raises(ValueError, match=r"expected boxes .* as eligible, got \[\d+, 1, 4\]"):
+            IntraBatchSource().sample(batch, found.eligible, request)
 
     @pytest.mark.parametrize("edge", [1e9, 1e14, 1e19, 3e38])
     @pytest.mark.parametrize("column", [0, 1, 2, 3])
@@ -444,7 +443,7 @@ class TestBadInput:
 
         batch = batch_of(num_instances=4)
         before = batch.clone()
-        with use_kernels("cpu"), pytest.raises(ValueError, match=words):
+        with use_backend("native"), pytest.raises(ValueError, match=words):
             BatchCopyPaste(source=Wild(), inplace=inplace)(batch)
         assert_same(batch, before)
 

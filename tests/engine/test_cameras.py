@@ -15,7 +15,7 @@ import brute_force
 from samples import CPU_KERNELS, SCHEMA, assert_kernels_agree, make_batch
 from segpaste import engine
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.invariants import Case, violations
 from segpaste.types import Modality, PaddedBatchedDenseSample
 from segpaste.types.sampling import rescaled_depth
@@ -60,18 +60,15 @@ def checked(batch: PaddedBatchedDenseSample, found: Any, config: BatchCopyPasteC
 
 
 @pytest.mark.parametrize("modalities", SUBSETS, ids=["depth", "all"])
-def test_every_kernel_the_same(modalities: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_backend_the_same(modalities: Any) -> None:
     num_placed = num_invalid = 0
     for seed in range(6):
         batch, found = batch_of(seed, modalities), {}
         for name in CPU_KERNELS:
-            with use_kernels(name), warnings.catch_warnings():
+            with use_backend(name), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 found[name] = module()(batch, return_report=True)
                 found[name, "in place"] = module(inplace=True)(batch.clone(), return_report=True)
-                with monkeypatch.context() as patch:
-                    patch.setattr(engine, "pastes_whole", lambda device: False)
-                    found[name, "in stages"] = module()(batch, return_report=True)
         reference = found["reference"]
         checked(batch, reference, module().config)
         for outcome in found.values():
@@ -83,7 +80,7 @@ def test_every_kernel_the_same(modalities: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_as_the_loops_say() -> None:
-    with use_kernels("cpu"), warnings.catch_warnings():
+    with use_backend("native"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for seed in range(3):
             batch = batch_of(seed, SUBSETS[0])
@@ -102,7 +99,7 @@ def test_traced_cameras_are_not_checked_and_do_no_harm(backend: str) -> None:
     def step(batch: PaddedBatchedDenseSample, cameras: Tensor) -> Any:
         return paste(replace(batch, camera_intrinsics=cameras * 1), return_report=True)
 
-    with use_kernels(backend):
+    with use_backend(backend):
         found = torch.compile(step, fullgraph=True, backend="eager")(batch.derived(camera_intrinsics=None), cameras)
         assert_agree(found, paste(batch, return_report=True))
     checked(batch, found, paste.config)

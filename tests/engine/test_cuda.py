@@ -68,20 +68,20 @@ def test_on_the_cpu_they_say_what_to_do() -> None:
     code = """
 from samples import make_batch
 from segpaste.augmentation import BatchCopyPaste
-from segpaste.engine import use_kernels
-with use_kernels("cuda"):
+from segpaste.engine import use_backend
+with use_backend("triton"):
     BatchCopyPaste()(make_batch(2, max_instances=8))
 """
     done = run("-c", code, PYTHONPATH=os.pathsep.join(sys.path))
     assert done.returncode == 1
     expected = (
-        "RuntimeError: segpaste's cuda kernels: expected tensors on a CUDA device, got cpu; move the batch to one,"
+        "RuntimeError: segpaste's triton backend: expected tensors on a CUDA device, got cpu; move the batch to one,"
     )
     assert done.stderr.splitlines()[-1].startswith(expected)
     assert "TRITON_INTERPRET=1" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize(("block_triton", "expected"), [(False, "cuda 0"), (True, "reference 1")])
+@pytest.mark.parametrize(("block_triton", "expected"), [(False, "triton 0"), (True, "reference 1")])
 def test_a_cuda_device_takes_them(block_triton: bool, expected: str) -> None:
     """Without Triton there is one warning, and the reference."""
     code = f"""
@@ -89,10 +89,10 @@ import sys, warnings
 if {block_triton}:
     sys.modules["triton"] = None
 import torch
-from segpaste.engine.select import kernels_for
+from segpaste.engine import engine_for
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    names = {{kernels_for(torch.device("cuda", i)).__name__.rpartition(".")[2] for i in range(3)}}
+    names = {{engine_for(torch.device("cuda", i)).__name__.rpartition(".")[2] for i in range(3)}}
 print(*names, sum("install triton" in str(w.message) for w in caught))
 """
     done = run("-c", code)
@@ -103,6 +103,6 @@ def test_importing_segpaste_imports_no_triton_kernels() -> None:
     code = """
 import sys, segpaste
 segpaste.BatchCopyPaste()
-print([m for m in sys.modules if m.startswith("segpaste.engine") and "cuda" in m])
+print([m for m in sys.modules if m.startswith("segpaste.engine.triton")])
 """
     assert run("-c", code).stdout.strip() == "[]"

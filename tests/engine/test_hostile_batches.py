@@ -29,7 +29,7 @@ def program() -> Iterator[ModuleType]:
 
 
 def test_nothing_is_wrong(program: ModuleType) -> None:
-    found = list(program.run(range(NUM), "cpu"))
+    found = list(program.run(range(NUM), "native"))
     assert [seed for seed, _, _ in found] == list(range(NUM))
     assert {seed: wrong for seed, _, wrong in found if wrong} == {}
     assert sum(placed for _, placed, _ in found) > NUM
@@ -97,15 +97,15 @@ def test_backends_that_differ_are_told(program: ModuleType, monkeypatch: pytest.
     pasted = program._pasted
 
     def other(inputs: Any, backend: str) -> Any:
-        out, report = pasted(inputs, "cpu")
-        return (out, report) if backend == "cpu" else (out.derived(labels=out.labels + 1), report)
+        out, report = pasted(inputs, "native")
+        return (out, report) if backend == "native" else (out.derived(labels=out.labels + 1), report)
 
     monkeypatch.setattr(program, "_pasted", other)
     found = list(program.run(range(4), "reference"))
     assert any("labels: the backends differ" in wrong for _, _, wrong in found)
 
 
-@pytest.mark.parametrize(("backend", "num"), [("cpu", 2), ("cuda", 10)])
+@pytest.mark.parametrize(("backend", "num"), [("native", 2), ("triton", 10)])
 def test_from_the_command_line(backend: str, num: int) -> None:
     """In a process of its own, so that Triton is interpreted where there is no GPU."""
     command = [sys.executable, SCRIPTS / "hostile_batches.py", "--num", str(num), "--backend", backend]

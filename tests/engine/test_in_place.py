@@ -21,7 +21,7 @@ from segpaste.augmentation import (
     PlacementConfig,
 )
 from segpaste.augmentation.config import SourceConfig
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
@@ -30,7 +30,7 @@ WRITINGS = CPU_KERNELS
 
 @pytest.fixture(params=WRITINGS, autouse=True)
 def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
-    with use_kernels(request.param):
+    with use_backend(request.param):
         yield
 
 

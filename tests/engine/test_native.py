@@ -17,7 +17,7 @@ import torch
 from samples import assert_same, make_batch
 from segpaste import BatchCopyPaste, seeding
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.engine.native import binding, build, library
 
 LEVELS = {name: level for name, level in library._LEVELS.items() if name != "baseline"}
@@ -110,7 +110,7 @@ class TestLoading:
             return record(words)
 
         monkeypatch.setattr(binding, "_record", measured)
-        with use_kernels("cpu"):
+        with use_backend("native"):
             BatchCopyPaste()(make_batch(2, size=(9, 11), max_instances=5))
         assert found == list((ctypes.c_int64 * 3).in_dll(library.load(), "segpaste_sizes"))
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from samples import STUFF
 from segpaste import invariants
-from segpaste.augmentation import BatchCopyPaste, frame, inputs, panoptic, slots
-from segpaste.engine import layer_view, reference
+from segpaste.engine import Scene, reference
+from segpaste.engine.reference import compose, layer_view, pixels, slots
 from segpaste.invariants import Case, Violation
 from segpaste.invariants.case import what_is_missing
 from segpaste.types import check as types_check
@@ -90,9 +90,9 @@ def survivors_are_renumbered(patch: pytest.MonkeyPatch) -> None:
     wrap(patch, slots, "merge_rows", lambda original, *args: _changed(original(*args), "instance_ids", lambda t: t + 1))
 
 
-def _changed(rows: slots.Rows, name: str, change: Callable[[Tensor], Tensor]) -> slots.Rows:
-    value = getattr(rows, name)
-    return rows._replace(**{name: torch.where(rows.instance_valid, change(value), value)})
+def _changed(rows: dict[str, Tensor], name: str, change: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+    value = rows[name]
+    return {**rows, name: torch.where(rows["instance_valid"], change(value), value)}
 
 
 @guards("instance_hidden_area_limited")
@@ -106,32 +106,32 @@ def classes_are_alike(patch: pytest.MonkeyPatch) -> None:
         front = original(*args)
         return None if front is None else torch.full_like(front, -9)
 
-    wrap(patch, reference, "_target_ranks", change)
+    wrap(patch, pixels, "_target_ranks", change)
 
 
 @guards("instance_target_masks_subtract_paste_union")
 def survivors_are_not_cut(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, out: Any, target: Any, plan: Any, visible: Any, slot_plan: Any, *args: Any) -> None:
-        original(out, target, plan, visible, slot_plan, *args)
-        tile = args[-1]
-        whole = target.instance_masks[:, :, tile.rows, tile.cols] & slot_plan.survives[:, :, None, None]
-        out.instance_masks[:, : whole.shape[1], tile.rows, tile.cols] = whole
+    def change(original: Any, out: Any, scene: Scene, plan: Any, visible: Any, slot_plan: Any, tile: Any) -> None:
+        original(out, scene, plan, visible, slot_plan, tile)
+        assert scene.target.instance_masks is not None
+        whole = scene.target.instance_masks[:, :, tile.rows, tile.cols] & slot_plan.survives[:, :, None, None]
+        out["instance_masks"][:, : whole.shape[1], tile.rows, tile.cols] = whole
 
-    wrap(patch, reference, "_render_target", change)
+    wrap(patch, pixels, "_render_target", change)
 
 
 @guards("instance_target_masks_subtract_paste_union")
 def free_slots_are_not_counted(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, self: Any, *args: Any) -> Any:
-        request = original(self, *args)
-        return replace(request, num_free=torch.full_like(request.num_free, 1000))
+    def change(original: Any, *args: Any) -> Any:
+        found = original(*args)
+        return found._replace(num_free=torch.full_like(found.num_free, 1000))
 
-    wrap(patch, BatchCopyPaste, "_request", change)
+    wrap(patch, reference, "survey", change)
 
 
 @guards("instance_target_masks_subtract_paste_union", "instance_no_same_class_overlap", "panoptic_pixel_bijection")
 def pasted_masks_are_not_cut(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reference, "pasted_masks", lambda view, visible, layer, tile, exclusive: view.masks())
+    patch.setattr(pixels, "pasted_masks", lambda view, visible, layer, tile, exclusive: view.masks())
 
 
 @guards("instance_identity_preserved")
@@ -147,33 +147,34 @@ def pastes_swap_their_masks(patch: pytest.MonkeyPatch) -> None:
     """The union stays; only whose mask is whose changes."""
 
     def change(original: Any, *args: Any) -> Any:
-        planes, plan = original(*args), args[4]
-        for masks, layers in zip(planes.instance_masks, plan.paste_layer, strict=True):
+        planes, plan = original(*args), args[3]
+        for masks, layers in zip(planes["instance_masks"], plan.paste_layer, strict=True):
             rows = (layers >= 0).nonzero()[:, 0]
             masks[rows] = masks[rows.flip(0)]
         return planes
 
-    wrap(patch, reference, "render", change)
+    wrap(patch, pixels, "render", change)
 
 
 @guards("image_kept_outside_pastes")
 def the_image_is_touched_everywhere(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, *args: Any) -> Any:
         planes = original(*args)
-        return planes._replace(images=planes.images + 1)
+        return {**planes, "images": planes["images"] + 1}
 
-    wrap(patch, reference, "render", change)
+    wrap(patch, pixels, "render", change)
 
 
 @guards("depth_monotonicity", "depth_validity_join")
 def depth_that_is_no_number_is_kept(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, target: Any, *args: Any) -> Any:
-        planes, broken = original(target, *args), ~target.depth.isfinite()
-        return planes._replace(
-            depth=torch.where(broken, target.depth, planes.depth), depth_valid=planes.depth_valid | broken
-        )
+    def change(original: Any, scene: Scene, *args: Any) -> Any:
+        planes, depth = original(scene, *args), scene.target.depth
+        assert depth is not None
+        broken = ~depth.isfinite()
+        kept = torch.where(broken, depth, planes["depth"])
+        return {**planes, "depth": kept, "depth_valid": planes["depth_valid"] | broken}
 
-    wrap(patch, reference, "render", change)
+    wrap(patch, pixels, "render", change)
 
 
 @guards("instance_bbox_recomputed_from_mask")
@@ -186,52 +187,55 @@ def boxes_are_copied(patch: pytest.MonkeyPatch) -> None:
 
 @guards("instance_small_area_dropped")
 def small_rests_survive(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, slots, "survivors", lambda original, valid, measures, *_: original(valid, measures, 1, 0.0))
+    def change(original: Any, valid: Tensor, measures: Any, rules: Any) -> Tensor:
+        return original(valid, measures, rules._replace(min_area_px=1, residual_num=0))
+
+    wrap(patch, slots, "survivors", change)
 
 
 @guards("instance_small_area_dropped")
 def small_pastes_are_placed(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, self: frame.Frame, plan: Any) -> Any:
-        lenient = replace(self, config=self.config.model_copy(update={"min_area_px": 1}))
-        return original(lenient, plan)
+    def change(original: Any, scene: Scene, *args: Any) -> Any:
+        return original(replace(scene, rules=scene.rules._replace(min_area_px=1)), *args)
 
-    wrap(patch, frame.Frame, "settle", change)
+    wrap(patch, compose, "settle", change)
 
 
 @guards("panoptic_thing_stuff_consistent", "panoptic_fresh_instance_ids")
 def pastes_keep_the_targets_ids(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, target: Any, *args: Any) -> Any:
-        return original(target, *args)._replace(panoptic_maps=target.panoptic_maps.clone())
+    def change(original: Any, scene: Scene, *args: Any) -> Any:
+        assert scene.target.panoptic_maps is not None
+        return {**original(scene, *args), "panoptic_maps": scene.target.panoptic_maps.clone()}
 
-    wrap(patch, reference, "render", change)
+    wrap(patch, pixels, "render", change)
 
 
 @guards("panoptic_thing_stuff_consistent")
 def orphans_keep_their_class(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, out: Any, *args: Any) -> None:
-        original(out._replace(semantic_maps=out.semantic_maps.clone()), *args)
+        original({**out, "semantic_maps": out["semantic_maps"].clone()}, *args)
 
-    wrap(patch, reference, "_render_target", change)
+    wrap(patch, pixels, "_render_target", change)
 
 
 @guards("panoptic_pixel_bijection")
 def orphans_keep_their_ids(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, out: Any, *args: Any) -> None:
-        original(out._replace(panoptic_maps=out.panoptic_maps.clone()), *args)
+        original({**out, "panoptic_maps": out["panoptic_maps"].clone()}, *args)
 
-    wrap(patch, reference, "_render_target", change)
+    wrap(patch, pixels, "_render_target", change)
 
 
 @guards("panoptic_fresh_instance_ids")
 def ids_are_copied_from_the_source(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(types_check, "check_padded_ids", lambda *args: None)  # the container would refuse the twins
 
-    def change(original: Any, self: frame.Frame, settled: frame.Settled) -> Any:
-        assert self.source.instance_ids is not None
-        ids = self.source.instance_ids[settled.plan.source_idx].long()
-        return original(self, settled)._replace(fresh_id=ids * settled.plan.carried)
+    def change(original: Any, scene: Scene, settled: compose.Settled, labels: Tensor) -> Any:
+        assert scene.source.instance_ids is not None
+        ids = scene.source.instance_ids[settled.plan.source_idx].long()
+        return original(scene, settled, labels)._replace(fresh_id=ids * settled.plan.carried)
 
-    wrap(patch, frame.Frame, "assign", change)
+    wrap(patch, compose, "assign", change)
 
 
 @guards("panoptic_fresh_instance_ids")
@@ -247,10 +251,7 @@ def ids_continue_from_the_number_of_instances(patch: pytest.MonkeyPatch) -> None
 
 @guards("panoptic_stuff_area_threshold")
 def stuff_is_not_watched(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, self: panoptic.ClassTables, measures: Any) -> Tensor:
-        return torch.zeros_like(original(self, measures))
-
-    wrap(patch, panoptic.ClassTables, "wiped_out", change)
+    wrap(patch, slots, "wiped_out", lambda original, *args: torch.zeros_like(original(*args)))
 
 
 @guards("semantic_single_class_per_pixel")
@@ -270,29 +271,29 @@ def ignored_target_pixels_are_open(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, target: Any, protected: Tensor, ignore_index: int, tile: Any) -> Tensor:
         return original(target, protected, -1, tile)
 
-    wrap(patch, reference, "_open_pixels", change)
+    wrap(patch, pixels, "_open_pixels", change)
 
 
 @guards("semantic_ignore_preserved")
 def ignored_source_pixels_are_pasted(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, target: Any, source: Any, *args: Any) -> Any:
-        return original(target, source._replace(semantic_maps=None), *args)
+    def change(original: Any, scene: Scene, *args: Any) -> Any:
+        return original(replace(scene, source=scene.source.derived(semantic_maps=None)), *args)
 
-    wrap(patch, reference, "resolve", change)
+    wrap(patch, pixels, "resolve", change)
 
 
 @guards("semantic_ignore_preserved")
 def wiped_out_stuff_is_ignored_at_any_policy(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, self: frame.Frame, settled: frame.Settled) -> Any:
-        plan = original(self, settled)
+    def change(original: Any, scene: Scene, settled: compose.Settled, labels: Tensor) -> Any:
+        plan = original(scene, settled, labels)
         return plan._replace(ignored_class=settled.measures.class_after < settled.measures.class_before)
 
-    wrap(patch, frame.Frame, "assign", change)
+    wrap(patch, compose, "assign", change)
 
 
 @guards("depth_monotonicity")
 def depth_is_not_tested(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reference, "_target_depth", lambda target, tile: (None, None))
+    patch.setattr(pixels, "_target_depth", lambda target, tile: (None, None))
 
 
 @guards("depth_monotonicity")
@@ -301,7 +302,7 @@ def the_farther_surface_wins(patch: pytest.MonkeyPatch) -> None:
         depth, valid = original(target, tile)
         return depth * 0.5, valid
 
-    wrap(patch, reference, "_target_depth", change)
+    wrap(patch, pixels, "_target_depth", change)
 
 
 @guards("depth_monotonicity")
@@ -310,15 +311,17 @@ def invalid_target_depth_hides_pastes(patch: pytest.MonkeyPatch) -> None:
         depth, valid = original(target, tile)
         return torch.where(valid, depth, 0.0), torch.ones_like(valid)
 
-    wrap(patch, reference, "_target_depth", change)
+    wrap(patch, pixels, "_target_depth", change)
 
 
 @guards("depth_validity_join")
 def target_validity_is_not_joined(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, out: Any, target: Any, *args: Any) -> None:
-        original(out, target._replace(depth_valid=torch.ones_like(target.depth_valid)), *args)
+    def change(original: Any, out: Any, scene: Scene, *args: Any) -> None:
+        assert scene.target.depth_valid is not None
+        trusted = scene.target.derived(depth_valid=torch.ones_like(scene.target.depth_valid))
+        original(out, replace(scene, target=trusted), *args)
 
-    wrap(patch, reference, "_render_layer", change)
+    wrap(patch, pixels, "_render_layer", change)
 
 
 @guards("depth_validity_join")
@@ -341,7 +344,7 @@ def source_validity_is_the_nearest_pixels(patch: pytest.MonkeyPatch) -> None:
 
 @guards("depth_metric_intrinsics_rescale")
 def metric_depth_is_not_rescaled(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, inputs, "depth_scale", lambda *_: None)
+    wrap(patch, compose, "depth_scale", lambda original, *args: torch.ones_like(original(*args)))
 
 
 @guards("depth_metric_intrinsics_rescale")

@@ -20,9 +20,9 @@ from test_ks_gate_fails import Mistake, make_mistake
 from torch import Tensor
 
 from samples import CPU_KERNELS
-from segpaste.augmentation import draw_slots
 from segpaste.bank import StoredBank
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
+from segpaste.engine.reference import draw_slots
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ class TestGate:
         """So what is measured of one holds for the others."""
         found = []
         for name in CPU_KERNELS:
-            with use_kernels(name):
+            with use_backend(name):
                 found.append(list(bank_images(bank, drawn_crops(bank, BATCH_SIZE, seed=3), seed=3)))
         assert found[0] == found[1]
         assert sum(map(len, found[0])) > 50

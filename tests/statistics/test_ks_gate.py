@@ -15,7 +15,7 @@ from histograms import LIMIT, Counts, distances, ks_distance
 from module_draws import NUM_IMAGES, make_batch, make_module, module_counts, module_images
 
 from samples import CPU_KERNELS
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.invariants import batch_violations
 
 each_modality = pytest.mark.parametrize("modality", population.MODALITIES)
@@ -35,7 +35,7 @@ class TestGate:
         """So what is measured of one holds for the others."""
         found = []
         for name in CPU_KERNELS:
-            with use_kernels(name):
+            with use_backend(name):
                 found.append(list(module_images(make_module(modality), make_batch(modality), 100, seed=3)))
         assert found[0] == found[1]
         assert sum(map(len, found[0])) > 50

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from segpaste import seeding
 from segpaste.augmentation import IntraBatchSource, Placement, PlacementCounts, PlacementRequest
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.types import PaddedBatchedDenseSample
 
 pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
@@ -29,7 +29,7 @@ class TorchDraws(IntraBatchSource):
     def sample(
         self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
     ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
-        with use_kernels("reference"):
+        with use_backend("reference"):
             return super().sample(target, eligible, request)
 
 

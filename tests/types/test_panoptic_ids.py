@@ -9,7 +9,7 @@ import torch
 
 from samples import CPU_KERNELS, make_batch
 from segpaste.augmentation import BatchCopyPaste
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.types import Modality, PaddedBatchedDenseSample, PanopticMap
 from segpaste.types.check import MAX_FED_BACK_ID, MAX_INSTANCE_ID
 
@@ -51,7 +51,7 @@ def test_the_largest_one_is_not() -> None:
 @pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
 def test_where_nothing_looks_ids_fit_int32(kernels: str) -> None:
     """As on a GPU, or in compiled code: fresh ids are above all that are ids, positive and distinct."""
-    with use_kernels(kernels):
+    with use_backend(kernels):
         out = BatchCopyPaste()(batch_of(1 << 50).derived(sample_seeds=torch.arange(2)))
     assert out.instance_ids is not None
     for ids, valid in zip(out.instance_ids, out.instance_valid, strict=True):

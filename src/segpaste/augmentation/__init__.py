@@ -9,12 +9,13 @@ from segpaste.augmentation.config import (
     SourceConfig,
 )
 from segpaste.augmentation.harmonize_config import HarmonizeConfig
-from segpaste.augmentation.placement import Placement, PlacementCounts, PlacementRequest
+from segpaste.augmentation.placement import PlacementRequest
 from segpaste.augmentation.placement_config import PlacementConfig, SizeRange
 from segpaste.augmentation.report import DROP_REASONS, PasteReport, num_mixed_tokens
 from segpaste.augmentation.schedule import Schedule
-from segpaste.augmentation.source import IntraBatchSource, LayerRows, RowStrategy, SourceStrategy
+from segpaste.augmentation.source import IntraBatchSource, RowStrategy, SourceStrategy
 from segpaste.augmentation.summary import PasteSummary
+from segpaste.engine import LayerRows, Placement, PlacementCounts
 
 __all__ = [
     "DROP_REASONS",

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation.config import SourceConfig
-from segpaste.augmentation.crop_draws import CropTables, draw_crops
 from segpaste.augmentation.crop_pool import is_bank
-from segpaste.augmentation.placement import Placement, PlacementCounts, PlacementRequest
+from segpaste.augmentation.placement import PlacementRequest
+from segpaste.engine import Placement, PlacementCounts, Sources, engine_for
+from segpaste.engine.records import SCALE_DEN
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 
 
@@ -53,8 +54,17 @@ class BankSource:
                 "got None; give PanopticConfig(taxonomy=...), which says of which classes the crops' pixels become"
             )
         source, usable = source_batch(staged, target, self.config), self._usable(staged, target, request)
-        crops = CropTables(usable, staged.boxes, staged.class_ids, self._scales(staged))
-        return source, *draw_crops(request, crops, self.config.crops_per_target, staged.crop_size)
+        extent = torch.empty_like(staged.boxes[..., :2])
+        extent[..., 1], extent[..., 0] = staged.crop_size
+        sources = Sources(
+            eligible=usable.view(-1, 1),
+            boxes=staged.boxes.view(-1, 1, 4),
+            labels=staged.class_ids.view(-1, 1),
+            extent=extent.view(-1, 2),
+            shrunk=self._shrunk(staged),
+        )
+        engine, rules = engine_for(target.device), request.rules(staged.crop_size)
+        return source, *engine.draw(request.targets, sources, request.schedule.tables, rules, "own")
 
     def _checked(self, staged: StagedCrops | None, target: PaddedBatchedDenseSample) -> StagedCrops:
         """The staged crops, if they fit the target."""
@@ -87,8 +97,8 @@ class BankSource:
             usable = usable & (staged.depth_valid & staged.alphas).flatten(2).any(2)
         return usable
 
-    def _scales(self, staged: StagedCrops) -> Tensor | None:
-        """How far the crops were shrunk, where scales are relative to the photo."""
+    def _shrunk(self, staged: StagedCrops) -> Tensor | None:
+        """How far the crops were shrunk, [B * K] over `SCALE_DEN`, where scales are relative to the photo."""
         if self.config.relative_to == "crop":
             return None
         if staged.scales is None:
@@ -96,7 +106,7 @@ class BankSource:
                 "BatchCopyPaste: expected a bank that keeps provenance because source.relative_to='photo', got crops "
                 "without their scale; build one with it"
             )
-        return staged.scales
+        return (staged.scales * SCALE_DEN).round().to(torch.int64).clamp(min=1).flatten()
 
 
 def source_batch(

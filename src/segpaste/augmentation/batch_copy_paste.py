@@ -9,23 +9,30 @@ from typing import Literal, overload
 import torch
 from torch import nn
 
-from segpaste import engine
-from segpaste.augmentation import arguments, classmix, draw_scales, geometry, in_place, inputs, source_check
-from segpaste.augmentation.at_once import instance_rows, paste_at_once
+from segpaste.augmentation import arguments, draw_rules, in_place, inputs, source_check
 from segpaste.augmentation.bank_source import BankSource
-from segpaste.augmentation.classmix import Mixture
 from segpaste.augmentation.config import BatchCopyPasteConfig, SourceConfig
 from segpaste.augmentation.crop_pool import BankPool, CropPool, SeededCrops, SourcePool
-from segpaste.augmentation.frame import Frame
 from segpaste.augmentation.harmonize import harmonized
-from segpaste.augmentation.in_stages import PasteRules, mix_in_stages, paste_in_stages
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.panoptic import ClassTables
-from segpaste.augmentation.placement import PlacementRequest, PlacementText
-from segpaste.augmentation.report import PasteReport, nothing_pasted_warning, unchanged_report
+from segpaste.augmentation.paste_rules import paste_rules
+from segpaste.augmentation.placement import PlacementRequest
+from segpaste.augmentation.report import PasteReport, nothing_pasted_warning, report_of, unchanged_report
 from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.source import IntraBatchSource, RowStrategy, SourceStrategy
-from segpaste.engine import Survey
+from segpaste.engine import (
+    Classes,
+    Drawn,
+    Engine,
+    Outcome,
+    Placement,
+    PlacementCounts,
+    Scene,
+    Survey,
+    engine_for,
+)
+from segpaste.engine.planes import write_back
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample, StagedCrops
 
 
@@ -41,9 +48,8 @@ class BatchCopyPaste(nn.Module):
         source_pool: an instance bank (`segpaste.open_bank`). A call without staged crops then draws and reads crops of
             this bank for each target, by the target's seed alone; eager code only. ``config.source`` is of
             ``kind="bank"`` with it, which is also the default.
-        inplace: paste into the batch's own tensors. On the CPU only what changes is touched then; in compiled code, on
-            other devices, in half precision and where tensors lie in another order than row-major, new tensors are
-            made and copied.
+        inplace: paste into the batch's own tensors. On the CPU only what changes is touched then; on other devices, and
+            where tensors lie in another order than row-major, new tensors are made and copied.
 
     Attributes:
         read_modalities: what every batch must carry; whatever else it carries is composed too. Of the class: whatever
@@ -88,8 +94,7 @@ class BatchCopyPaste(nn.Module):
             drawn = {"layers": self.config.num_layers, "grouping": "instance"}
             self._placement = self._placement.model_copy(update=drawn)
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
-        self._placement_text = PlacementText(self._placement, self._placement.model_dump_json())
-        self._rules = PasteRules(self.config, self.classes, self.config.model_dump_json())
+        self._rules = paste_rules(self.config)
         self._may_warn, self._may_warn_of_scales = True, True
         if self.config.emit_panoptic and self.config.panoptic is None:
             raise ValueError(
@@ -147,22 +152,18 @@ class BatchCopyPaste(nn.Module):
                 place, a tensor is one of inference mode. Nothing has been written then. With ``fullgraph=True`` the
                 compiler's own RuntimeError quotes it.
         """
-        reads_rows = self.config.emit_classmix or isinstance(self.source, IntraBatchSource)
-        arguments.check_forward(target, generator, staged, return_report, takes_crops=not reads_rows)
-        batch = inputs.prepared(target, self.config, generator)
-        if staged is None and self.crops is not None and batch.sample_seeds is not None:
-            staged = self.crops.staged(batch.sample_seeds).to(batch.device, non_blocking=True)
-        if self.inplace:
-            in_place.check_writable(target, self.config)
-        out, report = self._pasted(batch, staged, return_report)
-        if self.inplace:
-            out = in_place.written_back(batch, out)
-        self._warn_once(report)
-        out = inputs.emitted(out, target, self.config)
-        if return_report:
-            assert report is not None
-            return out, report
-        return out
+        takes_crops = not self.config.emit_classmix and not isinstance(self.source, IntraBatchSource)
+        arguments.check_forward(target, generator, staged, return_report, takes_crops=takes_crops)
+        batch = self._prepared(target, generator)
+        if not inputs.can_be_pasted(batch, self.config):
+            return self._unchanged(batch, target, return_report)
+        engine = engine_for(batch.device)
+        found = engine.survey(batch, self._tables, self.config.ignore_index if self.config.emit_classmix else None)
+        scene, (placement, counts) = self._sampled(engine, batch, found, staged)
+        outcome = self._composed(engine, scene, placement, with_layer=return_report)
+        self._warn_once(placement, counts, outcome)
+        out = inputs.emitted(outcome.batch, target, self.config)
+        return (out, report_of(placement, counts, outcome)) if return_report else out
 
     @classmethod
     def from_dataloader(
@@ -204,107 +205,103 @@ class BatchCopyPaste(nn.Module):
         pool = None if source_pool is None else CropPool(source_pool, module.config.num_layers)
         return AugmentedLoader(loader, module, max_instances, device, pool)
 
-    def _pasted(
-        self, batch: PaddedBatchedDenseSample, staged: StagedCrops | None, with_report: bool
-    ) -> tuple[PaddedBatchedDenseSample, PasteReport | None]:
-        """The batch with what its source gives, harmonised; a report if asked for, needed, or if nothing was pasted."""
-        if not self.config.harmonize.is_active:
-            return self._composed(batch, staged, with_report)
-        assert batch.sample_seeds is not None
-        before = batch.images.clone() if self.inplace and in_place.can_be_written(batch) else batch.images
-        out, report = self._composed(batch, staged, with_report=True)
-        assert report is not None
-        seen, padding = report.visible_layer >= 0, batch.padding_mask
-        images = harmonized(out.images, before, seen, batch.sample_seeds, self.config.harmonize, padding)
-        return out.derived(images=images), report
+    @property
+    def _tables(self) -> Classes:
+        return Classes() if self.classes is None else self.classes.tables
 
-    def _composed(
-        self, batch: PaddedBatchedDenseSample, staged: StagedCrops | None, with_report: bool
-    ) -> tuple[PaddedBatchedDenseSample, PasteReport | None]:
-        """The batch with what its source gives; a report if asked for, or if nothing was pasted."""
+    def _prepared(
+        self, target: PaddedBatchedDenseSample, generator: torch.Generator | None
+    ) -> PaddedBatchedDenseSample:
+        """The batch with seeds, slots and masks, without what the config leaves out; in place it can be written."""
+        batch = inputs.prepared(target, self.config, generator)
+        if self.inplace:
+            in_place.check_writable(target, self.config)
+        return batch
+
+    def _unchanged(
+        self, batch: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, return_report: bool
+    ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
+        """The output for a batch that has no instance to paste."""
+        out, report = inputs.with_finite_depth(batch), unchanged_report(batch, self.config.num_layers)
+        out = inputs.emitted(write_back(batch, out) if self.inplace else out, target, self.config)
+        if self._may_look(batch.device):
+            self._warn(nothing_pasted_warning(report, self.config))
+        return (out, report) if return_report else out
+
+    def _sampled(
+        self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, staged: StagedCrops | None
+    ) -> tuple[Scene, Drawn]:
+        """What the source gives for the batch, and where it goes."""
+        seeds = batch.sample_seeds
+        assert seeds is not None
+        if staged is None and self.crops is not None:
+            staged = self.crops.staged(seeds).to(batch.device, non_blocking=True)
+        where = found.extent, found.occupied, found.num_free, batch.canvas_size
+        request = PlacementRequest(seeds, *where, self._placement, self.schedule, self.classes, staged)
         if self.config.emit_classmix:
-            return self._mixed(batch)
-        if batch.instance_masks is None or batch.max_instances == 0:
-            return inputs.with_finite_depth(batch), unchanged_report(batch, self.config.num_layers)
+            return self._mixed(engine, batch, found, request)
+        assert isinstance(self.source, SourceStrategy)
         self._warn_of_few_scales(batch.canvas_size if staged is None else staged.crop_size)
-        found = self._survey(batch)
-        request = self._request(batch, found, staged)
         sampled = self.source.sample(batch, found.eligible, request)
         source, placement, counts = source_check.checked_sample(self.source, sampled, batch, request)
         inputs.check_source(batch, source)
         arguments.check_no_grad("source", source)
-        frame = Frame(self.config, self.classes, batch, source)
-        if frame.settles_at_once:
-            writes = self.inplace and in_place.can_be_written(batch)
-            return paste_at_once(frame, placement, counts, with_report=with_report, in_place=writes)
-        return paste_in_stages(frame, placement, counts)
+        return Scene(batch, source, self._tables, self._rules), (placement, counts)
 
-    def _mixed(self, batch: PaddedBatchedDenseSample) -> tuple[PaddedBatchedDenseSample, PasteReport]:
-        """The batch with classes of its sources, and the report."""
+    def _mixed(
+        self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, request: PlacementRequest
+    ) -> tuple[Scene, Drawn]:
+        """Classes of the rows that the source names."""
         assert isinstance(self.source, RowStrategy)
-        found = self._survey(batch)
-        request = self._request(batch, found)
-        known = None if self.classes is None else self.classes.is_thing | self.classes.is_stuff
-        present = classmix.present_classes(batch, known, self.config.ignore_index)
-        rows = self.source.rows(batch, present.any(1), request)
+        assert found.present is not None
+        rows = self.source.rows(batch, found.present.any(1), request)
         rows = source_check.checked_rows(self.source, rows, batch, request.config.layers)
-        mixture = Mixture(*rows, request.seeds, self.schedule.limits, request.num_free, present, found.eligible)
-        return mix_in_stages(batch, mixture, self._rules)
+        tables, ignore_index = self.schedule.tables, self.config.ignore_index
+        placement, counts, mixture = engine.draw_classes(batch, found, rows, tables, ignore_index)
+        return Scene(batch, batch, self._tables, self._rules, mixture), (placement, counts)
 
-    def _survey(self, batch: PaddedBatchedDenseSample) -> Survey:
-        """Eligible for a paste are instances with an extent, things only where a taxonomy is given."""
-        if engine.pastes_whole(batch.device) and not torch.compiler.is_compiling():
-            is_thing = None if self.classes is None else self.classes.is_thing
-            return engine.survey(instance_rows(batch), batch.padding_mask, batch.canvas_size, is_thing)
-        has_extent = (batch.boxes[..., 2:] > batch.boxes[..., :2]).all(-1)
-        eligible = batch.instance_valid & has_extent
-        return Survey(
-            eligible=eligible if self.classes is None else eligible & self.classes.things(batch.labels),
-            occupied=geometry.pixel_boxes(batch.boxes),
-            num_free=(~batch.instance_valid).sum(1),
-            extent=geometry.valid_extent(batch.padding_mask, batch.batch_size, batch.canvas_size, batch.device),
-            labels=batch.labels,
+    def _composed(self, engine: Engine, scene: Scene, placement: Placement, *, with_layer: bool) -> Outcome:
+        """The paste, harmonised if the config says so."""
+        if not self.config.harmonize.is_active:
+            return engine.compose(scene, placement, with_layer=with_layer, in_place=self.inplace)
+        target = scene.target
+        assert target.sample_seeds is not None
+        before = target.images.clone() if self.inplace else target.images
+        outcome = engine.compose(scene, placement, with_layer=True, in_place=self.inplace)
+        seen, pasted = outcome.visible_layer >= 0, outcome.batch
+        images = harmonized(
+            pasted.images, before, seen, target.sample_seeds, self.config.harmonize, target.padding_mask
         )
+        fitted = pasted.derived(images=images)
+        return outcome._replace(batch=write_back(target, fitted) if self.inplace else fitted)
 
-    def _request(
-        self, batch: PaddedBatchedDenseSample, found: Survey, staged: StagedCrops | None = None
-    ) -> PlacementRequest:
-        assert batch.sample_seeds is not None
-        return PlacementRequest(
-            seeds=batch.sample_seeds,
-            extent=found.extent,
-            occupied=found.occupied,
-            num_free=found.num_free,
-            canvas_size=batch.canvas_size,
-            config=self._placement,
-            schedule=self.schedule,
-            classes=self.classes,
-            staged=staged,
-            text=self._placement_text,
-        )
+    def _warn_once(self, placement: Placement, counts: PlacementCounts, outcome: Outcome) -> None:
+        """Say so the first time that nothing could be pasted into a batch."""
+        if self._may_look(outcome.carried.device) and not bool(outcome.carried.any()):
+            self._warn(nothing_pasted_warning(report_of(placement, counts, outcome), self.config))
 
-    def _warn_once(self, report: PasteReport | None) -> None:
-        """Say so the first time that nothing could be pasted; on an accelerator look at the first batch only.
+    def _may_look(self, device: torch.device) -> bool:
+        """Whether to look for something to warn of; on an accelerator once, for that waits for it."""
+        if torch.compiler.is_compiling() or not self._may_warn:
+            return False
+        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            return False
+        self._may_warn = device.type == "cpu"
+        return True
 
-        Reading a report there waits for the device.
-        """
-        if torch.compiler.is_compiling() or not self._may_warn or report is None:
-            return
-        if report.num_placed.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-            return
-        message = nothing_pasted_warning(report, self.config)
-        self._may_warn = message is None and report.num_placed.device.type == "cpu"
+    def _warn(self, message: str | None) -> None:
         if message is not None:
-            warnings.warn(message, stacklevel=5)  # the caller of the module's __call__
+            self._may_warn = False
+            warnings.warn(message, stacklevel=6)  # the caller of the module's __call__
 
     def _warn_of_few_scales(self, canvas_size: tuple[int, int]) -> None:
         """Say once that patches leave few sizes to a paste."""
         if torch.compiler.is_compiling() or not self._may_warn_of_scales:
             return
-        message = draw_scales.few_scales_warning(self._placement, canvas_size)
+        message = draw_rules.few_scales_warning(self._placement, canvas_size)
         if message is not None:
             self._may_warn_of_scales = False
-            warnings.warn(message, stacklevel=7)  # the caller of the module's __call__
+            warnings.warn(message, stacklevel=6)  # the caller of the module's __call__
 
 
 def _source_of(config: BatchCopyPasteConfig) -> SourceStrategy:

@@ -18,7 +18,7 @@ from segpaste.augmentation._multiband import multiband
 from segpaste.augmentation._poisson import poisson
 from segpaste.augmentation._reinhard import reinhard
 from segpaste.augmentation.harmonize_config import HarmonizeConfig
-from segpaste.engine.operands import empty_plane
+from segpaste.engine import empty_plane
 
 Mode = Callable[[Tensor, Tensor, Tensor, Tensor, HarmonizeConfig], Tensor]
 

@@ -1,4 +1,4 @@
-"""Pasting into the batch's own tensors: which of them are written, whether they can be, and how."""
+"""Pasting into the batch's own tensors: whether they can be written."""
 
 from __future__ import annotations
 
@@ -6,22 +6,8 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation.config import BatchCopyPasteConfig
+from segpaste.engine.planes import written_fields
 from segpaste.types import PaddedBatchedDenseSample
-
-WRITTEN = (
-    "images",
-    "boxes",
-    "labels",
-    "instance_valid",
-    "instance_ids",
-    "instance_masks",
-    "semantic_maps",
-    "panoptic_maps",
-    "depth",
-    "depth_valid",
-    "normals",
-)
-"""The fields that a paste changes."""
 
 
 def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
@@ -46,7 +32,7 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
         )
     if torch.compiler.is_compiling():
         return
-    for name, tensor in _written(batch).items():
+    for name, tensor in written_fields(batch).items():
         if tensor.is_inference() and not torch.is_inference_mode_enabled():
             raise RuntimeError(
                 f"BatchCopyPaste: expected no inference tensor outside of inference mode because inplace=True, got "
@@ -62,7 +48,7 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
 
 def _check_apart(batch: PaddedBatchedDenseSample) -> None:
     """No field that is written shares memory with another one; those whose values alternate in it count as if so."""
-    written = _written(batch)
+    written = written_fields(batch)
     read = ((name, getattr(batch, name)) for name in ("padding_mask", "camera_intrinsics", "sample_seeds"))
     spans = [(*_span(t), name) for name, t in [*written.items(), *read] if t is not None and t.numel()]
     last_end, last = 0, ""
@@ -92,27 +78,3 @@ def _has_own_places(tensor: Tensor) -> bool:
                 return False
             reach = (size - 1) * stride + reach
     return True
-
-
-def can_be_written(batch: PaddedBatchedDenseSample) -> bool:
-    """Whether kernels may write into a batch: eager, no gradient asked for, in an order that they know."""
-    return not torch.compiler.is_compiling() and all(
-        not tensor.requires_grad
-        and (tensor.is_contiguous() or (name == "images" and tensor.is_contiguous(memory_format=torch.channels_last)))
-        for name, tensor in _written(batch).items()
-    )
-
-
-def written_back(batch: PaddedBatchedDenseSample, out: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
-    """The batch with the output's values in its own tensors; what is written there already stays as it is."""
-    for name, own in _written(batch).items():
-        new: Tensor | None = getattr(out, name)
-        if new is own:
-            torch.autograd.graph.increment_version(own)  # autograd did not see the kernels write
-        elif new is not None:
-            own.copy_(new)
-    return batch
-
-
-def _written(batch: PaddedBatchedDenseSample) -> dict[str, Tensor]:
-    return {name: tensor for name in WRITTEN if (tensor := getattr(batch, name)) is not None}

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from segpaste import engine
 from segpaste.augmentation import slots
 from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.pad import padded_to_multiple
-from segpaste.augmentation.placement import Placement
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 GATES = {
@@ -121,6 +118,12 @@ def check_source(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSam
             f"BatchCopyPaste: expected source images of {channels} channels, {dtype}, as the target's, got "
             f"{source_channels} channels, {source_dtype}; convert them (mind the range of their values)"
         )
+    check_depths(target, source)
+
+
+def can_be_pasted(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> bool:
+    """Whether a prepared batch has anything to paste from: instance slots with masks, or classes to mix."""
+    return config.emit_classmix or (batch.instance_masks is not None and batch.max_instances > 0)
 
 
 def with_finite_depth(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
@@ -140,38 +143,22 @@ def emitted(
     return out
 
 
-def depth_scale(
-    target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample, placement: Placement, perspective: bool
-) -> Tensor | None:
-    """The factor on each layer's depth, [B, L] float32, or None where it is 1.
-
-    For metric depth it is the ratio of focal lengths; with ``perspective`` it is divided by the scale, the geometric
-    mean of both axes.
+def check_depths(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> None:
+    """Depth of the source can be put on the target's scale.
 
     Raises:
         ValueError: one side is metric and the other is not, or a camera is missing.
     """
     if target.depth is None or source.depth is None:
-        return None
+        return
     if target.metric_depth != source.metric_depth:
         raise ValueError(
             f"BatchCopyPaste: expected one metric_depth on both sides of a paste, got {target.metric_depth} in the "
             f"target and {source.metric_depth} in the source; convert one of them"
         )
-    factor = None
-    if target.metric_depth:
-        cameras = _cameras(target, "target"), _cameras(source, "source")
-        factor = engine.focal_ratio(*cameras, placement.source_idx)
-    if perspective:
-        nearer = engine.inverse_scale(placement.scale_num, placement.scale_den)
-        factor = nearer if factor is None else factor * nearer
-    return factor
-
-
-def _cameras(batch: PaddedBatchedDenseSample, side: str) -> Tensor:
-    if batch.camera_intrinsics is None:
-        raise ValueError(
-            f"BatchCopyPaste: expected camera_intrinsics in the {side} because metric_depth=True, got None; crops of a "
-            "bank have them where its groups name intrinsics"
-        )
-    return batch.camera_intrinsics
+    for batch, side in ((target, "target"), (source, "source")):
+        if target.metric_depth and batch.camera_intrinsics is None:
+            raise ValueError(
+                f"BatchCopyPaste: expected camera_intrinsics in the {side} because metric_depth=True, got None; crops "
+                "of a bank have them where its groups name intrinsics"
+            )

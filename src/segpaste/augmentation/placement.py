@@ -1,86 +1,31 @@
-"""Where objects go: the draws of a placement, and nothing that touches a pixel.
-
-Each draw is a pure function of the target's seed, a name and an index (`segpaste.seeding`), so a sample draws the
-same wherever it stands in a batch. Which slots is told by `segpaste.augmentation.draw_slots`, how large by
-`segpaste.augmentation.draw_scales`, where by `segpaste.augmentation.draw_places`.
-"""
+"""What a source is asked for, and how it draws where its objects go."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
-from segpaste import engine, seeding
-from segpaste.augmentation import draw_places, draw_scales, draw_slots, geometry
+from segpaste.augmentation.draw_rules import draw_rules
 from segpaste.augmentation.placement_config import PlacementConfig
-from segpaste.augmentation.slots import as_decimal
-from segpaste.types.movable import Movable, register_pytree
+from segpaste.engine import DrawRules, LayerRows, Placement, PlacementCounts, Sources, Targets, engine_for
+from segpaste.engine.records import SCALE_DEN
+from segpaste.engine.reference.geometry import pixel_boxes, valid_extent
 
 if TYPE_CHECKING:
     from segpaste.augmentation.panoptic import ClassTables
     from segpaste.augmentation.schedule import Schedule
     from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 
-SCALE_DEN = draw_scales.SCALE_DEN
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Placement(Movable):
-    """L layers for each of B targets: a source row, a map, and the instance slots that it carries.
-
-    Attributes:
-        source_idx: [B, L] int64, row of the source batch (0 where the layer is not valid).
-        layer_valid: [B, L] bool.
-        scale_num: [B, L, 2] int64; the scales of (x, y) are ``scale_num / scale_den``.
-        scale_den: [B, L, 2] int64.
-        translate: [B, L, 2] int64, (x, y) in target pixels; may be negative.
-        hflip: [B, L] bool, mirror about the source's valid width before scaling.
-        carried: [B, L, K_s] bool.
-    """
-
-    source_idx: Tensor
-    layer_valid: Tensor
-    scale_num: Tensor
-    scale_den: Tensor
-    translate: Tensor
-    hflip: Tensor
-    carried: Tensor
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlacementCounts(Movable):
-    """What became of the pastes that a placement tried, [B] int64 each; one try is counted where no source is.
-
-    Attributes:
-        tried: pastes that were drawn.
-        no_source: no row of the source has an eligible instance.
-        no_free_slot: beyond the free instance slots of the target.
-        does_not_fit: its box would leave the target's picture.
-    """
-
-    tried: Tensor
-    no_source: Tensor
-    no_free_slot: Tensor
-    does_not_fit: Tensor
-
-
-register_pytree(Placement)
-register_pytree(PlacementCounts)
-
-
-class PlacementText(NamedTuple):
-    """A config and what an operator takes in its place.
-
-    Attributes:
-        config: the ranges and probabilities.
-        text: the same as JSON.
-    """
-
-    config: PlacementConfig
-    text: str
+__all__ = [
+    "SCALE_DEN",
+    "LayerSources",
+    "Placement",
+    "PlacementCounts",
+    "PlacementRequest",
+    "draw_placement",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +42,6 @@ class PlacementRequest:
         schedule: those of them that may change from step to step, as tensors.
         classes: things and stuff, if the config has a taxonomy.
         staged: crops of a bank, for a source that takes them from there.
-        text: of ``config``, for operators; None where there is none, and draws are traced.
     """
 
     seeds: Tensor
@@ -109,7 +53,15 @@ class PlacementRequest:
     schedule: Schedule
     classes: ClassTables | None = None
     staged: StagedCrops | None = None
-    text: PlacementText | None = None
+
+    @property
+    def targets(self) -> Targets:
+        """The targets, as an engine takes them."""
+        return Targets(self.seeds, self.occupied, self.num_free, self.extent)
+
+    def rules(self, source_canvas: tuple[int, int] | None = None) -> DrawRules:
+        """What is drawn from, for sources of this canvas (H, W), by default that of the target."""
+        return draw_rules(self.config, source_canvas or self.canvas_size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,12 +97,12 @@ class LayerSources:
             source_idx: [B, L] int64, the row that each layer takes.
             eligible: [S, K_s] bool, instances that may be pasted. A layer whose row has none is not valid.
         """
-        extent = geometry.valid_extent(source.padding_mask, source.batch_size, source.canvas_size, source.device)
+        extent = valid_extent(source.padding_mask, source.batch_size, source.canvas_size, source.device)
         return cls(
             source_idx=source_idx,
             layer_valid=eligible.any(1)[source_idx],
             extent=extent[source_idx],
-            boxes=geometry.pixel_boxes(source.boxes)[source_idx],
+            boxes=pixel_boxes(source.boxes)[source_idx],
             labels=source.labels[source_idx],
             eligible=eligible[source_idx],
             canvas_size=source.canvas_size,
@@ -163,61 +115,13 @@ def draw_placement(request: PlacementRequest, sources: LayerSources) -> tuple[Pl
     Returns:
         The placement, whose ``carried`` holds the slots that fit, and what became of the others.
     """
-    config, seeds = request.config, request.seeds[:, None]
-    layers = torch.arange(config.layers, device=seeds.device)
-    hflip = seeding.random_bernoulli(seeds, "hflip", config.hflip_probability, layers)
-    choice = draw_slots.choose(request, sources)
-    boxes = geometry.mirrored(sources.boxes, sources.extent[:, :, None, 0], hflip[:, :, None])
-    scale_num, scale_den = draw_scales.draw_scales(request, sources, choice.chosen, boxes)
-    scaled = geometry.scaled_boxes(boxes, scale_num[:, :, None], scale_den[:, :, None])
-    translate, carried = draw_places.draw_places(request, choice.chosen, scaled)
-    placement = Placement(sources.source_idx, sources.layer_valid, scale_num, scale_den, translate, hflip, carried)
-    counts = PlacementCounts(
-        tried=choice.num_tried + choice.no_source,
-        no_source=choice.no_source,
-        no_free_slot=choice.num_tried - choice.num_chosen,
-        does_not_fit=choice.num_chosen - carried.sum((1, 2)),
+    of_layers = Sources(
+        eligible=sources.eligible.flatten(0, 1),
+        boxes=sources.boxes.flatten(0, 1),
+        labels=sources.labels.flatten(0, 1),
+        extent=sources.extent.flatten(0, 1),
+        shrunk=None if sources.shrunk is None else sources.shrunk.flatten(),
     )
-    return placement, counts
-
-
-def draw_at_once(request: PlacementRequest, eligible: Tensor, labels: Tensor) -> tuple[Placement, PlacementCounts]:
-    """What `segpaste.augmentation.source.IntraBatchSource` chooses and draws, where the kernels do it at once.
-
-    Args:
-        request: the targets, which are the sources too.
-        eligible: [B, K] bool.
-        labels: [B, K] int64.
-    """
-    found = engine.Survey(eligible, request.occupied, request.num_free, request.extent, labels)
-    numbers = request.schedule.tables, request.config.layers, _ranges(request)
-    source_idx, layer_valid, draws = engine.draw(request.seeds, found, *numbers)
-    maps = draws.scale_num, draws.scale_den, draws.translate, draws.hflip, draws.carried
-    counts = PlacementCounts(draws.tried, draws.no_source, draws.no_free_slot, draws.does_not_fit)
-    return Placement(source_idx, layer_valid, *maps), counts
-
-
-def _ranges(request: PlacementRequest) -> engine.DrawRanges:
-    """What the loops draw from."""
-    config = request.config
-    on_grid = config.patch_aligned_paste and config.align == "canvas"
-    low, high, den = *draw_scales.scale_limits(config), SCALE_DEN
-    if on_grid:
-        low, high, den = draw_scales.canvas_grid(config, request.canvas_size)
-    seen = as_decimal(config.min_visible_frac)
-    return engine.DrawRanges(
-        low_scale=low,
-        high_scale=high,
-        scale_den=den,
-        size_den=draw_scales.SIZE_DEN,
-        flip_threshold=round(config.hflip_probability * (1 << 32)),
-        max_attempts=config.max_attempts,
-        patch=(config.pad_to_multiple or 1) if config.patch_aligned_paste else 1,
-        on_grid=on_grid,
-        grid_tries=draw_scales.GRID_TRIES,
-        whole_patches=config.align == "instance",
-        one_each=config.grouping == "instance",
-        clips=config.partial == "clip",
-        seen_num=seen.numerator,
-        seen_den=seen.denominator,
-    )
+    rows = LayerRows(sources.source_idx, sources.layer_valid)
+    rules = request.rules(sources.canvas_size)
+    return engine_for(request.seeds.device).draw(request.targets, of_layers, request.schedule.tables, rules, rows)

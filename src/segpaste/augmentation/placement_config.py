@@ -8,8 +8,9 @@ from typing import Literal, Self
 from pydantic import Field, field_serializer, field_validator, model_validator
 
 from segpaste.augmentation.strict import FrozenMapping, Probability, StrictConfig
+from segpaste.engine.records import LARGEST_SCALE
 
-SMALLEST_SCALE, LARGEST_SCALE = 1 / 64, 64.0
+SMALLEST_SCALE = 1 / 64
 
 
 class SizeRange(StrictConfig):

@@ -9,9 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from segpaste.augmentation.config import BatchCopyPasteConfig
-from segpaste.augmentation.frame import Settled
-from segpaste.augmentation.placement import SCALE_DEN, Placement, PlacementCounts
-from segpaste.engine import SlotPlan
+from segpaste.engine import Outcome, Placement, PlacementCounts
+from segpaste.engine.records import SCALE_DEN
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.movable import Movable, register_pytree
 
@@ -84,37 +83,17 @@ class PasteReport(Movable):
 register_pytree(PasteReport)
 
 
-def tally(
-    placement: Placement, counts: PlacementCounts, settled: Settled, slot_plan: SlotPlan, min_area_px: int
-) -> PasteReport:
-    """Sum up one forward.
-
-    Args:
-        placement: as drawn.
-        counts: what became of the pastes that were not carried.
-        settled: what is seen.
-        slot_plan: what the output slots hold.
-        min_area_px: fewer visible pixels than this are too small.
-    """
-    gone = placement.carried & ~settled.plan.carried
-    reverted = gone & (settled.area_protected < min_area_px) & (settled.area_free >= min_area_px)
-    hidden = gone & ~reverted & (settled.area_free == 0)
-    dropped = {
-        "no_source": counts.no_source,
-        "no_free_slot": counts.no_free_slot,
-        "does_not_fit": counts.does_not_fit,
-        "hidden": hidden.sum((1, 2)),
-        "reverted": reverted.sum((1, 2)),
-        "too_small": (gone & ~reverted & ~hidden).sum((1, 2)),
-    }
+def report_of(placement: Placement, counts: PlacementCounts, outcome: Outcome) -> PasteReport:
+    """Sum up one forward: what was drawn, what became of the pastes that were not placed, what the engine gave."""
+    not_placed = torch.stack([counts.no_source, counts.no_free_slot, counts.does_not_fit], 1)
     return PasteReport(
         num_tried=counts.tried,
-        num_placed=settled.plan.carried.sum((1, 2)),
-        num_dropped=torch.stack([dropped[reason] for reason in DROP_REASONS], dim=1),
-        visible_layer=settled.visible.layer,
-        placement=replace(placement, carried=settled.plan.carried),
-        slot_layer=slot_plan.paste_layer,
-        slot_source=slot_plan.paste_slot,
+        num_placed=outcome.carried.sum((1, 2)),
+        num_dropped=torch.cat([not_placed, outcome.num_gone], 1),
+        visible_layer=outcome.visible_layer,
+        placement=replace(placement, carried=outcome.carried),
+        slot_layer=outcome.slot_layer,
+        slot_source=outcome.slot_source,
         drawn=placement.carried,
     )
 

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from segpaste import engine, seeding
-from segpaste.augmentation import draw_scales, draw_weights
+from segpaste.augmentation import class_weights, draw_rules
 from segpaste.augmentation.placement_config import PlacementConfig
-from segpaste.augmentation.slots import as_decimal
+from segpaste.augmentation.strict import as_decimal
+from segpaste.engine import DrawTables
 
 _ONE = 1 << 32
 
@@ -39,21 +39,12 @@ class Schedule(nn.Module):
         super().__init__()
         self._chooses_objects = chooses_objects
         self.register_buffer("limits", torch.zeros(4, dtype=torch.int64), persistent=False)
-        self.register_buffer("size_table", draw_scales.size_table(config), persistent=False)
-        self.register_buffer("inverse_weights", draw_weights.inverse_weights(0), persistent=False)
-        self.register_buffer("log_table", draw_weights.log_table(), persistent=False)
+        self.register_buffer("size_table", draw_rules.size_table(config), persistent=False)
+        self.register_buffer("inverse_weights", class_weights.inverse_weights(0), persistent=False)
+        self.register_buffer("log_table", class_weights.log_table(), persistent=False)
         self._paste_prob, self._fade_last, self._fades = config.paste_prob, config.fade_last, config.fade_curve
         self._kept = 1.0
         self._put(config.paste_prob, config.k_range, config.class_temperature)
-
-    @classmethod
-    def of(cls, tables: engine.DrawTables) -> Schedule:
-        """A schedule to draw from ``tables``; it cannot be changed."""
-        schedule = cls.__new__(cls)
-        nn.Module.__init__(schedule)
-        for name, table in tables._asdict().items():
-            schedule.register_buffer(name, table, persistent=False)
-        return schedule
 
     @property
     def paste_prob(self) -> float:
@@ -71,9 +62,9 @@ class Schedule(nn.Module):
         return int(self.limits[3]) / _ONE
 
     @property
-    def tables(self) -> engine.DrawTables:
-        """All of it, as the kernels take it."""
-        return engine.DrawTables(self.limits, self.size_table, self.inverse_weights, self.log_table)
+    def tables(self) -> DrawTables:
+        """All of it, as an engine takes it."""
+        return DrawTables(self.limits, self.size_table, self.inverse_weights, self.log_table)
 
     def set(
         self,
@@ -112,9 +103,9 @@ class Schedule(nn.Module):
         if k_range is not None:
             self.limits[1:3] = torch.tensor([operator.index(number) for number in k_range])
         if class_temperature is not None:
-            temperature = round(class_temperature * draw_weights.TEMPERATURE_ONE)
+            temperature = round(class_temperature * class_weights.TEMPERATURE_ONE)
             self.limits[3] = temperature
-            self.inverse_weights.copy_(draw_weights.inverse_weights(temperature))
+            self.inverse_weights.copy_(class_weights.inverse_weights(temperature))
         if paste_prob is not None:
             self._paste_prob = paste_prob
         self.limits[0] = round(self._paste_prob * self._kept * _ONE)
@@ -146,7 +137,7 @@ class Schedule(nn.Module):
 
     def get_extra_state(self) -> dict[str, object]:
         """What ``state_dict`` saves: plain values, so that ``torch.load(weights_only=True)`` reads them."""
-        temperature = int(self.limits[3]) / draw_weights.TEMPERATURE_ONE
+        temperature = int(self.limits[3]) / class_weights.TEMPERATURE_ONE
         return {
             "paste_prob": self._paste_prob,
             "k_range": list(self.k_range),
@@ -176,17 +167,6 @@ class Schedule(nn.Module):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *arguments: Any) -> None:
         state_dict.setdefault(f"{prefix}_extra_state", self.get_extra_state())
         super()._load_from_state_dict(state_dict, prefix, *arguments)
-
-    def draw_counts(self, seeds: Tensor) -> tuple[Tensor, Tensor]:
-        """Whether each image [B] is pasted into, bool, and how many slots are wanted, int64."""
-        return draw_counts(self.limits, seeds)
-
-
-def draw_counts(limits: Tensor, seeds: Tensor) -> tuple[Tensor, Tensor]:
-    """`Schedule.draw_counts` of a schedule with these ``limits``."""
-    threshold, low, high, _ = limits.to(seeds.device).unbind()
-    tries = seeding.random_u32(seeds, "paste") < threshold
-    return tries, seeding.random_integers(seeds, "count", low, high) * tries
 
 
 def _number(name: str, value: object) -> float | None:

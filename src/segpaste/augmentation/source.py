@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-import torch
 from torch import Tensor
 
-from segpaste import engine, seeding
-from segpaste.augmentation.placement import (
-    LayerSources,
-    Placement,
-    PlacementCounts,
-    PlacementRequest,
-    draw_at_once,
-    draw_placement,
-)
+from segpaste.augmentation.placement import PlacementRequest
+from segpaste.engine import LayerRows, Placement, PlacementCounts, Sources, engine_for
 from segpaste.types import PaddedBatchedDenseSample
 
 
@@ -39,18 +31,6 @@ class SourceStrategy(Protocol):
             the CPU raises ValueError for others, a GPU cannot look.
         """
         ...
-
-
-class LayerRows(NamedTuple):
-    """Which row of the batch each layer takes.
-
-    Attributes:
-        source_idx: [B, L] int64 (0 where the layer is not valid).
-        layer_valid: [B, L] bool.
-    """
-
-    source_idx: Tensor
-    layer_valid: Tensor
 
 
 @runtime_checkable
@@ -80,50 +60,10 @@ class IntraBatchSource:
         self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
     ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
         """See `SourceStrategy.sample`; the source batch is the target itself."""
-        if engine.pastes_whole(target.device):
-            return target, *draw_at_once(request, eligible, target.labels)
-        rows = self.rows(target, eligible.any(1), request)
-        sources = LayerSources(
-            source_idx=rows.source_idx,
-            layer_valid=rows.layer_valid,
-            extent=request.extent[rows.source_idx],
-            boxes=request.occupied[rows.source_idx],
-            labels=target.labels[rows.source_idx],
-            eligible=eligible[rows.source_idx],
-        )
-        placement, counts = draw_placement(request, sources)
-        return target, placement, counts
+        sources = Sources(eligible, request.occupied, target.labels, request.extent)
+        engine, tables = engine_for(target.device), request.schedule.tables
+        return target, *engine.draw(request.targets, sources, tables, request.rules(), "others")
 
     def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
         """See `RowStrategy.rows`."""
-        num_layers = request.config.layers
-        if engine.pastes_whole(target.device) and torch.compiler.is_compiling():
-            return LayerRows(*_rows_operator(candidates, request.seeds, num_layers))
-        return LayerRows(*_rows(candidates, request.seeds, num_layers))
-
-
-def _rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> list[Tensor]:
-    """A candidate row for each layer of each target, and whether there is one, [B, L] each."""
-    batch_size, device = len(seeds), seeds.device
-    layers = torch.arange(num_layers, device=device)[:, None]
-    rows = torch.arange(batch_size, device=device)
-    candidate = candidates & (rows[:, None] != rows)  # [B, S]
-    same_seed = seeds[:, None] == seeds
-    earlier_twins = (same_seed & (rows < rows[:, None])).sum(1)  # [S], zero where seeds are unique
-    bits = seeding.random_bits(seeds[:, None, None], "source", layers, seeds, earlier_twins)  # [B, L, S]
-    priority = torch.where(candidate[:, None], (bits >> 2) & ((1 << 62) - 1), -1)
-    has_source = candidate.any(1, keepdim=True).expand(-1, num_layers)
-    if batch_size == 0:
-        return [torch.zeros(0, num_layers, dtype=torch.int64, device=device), has_source]
-    return [torch.where(has_source, priority.argmax(2), 0), has_source]
-
-
-@torch.library.custom_op("segpaste::rows", mutates_args=())
-def _rows_operator(candidates: Tensor, seeds: Tensor, num_layers: int) -> list[Tensor]:
-    """`_rows` for compiled code on the CPU, where its random numbers would take seconds to compile."""
-    return [rows.contiguous() for rows in _rows(candidates, seeds, num_layers)]
-
-
-@_rows_operator.register_fake
-def _(candidates: Tensor, seeds: Tensor, num_layers: int) -> list[Tensor]:
-    return [table.new_empty(len(seeds), num_layers) for table in (seeds, candidates)]
+        return engine_for(target.device).choose_rows(candidates, request.seeds, request.config.layers)

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation.bank_source import BankSource
-from segpaste.augmentation.draw_scales import smallest_scale
-from segpaste.augmentation.placement import Placement, PlacementCounts, PlacementRequest
-from segpaste.augmentation.source import IntraBatchSource, LayerRows, RowStrategy, SourceStrategy
+from segpaste.augmentation.draw_rules import smallest_scale
+from segpaste.augmentation.placement import PlacementRequest
+from segpaste.augmentation.source import IntraBatchSource, RowStrategy, SourceStrategy
+from segpaste.engine import LayerRows, Placement, PlacementCounts
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.sampling import FARTHEST_EDGE
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 
@@ -49,6 +50,11 @@ class StrictConfig(BaseModel):
             refusals = [InitErrorDetails(type=_unknown(cls, str(k)), loc=(str(k),), input=values[k]) for k in unknown]
             raise ValidationError.from_exception_data(cls.__name__, refusals)
         return values
+
+
+def as_decimal(number: float) -> Fraction:
+    """The decimal that was given, to six digits, for comparisons in integers."""
+    return Fraction(str(number)).limit_denominator(1_000_000)
 
 
 def known_fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]:

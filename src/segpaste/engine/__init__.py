@@ -1,56 +1,44 @@
-"""The pixels: resolve, measure, render. One meaning, written once per kind of device.
+"""What a paste is: a survey of the batch, the draws, and everything after them, written once per kind of device.
 
-Nothing outside this package reads or writes a pixel of a paste. Nothing inside it computes a coordinate, except the
-native backend, which does a whole paste at once.
+Nothing outside this package reads or writes a pixel of a paste, or computes where one lies.
 """
 
-from segpaste.engine.operands import (
-    AxisTable,
-    LayerPlan,
-    Measures,
-    Planes,
-    Ranks,
-    SlotPlan,
-    Visible,
-    no_ranks,
-)
-from segpaste.engine.ops import focal_ratio, inverse_scale, measure, render, resolve
-from segpaste.engine.select import pastes_whole, use_kernels
-from segpaste.engine.whole_operands import (
-    ClassKinds,
-    DrawRanges,
+from segpaste.engine.planes import empty_plane
+from segpaste.engine.records import (
+    Classes,
+    Drawn,
+    DrawRules,
     DrawTables,
-    LayerMaps,
-    Rows,
-    Rules,
+    LayerRows,
+    Mixture,
+    Outcome,
+    PasteRules,
+    Placement,
+    PlacementCounts,
+    Scene,
+    Sources,
     Survey,
+    Targets,
 )
-from segpaste.engine.whole_ops import draw, paste, survey
+from segpaste.engine.select import Engine, engine_for, use_backend
 
 __all__ = [
-    "AxisTable",
-    "ClassKinds",
-    "DrawRanges",
+    "Classes",
+    "DrawRules",
     "DrawTables",
-    "LayerMaps",
-    "LayerPlan",
-    "Measures",
-    "Planes",
-    "Ranks",
-    "Rows",
-    "Rules",
-    "SlotPlan",
+    "Drawn",
+    "Engine",
+    "LayerRows",
+    "Mixture",
+    "Outcome",
+    "PasteRules",
+    "Placement",
+    "PlacementCounts",
+    "Scene",
+    "Sources",
     "Survey",
-    "Visible",
-    "draw",
-    "focal_ratio",
-    "inverse_scale",
-    "measure",
-    "no_ranks",
-    "paste",
-    "pastes_whole",
-    "render",
-    "resolve",
-    "survey",
-    "use_kernels",
+    "Targets",
+    "empty_plane",
+    "engine_for",
+    "use_backend",
 ]

@@ -1,6 +1,6 @@
 """The choice of the backend: that of the device, or one that was asked for.
 
-``SEGPASTE_KERNELS`` in the environment, or `use_kernels`, names one: ``reference`` runs anywhere.
+``SEGPASTE_BACKEND`` in the environment, or `use_backend`, names one: ``reference`` runs anywhere.
 """
 
 from __future__ import annotations
@@ -11,36 +11,89 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from types import ModuleType
+from typing import Protocol, cast
 
 import torch
+from torch import Tensor
 
-NAMES = ("reference", "cpu", "cuda")
+from segpaste.engine.records import (
+    Classes,
+    Drawn,
+    DrawRules,
+    DrawTables,
+    LayerRows,
+    Mixture,
+    Outcome,
+    Pick,
+    Placement,
+    PlacementCounts,
+    Scene,
+    Sources,
+    Survey,
+    Targets,
+)
+from segpaste.types import PaddedBatchedDenseSample
+
+NAMES = ("reference", "native", "triton")
 """The backends."""
 
-_asked_for: str | None = os.environ.get("SEGPASTE_KERNELS") or None
+_asked_for: str | None = os.environ.get("SEGPASTE_BACKEND") or None
 
 
-def kernels_for(device: torch.device) -> ModuleType:
-    """Return the module whose `resolve`, `measure` and `render` work on tensors of this device.
+class Engine(Protocol):
+    """What a paste is made of: a survey, the draws, and everything after them. The reference says what each does."""
+
+    def survey(self, batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None) -> Survey:
+        """See `segpaste.engine.reference.survey.survey`."""
+
+    def choose_rows(self, candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
+        """See `segpaste.engine.reference.draws.choose_rows`."""
+
+    def draw(
+        self, targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRules, pick: Pick | LayerRows
+    ) -> Drawn:
+        """See `segpaste.engine.reference.draws.draw`."""
+
+    def draw_classes(
+        self,
+        batch: PaddedBatchedDenseSample,
+        found: Survey,
+        rows: LayerRows,
+        tables: DrawTables,
+        ignore_index: int,
+    ) -> tuple[Placement, PlacementCounts, Mixture]:
+        """See `segpaste.engine.reference.classmix.draw_classes`."""
+
+    def compose(self, scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
+        """See `segpaste.engine.reference.compose.compose`."""
+
+
+def engine_for(device: torch.device) -> Engine:
+    """Return the backend of a device; in compiled code, operators that call it.
 
     Raises:
         ValueError: the environment names no backend.
     """
+    if torch.compiler.is_compiling():
+        from segpaste.engine import operators
+
+        return cast(Engine, operators)
+    return eager_engine(device)
+
+
+def eager_engine(device: torch.device) -> Engine:
+    """Return the backend of a device."""
     if _asked_for is not None:
         return _named(_asked_for)
-    return _for_cuda() if device.type == "cuda" else _named("reference")
-
-
-def pastes_whole(device: torch.device) -> bool:
-    """Tell whether the backend of this device does a whole paste at once: `paste` and `draw` of `segpaste.engine`."""
-    if _asked_for is not None:
-        return _asked_for == "cpu"
-    return device.type == "cpu" and _cpu_is_there()
+    if device.type == "cpu":
+        return _available("native", "its native library cannot be used")
+    if device.type == "cuda":
+        return _available("triton", "Triton cannot be imported: install triton to be many times faster")
+    return _named("reference")
 
 
 @contextmanager
-def use_kernels(name: str | None) -> Iterator[None]:
+def use_backend(name: str | None) -> Iterator[None]:
     """Run one backend inside the ``with`` block, whatever the device; with None that of the device.
 
     That holds for the whole process, its other threads too.
@@ -58,42 +111,26 @@ def use_kernels(name: str | None) -> Iterator[None]:
         _asked_for = before
 
 
-def _named(name: str) -> ModuleType:
+def _named(name: str) -> Engine:
     if name not in NAMES:
-        raise ValueError(f"SEGPASTE_KERNELS: expected one of {', '.join(NAMES)}, got {name!r}")
-    if name == "cpu":  # a whole paste is native, and nothing asks for its parts
+        raise ValueError(f"SEGPASTE_BACKEND: expected one of {', '.join(NAMES)}, got {name!r}")
+    return _loaded(name)
+
+
+@cache
+def _loaded(name: str) -> Engine:
+    if name == "native":
         from segpaste.engine.native.library import load
 
         load()
-        name = "reference"
-    return import_module(f"segpaste.engine.{name}")
-
-
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _cpu_is_there() -> bool:
-    return _can_load()
+    return cast(Engine, import_module(f"segpaste.engine.{name}"))
 
 
 @cache
-def _can_load() -> bool:
+def _available(name: str, otherwise: str) -> Engine:
+    """The backend of this name where it is there, else the reference, with one warning."""
     try:
-        _named("cpu")
+        return _loaded(name)
     except ImportError as error:
-        warnings.warn(
-            f"segpaste runs its slow reference kernels, for its native library cannot be used: {error}", stacklevel=2
-        )
-        return False
-    return True
-
-
-@cache
-def _for_cuda() -> ModuleType:
-    try:
-        return _named("cuda")
-    except ImportError as error:
-        warnings.warn(
-            f"segpaste runs its slow reference kernels, for Triton cannot be imported ({error}); install triton to be "
-            "many times faster",
-            stacklevel=2,
-        )
-        return _named("reference")
+        warnings.warn(f"segpaste runs its slow reference backend, for {otherwise}: {error}", stacklevel=2)
+        return _loaded("reference")

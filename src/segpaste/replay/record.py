@@ -10,7 +10,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.augmentation.draw_scales import LARGEST_NUM, SCALE_DEN, scale_limits, smallest_scale
+from segpaste.augmentation.draw_rules import scale_limits, smallest_scale
+from segpaste.engine.records import LARGEST_NUM, SCALE_DEN
 from segpaste.seeding import SampleKey
 
 ADR_VERSION = "0001"

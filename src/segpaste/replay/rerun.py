@@ -12,9 +12,9 @@ from torch import Tensor
 from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPaste, Placement, PlacementCounts, PlacementRequest
 from segpaste.augmentation.bank_source import source_batch
-from segpaste.augmentation.placement import SCALE_DEN
-from segpaste.augmentation.source import LayerRows
 from segpaste.bank import InstanceBank, stage_bank_batch
+from segpaste.engine import LayerRows
+from segpaste.engine.records import SCALE_DEN
 from segpaste.replay.float_means import differing, float_means
 from segpaste.replay.record import ReplayError, ReplayRecord
 from segpaste.replay.recording import row_digest

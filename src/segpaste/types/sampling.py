@@ -6,7 +6,7 @@ Pixel i has its centre at i + 0.5. An axis scaled by ``num / den`` and moved by 
 
 which is ``position / (2 num)`` with an integer ``position``. Everything here is exact integer arithmetic, so every
 device and every compiler agrees. `segpaste.types.transforms_v2` resizes with it and
-`segpaste.augmentation.geometry` builds its look-up tables from it.
+`segpaste.engine.reference.geometry` builds its look-up tables from it.
 """
 
 from __future__ import annotations

@@ -6,29 +6,37 @@ copied first, but for images in channels-last order, and never where it is writt
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable
 from typing import Final
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.engine.native.library import load, workspace
 from segpaste.engine.native.threads import on_threads
-from segpaste.engine.operands import Planes, empty_plane
-from segpaste.engine.whole_operands import (
-    ClassKinds,
-    DrawRanges,
-    Draws,
+from segpaste.engine.planes import PLANES, ROWS, can_be_written, empty_plane, present_planes, write_back, written_fields
+from segpaste.engine.records import (
+    Classes,
+    Drawn,
+    DrawRules,
     DrawTables,
-    LayerMaps,
+    LayerRows,
     Outcome,
-    Rows,
-    Rules,
+    Pick,
+    Placement,
+    PlacementCounts,
+    Scene,
+    Sources,
     Survey,
+    Targets,
 )
+from segpaste.engine.reference import classmix
+from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.check import MAX_FED_BACK_ID
 
 _KINDS: Final = {torch.uint8: 0, torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
+_PICKS: Final = {"others": 1, "own": 2}
 _ERRORS: Final = {
     1: "no memory",
     2: "expected source_idx to be rows of the source batch; mend the strategy",
@@ -41,158 +49,151 @@ _ERRORS: Final = {
 _ABSENT: Final = (0, 0, 0, 0, 0)
 
 
-def survey(rows: Rows, padding_mask: Tensor | None, canvas_size: tuple[int, int], is_thing: Tensor | None) -> Survey:
-    """Find what a placement must know of a batch.
-
-    Args:
-        rows: the instances; boxes, labels and validity are read.
-        padding_mask: [B, 1, H, W] bool, or None.
-        canvas_size: (H, W).
-        is_thing: [num_classes] bool, the classes that may be pasted, or None for all.
-    """
-    b, k = rows.labels.shape
-    eligible, occupied = torch.empty(b, k, dtype=torch.bool), torch.empty(b, k, 4, dtype=torch.int64)
-    num_free, extent = torch.empty(b, dtype=torch.int64), torch.empty(b, 2, dtype=torch.int64)
-    given = Rows(*map(_dense, rows))
-    padding, kinds = _lined(padding_mask), _dense_or_none(is_thing)
+def survey(batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None) -> Survey:
+    """See `segpaste.engine.reference.survey.survey`."""
+    b, k = batch.labels.shape
+    eligible, occupied, num_free, extent = _flags(b, k), _integers(b, k, 4), _integers(b), _integers(b, 2)
+    boxes, labels, valid = _dense(batch.boxes), _dense(batch.labels), _dense(batch.instance_valid)
+    padding, is_thing = _lined(batch.padding_mask), _dense_or_none(classes.is_thing)
     words = [
-        *(b, k, *canvas_size, 0 if kinds is None else len(kinds)),
-        *(t.data_ptr() for t in given),
+        *(b, k, *batch.canvas_size, 0 if is_thing is None else len(is_thing)),
+        *(boxes.data_ptr(), labels.data_ptr(), 0, valid.data_ptr()),
         *_plane(padding),
-        *map(_address, (kinds, eligible, occupied, num_free, extent)),
+        _address(is_thing),
+        *_addresses((eligible, occupied, num_free, extent)),
     ]
-    job = _record(words)
-    load().segpaste_survey(job.ctypes.data)
-    return Survey(eligible, occupied, num_free, extent, labels=rows.labels)
+    record = _record(words)
+    load().segpaste_survey(record.buffer_info()[0])
+    present = None if ignore_index is None else classmix.present_classes(batch, classmix.mixable(classes), ignore_index)
+    return Survey(eligible, occupied, num_free, extent, present)
 
 
-def draw(
-    seeds: Tensor, found: Survey, tables: DrawTables, num_layers: int, ranges: DrawRanges
-) -> tuple[Tensor, Tensor, Draws]:
-    """Choose sources among the other rows, and draw slots, scales, flips and places.
+def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
+    """See `segpaste.engine.reference.draws.choose_rows`."""
+    b = len(seeds)
+    rows = LayerRows(_integers(b, num_layers), _flags(b, num_layers))
+    given = _dense(seeds), _dense(candidates)
+    record = _record([b, num_layers, *_addresses(given), *_addresses(rows)])
+    _expect(load().segpaste_rows(record.buffer_info()[0], workspace()))
+    return rows
 
-    Args:
-        seeds: [B] int64.
-        found: of the batch, whose rows are targets and sources.
-        tables: the numbers of `segpaste.augmentation.schedule.Schedule`.
-        num_layers: L.
-        ranges: see there.
 
-    Returns:
-        The sources' rows [B, L] int64, whether there is one [B, L] bool, and the draws.
+def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRules, pick: Pick | LayerRows) -> Drawn:
+    """See `segpaste.engine.reference.draws.draw`.
 
     Raises:
-        ValueError: the survey's boxes or labels are not those of its slots.
+        ValueError: tables of the sources that do not belong together: the library does not look where it reads.
     """
-    b, k = found.eligible.shape
-    shapes = tuple(found.occupied.shape), tuple(found.labels.shape)
-    if shapes != ((b, k, 4), (b, k)):  # the library does not look where it reads
-        raise ValueError(f"draw: expected occupied of shape {(b, k, 4)}, and labels, as eligible, got {shapes}")
-
-    def integers(*shape: int) -> Tensor:
-        return torch.empty(shape, dtype=torch.int64)
-
-    def flags(*shape: int) -> Tensor:
-        return torch.empty(shape, dtype=torch.bool)
-
-    source_idx, layer_valid = integers(b, num_layers), flags(b, num_layers)
-    maps = (integers(b, num_layers, 2), integers(b, num_layers, 2), integers(b, num_layers, 2), flags(b, num_layers))
-    out = Draws(*maps, flags(b, num_layers, k), *(integers(b) for _ in range(4)))
-    seeds, known = _dense(seeds), Survey(*map(_dense, found))
-    limits, sizes, weights, logs = map(_dense, tables)
-    of_survey = known.eligible, known.occupied, known.num_free, known.extent, known.labels
+    (b, k), (s, k_s), num_layers = targets.occupied.shape[:2], sources.eligible.shape, rules.num_layers
+    if sources.boxes.shape != (s, k_s, 4) or sources.labels.shape != (s, k_s) or sources.extent.shape != (s, 2):
+        raise ValueError(
+            f"draw: expected boxes {[s, k_s, 4]}, labels {[s, k_s]} and extent {[s, 2]}, as eligible, got "
+            f"{[*sources.boxes.shape]}, {[*sources.labels.shape]} and {[*sources.extent.shape]}"
+        )
+    if isinstance(pick, LayerRows):
+        chosen, how = LayerRows(*map(_dense, pick)), 0
+    else:
+        chosen, how = LayerRows(_integers(b, num_layers), _flags(b, num_layers)), _PICKS[pick]
+    pairs = [_integers(b, num_layers, 2) for _ in range(3)]
+    hflip, carried = _flags(b, num_layers), _flags(b, num_layers, k_s)
+    counts = [_integers(b) for _ in range(4)]
+    known = [*map(_dense, targets), *map(_dense_or_none, sources), *map(_dense, tables)]
     words = [
-        *(b, k, num_layers, seeds.data_ptr()),
-        *(t.data_ptr() for t in of_survey),
-        *(limits.data_ptr(), sizes.data_ptr(), len(sizes), weights.data_ptr(), len(weights), logs.data_ptr()),
-        *map(int, ranges),
-        *(t.data_ptr() for t in (source_idx, layer_valid, *out)),
+        *(b, num_layers, k, s, k_s, how),
+        *map(_address, known),
+        *(len(tables.size_table), len(tables.inverse_weights)),
+        *rules[1:],
+        *_addresses((*chosen, *pairs, hflip, carried, *counts)),
     ]
-    job = _record(words)
-    _expect(load().segpaste_draw(job.ctypes.data, workspace()))
-    return source_idx, layer_valid, out
+    record = _record(words)
+    _expect(load().segpaste_draw(record.buffer_info()[0], workspace()))
+    scale_num, scale_den, translate = pairs
+    placement = Placement(*chosen, scale_num, scale_den, translate, hflip, carried)
+    return placement, PlacementCounts(*counts)
 
 
-def paste(
-    target: Planes,
-    source: Planes,
-    target_rows: Rows,
-    source_rows: Rows,
-    maps: LayerMaps,
-    kinds: ClassKinds,
-    rules: Rules,
-    with_layer: bool,
-    in_place: bool,
-) -> Outcome:
-    """Do a whole paste: what `segpaste.augmentation.frame.Frame` does stage by stage.
+draw_classes = classmix.draw_classes
 
-    Args:
-        target: planes of the batch that is pasted into.
-        source: planes of the source batch, maybe the same.
-        target_rows: its instances.
-        source_rows: those of the source; boxes and labels are read.
-        maps: what was drawn.
-        kinds: things, stuff and priorities.
-        rules: see there.
-        with_layer: give ``Outcome.layer``.
-        in_place: write into the target's planes and rows, all of them in row-major order (images may be channels last).
+
+def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
+    """See `segpaste.engine.reference.compose.compose`.
 
     Raises:
         ValueError: a layer's source row, scale or slots are out of range.
         MemoryError: there is none.
     """
-    (b, layers, k_s), (channels, height, width) = maps.carried.shape, target.images.shape[1:]
-    if k_s != source.instance_masks.shape[1]:
-        raise ValueError(f"expected a placement of {source.instance_masks.shape[1]} slots, the source's, got {k_s}")
-    k = target.instance_masks.shape[1]
-    reads_itself = source is target
+    if scene.mixture is not None:
+        scene, placement = classmix.unmixed(scene, scene.mixture, placement)
+    target = scene.target
+    if in_place and not can_be_written(target):
+        found = _compose(scene, placement, with_layer=with_layer, in_place=False)
+        return found._replace(batch=write_back(target, found.batch))
+    return _compose(scene, placement, with_layer=with_layer, in_place=in_place)
+
+
+def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
+    target, source, rules = scene.target, scene.source, scene.rules
+    (b, layers, k_s), (height, width) = placement.carried.shape, target.canvas_size
+    assert target.instance_ids is not None
+    if k_s != source.max_instances:
+        raise ValueError(f"expected a placement of {source.max_instances} slots, the source's, got {k_s}")
+    planes = present_planes(target)
+    new = {} if in_place else {name: empty_plane(name, plane) for name, plane in planes.items()}
     given = _lined_planes(target)
-    origin = given if reads_itself else _lined_planes(source)
-    out = target if in_place else _room_for(target)
-    rows = target_rows if in_place else Rows(*map(_dense, target_rows))
-    new_rows = Rows(*(torch.empty(t.shape, dtype=t.dtype) for t in target_rows))
-    source_boxes, source_labels = _dense(source_rows.boxes), _dense(source_rows.labels)
-    drawn = [_dense(t) for t in maps[:6]]
-    depth_scale = _dense_or_none(maps.depth_scale)
-    tables = [_dense_or_none(t) for t in kinds]
-    carried = torch.empty(maps.carried.shape, dtype=torch.bool)
-    dropped = torch.empty(b, 3, dtype=torch.int64)
-    slots = [torch.empty(b, k, dtype=torch.int64) for _ in range(2)]
+    origin = given if source is target else _lined_planes(source)
+    out = given if in_place else [new.get(name) for name in PLANES] + [None]
+    rows = [_dense(getattr(target, name)) for name in ROWS]
+    new_rows = [torch.empty(row.shape, dtype=row.dtype) for row in rows]
+    drawn = [_dense(getattr(placement, name)) for name in _MAPS]
+    k = target.max_instances
+    seen = [_flags(b, layers, k_s), _integers(b, 3), _integers(b, k), _integers(b, k)]
     layer = torch.empty(b if with_layer else 0, height, width, dtype=torch.int16)
+    boxes, labels = _dense(source.boxes), _dense(source.labels)
+    cameras: list[Tensor | None] = [None, None]
+    if target.metric_depth and target.depth is not None and source.depth is not None:
+        cameras = [_dense_or_none(side.camera_intrinsics) for side in (target, source)]
+    tables = [_dense_or_none(t) for t in (scene.classes.is_thing, scene.watched, scene.rank)]
     num_threads = max(1, min(torch.get_num_threads(), b))
     words = [
-        *(b, layers, k, k_s, len(source.images), height, width, *source.images.shape[2:], channels),
-        _KINDS[target.images.dtype],
-        *(word for planes in (given, origin, out) for plane in planes for word in _plane(plane)),
-        *(t.data_ptr() for t in rows),
-        *(source_boxes.data_ptr(), source_labels.data_ptr(), 0, 0),
-        *(t.data_ptr() for t in new_rows),
-        *(t.data_ptr() for t in drawn),
-        _address(depth_scale),
+        *(b, layers, k, k_s, source.batch_size, height, width, *source.canvas_size),
+        *(target.images.shape[1], _KINDS[target.images.dtype]),
+        *(word for side in (given, origin, out) for plane in side for word in _plane(plane)),
+        *_addresses(rows),
+        *(boxes.data_ptr(), labels.data_ptr(), 0, 0),
+        *_addresses(new_rows),
+        *_addresses(drawn),
+        *map(_address, cameras),
         *(word for table in tables for word in (_address(table), 0 if table is None else len(table))),
-        *map(int, rules),
-        *(in_place, reads_itself, in_place and not reads_itself and _share_memory(target, source)),
-        *(carried.data_ptr(), dropped.data_ptr(), slots[0].data_ptr(), slots[1].data_ptr()),
+        *rules,
+        *(MAX_FED_BACK_ID, scene.is_panoptic, scene.needs_owner, scene.mixture is not None),
+        *(in_place, source is target, in_place and source is not target and _share_memory(given, origin)),
+        *_addresses(seen),
         layer.data_ptr() if with_layer else 0,
         *(num_threads, 0, 0, 0, 0),
     ]
-    job = _record(words)
-    address, function = job.ctypes.data, load().segpaste_compose
+    record = _record(words)
+    address, function = record.buffer_info()[0], load().segpaste_compose
     for error in on_threads(num_threads, lambda: function(address, workspace())):
         _expect(error)
-    written = target_rows if in_place else new_rows
-    return Outcome(out, written, carried, dropped, slots[0], slots[1], layer)
+    if in_place:
+        for tensor in written_fields(target).values():
+            torch.autograd.graph.increment_version(tensor)  # autograd did not see the library write
+        return Outcome(target, *seen, layer)  # type: ignore[call-arg]
+    return Outcome(target.derived(**new, **dict(zip(ROWS, new_rows, strict=True))), *seen, layer)  # type: ignore[call-arg]
 
 
-def _share_memory(one: Planes, other: Planes) -> bool:
+_MAPS = ("source_idx", "scale_num", "scale_den", "translate", "hflip", "carried")
+
+
+def _share_memory(one: list[Tensor | None], other: list[Tensor | None]) -> bool:
     """Tell whether some plane of one lies in the memory of some plane of the other."""
     places = [{p.untyped_storage().data_ptr() for p in planes if p is not None} for planes in (one, other)]
     return not places[0].isdisjoint(places[1])
 
 
-def _record(words: list[int]) -> NDArray[np.int64]:
+def _record(words: list[int]) -> array[int]:
     """Lay out a record as ``records.hpp`` has it; it must outlive the call."""
-    return np.array(words, np.int64)
+    return array("q", words)
 
 
 def _expect(error: int) -> None:
@@ -200,6 +201,14 @@ def _expect(error: int) -> None:
         raise MemoryError("BatchCopyPaste: no memory for a paste; paste smaller batches, or into fewer slots")
     if error:
         raise ValueError(f"BatchCopyPaste: {_ERRORS[error]}")
+
+
+def _integers(*shape: int) -> Tensor:
+    return torch.empty(shape, dtype=torch.int64)
+
+
+def _flags(*shape: int) -> Tensor:
+    return torch.empty(shape, dtype=torch.bool)
 
 
 def _dense(tensor: Tensor) -> Tensor:
@@ -214,16 +223,23 @@ def _address(tensor: Tensor | None) -> int:
     return 0 if tensor is None else tensor.data_ptr()
 
 
+def _addresses(tensors: Iterable[Tensor]) -> list[int]:
+    return [tensor.data_ptr() for tensor in tensors]
+
+
 def _lined(plane: Tensor | None) -> Tensor | None:
     """Return a plane whose lines are dense: itself, or a copy."""
     return plane if plane is None or plane.stride(-1) == 1 else plane.contiguous()
 
 
-def _lined_planes(planes: Planes) -> Planes:
-    """Return planes whose lines are dense; images may be channels last."""
-    images = planes.images
+def _lined_planes(batch: PaddedBatchedDenseSample) -> list[Tensor | None]:
+    """Return planes whose lines are dense, the padding last; images may be channels last."""
+    images = batch.images
     is_last = images.is_contiguous(memory_format=torch.channels_last)
-    return Planes(images if is_last else _lined(images), *map(_lined, planes[1:]))  # type: ignore[arg-type]
+    return [
+        images if is_last else _lined(images),
+        *(_lined(getattr(batch, name)) for name in (*PLANES[1:], "padding_mask")),
+    ]
 
 
 def _plane(plane: Tensor | None) -> tuple[int, ...]:
@@ -234,9 +250,3 @@ def _plane(plane: Tensor | None) -> tuple[int, ...]:
     if len(strides) == 3:
         strides = (strides[0], 0, *strides[1:])
     return plane.data_ptr(), *strides
-
-
-def _room_for(target: Planes) -> Planes:
-    """Planes of the output, not filled."""
-    planes = target._replace(padding_mask=None)._asdict().items()
-    return Planes(*(None if plane is None else empty_plane(name, plane) for name, plane in planes))  # type: ignore[arg-type]

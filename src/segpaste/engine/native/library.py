@@ -56,7 +56,7 @@ def _declare(library: ctypes.CDLL) -> None:
     library.segpaste_free_workspace.restype = None
     library.segpaste_survey.argtypes = [ctypes.c_void_p]
     library.segpaste_survey.restype = ctypes.c_int64
-    for function in (library.segpaste_draw, library.segpaste_compose):
+    for function in (library.segpaste_rows, library.segpaste_draw, library.segpaste_compose):
         function.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         function.restype = ctypes.c_int64
 

@@ -115,6 +115,24 @@ struct Composer {
         return box;
     }
 
+    // The factor on a layer's depth: the ratio of focal lengths, over the scale in perspective.
+    f32 depth_scale(i64 at) const {
+        if (!job.target.depth.data || !job.source.depth.data) return 1.0f;
+        f32 factor = 1.0f;
+        if (job.target_camera && job.source_camera) {
+            factor = f32(focal_length(job.target_camera + 4 * b) / focal_length(job.source_camera + 4 * job.source_idx[at]));
+        }
+        if (job.perspective) {
+            const i64 *num = job.scale_num + 2 * at, *den = job.scale_den + 2 * at;
+            factor *= f32(__builtin_sqrt((f64(den[0]) * f64(den[1])) / (f64(num[0]) * f64(num[1]))));
+        }
+        return factor;
+    }
+
+    static f64 focal_length(const f32* camera) {
+        return __builtin_sqrt(f64(camera[0])) * __builtin_sqrt(f64(camera[1]));
+    }
+
     // Layers, their tables and their pastes; what the row may read of the source.
     void lay_out() {
         i64 k_s = job.num_source_slots, width = job.width, height = job.height;
@@ -133,7 +151,7 @@ struct Composer {
         for (i64 j = 0; j < job.num_layers; ++j) {
             i64 at = b * job.num_layers + j;
             Layer& layer = layers[j];
-            layer = {job.source_idx[at], job.hflip[at] != 0, job.depth_scale ? job.depth_scale[at] : 1.0f, {}, {}};
+            layer = {job.source_idx[at], job.hflip[at] != 0, depth_scale(at), {}, {}};
             Paste* first = next;
             Box around = {width, height, 0, 0};
             Extent extent = {};

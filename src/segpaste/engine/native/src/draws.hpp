@@ -1,4 +1,4 @@
-// The draws of a placement: those of `segpaste.seeding` and `segpaste.augmentation.placement`, bit for bit.
+// The draws of a placement: those of `segpaste.seeding` and `segpaste.engine.reference.draws`, bit for bit.
 
 #pragma once
 
@@ -12,45 +12,63 @@ namespace SEGPASTE_NAMESPACE {
 constexpr i64 FAR = i64(1) << 44;
 constexpr i64 LONGEST_SIDE = i64(1) << 20;
 constexpr i64 HIGHEST = i64(1) << 62;
+constexpr i64 SCALE_ONE = i64(1) << 16;           // `SCALE_DEN`
+constexpr i64 LARGEST_NUM = 64 * SCALE_ONE;
+constexpr i64 SIZE_DEN = 16, GRID_TRIES = 8;
+
+// Another row of the batch for each layer, uniform over those that offer something; ``twins`` is room for [B].
+inline void choose_rows(const RowsJob& job, i64* twins) {
+    for (i64 s = 0; s < job.num_rows; ++s) {
+        twins[s] = 0;
+        for (i64 other = 0; other < s; ++other) twins[s] += job.seeds[other] == job.seeds[s];
+    }
+    for (i64 b = 0; b < job.num_rows; ++b) {
+        for (i64 j = 0; j < job.num_layers; ++j) {
+            u64 state = indexed(keyed(job.seeds[b], SOURCE), j);
+            i64 best = -1, chosen = 0;
+            for (i64 s = 0; s < job.num_rows; ++s) {
+                if (!job.offers[s] || s == b) continue;
+                i64 candidate = priority_of(indexed(indexed(state, job.seeds[s]), twins[s]));
+                if (candidate > best) best = candidate, chosen = s;
+            }
+            job.source_idx[b * job.num_layers + j] = chosen;
+            job.layer_valid[b * job.num_layers + j] = best >= 0;
+        }
+    }
+}
 
 // Draws of one batch, row after row.
 struct Drawer {
     const DrawJob& job;
-    i64 num_slots, num_layers;
-    i64* num_alike;  // [B, K], eligible slots of the slot's class; 0 where it is not eligible
+    i64 num_slots, num_layers;  // K_s, L
+    i64* num_alike;  // [S, K_s], eligible slots of the slot's class; 0 where it is not eligible
     i64* priority;   // [L, K] of the row, -1 where nothing may be chosen
-    i64* order;      // [L * K]
-    i64* spare;      // [L * K]
+    i64* order;      // [max(L * K, S / B)]
+    i64* spare;      // likewise
     i64* boxes;      // [K, 4] of the layer's source
 
     u64 layer_state(i64 seed, u64 name, i64 layer) const { return indexed(keyed(seed, name), layer); }
 
-    // Another row of the batch for each layer, uniform over those that have an eligible instance.
-    void choose_rows(u8* offers, i64* twins) const {
-        for (i64 s = 0; s < job.num_rows; ++s) {
-            offers[s] = 0;
-            for (i64 k = 0; k < num_slots; ++k) offers[s] |= job.eligible[s * num_slots + k];
-            twins[s] = 0;
-            for (i64 other = 0; other < s; ++other) twins[s] += job.seeds[other] == job.seeds[s];
+    // The row of the tables that a layer reads.
+    i64 row_of(i64 at) const { return job.pick == GIVEN ? at : job.source_idx[at]; }
+
+    // Some of the rows that belong to a target for its layers, uniform over those that have an eligible instance.
+    void choose_own(i64 b, i64* values) const {
+        i64 num_own = job.num_source_rows / job.num_rows;
+        for (i64 i = 0; i < num_own; ++i) {
+            bool offers = job.eligible[(b * num_own + i) * num_slots];
+            values[i] = offers ? priority_of(layer_state(job.seeds[b], CROP, i)) : -1;
         }
-        for (i64 b = 0; b < job.num_rows; ++b) {
-            for (i64 j = 0; j < num_layers; ++j) {
-                u64 state = layer_state(job.seeds[b], SOURCE, j);
-                i64 best = -1, chosen = 0;
-                for (i64 s = 0; s < job.num_rows; ++s) {
-                    if (!offers[s] || s == b) continue;
-                    i64 candidate = priority_of(indexed(indexed(state, job.seeds[s]), twins[s]));
-                    if (candidate > best) best = candidate, chosen = s;
-                }
-                job.source_idx[b * num_layers + j] = chosen;
-                job.layer_valid[b * num_layers + j] = best >= 0;
-            }
+        sort_descending(values, num_own);
+        for (i64 j = 0; j < num_layers; ++j) {
+            job.source_idx[b * num_layers + j] = b * num_own + order[j];
+            job.layer_valid[b * num_layers + j] = values[order[j]] >= 0;
         }
     }
 
     // At temperature 0 nobody asks how many are alike: 1 where the slot is eligible.
     void count_alike() const {
-        for (i64 s = 0; s < job.num_rows; ++s) {
+        for (i64 s = 0; s < job.num_source_rows; ++s) {
             const u8* eligible = job.eligible + s * num_slots;
             const i64* labels = job.labels + s * num_slots;
             for (i64 k = 0; k < num_slots; ++k) {
@@ -99,7 +117,7 @@ struct Drawer {
     void prioritise(i64 b) const {
         i64 seed = job.seeds[b];
         for (i64 j = 0; j < num_layers; ++j) {
-            i64 first = j, turn = 0, source = job.source_idx[b * num_layers + j], *row = priority + j * num_slots;
+            i64 first = j, turn = 0, source = row_of(b * num_layers + j), *row = priority + j * num_slots;
             if (job.one_each) find_turn(b, j, first, turn);
             for (i64 k = 0; k < num_slots; ++k) {
                 i64 alike = num_alike[source * num_slots + k];
@@ -179,7 +197,7 @@ struct Drawer {
     // The numerator of a scale on the canvas' grid: the first try with room for the chosen boxes, else the smallest.
     i64 grid_scale(i64 b, i64 j, const u8* carried, const i64* extent) const {
         Around all = around(carried);
-        for (i64 attempt = 0; attempt < job.grid_tries; ++attempt) {
+        for (i64 attempt = 0; attempt < GRID_TRIES; ++attempt) {
             u64 state = indexed(layer_state(job.seeds[b], SCALE, j), attempt);
             i64 num = integer(state, job.low_scale, job.high_scale) * job.patch;
             if (all.is_empty) return num;
@@ -196,11 +214,12 @@ struct Drawer {
             num = grid_scale(b, j, carried, extent);
         } else {
             num = integer(layer_state(seed, SCALE, j), job.low_scale, job.high_scale);
+            if (job.shrunk) num = least(floor_div(num * SCALE_ONE, job.shrunk[row_of(b * num_layers + j)]), LARGEST_NUM);
         }
         i64 *nums = job.scale_num + 2 * (b * num_layers + j), *dens = job.scale_den_out + 2 * (b * num_layers + j);
         nums[0] = nums[1] = num;
         dens[0] = dens[1] = den;
-        if (job.one_each && num_slots > 0) {
+        if (job.one_each && num_slots > 0 && !job.on_grid) {
             i64 slot = 0;
             while (slot < num_slots - 1 && !carried[slot]) ++slot;
             if (!carried[slot]) slot = 0;
@@ -210,7 +229,7 @@ struct Drawer {
             const i64* range = job.size_table + 2 * (label >= 0 && label <= others ? label : others);
             if (range[0] > 0) {
                 i64 size = integer(layer_state(seed, SIZE, j), range[0], range[1]);
-                i64 wanted = floor_div(size * den, job.size_den * most(sides[0], sides[1]));
+                i64 wanted = floor_div(size * den, SIZE_DEN * most(sides[0], sides[1]));
                 num = least(most(wanted, job.low_scale), job.high_scale);
                 nums[0] = nums[1] = num;
             }
@@ -271,7 +290,7 @@ struct Drawer {
     // Pixels that a moved box shares with each of the others, summed.
     i64 overlap(const i64* box, i64 x, i64 y, const i64* others) const {
         i64 total = 0;
-        for (i64 k = 0; k < num_slots; ++k) {
+        for (i64 k = 0; k < job.num_slots; ++k) {
             const i64* other = others + 4 * k;
             i64 width = least(box[2] + x, other[2]) - most(box[0] + x, other[0]);
             i64 height = least(box[3] + y, other[3]) - most(box[1] + y, other[1]);
@@ -282,7 +301,7 @@ struct Drawer {
 
     // A place for a layer; ``carried`` keeps the chosen slots that may be pasted there.
     void draw_place(i64 b, i64 j, u8* carried) const {
-        const i64 *extent = job.extent + 2 * b, *occupied = job.occupied + 4 * b * num_slots;
+        const i64 *extent = job.extent + 2 * b, *occupied = job.occupied + 4 * b * job.num_slots;
         i64 seed = job.seeds[b], best_score = 0, best_x = 0, best_y = 0;
         Around all = around(carried);
         if (all.is_empty) all = {0, 0, extent[0], extent[1], true};
@@ -309,12 +328,12 @@ struct Drawer {
         choose_slots(b);
         i64 num_fitting = 0;
         for (i64 j = 0; j < num_layers; ++j) {
-            i64 at = b * num_layers + j, source = job.source_idx[at];
+            i64 at = b * num_layers + j, source = row_of(at);
             bool flip = happens(layer_state(job.seeds[b], HFLIP, j), job.flip_threshold);
             job.hflip[at] = flip;
-            i64 width = job.extent[2 * source];
+            i64 width = job.source_extent[2 * source];
             for (i64 k = 0; k < num_slots; ++k) {
-                const i64* box = job.occupied + 4 * (source * num_slots + k);
+                const i64* box = job.boxes + 4 * (source * num_slots + k);
                 boxes[4 * k] = flip ? width - box[2] : box[0];
                 boxes[4 * k + 1] = box[1];
                 boxes[4 * k + 2] = flip ? width - box[0] : box[2];
@@ -329,16 +348,24 @@ struct Drawer {
     }
 };
 
-// A source among the other rows, slots, scale, flip and place for every layer of every row.
+// Rows for the layers, and slots, scale, flip and place for every layer of every target.
 inline ErrorCode draw(const DrawJob& job, Arena& arena) {
     Mark before = mark(arena);
-    i64 count = job.num_layers * job.num_slots, k = job.num_slots;
+    i64 k = job.num_source_slots, count = job.num_layers * k, num_own = job.num_rows ? job.num_source_rows / job.num_rows : 0;
+    i64 most_sorted = most(most(count, k), num_own);
     auto offers = take<u8>(arena, job.num_rows);
-    auto twins = take<i64>(arena, job.num_rows);
-    Drawer drawer = {job, k, job.num_layers, take<i64>(arena, job.num_rows * k), take<i64>(arena, count),
-                     take<i64>(arena, most(count, k)), take<i64>(arena, most(count, k)), take<i64>(arena, 4 * k)};
+    auto values = take<i64>(arena, most(job.num_rows, num_own));
+    Drawer drawer = {job, k, job.num_layers, take<i64>(arena, job.num_source_rows * k), take<i64>(arena, count),
+                     take<i64>(arena, most_sorted), take<i64>(arena, most_sorted), take<i64>(arena, 4 * k)};
     if (!arena.failed) {
-        drawer.choose_rows(offers, twins);
+        if (job.pick == OTHERS) {
+            for (i64 s = 0; s < job.num_rows; ++s) {
+                offers[s] = 0;
+                for (i64 i = 0; i < k; ++i) offers[s] |= job.eligible[s * k + i];
+            }
+            choose_rows({job.num_rows, job.num_layers, job.seeds, offers, job.source_idx, job.layer_valid}, values);
+        }
+        for (i64 b = 0; job.pick == OWN && b < job.num_rows; ++b) drawer.choose_own(b, values);
         drawer.count_alike();
         for (i64 b = 0; b < job.num_rows; ++b) drawer.draw_row(b);
     }

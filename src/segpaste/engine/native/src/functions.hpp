@@ -6,6 +6,7 @@
 
 struct Functions {
     void (*survey)(const SurveyJob*);
+    int64_t (*rows)(const RowsJob*, void* workspace);
     int64_t (*draw)(const DrawJob*, void* workspace);
     int64_t (*compose)(ComposeJob*, void* workspace);
 };

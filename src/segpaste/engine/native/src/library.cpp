@@ -107,6 +107,8 @@ EXPORT int64_t segpaste_survey(const SurveyJob* job) {
     return 0;
 }
 
+EXPORT int64_t segpaste_rows(const RowsJob* job, void* workspace) { return chosen->rows(job, workspace); }
+
 EXPORT int64_t segpaste_draw(const DrawJob* job, void* workspace) { return chosen->draw(job, workspace); }
 
 EXPORT int64_t segpaste_compose(ComposeJob* job, void* workspace) { return chosen->compose(job, workspace); }

@@ -23,6 +23,7 @@ using i16 = int16_t;
 using i32 = int32_t;
 using i64 = int64_t;
 using f32 = float;
+using f64 = double;
 
 constexpr f32 INFINITE = __builtin_inff();
 

@@ -8,6 +8,8 @@ namespace SEGPASTE_NAMESPACE {
 
 // The first 8 bytes of the SHA-256 of each draw's name, little-endian; a test computes them again.
 constexpr u64 SOURCE = 0xb80042ba9467cf41;
+constexpr u64 CROP = 0x05858626bd765637;
+constexpr u64 CLASS = 0x3f20d3043e118908;
 constexpr u64 SCALE = 0x907f44312a8069f4;
 constexpr u64 SIZE = 0xeba43d6f84bedccc;
 constexpr u64 HFLIP = 0xa07db77123a688c5;

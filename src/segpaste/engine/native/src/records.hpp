@@ -1,7 +1,6 @@
 // What Python hands over: plain records of numbers and pointers, the same for every instruction set.
 //
-// `segpaste.engine.native.records` declares them once more for ctypes; a test compares the sizes. Every number is an
-// int64. A null pointer stands for what is absent.
+// `segpaste.engine.native.binding` fills them, word for word. Every number is an int64. A null pointer stands for what is absent.
 
 #pragma once
 
@@ -43,29 +42,42 @@ struct SurveyJob {
     int64_t* extent;          // [B, 2], written: (width, height) of the pictures
 };
 
+struct RowsJob {
+    int64_t num_rows, num_layers;
+    const int64_t* seeds;   // [B]
+    const uint8_t* offers;  // [B], rows that have something to paste
+    int64_t* source_idx;    // [B, L], written
+    uint8_t* layer_valid;   // [B, L], written
+};
+
+// Which rows of the sources the layers take.
+enum Pick { GIVEN = 0, OTHERS = 1, OWN = 2 };
+
 struct DrawJob {
-    int64_t num_rows, num_slots, num_layers;
-    const int64_t* seeds;      // [B]
-    const uint8_t* eligible;   // the next four: of a survey
-    const int64_t* occupied;
-    const int64_t* num_free;
-    const int64_t* extent;
-    const int64_t* labels;     // [B, K]
-    const int64_t* limits;     // [4], the next four: `DrawTables`
-    const int64_t* size_table;  // [num_sizes, 2]
-    int64_t num_sizes;
+    int64_t num_rows, num_layers, num_slots, num_source_rows, num_source_slots, pick;
+    const int64_t* seeds;           // [B], the first four: `Targets`
+    const int64_t* occupied;        // [B, K_t, 4]
+    const int64_t* num_free;        // [B]
+    const int64_t* extent;          // [B, 2]
+    const uint8_t* eligible;        // [S, K_s], the next five: `Sources`
+    const int64_t* boxes;           // [S, K_s, 4]
+    const int64_t* labels;          // [S, K_s]
+    const int64_t* source_extent;   // [S, 2]
+    const int64_t* shrunk;          // [S], or null
+    const int64_t* limits;          // [4], the next four: `DrawTables`
+    const int64_t* size_table;      // [num_sizes, 2]
     const int64_t* inverse_weights;
-    int64_t num_weights;
-    const int64_t* log_table;  // [257]
-    int64_t low_scale, high_scale, scale_den, size_den, flip_threshold, max_attempts;  // from here on: `DrawRanges`
-    int64_t patch, on_grid, grid_tries, whole_patches, one_each, clips, seen_num, seen_den;
-    int64_t* source_idx;       // [B, L], written as all that follows
+    const int64_t* log_table;       // [257]
+    int64_t num_sizes, num_weights;
+    int64_t low_scale, high_scale, scale_den, flip_threshold, max_attempts;  // from here on: `DrawRules`
+    int64_t patch, on_grid, whole_patches, one_each, clips, seen_num, seen_den;
+    int64_t* source_idx;       // [B, L], read where rows are given, else written, as all that follows
     uint8_t* layer_valid;      // [B, L]
     int64_t* scale_num;        // [B, L, 2]
     int64_t* scale_den_out;    // [B, L, 2]
     int64_t* translate;        // [B, L, 2]
     uint8_t* hflip;            // [B, L]
-    uint8_t* carried;          // [B, L, K]
+    uint8_t* carried;          // [B, L, K_s]
     int64_t* tried;            // [B]
     int64_t* no_source;        // [B]
     int64_t* no_free_slot;     // [B]
@@ -84,7 +96,8 @@ struct ComposeJob {
     const int64_t* translate;   // [B, L, 2]
     const uint8_t* hflip;       // [B, L]
     const uint8_t* drawn;       // [B, L, K_s], pastes that were drawn
-    const float* depth_scale;   // [B, L], or null
+    const float* target_camera;  // [B, 4], or null where depth is not metric
+    const float* source_camera;  // [S, 4], or null
     const uint8_t* is_thing;    // [num_things], or null
     int64_t num_things;
     const uint8_t* is_stuff;    // [num_stuff], watched classes, or null
@@ -93,7 +106,11 @@ struct ComposeJob {
     int64_t num_ranks;
     // Rules; see `PasteRules`.
     int64_t num_taps, min_area_px, residual_num, residual_den, stuff_num, stuff_den, stuff_px, reverts_stuff;
-    int64_t hidden_num, hidden_den, ignore_index, largest_id, exclusive, with_owner, has_fragment;  // `Rules`
+    int64_t hidden_num, hidden_den, ignore_index, perspective, tile_size;  // the last one is the reference's
+    int64_t largest_id;    // ids in the target above this count as this
+    int64_t exclusive;     // each pixel belongs to exactly one instance
+    int64_t with_owner;    // some field depends on whose a pasted pixel is
+    int64_t has_fragment;  // the last slot of each source belongs to no instance, and takes no row
     int64_t in_place;
     int64_t reads_itself;   // the source is the target, row by row
     int64_t shares_memory;  // the source lies in the target's memory, in whatever order

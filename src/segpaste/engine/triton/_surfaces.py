@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine._cuda_tiles import pixel_offsets
+from segpaste.engine.triton._tiles import pixel_offsets
 from segpaste.types import sampling
 
 _EDGE_FRAC = tl.constexpr(sampling.DEPTH_EDGE_FRAC)
@@ -40,10 +40,10 @@ def read_depth(plan, at, row, source, rows, cols, height, width, nearest, wanted
     """Depth on the target's scale, 0 where it is invalid or its product is none, and whether it is valid.
 
     Args:
-        plan: `segpaste.engine.cuda.PlanArguments`.
+        plan: `segpaste.engine.triton.pixels.PlanArguments`.
         at: the layer, counted through the batch.
         row: the source row that it shows.
-        source: `segpaste.engine.cuda.PlaneArguments` of the source.
+        source: `segpaste.engine.triton.pixels.PlaneArguments` of the source.
         rows: of the tile.
         cols: of the tile.
         height: of the target's canvas.

@@ -1,62 +1,50 @@
-"""The definition of the three pixel functions, in torch operations, on any device, a tile at a time.
+"""Resolve, measure and render in torch operations, on any device, a tile at a time.
 
-Written to be read: gather through the look-up tables, decide, select. Tiles bound the memory and change no bit. Use
-it to check the fast kernels, or where none of them runs; it is not fast.
+Written to be read: gather through the look-up tables, decide, select. Tiles bound the memory and change no bit.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from segpaste.engine.extents import Extents
-from segpaste.engine.layer_view import LayerView, Tile, in_boxes, tiles
-from segpaste.engine.operands import LayerPlan, Measures, Planes, Ranks, SlotPlan, Visible, empty_plane, empty_visible
-from segpaste.types import sampling
+from segpaste.engine.planes import empty_plane, present_planes
+from segpaste.engine.records import Scene
+from segpaste.engine.reference.extents import Extents
+from segpaste.engine.reference.layer_view import LayerView, Tile, in_boxes, tiles
+from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible, empty_visible
+from segpaste.types import PaddedBatchedDenseSample, sampling
+
+Planes = dict[str, Tensor]
 
 
-def resolve(
-    target: Planes,
-    source: Planes,
-    plan: LayerPlan,
-    protected: Tensor,
-    ranks: Ranks,
-    with_owner: bool,
-    ignore_index: int,
-    tile_size: int,
-) -> Visible:
+def resolve(scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
     """Which layer, and which of its instances, is seen at each pixel: the effective mask M_eff.
 
     Layers come in order, the slots of each from the highest to the lowest; a slot is seen where all else allows its
     layer and its rank is at least that of what is seen there by then.
 
     Args:
-        target: planes of the batch that is pasted into.
-        source: planes of the source batch.
+        scene: target, source and rules.
         plan: the layers.
         protected: [B, num_classes] bool, semantic classes of the target that nothing may hide.
-        ranks: priorities of classes, for which each pixel has one owner.
-        with_owner: find the owner of each pixel too.
-        ignore_index: the semantic class that is neither pasted nor pasted over.
-        tile_size: pixels on a side worked on at once.
     """
-    height, width = target.images.shape[2:]
-    visible = empty_visible(target, with_owner)
+    target, source, ignore_index = scene.target, scene.source, scene.rules.ignore_index
+    visible = empty_visible(scene)
     for plane in visible:
         plane.fill_(-1)
-    for tile in tiles(height, width, tile_size):
+    ranks = slot_ranks(scene)
+    for tile in tiles(*target.canvas_size, scene.rules.tile_size):
         seen, owner = (plane[:, tile.rows, tile.cols] for plane in visible)
         is_open = _open_pixels(target, protected, ignore_index, tile)
         depth, depth_ok = _target_depth(target, tile)
-        front = _target_ranks(target, ranks, tile)
+        front = _target_ranks(target, scene.rank, tile)
         for layer in range(plan.source_idx.shape[1]):
             view = LayerView(source, plan, layer, tile)
             masks = view.masks()
             shown = masks.any(1) & is_open
-            if front is not None:
-                masks, layer_front = _foremost(masks, ranks.of_slot[view.row])
+            if front is not None and ranks is not None:
+                masks, layer_front = _foremost(masks, ranks[view.row])
                 shown &= layer_front >= front
             if source.padding_mask is not None:
                 shown &= ~view.nearest(source.padding_mask)[:, 0]
@@ -70,9 +58,18 @@ def resolve(
             if front is not None:
                 front = torch.where(shown, layer_front, front)
             seen[shown] = layer
-            if with_owner:
+            if scene.needs_owner:
                 owner[shown] = _lowest_slot(masks)[shown]
     return visible
+
+
+def slot_ranks(scene: Scene) -> Tensor | None:
+    """The priorities of the source's instances, [S, K_s] int16; None where all classes are alike."""
+    if scene.rank is None:
+        return None
+    labels, of_class = scene.source.labels, scene.rank.to(scene.target.device)
+    known = (labels >= 0) & (labels < len(of_class))
+    return torch.where(known, of_class[labels.clamp(0, len(of_class) - 1)], 0)
 
 
 def _lowest_slot(masks: Tensor) -> Tensor:
@@ -89,19 +86,18 @@ def _foremost(masks: Tensor, ranks: Tensor) -> tuple[Tensor, Tensor]:
     return masks & (covering == highest[:, None]), highest
 
 
-def _target_ranks(target: Planes, ranks: Ranks, tile: Tile) -> Tensor | None:
+def _target_ranks(target: PaddedBatchedDenseSample, rank: Tensor | None, tile: Tile) -> Tensor | None:
     """The rank of each pixel's class, [B, h, w] int16, 0 for unknown ones; None where all classes are alike."""
-    num_classes = len(ranks.of_class)
-    if num_classes == 0:
+    if rank is None:
         return None
     if target.semantic_maps is None:
-        return torch.zeros_like(target.images[:, 0, tile.rows, tile.cols], dtype=ranks.of_class.dtype)
+        return torch.zeros_like(target.images[:, 0, tile.rows, tile.cols], dtype=rank.dtype)
     semantic = target.semantic_maps[:, tile.rows, tile.cols]
-    known = (semantic >= 0) & (semantic < num_classes)
-    return torch.where(known, ranks.of_class[semantic.clamp(0, num_classes - 1)], 0)
+    known = (semantic >= 0) & (semantic < len(rank))
+    return torch.where(known, rank.to(semantic.device)[semantic.clamp(0, len(rank) - 1)], 0)
 
 
-def _open_pixels(target: Planes, protected: Tensor, ignore_index: int, tile: Tile) -> Tensor:
+def _open_pixels(target: PaddedBatchedDenseSample, protected: Tensor, ignore_index: int, tile: Tile) -> Tensor:
     """Where the target may be pasted over, [B, h, w] bool."""
     is_open = torch.ones_like(target.images[:, 0, tile.rows, tile.cols], dtype=torch.bool)
     if target.padding_mask is not None:
@@ -112,7 +108,7 @@ def _open_pixels(target: Planes, protected: Tensor, ignore_index: int, tile: Til
     return is_open
 
 
-def _target_depth(target: Planes, tile: Tile) -> tuple[Tensor | None, Tensor | None]:
+def _target_depth(target: PaddedBatchedDenseSample, tile: Tile) -> tuple[Tensor | None, Tensor | None]:
     if target.depth is None or target.depth_valid is None:
         return None, None
     depth = target.depth[:, 0, tile.rows, tile.cols]
@@ -129,8 +125,9 @@ def in_classes(semantic: Tensor, classes: Tensor) -> Tensor:
     return known & classes.gather(1, index.flatten(1)).view_as(index)
 
 
-def target_masks(target: Planes, plan: LayerPlan, tile: Tile) -> Tensor:
+def target_masks(target: PaddedBatchedDenseSample, plan: LayerPlan, tile: Tile) -> Tensor:
     """The target's masks, as far as their boxes reach, [B, K_t, h, w] bool."""
+    assert target.instance_masks is not None
     return target.instance_masks[:, :, tile.rows, tile.cols] & in_boxes(plan.target_box, tile)
 
 
@@ -143,42 +140,31 @@ def pasted_masks(view: LayerView, visible: Visible, layer: int, tile: Tile, excl
     return (visible.owner[:, tile.rows, tile.cols][:, None] == slots[:, None, None]) & shown
 
 
-def measure(
-    target: Planes,
-    source: Planes,
-    plan: LayerPlan,
-    visible: Visible,
-    exclusive: bool,
-    num_classes: int,
-    tile_size: int,
-) -> Measures:
-    """Areas and boxes of everything visible, and the pixels of each semantic class before and after.
+def measure(scene: Scene, plan: LayerPlan, visible: Visible) -> Measures:
+    """Areas and boxes of everything visible, and the pixels of each watched class before and after.
 
     Args:
-        target: planes of the batch that is pasted into.
-        source: planes of the source batch.
+        scene: target, source and rules.
         plan: the layers.
         visible: from `resolve`.
-        exclusive: each pixel belongs to its owner alone.
-        num_classes: size of the class counts; 0 where none are needed.
-        tile_size: pixels on a side worked on at once.
     """
-    batch_size, _, height, width = target.images.shape
-    num_layers, num_slots = plan.carried.shape[1:]
-    device = target.images.device
-    before = Extents((batch_size, target.instance_masks.shape[1]), height, width, device)
-    after = Extents((batch_size, target.instance_masks.shape[1]), height, width, device)
-    pasted = [Extents((batch_size, num_slots), height, width, device) for _ in range(num_layers)]
+    target, source, device = scene.target, scene.source, scene.target.device
+    (batch_size, num_slots), (height, width) = target.labels.shape, target.canvas_size
+    num_layers, num_source_slots = plan.carried.shape[1:]
+    num_classes = 0 if scene.watched is None else len(scene.watched)
+    before = Extents((batch_size, num_slots), height, width, device)
+    after = Extents((batch_size, num_slots), height, width, device)
+    pasted = [Extents((batch_size, num_source_slots), height, width, device) for _ in range(num_layers)]
     class_before = torch.zeros(batch_size, num_classes, dtype=torch.int64, device=device)
     class_after = torch.zeros_like(class_before)
-    for tile in tiles(height, width, tile_size):
+    for tile in tiles(height, width, scene.rules.tile_size):
         masks = target_masks(target, plan, tile)
         uncovered = visible.layer[:, tile.rows, tile.cols] < 0
         before.add(masks, tile)
         after.add(masks & uncovered[:, None], tile)
         for layer in range(num_layers):
             view = LayerView(source, plan, layer, tile)
-            pasted[layer].add(pasted_masks(view, visible, layer, tile, exclusive), tile)
+            pasted[layer].add(pasted_masks(view, visible, layer, tile, scene.is_panoptic), tile)
         if num_classes and target.semantic_maps is not None:
             semantic = target.semantic_maps[:, tile.rows, tile.cols]
             class_before += _class_counts(semantic, torch.ones_like(uncovered), num_classes)
@@ -195,121 +181,89 @@ def _class_counts(semantic: Tensor, counted: Tensor, num_classes: int) -> Tensor
     return zeros.scatter_add_(1, index, known.flatten(1).to(torch.int64))
 
 
-def render(
-    target: Planes,
-    source: Planes,
-    plan: LayerPlan,
-    visible: Visible,
-    slots: SlotPlan,
-    exclusive: bool,
-    ignore_index: int,
-    tile_size: int,
-) -> Planes:
-    """Write every field of the output once.
+def render(scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> Planes:
+    """Write every plane of the output once.
 
     Args:
-        target: planes of the batch that is pasted into.
-        source: planes of the source batch.
+        scene: target, source and rules.
         plan: the layers.
         visible: from `resolve`.
         slots: what each output slot holds.
-        exclusive: each pixel belongs to its owner alone.
-        ignore_index: the semantic class of pixels that lose their label.
-        tile_size: pixels on a side worked on at once.
 
     Returns:
-        New planes, nothing shared with the input; ``instance_masks`` has K slots; ``padding_mask`` is None. Depth that
-        is not finite is 0 and invalid, wherever it came from.
+        New planes by name, nothing shared with the input; ``instance_masks`` has a slot for each of ``slots``. Depth
+        that is not finite is 0 and invalid, wherever it came from.
     """
-    batch_size, _, height, width = target.images.shape
-    num_out = slots.paste_layer.shape[1]
-    masks = torch.zeros(batch_size, num_out, height, width, dtype=torch.bool, device=target.images.device)
-    planes: dict[str, Any] = {
-        name: None if plane is None else empty_plane(name, plane).copy_(plane) for name, plane in _written(target)
-    }
-    out = Planes(**planes, instance_masks=masks, padding_mask=None)
-    if out.depth is not None and out.depth_valid is not None:
-        out.depth_valid.logical_and_(out.depth.isfinite())
-        out.depth.masked_fill_(~out.depth.isfinite(), 0.0)
-    for tile in tiles(height, width, tile_size):
-        _render_target(out, target, plan, visible, slots, ignore_index, tile)
+    target = scene.target
+    height, width = target.canvas_size
+    out = {name: empty_plane(name, plane).copy_(plane) for name, plane in present_planes(target).items()}
+    shape = target.batch_size, slots.paste_layer.shape[1], height, width
+    out["instance_masks"] = torch.zeros(shape, dtype=torch.bool, device=target.device)
+    if "depth" in out:
+        out["depth_valid"].logical_and_(out["depth"].isfinite())
+        out["depth"].masked_fill_(~out["depth"].isfinite(), 0.0)
+    for tile in tiles(height, width, scene.rules.tile_size):
+        _render_target(out, scene, plan, visible, slots, tile)
         for layer in range(plan.source_idx.shape[1]):
-            view = LayerView(source, plan, layer, tile)
-            _render_layer(out, target, view, visible, slots, layer, tile, exclusive)
+            view = LayerView(scene.source, plan, layer, tile)
+            _render_layer(out, scene, view, visible, slots, layer, tile)
     return out
 
 
-def _written(planes: Planes) -> list[tuple[str, Tensor | None]]:
-    """The planes that the output copies from the target and then paints over."""
-    return [(name, plane) for name, plane in planes._asdict().items() if name not in ("instance_masks", "padding_mask")]
-
-
-def _render_target(
-    out: Planes,
-    target: Planes,
-    plan: LayerPlan,
-    visible: Visible,
-    slots: SlotPlan,
-    ignore_index: int,
-    tile: Tile,
-) -> None:
+def _render_target(out: Planes, scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan, tile: Tile) -> None:
     """What the target keeps: survivors outside of all layers; and where it loses its label."""
     uncovered = visible.layer[:, tile.rows, tile.cols] < 0
-    masks = target_masks(target, plan, tile)
+    masks = target_masks(scene.target, plan, tile)
     kept = masks & slots.survives[:, :, None, None] & uncovered[:, None]
-    out.instance_masks[:, : masks.shape[1], tile.rows, tile.cols] = kept
-    if out.semantic_maps is None:
+    out["instance_masks"][:, : masks.shape[1], tile.rows, tile.cols] = kept
+    if "semantic_maps" not in out:
         return
-    semantic = out.semantic_maps[:, tile.rows, tile.cols]
+    semantic = out["semantic_maps"][:, tile.rows, tile.cols]
     ignored = in_classes(semantic, slots.ignored_class) & uncovered
-    if out.panoptic_maps is not None:
+    if "panoptic_maps" in out:
         orphan = (masks & slots.dropped[:, :, None, None]).any(1) & uncovered
-        out.panoptic_maps[:, tile.rows, tile.cols].masked_fill_(orphan, 0)
+        out["panoptic_maps"][:, tile.rows, tile.cols].masked_fill_(orphan, 0)
         ignored = ignored | orphan
-    semantic.masked_fill_(ignored, ignore_index)
+    semantic.masked_fill_(ignored, scene.rules.ignore_index)
 
 
 def _render_layer(
-    out: Planes,
-    target: Planes,
-    view: LayerView,
-    visible: Visible,
-    slots: SlotPlan,
-    layer: int,
-    tile: Tile,
-    exclusive: bool,
+    out: Planes, scene: Scene, view: LayerView, visible: Visible, slots: SlotPlan, layer: int, tile: Tile
 ) -> None:
     """What one layer shows."""
     shown = visible.layer[:, tile.rows, tile.cols] == layer
-    pasted = pasted_masks(view, visible, layer, tile, exclusive)
+    pasted = pasted_masks(view, visible, layer, tile, scene.is_panoptic)
     holds = (slots.paste_layer == layer)[:, :, None, None]
     slot = slots.paste_slot.clamp(min=0)[:, :, None, None].expand(-1, -1, *shown.shape[1:])
-    out.instance_masks[:, :, tile.rows, tile.cols] |= pasted.gather(1, slot) & holds
+    out["instance_masks"][:, :, tile.rows, tile.cols] |= pasted.gather(1, slot) & holds
 
     def put(plane: Tensor, value: Tensor) -> None:
         here = plane[:, :, tile.rows, tile.cols]
         here.copy_(torch.where(shown[:, None], value, here))
 
-    put(out.images, view.image())
-    source = view.source
+    put(out["images"], view.image())
+    target, source = scene.target, scene.source
     owner = visible.owner[:, tile.rows, tile.cols].long().clamp(min=0)  # of length 0 where no field asks for it
 
     def of_owner(values: Tensor) -> Tensor:
         """What the layer's slots [B, L, K_s] hold, at each pixel's owner, [B, 1, h, w]."""
         return values[:, layer].gather(1, owner.flatten(1)).view_as(owner)[:, None]
 
-    if out.semantic_maps is not None:
+    if "semantic_maps" in out:
         semantic = None if source.semantic_maps is None else view.nearest(source.semantic_maps[:, None])
-        put(out.semantic_maps[:, None], of_owner(slots.paste_class) if semantic is None else semantic)
-    if out.panoptic_maps is not None:
-        put(out.panoptic_maps[:, None], of_owner(slots.fresh_id))
-    if out.depth is not None and out.depth_valid is not None:
+        put(out["semantic_maps"][:, None], of_owner(slots.paste_class) if semantic is None else semantic)
+    if "panoptic_maps" in out:
+        put(out["panoptic_maps"][:, None], of_owner(slots.fresh_id))
+    if "depth" in out:
         assert target.depth is not None
         assert target.depth_valid is not None
         here = (slice(None), slice(None), tile.rows, tile.cols)
         target_ok = target.depth_valid[here] & target.depth[here].isfinite()
         depth, ok = view.depth() if source.depth is not None else (torch.zeros_like(shown, dtype=torch.float32), ~shown)
-        put(out.depth, depth[:, None])
-        put(out.depth_valid, ok[:, None] & target_ok)
-    if out.normals is not None:
-        put(out.normals, view.normals() if source.normals is not None else torch.zeros_like(out.normals[:1, :, :1, :1]))
+        put(out["depth"], depth[:, None])
+        put(out["depth_valid"], ok[:, None] & target_ok)
+    if "normals" in out:
+        put(
+            out["normals"],
+            view.normals() if source.normals is not None else torch.zeros_like(out["normals"][:1, :, :1, :1]),
+        )

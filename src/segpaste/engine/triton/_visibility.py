@@ -5,8 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine._cuda_surfaces import is_number, read_depth
-from segpaste.engine._cuda_tiles import in_box, nearest_source, next_of, on_canvas, pixel_offsets, tile_at, touching
+from segpaste.engine.triton._surfaces import is_number, read_depth
+from segpaste.engine.triton._tiles import in_box, nearest_source, next_of, on_canvas, pixel_offsets, tile_at, touching
 
 
 @triton.jit
@@ -29,12 +29,12 @@ def resolve(
     Args:
         layer: [B, H, W] int16, written.
         owner: [B, H, W] int16, written, or None.
-        target: `segpaste.engine.cuda.PlaneArguments` of the batch that is pasted into.
+        target: `segpaste.engine.triton.pixels.PlaneArguments` of the batch that is pasted into.
         source: those of the source batch.
-        plan: `segpaste.engine.cuda.PlanArguments`.
+        plan: `segpaste.engine.triton.pixels.PlanArguments`.
         protected: [B, num_classes] bytes.
         num_classes: size of that table.
-        ranks: `segpaste.engine.cuda.RankArguments`.
+        ranks: `segpaste.engine.triton.pixels.RankArguments`.
         ignore_index: the semantic class that is neither pasted nor pasted over.
         ROWS: of a tile.
         COLS: of a tile.
@@ -144,9 +144,9 @@ def measure(
             the width less the left edge, the height less the top edge, the right and the lower edge.
         layer: [B, H, W] int16.
         owner: [B, H, W] int16, or None where masks may overlap.
-        target: `segpaste.engine.cuda.PlaneArguments` of the batch that is pasted into.
+        target: `segpaste.engine.triton.pixels.PlaneArguments` of the batch that is pasted into.
         source: those of the source batch.
-        plan: `segpaste.engine.cuda.PlanArguments`.
+        plan: `segpaste.engine.triton.pixels.PlanArguments`.
         num_images: B.
         PARTS: programs that share a slot; each takes every PARTS-th of the tiles that its box touches.
         ROWS: of a tile.
@@ -263,7 +263,7 @@ def write_measures(found, out, num_kept, num_pasted, width, height, SLOTS: tl.co
 
     Args:
         found: as of `measure`.
-        out: `segpaste.engine.operands.Measures`, written but for the classes.
+        out: `segpaste.engine.reference.plan.Measures`, written but for the classes.
         num_kept: slots of the target, through the batch.
         num_pasted: slots of the layers, through the batch.
         width: of the target's canvas.

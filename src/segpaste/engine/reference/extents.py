@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from segpaste.engine.layer_view import Tile
+from segpaste.engine.reference.layer_view import Tile
 
 
 class Extents:

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from functools import cache
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from segpaste.augmentation.schedule import Schedule
 
 TEMPERATURE_ONE = 1 << 32
 """Temperatures are counted in units of 2**-32."""
@@ -27,7 +23,6 @@ MOST_ALIKE = 256
 _WEIGHT_ONE = 1 << 16
 _LOG_ONE = 1 << 32
 _LOG_STEPS = 256
-_HIGHEST = (1 << 62) - 1
 _DIGITS = Context(prec=20, rounding=ROUND_HALF_EVEN)  # its logarithms and powers of e are rounded correctly everywhere
 
 
@@ -59,46 +54,3 @@ def _logarithms(last: int) -> tuple[Decimal, ...]:
     """Of 1 .. ``last``."""
     with localcontext(_DIGITS):
         return tuple(Decimal(number).ln() for number in range(1, last + 1))
-
-
-def weighted(bits: Tensor, labels: Tensor, available: Tensor, schedule: Schedule) -> Tensor:
-    """Random bits made priorities: the slots of the largest are those that are drawn first.
-
-    Args:
-        bits: [B, L, K_s] int64, 62 random ones for each slot.
-        labels: [B, L, K_s] int64.
-        available: [B, L, K_s] bool, slots that may be drawn. Those of its class in its layer are a slot's n.
-        schedule: the temperature, and the tables.
-
-    Returns:
-        [B, L, K_s] int64 in [0, 2**62): the bits as they are where the temperature is 0.
-    """
-    same = labels[..., None] == labels[..., None, :]  # [B, L, K_s, K_s], less than what trying places takes
-    num_alike = (same & available[..., None, :]).sum(-1)
-    temperature, inverse, table = (
-        t.to(bits.device) for t in (schedule.limits[3], schedule.inverse_weights, schedule.log_table)
-    )
-    waits = negative_log2(bits, table) * inverse[num_alike.clamp(max=MOST_ALIKE)]  # at most 62 * 2**(32 + 24)
-    return torch.where(temperature == 0, bits, _HIGHEST - waits)
-
-
-def negative_log2(bits: Tensor, table: Tensor) -> Tensor:
-    """-log2((bits + 1) / 2**62) of 62 bits: waits of one rate, the integer part of which says how many zeros lead.
-
-    Between the steps of the table it is a straight line, above the curve by one in a thousand at most and the last
-    bit; it never grows with the bits, so that slots of equal rates come in the order of their bits.
-
-    Args:
-        bits: int64 in [0, 2**62), any shape.
-        table: `log_table`.
-
-    Returns:
-        int64 in units of 2**-32, from 0 to 62.
-    """
-    number, zeros = bits + 1, torch.zeros_like(bits)
-    for num_places in (32, 16, 8, 4, 2, 1):
-        shift = (number < 1 << (63 - num_places)) * num_places
-        number, zeros = number << shift, zeros + shift
-    step, between = (number >> 54) & (_LOG_STEPS - 1), (number >> 24) & ((1 << 30) - 1)
-    low, high = table[step], table[step + 1]
-    return (zeros << 32) - low - ((high - low) * between >> 30)

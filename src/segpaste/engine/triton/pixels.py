@@ -13,18 +13,12 @@ import torch
 import triton
 from torch import Tensor
 
-from segpaste.engine import _cuda_paint, _cuda_visibility
-from segpaste.engine.operands import (
-    LayerPlan,
-    Measures,
-    Planes,
-    Ranks,
-    SlotPlan,
-    Visible,
-    empty_measures,
-    empty_plane,
-    empty_visible,
-)
+from segpaste.engine.planes import empty_plane, present_planes
+from segpaste.engine.records import Scene
+from segpaste.engine.reference.pixels import slot_ranks
+from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible, empty_measures, empty_visible
+from segpaste.engine.triton import _paint, _visibility
+from segpaste.types import PaddedBatchedDenseSample
 
 TILE = (8, 128)
 """Rows and columns of a tile: rows that fill a cache line of bytes, and 4 pixels to each of 256 threads."""
@@ -46,7 +40,7 @@ SLOT_BLOCK = 128
 
 
 class PlaneArguments(NamedTuple):
-    """`Planes` for the kernels: bools as bytes, what is absent None.
+    """The planes of a batch for the kernels: bools as bytes, what is absent None.
 
     The strides are those of ``images``, in any layout; all else is in row-major order. They are four integers, and not
     one tuple: Triton 3.6 loses an integer 1 inside a tuple of a tuple.
@@ -72,7 +66,7 @@ class PlaneArguments(NamedTuple):
 
 
 class RankArguments(NamedTuple):
-    """`Ranks` for the kernels, None for tables that are empty."""
+    """Priorities for the kernels: of the target's classes, of the source's instances; None where all are alike."""
 
     of_class: Tensor | None
     of_slot: Tensor | None
@@ -102,62 +96,45 @@ class PlanArguments(NamedTuple):
     num_taps: int
 
 
-def resolve(
-    target: Planes,
-    source: Planes,
-    plan: LayerPlan,
-    protected: Tensor,
-    ranks: Ranks,
-    with_owner: bool,
-    ignore_index: int,
-    tile_size: int,
-) -> Visible:
-    """As `segpaste.engine.reference.resolve`; ``tile_size`` has no meaning here."""
-    visible = empty_visible(target, with_owner)
+def resolve(scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
+    """As `segpaste.engine.reference.pixels.resolve`."""
+    visible, source = empty_visible(scene), scene.source
     rows, cols = TILE
     _launch(
-        _cuda_visibility.resolve,
-        len(visible.layer) * _num_tiles(target, TILE),
+        _visibility.resolve,
+        len(visible.layer) * _num_tiles(scene, TILE),
         visible.layer,
-        visible.owner if with_owner else None,
-        _plane_arguments(target),
+        visible.owner if scene.needs_owner else None,
+        _plane_arguments(scene.target),
         _plane_arguments(source),
         _plan_arguments(plan),
         _plain(protected),
         protected.shape[1],
-        _rank_arguments(ranks),
-        ignore_index,
+        _rank_arguments(scene),
+        scene.rules.ignore_index,
         ROWS=rows,
         COLS=cols,
-        SLOTS=_power_of_two(source.instance_masks.shape[1]),
+        SLOTS=_power_of_two(source.max_instances),
         num_warps=8,
     )
     return visible
 
 
-def measure(
-    target: Planes,
-    source: Planes,
-    plan: LayerPlan,
-    visible: Visible,
-    exclusive: bool,
-    num_classes: int,
-    tile_size: int,
-) -> Measures:
-    """As `segpaste.engine.reference.measure`; ``tile_size`` has no meaning here."""
-    measures = empty_measures(target, plan, num_classes)
+def measure(scene: Scene, plan: LayerPlan, visible: Visible) -> Measures:
+    """As `segpaste.engine.reference.pixels.measure`."""
+    measures, target = empty_measures(scene, plan), scene.target
     num_kept, num_pasted = measures.area.numel(), measures.paste_area.numel()
-    found = torch.zeros(num_kept + num_pasted, 6, dtype=torch.int32, device=target.images.device)
-    layer, owner = _plain(visible.layer), _plain(visible.owner) if exclusive else None
+    found = torch.zeros(num_kept + num_pasted, 6, dtype=torch.int32, device=target.device)
+    layer, owner = _plain(visible.layer), _plain(visible.owner) if scene.is_panoptic else None
     rows, cols = TILE
     _launch(
-        _cuda_visibility.measure,
+        _visibility.measure,
         len(found) * PARTS,
         found,
         layer,
         owner,
         _plane_arguments(target),
-        _plane_arguments(source),
+        _plane_arguments(scene.source),
         _plan_arguments(plan),
         len(layer),
         PARTS=PARTS,
@@ -165,87 +142,76 @@ def measure(
         COLS=cols,
         num_warps=8,
     )
-    height, width = layer.shape[1:]
+    height, width = target.canvas_size
     num_blocks = -(-len(found) // SLOT_BLOCK)
     _launch(
-        _cuda_visibility.write_measures,
-        num_blocks,
-        found,
-        measures,
-        num_kept,
-        num_pasted,
-        width,
-        height,
-        SLOTS=SLOT_BLOCK,
+        _visibility.write_measures, num_blocks, found, measures, num_kept, num_pasted, width, height, SLOTS=SLOT_BLOCK
     )
-    if num_classes:
-        measures.class_before.zero_()
-        measures.class_after.zero_()
-    if num_classes and target.semantic_maps is not None:
-        _launch(
-            _cuda_visibility.count_classes,
-            len(layer) * -(-height * width // STRETCH),
-            measures.class_before,
-            measures.class_after,
-            _plain(target.semantic_maps),
-            layer,
-            height * width,
-            num_classes,
-            PIXELS=STRETCH,
-            BINS=BINS,
-        )
+    _count_classes(scene, measures, layer)
     return measures
 
 
-def render(
-    target: Planes,
-    source: Planes,
-    plan: LayerPlan,
-    visible: Visible,
-    slots: SlotPlan,
-    exclusive: bool,
-    ignore_index: int,
-    tile_size: int,
-) -> Planes:
-    """As `segpaste.engine.reference.render`; ``tile_size`` has no meaning here."""
-    b, _, height, width = target.images.shape
-    masks = torch.empty(b, slots.paste_layer.shape[1], height, width, dtype=torch.bool, device=target.images.device)
-    kept = target._replace(instance_masks=masks, padding_mask=None)
-    planes = kept._asdict().items()
-    out = Planes(*(None if plane is None else empty_plane(name, plane) for name, plane in planes))  # type: ignore[arg-type]
+def _count_classes(scene: Scene, measures: Measures, layer: Tensor) -> None:
+    target, num_classes = scene.target, measures.class_before.shape[1]
+    measures.class_before.zero_()
+    measures.class_after.zero_()
+    if not num_classes or target.semantic_maps is None:
+        return
+    height, width = target.canvas_size
+    _launch(
+        _visibility.count_classes,
+        len(layer) * -(-height * width // STRETCH),
+        measures.class_before,
+        measures.class_after,
+        _plain(target.semantic_maps),
+        layer,
+        height * width,
+        num_classes,
+        PIXELS=STRETCH,
+        BINS=BINS,
+    )
+
+
+def render(scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> dict[str, Tensor]:
+    """As `segpaste.engine.reference.pixels.render`."""
+    target, (height, width) = scene.target, scene.target.canvas_size
+    b, num_slots = slots.paste_layer.shape
+    masks = torch.empty(b, num_slots, height, width, dtype=torch.bool, device=target.device)
+    planes = {name: empty_plane(name, plane) for name, plane in present_planes(target).items()}
+    planes["instance_masks"] = masks
     arguments = (
-        _plane_arguments(out),
+        _plane_arguments(target.derived(**planes, padding_mask=None)),
         _plane_arguments(target),
-        _plane_arguments(source),
+        _plane_arguments(scene.source),
         _plan_arguments(plan),
         SlotPlan(*(_plain(t) for t in slots)),
         _plain(visible.layer),
     )
-    owner = _plain(visible.owner) if len(visible.owner) else None
+    owner = _plain(visible.owner) if scene.needs_owner else None
     rows, cols = MASK_TILE
     _launch(
-        _cuda_paint.render_masks,
-        b * masks.shape[1] * _num_tiles(target, MASK_TILE),
+        _paint.render_masks,
+        b * num_slots * _num_tiles(scene, MASK_TILE),
         *arguments,
-        owner if exclusive else None,
+        owner if scene.is_panoptic else None,
         ROWS=rows,
         COLS=cols,
     )
     rows, cols = TILE
     _launch(
-        _cuda_paint.render,
-        b * _num_tiles(target, TILE),
+        _paint.render,
+        b * _num_tiles(scene, TILE),
         *arguments,
         owner,
         slots.ignored_class.shape[1],
-        ignore_index,
+        scene.rules.ignore_index,
         ROWS=rows,
         COLS=cols,
         TAPS=_power_of_two(plan.x.filter_idx.shape[2]),
-        SLOTS=_power_of_two(target.instance_masks.shape[1]),
+        SLOTS=_power_of_two(target.max_instances),
         num_warps=8,
     )
-    return out
+    return planes
 
 
 def _launch(kernel: Any, num_programs: int, *arguments: Any, **options: int) -> None:
@@ -262,8 +228,8 @@ def _launch(kernel: Any, num_programs: int, *arguments: Any, **options: int) -> 
 def _check_device(device: torch.device, is_compiled: bool) -> None:
     if device.type != "cuda" and is_compiled:
         raise RuntimeError(
-            f"segpaste's cuda kernels: expected tensors on a CUDA device, got {device}; move the batch to one, or use "
-            "the cpu or reference kernels, or set TRITON_INTERPRET=1 before triton is imported (slow, for tests)"
+            f"segpaste's triton backend: expected tensors on a CUDA device, got {device}; move the batch to one, or "
+            "use another backend, or set TRITON_INTERPRET=1 before triton is imported (slow, for tests)"
         )
 
 
@@ -275,9 +241,9 @@ def _device_of(arguments: tuple[Any, ...]) -> torch.device:
     return device
 
 
-def _num_tiles(target: Planes, tile: tuple[int, int]) -> int:
+def _num_tiles(scene: Scene, tile: tuple[int, int]) -> int:
     """Tiles of one image."""
-    height, width = target.images.shape[2:]
+    height, width = scene.target.canvas_size
     return -(-height // tile[0]) * -(-width // tile[1])
 
 
@@ -297,14 +263,26 @@ def _plan_arguments(plan: LayerPlan) -> PlanArguments:
     return PlanArguments._make([*tensors, plan.carried.shape[1], plan.x.filter_idx.shape[2]])
 
 
-def _rank_arguments(ranks: Ranks) -> RankArguments:
-    num_classes = len(ranks.of_class)
-    return RankArguments._make([*(_plain(t) if num_classes else None for t in ranks), num_classes])
+def _rank_arguments(scene: Scene) -> RankArguments:
+    of_slot = slot_ranks(scene)
+    if scene.rank is None or of_slot is None:
+        return RankArguments(None, None, 0)
+    return RankArguments(_plain(scene.rank.to(of_slot.device)), _plain(of_slot), len(scene.rank))
 
 
-def _plane_arguments(planes: Planes) -> PlaneArguments:
+def _plane_arguments(batch: PaddedBatchedDenseSample) -> PlaneArguments:
     """Images in their own layout, whose strides the kernels take; the rest in row-major order."""
-    _, num_channels, height, width = planes.images.shape
-    rest = [None if plane is None else _plain(plane) for plane in planes[1:]]
-    sizes = num_channels, planes.instance_masks.shape[1], height, width, height * width
-    return PlaneArguments._make([planes.images, *rest, *planes.images.stride(), *sizes])
+    _, num_channels, height, width = batch.images.shape
+    assert batch.instance_masks is not None
+    planes = (
+        batch.instance_masks,
+        batch.semantic_maps,
+        batch.panoptic_maps,
+        batch.depth,
+        batch.depth_valid,
+        batch.normals,
+        batch.padding_mask,
+    )
+    plain = [None if plane is None else _plain(plane) for plane in planes]
+    sizes = num_channels, batch.instance_masks.shape[1], height, width, height * width
+    return PlaneArguments._make([batch.images, *plain, *batch.images.stride(), *sizes])

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from segpaste import seeding
-from segpaste.augmentation import geometry
-from segpaste.augmentation.placement_config import PlacementConfig
-from segpaste.augmentation.slots import as_decimal
-
-if TYPE_CHECKING:
-    from segpaste.augmentation.placement import PlacementRequest
+from segpaste.engine.records import DrawRules, Targets
+from segpaste.engine.reference import geometry
 
 _FAR = 1 << 44
 """More than any coordinate or overlap."""
@@ -22,57 +16,54 @@ _LONGEST_SIDE = 1 << 20
 """Sides of boxes count as no longer than this where areas are compared, pixels."""
 
 
-def draw_places(request: PlacementRequest, chosen: Tensor, scaled: Tensor) -> tuple[Tensor, Tensor]:
+def draw_places(targets: Targets, rules: DrawRules, chosen: Tensor, scaled: Tensor) -> tuple[Tensor, Tensor]:
     """Places for every layer, and the chosen slots that may be pasted there.
 
     The rectangle around all chosen boxes is uniform over where it fits; where it is larger than the picture it is
     uniform over where it covers it.
 
     Args:
-        request: the targets.
+        targets: B of them.
+        rules: how many places are tried, and what fits.
         chosen: [B, L, K_s] bool.
         scaled: [B, L, K_s, 4] int64, boxes after scale and flip.
 
     Returns:
         translate [B, L, 2] int64 and carried [B, L, K_s] bool.
     """
-    config = request.config
-    candidates = _candidates(request, chosen, scaled)  # [B, L, A, 2]
+    candidates = _candidates(targets, rules, chosen, scaled)  # [B, L, A, 2]
     placed = scaled[:, :, None] + candidates.repeat(1, 1, 1, 2)[:, :, :, None]  # [B, L, A, K_s, 4]
-    fits = chosen[:, :, None] & _fits(config, placed, request.extent[:, None, None, None])
-    if config.max_attempts == 1:
+    fits = chosen[:, :, None] & _fits(rules, placed, targets.extent[:, None, None, None])
+    if rules.max_attempts == 1:
         return candidates[:, :, 0], fits[:, :, 0]
-    overlap = geometry.box_overlap(placed, request.occupied[:, None, None]).sum(-1)
+    overlap = geometry.box_overlap(placed, targets.occupied[:, None, None]).sum(-1)
     score = fits.sum(-1) * _FAR - (overlap * fits).sum(-1)
-    attempts = torch.arange(config.max_attempts, device=chosen.device)
-    untied = score * config.max_attempts - attempts  # which of equal maxima argmax takes is up to the compiler
+    attempts = torch.arange(rules.max_attempts, device=chosen.device)
+    untied = score * rules.max_attempts - attempts  # which of equal maxima argmax takes is up to the compiler
     best = untied.argmax(2, keepdim=True)
     translate = candidates.gather(2, best[..., None].expand(-1, -1, -1, 2))[:, :, 0]
     carried = fits.gather(2, best[..., None].expand(-1, -1, -1, fits.shape[-1]))[:, :, 0]
     return translate, carried
 
 
-def _candidates(request: PlacementRequest, chosen: Tensor, scaled: Tensor) -> Tensor:
+def _candidates(targets: Targets, rules: DrawRules, chosen: Tensor, scaled: Tensor) -> Tensor:
     """Translations to try, [B, L, A, 2] int64."""
-    config = request.config
     is_empty = ~chosen.any(2, keepdim=True)
     around = surrounding(chosen, scaled)
-    picture = torch.cat([torch.zeros_like(request.extent), request.extent], -1)
+    picture = torch.cat([torch.zeros_like(targets.extent), targets.extent], -1)
     around = torch.where(is_empty, picture[:, None], around)
-    low, high = _range_of(config, around, request.extent[:, None], is_empty)
+    low, high = _range_of(rules, around, targets.extent[:, None], is_empty)
     layers = torch.arange(chosen.shape[1], device=chosen.device)[:, None, None]
-    attempts = torch.arange(config.max_attempts, device=chosen.device)[:, None]
+    attempts = torch.arange(rules.max_attempts, device=chosen.device)[:, None]
     axes = torch.arange(2, device=chosen.device)
-    indices = request.seeds[:, None, None, None], "translate"
-    if not config.patch_aligned_paste:
+    indices = targets.seeds[:, None, None, None], "translate"
+    if not rules.is_aligned:
         return seeding.random_integers(*indices, low.unsqueeze(2), high.unsqueeze(2), layers, attempts, axes)
-    patch = config.pad_to_multiple
-    assert patch is not None
-    phase = around[..., :2] if config.align == "instance" else torch.zeros_like(low)
-    first, last = _whole_steps(low + phase, high + phase, patch)
-    fractions = _apart(request.seeds, seeding.random_u32(*indices, layers, attempts, axes), layers, attempts, axes)
+    phase = around[..., :2] if rules.whole_patches else torch.zeros_like(low)
+    first, last = _whole_steps(low + phase, high + phase, rules.patch)
+    fractions = _apart(targets.seeds, seeding.random_u32(*indices, layers, attempts, axes), layers, attempts, axes)
     steps = seeding.within(fractions, first.unsqueeze(2), last.unsqueeze(2))
-    return steps * patch - phase.unsqueeze(2)
+    return steps * rules.patch - phase.unsqueeze(2)
 
 
 def _apart(seeds: Tensor, fractions: Tensor, *indices: Tensor) -> Tensor:
@@ -113,15 +104,14 @@ def have_room(around: Tensor, extent: Tensor, patch: int) -> Tensor:
     return (first <= last).all(-1)
 
 
-def _range_of(config: PlacementConfig, around: Tensor, extent: Tensor, is_empty: Tensor) -> tuple[Tensor, Tensor]:
+def _range_of(rules: DrawRules, around: Tensor, extent: Tensor, is_empty: Tensor) -> tuple[Tensor, Tensor]:
     """The least and largest translation of rectangles [..., 4], each [..., 2]."""
     first, last = -around[..., :2], extent - around[..., 2:]
     low, high = torch.minimum(first, last), torch.maximum(first, last)
-    if config.partial == "drop":
+    if not rules.clips:
         return low, high
-    seen = as_decimal(config.min_visible_frac)
     side = (around[..., 2:] - around[..., :2]).clamp(0, _LONGEST_SIDE) * ~is_empty
-    hidden = torch.div(side * (seen.denominator - seen.numerator), seen.denominator, rounding_mode="floor")
+    hidden = torch.div(side * (rules.seen_den - rules.seen_num), rules.seen_den, rounding_mode="floor")
     return low - hidden, high + hidden
 
 
@@ -130,13 +120,12 @@ def _whole_steps(low: Tensor, high: Tensor, patch: int) -> tuple[Tensor, Tensor]
     return -torch.div(-low, patch, rounding_mode="floor"), torch.div(high, patch, rounding_mode="floor")
 
 
-def _fits(config: PlacementConfig, placed: Tensor, extent: Tensor) -> Tensor:
+def _fits(rules: DrawRules, placed: Tensor, extent: Tensor) -> Tensor:
     """Whether boxes [..., 4] may be pasted into pictures of (width, height) [..., 2]."""
     inside = geometry.inside_extent(placed, extent)
-    if config.partial == "drop":
+    if not rules.clips:
         return inside
-    least = as_decimal(config.min_visible_frac)
     sides = (placed[..., 2:] - placed[..., :2]).clamp(0, _LONGEST_SIDE)
     seen = torch.minimum(placed[..., 2:], extent) - placed[..., :2].clamp(min=0)
     area = seen.clamp(0, _LONGEST_SIDE).prod(-1)
-    return inside | ((area > 0) & (area * least.denominator >= sides.prod(-1) * least.numerator))
+    return inside | ((area > 0) & (area * rules.seen_den >= sides.prod(-1) * rules.seen_num))

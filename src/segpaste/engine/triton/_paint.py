@@ -5,8 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine._cuda_surfaces import is_number, read_depth, read_normals
-from segpaste.engine._cuda_tiles import (
+from segpaste.engine.triton._surfaces import is_number, read_depth, read_normals
+from segpaste.engine.triton._tiles import (
     in_box,
     nearest_source,
     next_of,
@@ -28,11 +28,11 @@ def render_masks(out, target, source, plan, slots, layer, owner, ROWS: tl.conste
     """Write one tile of the mask of one output slot.
 
     Args:
-        out: `segpaste.engine.cuda.PlaneArguments`, written.
+        out: `segpaste.engine.triton.pixels.PlaneArguments`, written.
         target: those of the batch that is pasted into.
         source: those of the source batch.
-        plan: `segpaste.engine.cuda.PlanArguments`.
-        slots: `segpaste.engine.operands.SlotPlan`.
+        plan: `segpaste.engine.triton.pixels.PlanArguments`.
+        slots: `segpaste.engine.reference.plan.SlotPlan`.
         layer: [B, H, W] int16.
         owner: [B, H, W] int16, or None where masks may overlap.
         ROWS: of a tile.
@@ -87,11 +87,11 @@ def render(
     """Write one tile of every plane but the masks.
 
     Args:
-        out: `segpaste.engine.cuda.PlaneArguments`, written.
+        out: `segpaste.engine.triton.pixels.PlaneArguments`, written.
         target: those of the batch that is pasted into.
         source: those of the source batch.
-        plan: `segpaste.engine.cuda.PlanArguments`.
-        slots: `segpaste.engine.operands.SlotPlan`.
+        plan: `segpaste.engine.triton.pixels.PlanArguments`.
+        slots: `segpaste.engine.reference.plan.SlotPlan`.
         layer: [B, H, W] int16.
         owner: [B, H, W] int16, or None where no plane asks for it.
         num_classes: size of the table of ignored classes.

@@ -80,9 +80,9 @@ def nearest_source(plan, at, source, rows, cols, height, width):
     """Where the nearest source pixels lie in their plane, and which pixels have one.
 
     Args:
-        plan: `segpaste.engine.cuda.PlanArguments`.
+        plan: `segpaste.engine.triton.pixels.PlanArguments`.
         at: the layer, counted through the batch.
-        source: `segpaste.engine.cuda.PlaneArguments` of the source.
+        source: `segpaste.engine.triton.pixels.PlaneArguments` of the source.
         rows: of the tile.
         cols: of the tile.
         height: of the target's canvas.

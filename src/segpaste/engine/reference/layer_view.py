@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste.engine.operands import AxisTable, LayerPlan, Planes
-from segpaste.types import sampling
+from segpaste.engine.reference.plan import AxisTable, LayerPlan
+from segpaste.types import PaddedBatchedDenseSample, sampling
 
 
 class Tile(NamedTuple):
@@ -37,7 +37,7 @@ def in_boxes(boxes: Tensor, tile: Tile) -> Tensor:
 class LayerView:
     """One layer seen through one tile: reads of the source at the tile's pixels."""
 
-    def __init__(self, source: Planes, plan: LayerPlan, layer: int, tile: Tile) -> None:
+    def __init__(self, source: PaddedBatchedDenseSample, plan: LayerPlan, layer: int, tile: Tile) -> None:
         self.source = source
         self.row = plan.source_idx[:, layer]
         self.carried = plan.carried[:, layer]
@@ -66,6 +66,7 @@ class LayerView:
     def masks(self) -> Tensor:
         """The carried masks as far as their boxes reach, [B, K_s, h, w] bool."""
         masks = self.source.instance_masks
+        assert masks is not None
         read = masks.new_zeros(*self.carried.shape, self.y.nearest.shape[1], self.x.nearest.shape[1])
         slots = self.carried.any(0).nonzero()[:, 0]
         read[:, slots] = self.nearest(masks[:, slots]) & self.reaches()[:, None]

@@ -1,4 +1,4 @@
-"""What the three pixel functions read: plain tensors in named tuples, the common language of all backends."""
+"""What the three pixel functions read and give: a plan of layers, the visibility buffer, measures, output slots."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from segpaste.engine.records import Scene
 
 
 class AxisTable(NamedTuple):
@@ -50,31 +52,6 @@ class LayerPlan(NamedTuple):
     target_box: Tensor
     x: AxisTable
     y: AxisTable
-
-
-class Ranks(NamedTuple):
-    """Priorities of classes: a paste is seen only over what has no higher one. Both are empty where there are none.
-
-    Attributes:
-        of_class: [num_classes] int16, of the target's semantic classes; that of all others is 0.
-        of_slot: [S, K_s] int16, of the source's instances.
-    """
-
-    of_class: Tensor
-    of_slot: Tensor
-
-
-class Planes(NamedTuple):
-    """The pixel fields of a batch, with the shapes of `PaddedBatchedDenseSample`."""
-
-    images: Tensor
-    instance_masks: Tensor
-    semantic_maps: Tensor | None
-    panoptic_maps: Tensor | None
-    depth: Tensor | None
-    depth_valid: Tensor | None
-    normals: Tensor | None
-    padding_mask: Tensor | None
 
 
 class Visible(NamedTuple):
@@ -134,28 +111,17 @@ class SlotPlan(NamedTuple):
     ignored_class: Tensor
 
 
-def no_ranks(device: torch.device) -> Ranks:
-    """All classes are alike."""
-    return Ranks(torch.empty(0, dtype=torch.int16, device=device), torch.empty(0, 0, dtype=torch.int16, device=device))
+def empty_visible(scene: Scene) -> Visible:
+    """Room for what ``resolve`` writes."""
+    b, (height, width) = scene.target.batch_size, scene.target.canvas_size
+    layer = torch.empty(b, height, width, dtype=torch.int16, device=scene.target.device)
+    return Visible(layer, layer.new_empty(b if scene.needs_owner else 0, height, width))
 
 
-def empty_plane(name: str, like: Tensor) -> Tensor:
-    """Room for an output plane in row-major order; images stay channels last if ``like`` is (and only so)."""
-    last = name == "images" and not like.is_contiguous() and like.is_contiguous(memory_format=torch.channels_last)
-    order = torch.channels_last if last else torch.contiguous_format
-    return torch.empty(like.shape, dtype=like.dtype, device=like.device, memory_format=order)
-
-
-def empty_visible(target: Planes, with_owner: bool) -> Visible:
-    """Room for what `resolve` writes."""
-    b, _, height, width = target.images.shape
-    layer = torch.empty(b, height, width, dtype=torch.int16, device=target.images.device)
-    return Visible(layer, layer.new_empty(b if with_owner else 0, height, width))
-
-
-def empty_measures(target: Planes, plan: LayerPlan, num_classes: int) -> Measures:
-    """Room for what `measure` writes."""
-    b, k_t = target.instance_masks.shape[:2]
+def empty_measures(scene: Scene, plan: LayerPlan) -> Measures:
+    """Room for what ``measure`` writes."""
+    b, k_t = scene.target.labels.shape
+    num_classes = 0 if scene.watched is None else len(scene.watched)
     layers, k_s = plan.carried.shape[1:]
     shapes = [
         (b, k_t),
@@ -166,4 +132,4 @@ def empty_measures(target: Planes, plan: LayerPlan, num_classes: int) -> Measure
         (b, num_classes),
         (b, num_classes),
     ]
-    return Measures(*(torch.empty(shape, dtype=torch.int64, device=target.images.device) for shape in shapes))
+    return Measures(*(torch.empty(shape, dtype=torch.int64, device=scene.target.device) for shape in shapes))

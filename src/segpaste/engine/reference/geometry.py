@@ -8,20 +8,14 @@ no two backends can disagree about it.
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-from segpaste.engine.layer_view import Tile, in_boxes
-from segpaste.engine.operands import AxisTable
-from segpaste.types import sampling
+from segpaste.engine.records import Placement
+from segpaste.engine.reference.layer_view import Tile, in_boxes
+from segpaste.engine.reference.plan import AxisTable
+from segpaste.types import PaddedBatchedDenseSample, sampling
 from segpaste.types.sampling import FARTHEST_EDGE
-
-if TYPE_CHECKING:
-    from segpaste.augmentation.placement import Placement
-    from segpaste.types import PaddedBatchedDenseSample
 
 
 def _pair(width: int, height: int, device: torch.device) -> Tensor:
@@ -89,17 +83,12 @@ def covered(batch: PaddedBatchedDenseSample, chosen: Tensor) -> Tensor:
     """Where any of the ``chosen`` instances [B, K] of a batch lies, within its box, [B, H, W] bool."""
     assert batch.instance_masks is not None
     masks, boxes = batch.instance_masks, pixel_boxes(batch.boxes)
-    if not torch.compiler.is_compiling() and batch.device.type == "cpu":  # few of many slots, as a rule
+    if batch.device.type == "cpu":  # few of many slots, as a rule
         slots = chosen.any(0).nonzero()[:, 0]
         masks, boxes, chosen = masks[:, slots], boxes[:, slots], chosen[:, slots]
     height, width = batch.canvas_size
     everything = Tile(slice(0, height), slice(0, width))
     return (masks & in_boxes(boxes, everything) & chosen[:, :, None, None]).any(1)
-
-
-def num_filter_taps(min_scale: float, antialias: bool) -> int:
-    """Taps per axis that the image filter needs at the smallest scale."""
-    return max(2, math.ceil(2 / min_scale)) if antialias else 2
 
 
 def axis_table(
@@ -112,7 +101,7 @@ def axis_table(
         axis: 0 for x, 1 for y.
         out_size: W or H of the target canvas.
         extent: [B, L] int64, the source's valid width or height.
-        num_taps: T of the image filter, from `num_filter_taps`.
+        num_taps: T of the image filter.
         with_linear: whether anything is read linearly; if not, those taps are left out, [B, L, 2, 0].
     """
     num, den = (pair[..., axis].unsqueeze(-1) for pair in (placement.scale_num, placement.scale_den))

@@ -1,0 +1,276 @@
+"""The engine of compiled code: custom operators, each of which calls the backend of its device.
+
+So eager and compiled code run the same bits, and nothing of an engine is compiled. An operator takes and returns lists
+of tensors, because that is what its schema can say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from segpaste.engine.planes import ROWS, empty_plane, present_planes, written_fields
+from segpaste.engine.records import (
+    Classes,
+    Drawn,
+    DrawRules,
+    DrawTables,
+    LayerRows,
+    Mixture,
+    Outcome,
+    PasteRules,
+    Pick,
+    Placement,
+    PlacementCounts,
+    Scene,
+    Sources,
+    Survey,
+    Targets,
+)
+from segpaste.engine.select import eager_engine
+from segpaste.types import FIELDS, PaddedBatchedDenseSample
+
+Tensors = list[Tensor]
+Optionals = list[Tensor | None]
+
+_NAMES = tuple(field.batched_name for field in FIELDS)
+_MAPS = ("source_idx", "layer_valid", "scale_num", "scale_den", "translate", "hflip", "carried")
+_COUNTS = ("tried", "no_source", "no_free_slot", "does_not_fit")
+_GIVEN = "given"
+
+
+def survey(batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None) -> Survey:
+    """See `segpaste.engine.reference.survey.survey`."""
+    return Survey(*_survey(_fields(batch), list(classes), ignore_index))
+
+
+def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
+    """See `segpaste.engine.reference.draws.choose_rows`."""
+    return LayerRows(*_choose_rows(candidates, seeds, num_layers))
+
+
+def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRules, pick: Pick | LayerRows) -> Drawn:
+    """See `segpaste.engine.reference.draws.draw`."""
+    rows, how = (list(pick), _GIVEN) if isinstance(pick, LayerRows) else ([], pick)
+    drawn = _draw(list(targets), list(sources), list(tables), list(rules), rows, how)
+    return Placement(*(rows or drawn[:2]), *drawn[-9:-4]), PlacementCounts(*drawn[-4:])
+
+
+def draw_classes(
+    batch: PaddedBatchedDenseSample, found: Survey, rows: LayerRows, tables: DrawTables, ignore_index: int
+) -> tuple[Placement, PlacementCounts, Mixture]:
+    """See `segpaste.engine.reference.classmix.draw_classes`."""
+    drawn = _draw_classes(_fields(batch), list(found), list(rows), list(tables), ignore_index)
+    placement, counts = Placement(*rows, *drawn[:5]), PlacementCounts(*drawn[5:9])
+    return placement, counts, Mixture(drawn[9], found.eligible)
+
+
+def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
+    """See `segpaste.engine.reference.compose.compose`."""
+    target, source = scene.target, scene.source
+    own = [] if source is target else _fields(source)
+    drawn = [getattr(placement, name) for name in _MAPS]
+    tables, rules = [*scene.classes, *(scene.mixture or ())], list(scene.rules)
+    metric = [target.metric_depth, source.metric_depth]
+    if in_place:
+        written = written_fields(target)
+        others = [None if name in written else getattr(target, name) for name in _NAMES]
+        names = ",".join(written)
+        found = _compose_in_place([*written.values()], names, others, own, metric, drawn, tables, rules, with_layer)
+        return Outcome(target, *found)
+    found = _compose(_fields(target), own, metric, drawn, tables, rules, with_layer)
+    fields = [*present_planes(target), *ROWS]
+    return Outcome(target.derived(**dict(zip(fields, found, strict=False))), *found[len(fields) :])
+
+
+def _fields(batch: PaddedBatchedDenseSample) -> Optionals:
+    """All tensors of a batch, in the order of the field table."""
+    return [getattr(batch, name) for name in _NAMES]
+
+
+def _batch(tensors: Sequence[Tensor | None], metric_depth: bool = False) -> PaddedBatchedDenseSample:
+    """The inverse of `_fields`, not validated: it was a batch."""
+    batch = object.__new__(PaddedBatchedDenseSample)
+    for name, tensor in zip(_NAMES, tensors, strict=True):
+        object.__setattr__(batch, name, tensor)
+    object.__setattr__(batch, "metric_depth", metric_depth)
+    return batch
+
+
+def _own(tensors: Sequence[Tensor]) -> Tensors:
+    """Tensors that an operator may return: none that it was given, in row-major order."""
+    return [tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors]
+
+
+def _integers(like: Tensor, *shape: int) -> Tensor:
+    return like.new_empty(shape, dtype=torch.int64)
+
+
+def _flags(like: Tensor, *shape: int) -> Tensor:
+    return like.new_empty(shape, dtype=torch.bool)
+
+
+@torch.library.custom_op("segpaste::survey", mutates_args=())
+def _survey(batch: Optionals, classes: Optionals, ignore_index: int | None) -> Tensors:
+    given = _batch(batch)
+    found = eager_engine(given.device).survey(given, Classes(*classes), ignore_index)
+    return _own([table for table in found if table is not None])
+
+
+@_survey.register_fake
+def _(batch: Optionals, classes: Optionals, ignore_index: int | None) -> Tensors:
+    labels = _batch(batch).labels
+    (b, k), is_thing = labels.shape, classes[0]
+    tables = [_flags(labels, b, k), _integers(labels, b, k, 4), _integers(labels, b), _integers(labels, b, 2)]
+    if ignore_index is not None:
+        tables.append(_flags(labels, b, 1024 if is_thing is None else len(is_thing)))
+    return tables
+
+
+@torch.library.custom_op("segpaste::choose_rows", mutates_args=())
+def _choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> Tensors:
+    return _own(eager_engine(seeds.device).choose_rows(candidates, seeds, num_layers))
+
+
+@_choose_rows.register_fake
+def _(candidates: Tensor, seeds: Tensor, num_layers: int) -> Tensors:
+    return [_integers(seeds, len(seeds), num_layers), _flags(seeds, len(seeds), num_layers)]
+
+
+@torch.library.custom_op("segpaste::draw", mutates_args=())
+def _draw(targets: Tensors, sources: Optionals, tables: Tensors, rules: list[int], rows: Tensors, how: str) -> Tensors:
+    """Returns rows, where they are not given, maps and counts."""
+    pick: Pick | LayerRows = LayerRows(*rows) if how == _GIVEN else how  # type: ignore[assignment]
+    given = Targets(*targets), Sources(*sources), DrawTables(*tables), DrawRules(*rules)  # type: ignore[arg-type]
+    placement, counts = eager_engine(targets[0].device).draw(*given, pick)
+    names = _MAPS[2:] if how == _GIVEN else _MAPS
+    return _own([*(getattr(placement, n) for n in names), *(getattr(counts, n) for n in _COUNTS)])
+
+
+@_draw.register_fake
+def _(targets: Tensors, sources: Optionals, tables: Tensors, rules: list[int], rows: Tensors, how: str) -> Tensors:
+    seeds, eligible = targets[0], sources[0]
+    assert eligible is not None
+    b, num_layers = len(seeds), rules[0]
+    chosen = [] if how == _GIVEN else [_integers(seeds, b, num_layers), _flags(seeds, b, num_layers)]
+    return [*chosen, *_empty_maps(seeds, num_layers, eligible.shape[1]), *(_integers(seeds, b) for _ in _COUNTS)]
+
+
+def _empty_maps(seeds: Tensor, num_layers: int, num_slots: int) -> Tensors:
+    b = len(seeds)
+    pairs = [_integers(seeds, b, num_layers, 2) for _ in range(3)]
+    return [*pairs, _flags(seeds, b, num_layers), _flags(seeds, b, num_layers, num_slots)]
+
+
+@torch.library.custom_op("segpaste::draw_classes", mutates_args=())
+def _draw_classes(batch: Optionals, found: Optionals, rows: Tensors, tables: Tensors, ignore_index: int) -> Tensors:
+    given, known = _batch(batch), Survey(*found)  # type: ignore[arg-type]
+    engine = eager_engine(given.device)
+    placement, counts, mixture = engine.draw_classes(given, known, LayerRows(*rows), DrawTables(*tables), ignore_index)
+    maps = [getattr(placement, name) for name in _MAPS[2:]]
+    return _own([*maps, *(getattr(counts, name) for name in _COUNTS), mixture.classes])
+
+
+@_draw_classes.register_fake
+def _(batch: Optionals, found: Optionals, rows: Tensors, tables: Tensors, ignore_index: int) -> Tensors:
+    seeds, present = rows[0], found[-1]
+    assert present is not None
+    (b, num_layers), (_, num_classes) = seeds.shape, present.shape
+    counts = [_integers(seeds, b) for _ in _COUNTS]
+    num_slots = _batch(batch).labels.shape[1] + 1
+    return [*_empty_maps(seeds, num_layers, num_slots), *counts, _flags(seeds, b, num_layers, num_classes)]
+
+
+def _scene(
+    target: PaddedBatchedDenseSample, own: Optionals, metric: bool, tables: Optionals, rules: list[int]
+) -> Scene:
+    source = _batch(own, metric) if own else target
+    mixture = Mixture(*tables[3:]) if len(tables) > 3 else None  # type: ignore[arg-type]
+    return Scene(target, source, Classes(*tables[:3]), PasteRules(*rules), mixture)
+
+
+@torch.library.custom_op("segpaste::compose", mutates_args=())
+def _compose(
+    target: Optionals,
+    own: Optionals,
+    metric: list[bool],
+    drawn: Tensors,
+    tables: Optionals,
+    rules: list[int],
+    with_layer: bool,
+) -> Tensors:
+    """Returns planes, rows and what else an `Outcome` holds; ``own`` is the source where it is not the target."""
+    scene = _scene(_batch(target, metric[0]), own, metric[1], tables, rules)
+    engine = eager_engine(scene.target.device)
+    batch, *rest = engine.compose(scene, Placement(*drawn), with_layer=with_layer, in_place=False)
+    rows = [getattr(batch, name) for name in ROWS]
+    return [*present_planes(batch).values(), *_own(rows), *_own(_cut(rest, with_layer))]
+
+
+def _cut(rest: Tensors, with_layer: bool) -> Tensors:
+    return rest if with_layer else [*rest[:-1], rest[-1][:0]]
+
+
+@_compose.register_fake
+def _(
+    target: Optionals,
+    own: Optionals,
+    metric: list[bool],
+    drawn: Tensors,
+    tables: Optionals,
+    rules: list[int],
+    with_layer: bool,
+) -> Tensors:
+    batch = _batch(target)
+    planes = [empty_plane(name, plane) for name, plane in present_planes(batch).items()]
+    rows = [(row := getattr(batch, name)).new_empty(row.shape) for name in ROWS]
+    return [*planes, *rows, *_empty_rest(batch, drawn, with_layer)]
+
+
+def _empty_rest(batch: PaddedBatchedDenseSample, drawn: Tensors, with_layer: bool) -> Tensors:
+    labels, carried, (height, width) = batch.labels, drawn[-1], batch.canvas_size
+    layer = batch.images.new_empty((len(labels) if with_layer else 0, height, width), dtype=torch.int16)
+    small = [carried.new_empty(carried.shape), _integers(labels, len(labels), 3)]
+    return [*small, *(_integers(labels, *labels.shape) for _ in range(2)), layer]
+
+
+@torch.library.custom_op("segpaste::compose_in_place", mutates_args=("written",))
+def _compose_in_place(
+    written: Tensors,
+    names: str,
+    others: Optionals,
+    own: Optionals,
+    metric: list[bool],
+    drawn: Tensors,
+    tables: Optionals,
+    rules: list[int],
+    with_layer: bool,
+) -> Tensors:
+    """Writes into the fields ``names`` of the target; a list that is written must not hold None."""
+    target = _target(written, names, others, metric[0])
+    scene = _scene(target, own, metric[1], tables, rules)
+    engine = eager_engine(target.device)
+    _, *rest = engine.compose(scene, Placement(*drawn), with_layer=with_layer, in_place=True)
+    return _own(_cut(rest, with_layer))
+
+
+def _target(written: Tensors, names: str, others: Optionals, metric: bool) -> PaddedBatchedDenseSample:
+    own = dict(zip(names.split(","), written, strict=True))
+    return _batch([own.get(name, other) for name, other in zip(_NAMES, others, strict=True)], metric)
+
+
+@_compose_in_place.register_fake
+def _(
+    written: Tensors,
+    names: str,
+    others: Optionals,
+    own: Optionals,
+    metric: list[bool],
+    drawn: Tensors,
+    tables: Optionals,
+    rules: list[int],
+    with_layer: bool,
+) -> Tensors:
+    return _empty_rest(_target(written, names, others, metric[0]), drawn, with_layer)

@@ -1,0 +1,217 @@
+"""A paste after the draws: plan, settle (resolve, keep stuff and objects, measure), assign slots, render."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from segpaste.engine.planes import write_back
+from segpaste.engine.records import Outcome, Placement, Scene
+from segpaste.engine.reference import classmix, geometry, pixels, slots
+from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible
+
+
+class Pixels(Protocol):
+    """The three functions that read and write pixels; see `segpaste.engine.reference.pixels`."""
+
+    def resolve(self, scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
+        """Find what is seen at each pixel."""
+
+    def measure(self, scene: Scene, plan: LayerPlan, visible: Visible) -> Measures:
+        """Add up what is seen."""
+
+    def render(self, scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> dict[str, Tensor]:
+        """Write every plane."""
+
+
+class Settled(NamedTuple):
+    """A plan whose every paste is seen, and what is seen of it.
+
+    Attributes:
+        plan: ``carried`` holds the pastes that stay.
+        visible: the visibility buffer.
+        measures: of that buffer.
+        num_gone: [B, 3] int64, as in `segpaste.engine.records.Outcome`.
+    """
+
+    plan: LayerPlan
+    visible: Visible
+    measures: Measures
+    num_gone: Tensor
+
+
+class Guards(NamedTuple):
+    """Classes and pixels of the target that must not be hidden.
+
+    Attributes:
+        classes: [B, num_classes] bool, semantic classes.
+        pixels: [B, H, W] bool, or None where no object is guarded.
+    """
+
+    classes: Tensor
+    pixels: Tensor | None
+
+
+def compose(
+    scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool, pixels: Pixels = pixels
+) -> Outcome:
+    """Paste what was drawn.
+
+    Args:
+        scene: target, source and rules.
+        placement: rows of the source, and their maps.
+        with_layer: give ``visible_layer``; here it is always given.
+        in_place: write into the tensors of the target.
+        pixels: functions that do as those of `segpaste.engine.reference.pixels`.
+    """
+    target = scene.target
+    if scene.mixture is not None:
+        scene, placement = classmix.unmixed(scene, scene.mixture, placement)
+    settled = settle(scene, layer_plan(scene, placement), pixels)
+    plan, labels = settled.plan, scene.source.labels[placement.source_idx]
+    slot_plan = assign(scene, settled, labels)
+    painted = slots.with_fragment(slot_plan, plan.carried) if scene.mixture is not None else slot_plan
+    planes = pixels.render(scene, plan, settled.visible, painted)
+    planes["instance_masks"] = planes["instance_masks"][:, : target.max_instances].contiguous()
+    rows = slots.merge_rows(target, labels, slot_plan, settled.measures)
+    out = target.derived(**planes, **rows)
+    written = write_back(target, out) if in_place else out
+    slot_layer, slot_source = slot_plan.paste_layer, slot_plan.paste_slot
+    return Outcome(written, plan.carried, settled.num_gone, slot_layer, slot_source, settled.visible.layer)
+
+
+def layer_plan(scene: Scene, placement: Placement) -> LayerPlan:
+    """The look-up tables and depth factors of all layers."""
+    target, source, rules = scene.target, scene.source, scene.rules
+    extent = geometry.valid_extent(source.padding_mask, source.batch_size, source.canvas_size, source.device)
+    extent, hflip = extent[placement.source_idx], placement.hflip
+    height, width = target.canvas_size
+    with_linear = target.depth is not None or target.normals is not None
+    boxes = geometry.pixel_boxes(source.boxes)[placement.source_idx]
+    boxes = geometry.mirrored(boxes, extent[:, :, None, 0], hflip[:, :, None])
+    boxes = geometry.scaled_boxes(boxes, placement.scale_num[:, :, None], placement.scale_den[:, :, None])
+    boxes = boxes + placement.translate.repeat(1, 1, 2)[:, :, None]
+    return LayerPlan(
+        source_idx=placement.source_idx,
+        carried=placement.carried,
+        hflip=hflip,
+        depth_scale=depth_scale(scene, placement),
+        paste_box=geometry.clipped(boxes, target.canvas_size),
+        target_box=geometry.clipped(geometry.pixel_boxes(target.boxes), target.canvas_size),
+        x=geometry.axis_table(placement, 0, width, extent[..., 0], rules.num_taps, with_linear),
+        y=geometry.axis_table(placement, 1, height, extent[..., 1], rules.num_taps, with_linear),
+    )
+
+
+def depth_scale(scene: Scene, placement: Placement) -> Tensor:
+    """The factor on each layer's depth, [B, L] float32: the ratio of focal lengths, over the scale in perspective.
+
+    A focal length is the geometric mean of fx and fy, a scale that of both axes.
+    """
+    target, source = scene.target, scene.source
+    factor = torch.ones(placement.hflip.shape, device=placement.hflip.device)
+    if target.depth is None or source.depth is None:
+        return factor
+    if target.metric_depth and target.camera_intrinsics is not None and source.camera_intrinsics is not None:
+        cameras = target.camera_intrinsics, source.camera_intrinsics
+        # In float32 the product of two small roots would lose bits, or all of them.
+        own, other = (camera[:, :2].double().sqrt().prod(1) for camera in cameras)
+        factor = (own[:, None] / other[placement.source_idx]).float()
+    if scene.rules.perspective:
+        factor = factor * (placement.scale_den.double().prod(-1) / placement.scale_num.double().prod(-1)).sqrt().float()
+    return factor
+
+
+def settle(scene: Scene, plan: LayerPlan, pixels: Pixels) -> Settled:
+    """Resolve until every paste that is left is seen and nothing is hidden that must not be.
+
+    Stuff that was wiped out, and objects of which too much was hidden, get their pixels back first; then pastes of
+    too few pixels go, which only enlarges what is left, unless priorities and depth both decide: then it may
+    uncover what outranks a third paste, so that one goes in turn.
+    """
+    rules, drawn = scene.rules, plan.carried
+    num_classes = 0 if scene.watched is None else len(scene.watched)
+    nothing = torch.zeros(scene.target.batch_size, num_classes, dtype=torch.bool, device=scene.target.device)
+    guards = Guards(nothing, None)
+    visible, measures = _look(scene, plan, guards, pixels)
+    area_free = measures.paste_area
+    if (scene.watched is not None and rules.reverts_stuff) or rules.hidden_num < rules.hidden_den:
+        guards = _guards(scene, measures, nothing)
+        if _may_hold(guards.classes) or (guards.pixels is not None and _may_hold(guards.pixels)):
+            visible, measures = _look(scene, plan, guards, pixels)
+    area_guarded = measures.paste_area
+    for _ in range(_num_removals(scene, plan)):
+        carried = plan.carried & (measures.paste_area >= rules.min_area_px)
+        if not _may_hold(carried != plan.carried):
+            break
+        plan = plan._replace(carried=carried)
+        visible, measures = _look(scene, plan, guards, pixels)
+    gone = drawn & ~plan.carried
+    reverted = gone & (area_guarded < rules.min_area_px) & (area_free >= rules.min_area_px)
+    hidden = gone & ~reverted & (area_free == 0)
+    num_gone = torch.stack([why.sum((1, 2)) for why in (hidden, reverted, gone & ~reverted & ~hidden)], 1)
+    return Settled(plan, visible, measures, num_gone)
+
+
+def assign(scene: Scene, settled: Settled, labels: Tensor) -> SlotPlan:
+    """Which instance sits in which output slot; ``labels`` [B, L, K_s] are those of each layer's source."""
+    measures, placed = settled.measures, settled.plan.carried
+    survives = slots.survivors(scene.target.instance_valid, measures, scene.rules)
+    ignored_class = torch.zeros_like(measures.class_before, dtype=torch.bool)
+    if scene.watched is not None and not scene.rules.reverts_stuff:
+        ignored_class = slots.wiped_out(scene.watched, measures, scene.rules)
+    paste_class = torch.full_like(labels, scene.rules.ignore_index)
+    if scene.classes.is_thing is not None:
+        paste_class = torch.where(in_table(scene.classes.is_thing, labels), labels, paste_class)
+    if scene.mixture is not None:
+        placed = placed.clone()
+        placed[..., -1] = False  # the fragment takes no row
+    return slots.assign_slots(scene.target, survives, placed, paste_class, ignored_class)
+
+
+def in_table(table: Tensor, labels: Tensor) -> Tensor:
+    """Whether a table [num_classes] bool marks each label; labels outside of it are not marked."""
+    known = (labels >= 0) & (labels < len(table))
+    return known & table.to(labels.device)[labels.clamp(0, len(table) - 1)]
+
+
+def _guards(scene: Scene, measures: Measures, nothing: Tensor) -> Guards:
+    """Find what must not be hidden, from the measures of a look without guards."""
+    classes, closed, rules = nothing, None, scene.rules
+    if scene.watched is not None and rules.reverts_stuff:
+        classes = slots.wiped_out(scene.watched, measures, rules)
+    if rules.hidden_num < rules.hidden_den:
+        hides_too_much = slots.over_hidden(scene.target.instance_valid, measures, rules)
+        closed = geometry.covered(scene.target, hides_too_much)
+    return Guards(classes, closed)
+
+
+def _num_removals(scene: Scene, plan: LayerPlan) -> int:
+    """How often pastes may have to be taken out until all that are left are seen.
+
+    What one uncovers lies in a later layer, what that hides in a later one again: once for every second layer.
+    """
+    has_depth = scene.target.depth is not None and scene.source.depth is not None
+    return (plan.carried.shape[1] + 1) // 2 if has_depth and scene.rank is not None else 1
+
+
+def _look(scene: Scene, plan: LayerPlan, guards: Guards, pixels: Pixels) -> tuple[Visible, Measures]:
+    """Resolve and measure a plan."""
+    shown = scene
+    if guards.pixels is not None:  # as padding they are not pasted over
+        padding, closed = scene.target.padding_mask, guards.pixels[:, None]
+        padding = closed if padding is None else closed | padding
+        shown = replace(scene, target=scene.target.derived(padding_mask=padding))
+    visible = pixels.resolve(shown, plan, guards.classes)
+    return visible, pixels.measure(scene, plan, visible)
+
+
+def _may_hold(conditions: Tensor) -> bool:
+    """Whether a condition may be true somewhere: asked where the answer is at hand, else yes.
+
+    Looking again at what has not changed finds the same, so this saves time and changes nothing.
+    """
+    return conditions.device.type != "cpu" or bool(conditions.any())

@@ -1,0 +1,30 @@
+"""What the draws must know of a batch."""
+
+from __future__ import annotations
+
+from segpaste.engine.records import Classes, Survey
+from segpaste.engine.reference import geometry
+from segpaste.engine.reference.classmix import mixable, present_classes
+from segpaste.engine.reference.compose import in_table
+from segpaste.types import PaddedBatchedDenseSample
+
+
+def survey(batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None) -> Survey:
+    """Find who may be pasted, and where there is room.
+
+    Args:
+        batch: with instance masks, K slots.
+        classes: the taxonomy.
+        ignore_index: the semantic class that is none; where it is given, find the classes that ClassMix may paste.
+    """
+    has_extent = (batch.boxes[..., 2:] > batch.boxes[..., :2]).all(-1)
+    eligible = batch.instance_valid & has_extent
+    if classes.is_thing is not None:
+        eligible = eligible & in_table(classes.is_thing, batch.labels)
+    return Survey(
+        eligible=eligible,
+        occupied=geometry.pixel_boxes(batch.boxes),
+        num_free=(~batch.instance_valid).sum(1),
+        extent=geometry.valid_extent(batch.padding_mask, batch.batch_size, batch.canvas_size, batch.device),
+        present=None if ignore_index is None else present_classes(batch, mixable(classes), ignore_index),
+    )
