@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from torchvision import tv_tensors
 
+from segpaste.augmentation import BatchCopyPaste
+from segpaste.engine import Placement, engine_for
 from segpaste.types import (
     FIELDS,
     IGNORE_INDEX,
@@ -253,3 +255,9 @@ def _surfaces(rng: np.random.Generator, owner: Array, num: int, is_padding: Arra
         Modality.DEPTH: {"depth": torch.from_numpy(depth[None]), "depth_valid": torch.from_numpy(valid[None])},
         Modality.NORMALS: {"normals": torch.from_numpy(normals)},
     }
+
+
+def placement_of(paste: BatchCopyPaste, batch: PaddedBatchedDenseSample) -> Placement:
+    """Return what a module draws for a prepared batch, without its pixels."""
+    engine = engine_for(batch.device)
+    return paste._sampled(engine, batch, engine.survey(batch, paste._tables), None)[1][0]

@@ -15,7 +15,7 @@ from placement_inputs import request
 
 import brute_force
 import brute_force_draws
-from samples import CPU_KERNELS, make_batch
+from samples import CPU_KERNELS, make_batch, placement_of
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import IntraBatchSource, Placement, PlacementConfig, Schedule, inputs
 from segpaste.augmentation.class_weights import MOST_ALIKE, TEMPERATURE_ONE, inverse_weights, log_table
@@ -94,8 +94,7 @@ def placed(kernels: str, batch: PaddedBatchedDenseSample, paste: BatchCopyPaste)
     """The drawn placement alone, without its pixels."""
     batch = inputs.prepared(batch, paste.config, None)
     with use_backend(kernels):
-        found = paste._survey(batch)
-        return paste.source.sample(batch, found.eligible, paste._request(batch, found))[1]
+        return placement_of(paste, batch)
 
 
 class TestEqualPlainLoops:

@@ -21,7 +21,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from samples import OPTIONAL, SCHEMA, all_modality_subsets, make_batch, subset_id
+from samples import OPTIONAL, SCHEMA, all_modality_subsets, make_batch, placement_of, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, list_presets
 from segpaste.augmentation import BankSource, IntraBatchSource, PanopticConfig, Placement, PlacementConfig, inputs
 from segpaste.engine import use_backend
@@ -258,8 +258,7 @@ class TestOptions:
 
         def placement(batch: PaddedBatchedDenseSample) -> Placement:
             batch = inputs.prepared(batch, module.config, None)
-            found = module._survey(batch)
-            return module.source.sample(batch, found.eligible, module._request(batch, found))[1]
+            return placement_of(module, batch)
 
         compiled, num_carried = torch.compile(placement, fullgraph=True), 0
         with use_backend("reference"):

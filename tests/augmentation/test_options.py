@@ -11,7 +11,7 @@ import torch
 from chi_square import assert_uniform
 from pydantic import ValidationError
 
-from samples import CPU_KERNELS, make_batch
+from samples import CPU_KERNELS, make_batch, placement_of
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
@@ -56,8 +56,7 @@ def placed(kernels: str, batch: PaddedBatchedDenseSample, seed: int = 0, **optio
     paste = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(**options)))
     batch = inputs.prepared(batch, paste.config, torch.Generator().manual_seed(seed))
     with use_backend(kernels):
-        found = paste._survey(batch)
-        return paste.source.sample(batch, found.eligible, paste._request(batch, found))[1]
+        return placement_of(paste, batch)
 
 
 def drawn_boxes(batch: PaddedBatchedDenseSample, placement: Placement) -> torch.Tensor:
