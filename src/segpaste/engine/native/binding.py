@@ -22,6 +22,7 @@ from segpaste.engine.records import (
     DrawRules,
     DrawTables,
     LayerRows,
+    Mixture,
     Outcome,
     Pick,
     Placement,
@@ -55,16 +56,23 @@ def survey(batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int 
     eligible, occupied, num_free, extent = _flags(b, k), _integers(b, k, 4), _integers(b), _integers(b, 2)
     boxes, labels, valid = _dense(batch.boxes), _dense(batch.labels), _dense(batch.instance_valid)
     padding, is_thing = _lined(batch.padding_mask), _dense_or_none(classes.is_thing)
+    semantic = is_stuff = present = None
+    if ignore_index is not None:
+        num_mixed = classmix.NUM_CLASSES if is_thing is None else len(is_thing)
+        semantic, is_stuff = _lined(batch.semantic_maps), _dense_or_none(classes.is_stuff)
+        present = _flags(b, num_mixed)
     words = [
         *(b, k, *batch.canvas_size, 0 if is_thing is None else len(is_thing)),
         *(boxes.data_ptr(), labels.data_ptr(), 0, valid.data_ptr()),
         *_plane(padding),
         _address(is_thing),
         *_addresses((eligible, occupied, num_free, extent)),
+        _address(is_stuff),
+        *_plane(semantic),
+        *(ignore_index or 0, 0 if present is None else present.shape[1], _address(present)),
     ]
     record = _record(words)
     load().segpaste_survey(record.buffer_info()[0])
-    present = None if ignore_index is None else classmix.present_classes(batch, classmix.mixable(classes), ignore_index)
     return Survey(eligible, occupied, num_free, extent, present)
 
 
@@ -112,7 +120,30 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
     return placement, PlacementCounts(*counts)
 
 
-draw_classes = classmix.draw_classes
+def draw_classes(
+    batch: PaddedBatchedDenseSample, found: Survey, rows: LayerRows, tables: DrawTables, ignore_index: int
+) -> tuple[Placement, PlacementCounts, Mixture]:
+    """See `segpaste.engine.reference.classmix.draw_classes`."""
+    (b, num_layers), k = rows.source_idx.shape, batch.max_instances
+    assert batch.sample_seeds is not None
+    assert found.present is not None
+    num_classes = found.present.shape[1]
+    classes, carried = _flags(b, num_layers, num_classes), _flags(b, num_layers, k + 1)
+    tried, no_source, no_free_slot = (_integers(b) for _ in range(3))
+    planes, instances = _lined_planes(batch), [_dense(getattr(batch, name)) for name in ROWS]
+    given = batch.sample_seeds, found.num_free, found.eligible, found.present, *rows, tables.limits
+    known = [*map(_dense, given)]
+    words = [
+        *(b, num_layers, k, num_classes, *batch.canvas_size),
+        *(word for plane in planes for word in _plane(plane)),
+        *_addresses(instances),
+        *_addresses(known),
+        *_addresses((classes, carried, tried, no_source, no_free_slot)),
+    ]
+    record = _record(words)
+    _expect(load().segpaste_draw_classes(record.buffer_info()[0], workspace()))
+    counts = PlacementCounts(tried, no_source, no_free_slot, torch.zeros_like(tried))
+    return classmix.where_they_stand(rows, carried), counts, Mixture(classes, found.eligible)
 
 
 def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
@@ -122,8 +153,6 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
         ValueError: a layer's source row, scale or slots are out of range.
         MemoryError: there is none.
     """
-    if scene.mixture is not None:
-        scene, placement = classmix.unmixed(scene, scene.mixture, placement)
     target = scene.target
     if in_place and not can_be_written(target):
         found = _compose(scene, placement, with_layer=with_layer, in_place=False)
@@ -135,8 +164,9 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
     target, source, rules = scene.target, scene.source, scene.rules
     (b, layers, k_s), (height, width) = placement.carried.shape, target.canvas_size
     assert target.instance_ids is not None
-    if k_s != source.max_instances:
+    if k_s != source.max_instances + (scene.mixture is not None):
         raise ValueError(f"expected a placement of {source.max_instances} slots, the source's, got {k_s}")
+    mixed = [None, None] if scene.mixture is None else [*map(_dense, scene.mixture)]
     planes = present_planes(target)
     new = {} if in_place else {name: empty_plane(name, plane) for name, plane in planes.items()}
     given = _lined_planes(target)
@@ -164,6 +194,7 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
         *_addresses(drawn),
         *map(_address, cameras),
         *(word for table in tables for word in (_address(table), 0 if table is None else len(table))),
+        *(_address(mixed[0]), 0 if mixed[0] is None else mixed[0].shape[2], _address(mixed[1])),
         *rules,
         *(MAX_FED_BACK_ID, scene.is_panoptic, scene.needs_owner, scene.mixture is not None),
         *(in_place, source is target, in_place and source is not target and _share_memory(given, origin)),

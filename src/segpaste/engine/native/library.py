@@ -56,7 +56,8 @@ def _declare(library: ctypes.CDLL) -> None:
     library.segpaste_free_workspace.restype = None
     library.segpaste_survey.argtypes = [ctypes.c_void_p]
     library.segpaste_survey.restype = ctypes.c_int64
-    for function in (library.segpaste_rows, library.segpaste_draw, library.segpaste_compose):
+    names = ("rows", "draw", "draw_classes", "compose")
+    for function in (getattr(library, f"segpaste_{name}") for name in names):
         function.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         function.restype = ctypes.c_int64
 

@@ -112,7 +112,7 @@ def draw_classes(
         no_free_slot=num_wanted - kept.sum((1, 2)),
         does_not_fit=torch.zeros_like(no_source),
     )
-    return _where_they_stand(rows, torch.cat([kept, has_fragment[..., None]], 2)), counts, mixture
+    return where_they_stand(rows, torch.cat([kept, has_fragment[..., None]], 2)), counts, mixture
 
 
 def unmixed(scene: Scene, mixture: Mixture, placement: Placement) -> tuple[Scene, Placement]:
@@ -159,7 +159,7 @@ def _fragments(source: PaddedBatchedDenseSample, index: Tensor, mixture: Mixture
     return fragment, in_class
 
 
-def _where_they_stand(rows: LayerRows, carried: Tensor) -> Placement:
+def where_they_stand(rows: LayerRows, carried: Tensor) -> Placement:
     """Every layer where it stands in its source."""
     shape = *rows.source_idx.shape, 2
     one = torch.full(shape, SCALE_DEN, dtype=torch.int64, device=carried.device)

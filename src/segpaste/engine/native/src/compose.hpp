@@ -97,8 +97,9 @@ struct Composer {
 
     // Where a source slot lies on the canvas.
     Box paste_box(i64 j, i64 k, const Extent& extent) const {
-        i64 at = b * job.num_layers + j, source = job.source_idx[at];
-        const f32* edges = job.source_rows.boxes + 4 * (source * job.num_source_slots + k);
+        i64 at = b * job.num_layers + j, num_slots = job.num_source_slots - job.has_fragment;
+        if (k == num_slots) return {0, 0, extent.width, extent.height};  // of a fragment, which stands where it stood
+        const f32* edges = job.source_rows.boxes + 4 * (job.source_idx[at] * num_slots + k);
         const i64 *num = job.scale_num + 2 * at, *den = job.scale_den + 2 * at, *move = job.translate + 2 * at;
         i64 left = floor_edge(edges[0]), right = ceil_edge(edges[2]);
         if (job.hflip[at]) {
@@ -151,7 +152,8 @@ struct Composer {
         for (i64 j = 0; j < job.num_layers; ++j) {
             i64 at = b * job.num_layers + j;
             Layer& layer = layers[j];
-            layer = {job.source_idx[at], job.hflip[at] != 0, depth_scale(at), {}, {}};
+            layer = {job.source_idx[at], job.hflip[at] != 0, depth_scale(at), {}, {}, nullptr};
+            if (job.mixed_classes) layer.classes = job.mixed_classes + at * job.num_mixed;
             Paste* first = next;
             Box around = {width, height, 0, 0};
             Extent extent = {};
@@ -179,6 +181,8 @@ struct Composer {
     void cut_out_all() {
         bool has_depth = job.target.depth.data && job.source.depth.data;
         i64 largest = 0, area = seen.reach.size();
+        MixedSource mixed = {job.source, job.source_rows, job.mixed_eligible, job.num_source_slots - job.has_fragment,
+                             job.num_mixed, job.source_height, job.source_width};
         for (i64 n = 0; n < num_pastes; ++n) {
             Paste& paste = pastes[n];
             i64 size = paste.box.size();
@@ -186,7 +190,13 @@ struct Composer {
             if (paste.box.is_empty()) continue;
             paste.cut = take<u8>(arena, size);
             if (has_depth) paste.depth = take<f32>(arena, size), paste.depth_ok = take<u8>(arena, size);
-            if (!arena.failed) cut_out(paste, layers[paste.layer], job.source);
+            if (arena.failed) continue;
+            const Layer& layer = layers[paste.layer];
+            if (is_fragment(paste)) {
+                mixed.cut_fragment(layer.source, layer.classes, {paste.box.x2, paste.box.y2}, paste.cut);
+            } else {
+                cut_out(paste, layer, job.source);
+            }
         }
         seen.layer = take<i16>(arena, area);
         seen.owner = job.with_owner ? take<i16>(arena, area) : nullptr;
@@ -324,12 +334,12 @@ struct Composer {
             stamps[n] = {-1, 0};
             if (!paste.is_carried || is_fragment(paste)) continue;
             for (; slots[k].survives; ++k) stay(k);
-            i64 at = b * job.num_slots + k, source = layers[paste.layer].source * job.num_source_slots + paste.slot;
+            i64 at = b * job.num_slots + k;
             slots[k].paste = n;
             stamps[n] = {k, ++id};
             job.slot_layer[at] = paste.layer;
             job.slot_source[at] = paste.slot;
-            write_row(k, paste.shown, job.source_rows.labels[source], id, true);
+            write_row(k, paste.shown, label_of(job, layers[paste.layer], paste.slot), id, true);
             ++k;
         }
         for (; k < job.num_slots; ++k) stay(k);

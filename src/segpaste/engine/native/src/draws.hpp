@@ -37,6 +37,25 @@ inline void choose_rows(const RowsJob& job, i64* twins) {
     }
 }
 
+// The order of priorities, the highest first, of equal ones the first: a merge sort.
+inline void sort_descending(const i64* values, i64 count, i64* order, i64* spare) {
+    for (i64 i = 0; i < count; ++i) order[i] = i;
+    i64 *from = order, *to = spare;
+    for (i64 width = 1; width < count; width *= 2) {
+        for (i64 low = 0; low < count; low += 2 * width) {
+            i64 middle = least(low + width, count), end = least(low + 2 * width, count), a = low, c = middle;
+            for (i64 i = low; i < end; ++i) {
+                bool takes_first = a < middle && (c >= end || values[from[a]] >= values[from[c]]);
+                to[i] = takes_first ? from[a++] : from[c++];
+            }
+        }
+        i64* swapped = from;
+        from = to;
+        to = swapped;
+    }
+    if (from != order) memcpy(order, from, size_t(count) * sizeof(i64));
+}
+
 // Draws of one batch, row after row.
 struct Drawer {
     const DrawJob& job;
@@ -59,7 +78,7 @@ struct Drawer {
             bool offers = job.eligible[(b * num_own + i) * num_slots];
             values[i] = offers ? priority_of(layer_state(job.seeds[b], CROP, i)) : -1;
         }
-        sort_descending(values, num_own);
+        sort_descending(values, num_own, order, spare);
         for (i64 j = 0; j < num_layers; ++j) {
             job.source_idx[b * num_layers + j] = b * num_own + order[j];
             job.layer_valid[b * num_layers + j] = values[order[j]] >= 0;
@@ -94,25 +113,6 @@ struct Drawer {
         return HIGHEST - 1 - wait * job.inverse_weights[least(alike, job.num_weights - 1)];
     }
 
-    // The order of priorities, the highest first, of equal ones the first: a merge sort.
-    void sort_descending(const i64* values, i64 count) const {
-        for (i64 i = 0; i < count; ++i) order[i] = i;
-        i64 *from = order, *to = spare;
-        for (i64 width = 1; width < count; width *= 2) {
-            for (i64 low = 0; low < count; low += 2 * width) {
-                i64 middle = least(low + width, count), end = least(low + 2 * width, count), a = low, c = middle;
-                for (i64 i = low; i < end; ++i) {
-                    bool takes_first = a < middle && (c >= end || values[from[a]] >= values[from[c]]);
-                    to[i] = takes_first ? from[a++] : from[c++];
-                }
-            }
-            i64* swapped = from;
-            from = to;
-            to = swapped;
-        }
-        if (from != order) memcpy(order, from, size_t(count) * sizeof(i64));
-    }
-
     // Where each layer carries one object, layers of one source take its slots in random order, each another one.
     void prioritise(i64 b) const {
         i64 seed = job.seeds[b];
@@ -127,7 +127,7 @@ struct Drawer {
                 }
             }
             if (!job.one_each) continue;
-            sort_descending(row, num_slots);
+            sort_descending(row, num_slots, order, spare);
             i64 kept = turn < num_slots ? order[turn] : -1;
             for (i64 k = 0; k < num_slots; ++k) {
                 row[k] = k == kept && row[k] >= 0 ? priority_of(layer_state(seed, LAYER, j)) : -1;
@@ -161,7 +161,7 @@ struct Drawer {
         if (num_chosen >= available) {
             for (i64 i = 0; i < count; ++i) carried[i] = priority[i] >= 0;
         } else {
-            sort_descending(priority, count);
+            sort_descending(priority, count, order, spare);
             memset(carried, 0, size_t(count));
             for (i64 i = 0; i < num_chosen; ++i) carried[order[i]] = 1;
         }

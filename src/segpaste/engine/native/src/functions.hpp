@@ -8,5 +8,6 @@ struct Functions {
     void (*survey)(const SurveyJob*);
     int64_t (*rows)(const RowsJob*, void* workspace);
     int64_t (*draw)(const DrawJob*, void* workspace);
+    int64_t (*draw_classes)(const MixtureJob*, void* workspace);
     int64_t (*compose)(ComposeJob*, void* workspace);
 };

@@ -6,7 +6,10 @@
 
 namespace SEGPASTE_NAMESPACE {
 
-static void survey_all(const SurveyJob* job) { survey(*job); }
+static void survey_all(const SurveyJob* job) {
+    survey(*job);
+    for (i64 row = 0; job->present && row < job->num_rows; ++row) find_present(*job, row, job->present + row * job->num_mixed);
+}
 
 static int64_t rows_all(const RowsJob* job, void* workspace) {
     Arena& arena = static_cast<Workspace*>(workspace)->work;
@@ -19,6 +22,10 @@ static int64_t rows_all(const RowsJob* job, void* workspace) {
 
 static int64_t draw_all(const DrawJob* job, void* workspace) { return draw(*job, static_cast<Workspace*>(workspace)->work); }
 
+static int64_t draw_all_classes(const MixtureJob* job, void* workspace) {
+    return draw_classes(*job, static_cast<Workspace*>(workspace)->work);
+}
+
 static int64_t compose_some(ComposeJob* job, void* workspace) {
     return compose(*job, *static_cast<Workspace*>(workspace));
 }
@@ -29,5 +36,6 @@ extern "C" const Functions SEGPASTE_FUNCTIONS = {
     SEGPASTE_NAMESPACE::survey_all,
     SEGPASTE_NAMESPACE::rows_all,
     SEGPASTE_NAMESPACE::draw_all,
+    SEGPASTE_NAMESPACE::draw_all_classes,
     SEGPASTE_NAMESPACE::compose_some,
 };

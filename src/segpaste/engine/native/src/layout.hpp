@@ -147,6 +147,7 @@ struct Layer {
     bool flip;
     f32 depth_scale;
     Axis x, y;  // empty where nothing is carried
+    const u8* classes;  // [num_mixed], with ClassMix all that it shows, or null
 };
 
 // One carried object of a layer: the mask of a source slot, as the target sees it.

@@ -111,6 +111,10 @@ EXPORT int64_t segpaste_rows(const RowsJob* job, void* workspace) { return chose
 
 EXPORT int64_t segpaste_draw(const DrawJob* job, void* workspace) { return chosen->draw(job, workspace); }
 
+EXPORT int64_t segpaste_draw_classes(const MixtureJob* job, void* workspace) {
+    return chosen->draw_classes(job, workspace);
+}
+
 EXPORT int64_t segpaste_compose(ComposeJob* job, void* workspace) { return chosen->compose(job, workspace); }
 
 }  // extern "C"

@@ -12,18 +12,6 @@ struct Rest {
     Box box;           // around the latter, zero where there is none
 };
 
-// How many of some flags, each 0 or 1, are set.
-inline i64 count(const u8* flags, i64 size) {
-    i64 total = 0, i = 0;
-    for (; i + 8 <= size; i += 8) {
-        u64 eight;
-        __builtin_memcpy(&eight, flags + i, 8);
-        total += __builtin_popcountll(eight);
-    }
-    for (; i < size; ++i) total += flags[i];
-    return total;
-}
-
 // The first and one past the last index of a line that ``holds``, both ``size`` and 0 where there is none.
 template <class F>
 inline void find_ends(i64 size, F holds, i64& first, i64& end) {

@@ -110,4 +110,16 @@ inline BFloat to_bfloat(f32 value) {
     return {u16((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
 }
 
+// How many of some flags, each 0 or 1, are set.
+inline i64 count(const u8* flags, i64 size) {
+    i64 total = 0, i = 0;
+    for (; i + 8 <= size; i += 8) {
+        u64 eight;
+        __builtin_memcpy(&eight, flags + i, 8);
+        total += __builtin_popcountll(eight);
+    }
+    for (; i < size; ++i) total += flags[i];
+    return total;
+}
+
 }  // namespace SEGPASTE_NAMESPACE

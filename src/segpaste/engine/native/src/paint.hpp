@@ -83,8 +83,9 @@ inline void read_strip(const ComposeJob& job, const Layer& layer, const Paste& p
         for (i64 i = 0; i < size; ++i) strip.semantic[i] = row < 0 || columns[i] < 0 ? 0 : line[columns[i]];
     } else if (strip.semantic) {
         const i16* owner = seen.owner + seen.at(strip.y, strip.first);
-        const i64* labels = job.source_rows.labels + layer.source * job.num_source_slots;
-        for (i64 i = 0; i < size; ++i) strip.semantic[i] = class_of(job, labels[most(owner[i], i16(0))]);
+        for (i64 i = 0; i < size; ++i) {
+            strip.semantic[i] = class_of(job, label_of(job, layer, most(owner[i], i16(0))));
+        }
     }
     if (strip.depth && paste.depth) {
         memcpy(strip.depth, paste.depth + of, size_t(size) * sizeof(f32));

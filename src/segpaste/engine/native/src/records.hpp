@@ -40,6 +40,10 @@ struct SurveyJob {
     int64_t* occupied;        // [B, K, 4], written: boxes rounded outwards
     int64_t* num_free;        // [B], written: slots without an instance
     int64_t* extent;          // [B, 2], written: (width, height) of the pictures
+    const uint8_t* is_stuff;  // [num_classes], or null, as the rest where nobody asks for what may be mixed
+    Plane semantic;
+    int64_t ignore_index, num_mixed;
+    uint8_t* present;  // [B, num_mixed], written
 };
 
 struct RowsJob {
@@ -84,6 +88,24 @@ struct DrawJob {
     int64_t* does_not_fit;     // [B]
 };
 
+struct MixtureJob {
+    int64_t num_rows, num_layers, num_slots, num_classes, height, width;
+    Planes planes;
+    Rows rows;
+    const int64_t* seeds;       // [B]
+    const int64_t* num_free;    // [B]
+    const uint8_t* eligible;    // [B, K]
+    const uint8_t* present;     // [B, num_classes]
+    const int64_t* source_idx;  // [B, L]
+    const uint8_t* layer_valid;  // [B, L]
+    const int64_t* limits;      // [4]
+    uint8_t* classes;           // [B, L, num_classes], written, as all that follows
+    uint8_t* carried;           // [B, L, K + 1]
+    int64_t* tried;             // [B]
+    int64_t* no_source;         // [B]
+    int64_t* no_free_slot;      // [B]
+};
+
 struct ComposeJob {
     // B, L, slots of the target and of the source, rows of the source, canvases.
     int64_t num_rows, num_layers, num_slots, num_source_slots, num_source_rows;
@@ -104,13 +126,16 @@ struct ComposeJob {
     int64_t num_stuff;
     const int16_t* rank;        // [num_ranks], priorities of classes, or null
     int64_t num_ranks;
+    const uint8_t* mixed_classes;   // [B, L, num_mixed], with ClassMix, or null
+    int64_t num_mixed;
+    const uint8_t* mixed_eligible;  // [S, K]
     // Rules; see `PasteRules`.
     int64_t num_taps, min_area_px, residual_num, residual_den, stuff_num, stuff_den, stuff_px, reverts_stuff;
     int64_t hidden_num, hidden_den, ignore_index, perspective, tile_size;  // the last one is the reference's
     int64_t largest_id;    // ids in the target above this count as this
     int64_t exclusive;     // each pixel belongs to exactly one instance
     int64_t with_owner;    // some field depends on whose a pasted pixel is
-    int64_t has_fragment;  // the last slot of each source belongs to no instance, and takes no row
+    int64_t has_fragment;  // sources have a slot more than rows, which belongs to no instance and takes no row
     int64_t in_place;
     int64_t reads_itself;   // the source is the target, row by row
     int64_t shares_memory;  // the source lies in the target's memory, in whatever order

@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "surfaces.hpp"
+#include "mixture.hpp"
 
 namespace SEGPASTE_NAMESPACE {
 
@@ -94,6 +94,7 @@ inline void withdraw_hidden(const ComposeJob& job, const Layer& layer, const Box
             if (!offered[i]) continue;  // and so the column is one of the source's
             if (pad && pad[columns[i]]) offered[i] = 0;
             if (label && label[columns[i]] == job.ignore_index) offered[i] = 0;
+            if (layer.classes && !in_table(layer.classes, job.num_mixed, label[columns[i]])) offered[i] = 0;
         }
     }
 }
@@ -192,6 +193,12 @@ inline void start_ranks(const ComposeJob& job, i64 b, const Seen& seen, const Ro
     }
 }
 
+// The label of a slot of the source; 0 for a fragment.
+inline i64 label_of(const ComposeJob& job, const Layer& layer, i64 slot) {
+    i64 num_slots = job.num_source_slots - job.has_fragment;
+    return slot < num_slots ? job.source_rows.labels[layer.source * num_slots + slot] : 0;
+}
+
 inline i16 rank_of(const ComposeJob& job, i64 label) {
     return label >= 0 && label < job.num_ranks ? job.rank[label] : i16(0);
 }
@@ -217,7 +224,7 @@ inline void resolve(const ComposeJob& job, i64 b, const Layer* layers, Paste* pa
                 see(seen, paste, paste.cut);
                 continue;
             }
-            i16 rank = room.front ? rank_of(job, job.source_rows.labels[layer.source * job.num_source_slots + paste.slot]) : i16(0);
+            i16 rank = room.front ? rank_of(job, label_of(job, layer, paste.slot)) : i16(0);
             memcpy(room.offered, paste.cut, size_t(paste.box.size()));
             if (has_closed) withdraw_closed(job, b, seen, guards, paste.box, room.offered);
             if (has_hidden) withdraw_hidden(job, layer, paste.box, room.offered);
