@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing
 import os
 import re
 import runpy
+import textwrap
 from pathlib import Path
 
 import pytest
+
+from segpaste import BatchCopyPaste
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -51,3 +55,10 @@ def test_snippets_run(page: Path, tmp_path: Path, processes: multiprocessing.con
     process.join(timeout=300)
     process.kill()
     assert process.exitcode == 0, f"{page.relative_to(ROOT)}:\n{log.read_text(encoding='utf-8')[-3000:]}"
+
+
+def test_the_forward_that_is_shown_is_the_code() -> None:
+    source = inspect.getsource(BatchCopyPaste.forward)
+    body = textwrap.dedent(source.split('"""')[-1]).strip()
+    assert textwrap.indent(body, "    ") in (ROOT / "docs" / "guide" / "pipeline.md").read_text()
+    assert len(body.splitlines()) <= 15

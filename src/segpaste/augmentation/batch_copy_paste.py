@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Literal, overload
+from typing import Literal, cast, overload
 
 import torch
 from torch import nn
@@ -240,7 +240,6 @@ class BatchCopyPaste(nn.Module):
         request = PlacementRequest(seeds, *where, self._placement, self.schedule, self.classes, staged)
         if self.config.emit_classmix:
             return self._mixed(engine, batch, found, request)
-        assert isinstance(self.source, SourceStrategy)
         self._warn_of_few_scales(batch.canvas_size if staged is None else staged.crop_size)
         sampled = self.source.sample(batch, found.eligible, request)
         source, placement, counts = source_check.checked_sample(self.source, sampled, batch, request)
@@ -252,10 +251,10 @@ class BatchCopyPaste(nn.Module):
         self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, request: PlacementRequest
     ) -> tuple[Scene, Drawn]:
         """Classes of the rows that the source names."""
-        assert isinstance(self.source, RowStrategy)
         assert found.present is not None
-        rows = self.source.rows(batch, found.present.any(1), request)
-        rows = source_check.checked_rows(self.source, rows, batch, request.config.layers)
+        strategy = cast(RowStrategy, self.source)
+        rows = strategy.rows(batch, found.present.any(1), request)
+        rows = source_check.checked_rows(strategy, rows, batch, request.config.layers)
         tables, ignore_index = self.schedule.tables, self.config.ignore_index
         placement, counts, mixture = engine.draw_classes(batch, found, rows, tables, ignore_index)
         return Scene(batch, batch, self._tables, self._rules, mixture), (placement, counts)
@@ -286,7 +285,8 @@ class BatchCopyPaste(nn.Module):
             return False
         if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return False
-        self._may_warn = device.type == "cpu"
+        if device.type != "cpu":
+            self._may_warn = False
         return True
 
     def _warn(self, message: str | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -18,6 +17,12 @@ FEW_SCALES = 4
 """A canvas' grid with fewer scales than this in the range is warned of."""
 
 
+_KNOWN: dict[tuple[int, tuple[int, int]], tuple[PlacementConfig, DrawRules]] = {}
+"""By the identity of a config, for to hash one costs more than to draw; the config is held so that it stays its own."""
+
+_MOST_KNOWN = 256
+
+
 def draw_rules(config: PlacementConfig, source_canvas: tuple[int, int]) -> DrawRules:
     """Return what placements are drawn from.
 
@@ -28,7 +33,14 @@ def draw_rules(config: PlacementConfig, source_canvas: tuple[int, int]) -> DrawR
     Raises:
         RuntimeError: no scale in the range keeps them there.
     """
-    return (_draw_rules if torch.compiler.is_compiling() else _known_rules)(config, source_canvas)
+    if torch.compiler.is_compiling():
+        return _draw_rules(config, source_canvas)
+    found = _KNOWN.get((id(config), source_canvas))
+    if found is None:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        found = _KNOWN[id(config), source_canvas] = config, _draw_rules(config, source_canvas)
+    return found[1]
 
 
 def _draw_rules(config: PlacementConfig, source_canvas: tuple[int, int]) -> DrawRules:
@@ -52,9 +64,6 @@ def _draw_rules(config: PlacementConfig, source_canvas: tuple[int, int]) -> Draw
         seen_num=seen.numerator,
         seen_den=seen.denominator,
     )
-
-
-_known_rules = lru_cache(maxsize=256)(_draw_rules)
 
 
 def scale_limits(config: PlacementConfig) -> tuple[int, int]:

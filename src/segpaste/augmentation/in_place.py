@@ -32,7 +32,8 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
         )
     if torch.compiler.is_compiling():
         return
-    for name, tensor in written_fields(batch).items():
+    written = written_fields(batch)
+    for name, tensor in written.items():
         if tensor.is_inference() and not torch.is_inference_mode_enabled():
             raise RuntimeError(
                 f"BatchCopyPaste: expected no inference tensor outside of inference mode because inplace=True, got "
@@ -43,12 +44,11 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
                 f"BatchCopyPaste: expected a place in memory for every value because inplace=True, got {name} expanded "
                 "from fewer; make it contiguous, or leave inplace out"
             )
-    _check_apart(batch)
+    _check_apart(batch, written)
 
 
-def _check_apart(batch: PaddedBatchedDenseSample) -> None:
+def _check_apart(batch: PaddedBatchedDenseSample, written: dict[str, Tensor]) -> None:
     """No field that is written shares memory with another one; those whose values alternate in it count as if so."""
-    written = written_fields(batch)
     read = ((name, getattr(batch, name)) for name in ("padding_mask", "camera_intrinsics", "sample_seeds"))
     spans = [(*_span(t), name) for name, t in [*written.items(), *read] if t is not None and t.numel()]
     last_end, last = 0, ""
@@ -63,13 +63,15 @@ def _check_apart(batch: PaddedBatchedDenseSample) -> None:
 
 def _span(tensor: Tensor) -> tuple[int, int]:
     """The first byte of its values, and one past the last."""
+    if tensor.is_contiguous():
+        return tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
     steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return tensor.data_ptr(), tensor.data_ptr() + (steps + 1) * tensor.element_size()
 
 
 def _has_own_places(tensor: Tensor) -> bool:
     """Whether no two values lie at one place in memory."""
-    if tensor.numel() == 0:
+    if tensor.is_contiguous() or tensor.numel() == 0:
         return True
     reach = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):

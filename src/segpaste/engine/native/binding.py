@@ -78,7 +78,7 @@ def survey(batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int 
 
 def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
     """See `segpaste.engine.reference.draws.choose_rows`."""
-    b = len(seeds)
+    b = seeds.shape[0]
     rows = LayerRows(_integers(b, num_layers), _flags(b, num_layers))
     given = _dense(seeds), _dense(candidates)
     record = _record([b, num_layers, *_addresses(given), *_addresses(rows)])
@@ -109,7 +109,7 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
     words = [
         *(b, num_layers, k, s, k_s, how),
         *map(_address, known),
-        *(len(tables.size_table), len(tables.inverse_weights)),
+        *(tables.size_table.shape[0], tables.inverse_weights.shape[0]),
         *rules[1:],
         *_addresses((*chosen, *pairs, hflip, carried, *counts)),
     ]
@@ -206,9 +206,8 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
     address, function = record.buffer_info()[0], load().segpaste_compose
     for error in on_threads(num_threads, lambda: function(address, workspace())):
         _expect(error)
-    if in_place:
-        for tensor in written_fields(target).values():
-            torch.autograd.graph.increment_version(tensor)  # autograd did not see the library write
+    if in_place:  # autograd did not see the library write
+        torch.autograd.graph.increment_version([*written_fields(target).values()])
         return Outcome(target, *seen, layer)  # type: ignore[call-arg]
     return Outcome(target.derived(**new, **dict(zip(ROWS, new_rows, strict=True))), *seen, layer)  # type: ignore[call-arg]
 
@@ -243,7 +242,7 @@ def _flags(*shape: int) -> Tensor:
 
 
 def _dense(tensor: Tensor) -> Tensor:
-    return tensor.detach().contiguous()
+    return tensor if tensor.is_contiguous() else tensor.contiguous()
 
 
 def _dense_or_none(tensor: Tensor | None) -> Tensor | None:
