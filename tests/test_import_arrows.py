@@ -27,7 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "epochs": {"seeding"},
     "augmentation": {"types", "engine", "seeding", "epochs", "workspace"},  # a configuration is a file too
     "augmentation.crop_pool": {"types", "engine", "seeding", "epochs", "workspace", "bank"},
-    "datasets": {"types", "seeding", "epochs", "samplers", "workspace"},
+    "datasets": {"types", "engine", "seeding", "epochs", "samplers", "workspace"},
     "invariants": {"types", "augmentation"},
     "viz": {"types", "augmentation", "workspace"},
     "samplers": {"seeding", "epochs"},

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from torch.utils.data import Dataset
 
 from segpaste.datasets._orders import SamplePlace
-from segpaste.datasets.jitter import SampleTransform
+from segpaste.datasets.jitter import LargeScaleJitter, SampleTransform
 from segpaste.datasets.records import DatasetError
 from segpaste.seeding import SampleKey, key_tensors
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
@@ -50,8 +50,10 @@ class SeededSamples(Dataset[Loaded]):
 
     def load(self, key: SampleKey) -> Loaded:
         """The sample that a key names, jittered."""
-        index = key.sample_idx
+        index, jitter = key.sample_idx, self.jitter
         try:
+            if isinstance(jitter, LargeScaleJitter) and hasattr(self.dataset, "read_jittered"):
+                return Loaded(self.dataset.read_jittered(index, jitter, key.seed), key)
             sample = self.dataset[index]
         except DatasetError as error:
             return Loaded(None, key, str(error))
@@ -59,7 +61,7 @@ class SeededSamples(Dataset[Loaded]):
             raise TypeError(
                 f"dataset[{index}]: expected a DenseSample, got {type(sample).__name__}; convert it in the dataset"
             )
-        return Loaded(self.jitter(sample, key.seed) if self.jitter else sample, key)
+        return Loaded(jitter(sample, key.seed) if jitter else sample, key)
 
 
 @dataclass(frozen=True)

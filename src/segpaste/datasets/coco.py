@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torchvision import tv_tensors
 
+from segpaste.datasets._windows import boxes_of, padding_of
 from segpaste.datasets.federated import FederatedLabels
-from segpaste.datasets.photo import read_rgb
+from segpaste.datasets.jitter import LargeScaleJitter
+from segpaste.datasets.photo import read_pixels, read_rgb
 from segpaste.datasets.records import (
     IMAGE_COLUMNS,
     AnnotatedPhotos,
@@ -32,8 +35,11 @@ from segpaste.datasets.records import (
     lookup,
     read_tables,
 )
-from segpaste.datasets.rle import decode_segmentation
+from segpaste.datasets.rle import coded_runs, decode_segmentation
+from segpaste.engine.native import windows
+from segpaste.engine.native.windows import Counts, Shown
 from segpaste.types import DenseSample, InstanceMask, tight_boxes
+from segpaste.types.window import Window
 
 _TABLES: dict[str, Columns] = {
     "images": {key: kind for key, kind in IMAGE_COLUMNS.items() if key != "file_name"},
@@ -121,6 +127,60 @@ class CocoDetectionV2(AnnotatedPhotos):
             tuple(sorted(positive)), tuple(sorted(record["negative"])), tuple(sorted(record["not_exhaustive"]))
         )
 
+    def read_jittered(self, index: int, jitter: LargeScaleJitter, seed: int) -> DenseSample:
+        """Read one sample and jitter it: ``jitter(self[index], seed)``, with no mask of the photo's size between.
+
+        Where ``jitter.decode_reduced`` is set, the image alone may differ from that.
+
+        Raises:
+            DatasetError: its photo or one of its annotations cannot be read.
+        """
+        record, kind = self._records[index], type(self)
+        is_own = (kind.__getitem__, kind._read_sample) == (AnnotatedPhotos.__getitem__, CocoDetectionV2._read_sample)
+        size = record["height"], record["width"]
+        window = jitter.window(size, seed) if is_own and self.transforms is None else None
+        if window is None:
+            return jitter(self[index], seed)
+        at_least = window.resized if jitter.decode_reduced else None
+        image = read_pixels(self.images_dir / record["file_name"], size, at_least)
+        reduced = window._replace(canvas_size=(image.shape[1], image.shape[2]))
+        seen = jitter.read(image, reduced)
+        if seen is None:
+            sample = jitter(self[index], seed)
+            return sample if reduced == window else replace(sample, image=jitter.show(_bare(image), reduced).image)
+        return self._jittered(record, seen, window, jitter.min_area_px)
+
+    def _jittered(self, record: Row, image: tv_tensors.Image, window: Window, min_area_px: float) -> DenseSample:
+        """The sample whose image is read already: masks are measured first, and drawn where they stay."""
+        kept: list[tuple[int, int, Counts, Shown]] = []
+        number = 0
+        for annotation in record["annotations"]:
+            if annotation["crowd"]:
+                continue
+            counts = coded_runs(annotation["segmentation"], window.canvas_size)
+            shown = None if counts is None else windows.read_runs(counts, window)
+            if counts is None or shown is None:
+                self._mask(record, annotation)  # raises, and says why
+                raise AssertionError(f"annotation {annotation['id']}: run lengths that only one reader refuses")
+            if not shown.source_area:
+                self._leave_out(annotation["id"])
+                continue
+            number += 1
+            if shown.area and shown.area >= min_area_px:
+                kept.append((number, annotation["label"], counts, shown))
+        masks = torch.zeros(len(kept), *window.size, dtype=torch.bool)
+        for mask, (*_, counts, _) in zip(masks, kept, strict=True):
+            windows.read_runs(counts, window, mask)
+        boxes = np.array([shown.box for *_, shown in kept], np.int64).reshape(-1, 4)
+        return DenseSample(
+            image=image,
+            boxes=boxes_of(boxes, window),
+            labels=torch.tensor([label for _, label, *_ in kept], dtype=torch.int64),
+            instance_ids=torch.tensor([number for number, *_ in kept], dtype=torch.int32),
+            instance_masks=InstanceMask(masks),
+            padding_mask=padding_of(window),
+        )
+
     def _read_records(self) -> PackedRecords:
         path = self.annotations_file
         tables = read_tables(path, _TABLES)
@@ -198,6 +258,12 @@ class CocoDetectionV2(AnnotatedPhotos):
                 stacklevel=2,
             )
         self._empty_ids.add(annotation_id)
+
+
+def _bare(image: Tensor) -> DenseSample:
+    """A sample of an image alone."""
+    boxes = tv_tensors.BoundingBoxes(torch.zeros(0, 4), format="XYXY", canvas_size=(image.shape[1], image.shape[2]))
+    return DenseSample(tv_tensors.Image(image), boxes, torch.zeros(0, dtype=torch.int64))
 
 
 def _file_name(path: Path, row: Row) -> str:

@@ -42,6 +42,33 @@ def decode_segmentation(segmentation: object, size: tuple[int, int]) -> NDArray[
     )
 
 
+def coded_runs(segmentation: object, size: tuple[int, int]) -> bytes | NDArray[np.int64] | None:
+    """The run lengths of one annotation, as the native library reads them.
+
+    Args:
+        segmentation: as `decode_segmentation` takes it.
+        size: (H, W) of the image.
+
+    Returns:
+        Compressed text, or numbers; they may be broken, or not fill the image. None where they are wrong in a way that
+        `decode_segmentation` names.
+    """
+    if isinstance(segmentation, list):
+        try:
+            text = _polygon_text(segmentation, size)
+            return np.array([size[0] * size[1]], np.int64) if text is None else text
+        except ValueError:
+            return None
+    if not isinstance(segmentation, Mapping) or segmentation.get("size") != list(size):
+        return None
+    counts = segmentation.get("counts")
+    if isinstance(counts, str):
+        return counts.encode()
+    if isinstance(counts, list) and all(type(count) is int for count in counts):
+        return _as_numbers(counts, size)
+    return None
+
+
 def run_lengths(text: str) -> NDArray[np.int64]:
     """The run lengths in compressed text.
 
@@ -74,7 +101,7 @@ def _decode_runs(segmentation: Mapping[str, Any], size: tuple[int, int]) -> NDAr
     if isinstance(counts, str):
         runs = run_lengths(counts)
     elif isinstance(counts, list) and all(type(count) is int for count in counts):
-        runs = np.array([max(-1, min(count, height * width + 1)) for count in counts], np.int64)
+        runs = _as_numbers(counts, size)
     else:
         raise ValueError(f"expected 'counts' as text or as a list of integers, got {counts!r:.40}")
     if (runs < 0).any() or (runs > height * width).any() or runs.sum() != height * width:
@@ -84,14 +111,26 @@ def _decode_runs(segmentation: Mapping[str, Any], size: tuple[int, int]) -> NDAr
     return np.repeat(inside, runs).reshape(width, height).T
 
 
+def _as_numbers(counts: list[int], size: tuple[int, int]) -> NDArray[np.int64]:
+    """Run lengths as int64; those that cannot be right are kept wrong."""
+    return np.array([max(-1, min(count, size[0] * size[1] + 1)) for count in counts], np.int64)
+
+
 def _decode_polygons(polygons: Sequence[object], size: tuple[int, int]) -> NDArray[np.bool_]:
+    text = _polygon_text(polygons, size)
+    return np.zeros(size, bool) if text is None else _decode_runs({"size": list(size), "counts": text.decode()}, size)
+
+
+def _polygon_text(polygons: Sequence[object], size: tuple[int, int]) -> bytes | None:
+    """Compressed run lengths of the union of polygons; None where they enclose nothing."""
     from pycocotools import mask as coco_mask
 
     areas = [polygon for polygon in map(_checked_polygon, polygons) if len(polygon) >= 6]
     if not areas:
-        return np.zeros(size, bool)
-    runs = coco_mask.merge(coco_mask.frPyObjects(areas, *size))
-    return _decode_runs({"size": list(size), "counts": runs["counts"].decode()}, size)
+        return None
+    runs = coco_mask.frPyObjects(areas, *size)
+    text: bytes = (runs[0] if len(runs) == 1 else coco_mask.merge(runs))["counts"]
+    return text
 
 
 def _checked_polygon(polygon: object) -> list[float]:

@@ -56,7 +56,7 @@ def _declare(library: ctypes.CDLL) -> None:
     library.segpaste_free_workspace.restype = None
     library.segpaste_survey.argtypes = [ctypes.c_void_p]
     library.segpaste_survey.restype = ctypes.c_int64
-    names = ("rows", "draw", "draw_classes", "compose")
+    names = ("rows", "draw", "draw_classes", "compose", "read_image", "read_planes", "read_runs")
     for function in (getattr(library, f"segpaste_{name}") for name in names):
         function.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         function.restype = ctypes.c_int64

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "records.hpp"
+#include "window_records.hpp"
 
 struct Functions {
     void (*survey)(const SurveyJob*);
@@ -10,4 +11,7 @@ struct Functions {
     int64_t (*draw)(const DrawJob*, void* workspace);
     int64_t (*draw_classes)(const MixtureJob*, void* workspace);
     int64_t (*compose)(ComposeJob*, void* workspace);
+    int64_t (*read_image)(const ImageJob*, void* workspace);
+    int64_t (*read_planes)(const PlanesJob*, void* workspace);
+    int64_t (*read_runs)(const RunsJob*, void* workspace);
 };

@@ -3,6 +3,7 @@
 #include "compose.hpp"
 #include "draws.hpp"
 #include "functions.hpp"
+#include "runs.hpp"
 
 namespace SEGPASTE_NAMESPACE {
 
@@ -30,6 +31,21 @@ static int64_t compose_some(ComposeJob* job, void* workspace) {
     return compose(*job, *static_cast<Workspace*>(workspace));
 }
 
+template <class Job>
+static int64_t read_window(i64 (*read)(const Job&, Arena&), const Job* job, void* workspace) {
+    Arena& arena = static_cast<Workspace*>(workspace)->work;
+    Mark start = mark(arena);
+    i64 error = read(*job, arena);
+    release(arena, start);
+    return error;
+}
+
+static int64_t read_one_image(const ImageJob* job, void* workspace) { return read_window(reading::read_image, job, workspace); }
+
+static int64_t read_all_planes(const PlanesJob* job, void* workspace) { return read_window(reading::read_planes, job, workspace); }
+
+static int64_t read_one_mask(const RunsJob* job, void* workspace) { return read_window(reading::read_runs, job, workspace); }
+
 }  // namespace SEGPASTE_NAMESPACE
 
 extern "C" const Functions SEGPASTE_FUNCTIONS = {
@@ -38,4 +54,7 @@ extern "C" const Functions SEGPASTE_FUNCTIONS = {
     SEGPASTE_NAMESPACE::draw_all,
     SEGPASTE_NAMESPACE::draw_all_classes,
     SEGPASTE_NAMESPACE::compose_some,
+    SEGPASTE_NAMESPACE::read_one_image,
+    SEGPASTE_NAMESPACE::read_all_planes,
+    SEGPASTE_NAMESPACE::read_one_mask,
 };

@@ -22,6 +22,7 @@ extern const Functions segpaste_baseline;
 // The digest of the sources that the library was built from, and the sizes of the records; Python compares both.
 EXPORT extern const char segpaste_digest[] = SEGPASTE_DIGEST;
 EXPORT extern const int64_t segpaste_sizes[3] = {sizeof(SurveyJob), sizeof(DrawJob), sizeof(ComposeJob)};
+EXPORT extern const int64_t segpaste_window_sizes[3] = {sizeof(ImageJob), sizeof(PlanesJob), sizeof(RunsJob)};
 
 #if defined(__x86_64__)
 
@@ -116,5 +117,11 @@ EXPORT int64_t segpaste_draw_classes(const MixtureJob* job, void* workspace) {
 }
 
 EXPORT int64_t segpaste_compose(ComposeJob* job, void* workspace) { return chosen->compose(job, workspace); }
+
+EXPORT int64_t segpaste_read_image(const ImageJob* job, void* workspace) { return chosen->read_image(job, workspace); }
+
+EXPORT int64_t segpaste_read_planes(const PlanesJob* job, void* workspace) { return chosen->read_planes(job, workspace); }
+
+EXPORT int64_t segpaste_read_runs(const RunsJob* job, void* workspace) { return chosen->read_runs(job, workspace); }
 
 }  // extern "C"

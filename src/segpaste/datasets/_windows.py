@@ -1,0 +1,118 @@
+"""Samples seen through a `Window`, by the native library where it can: equal to the parts of the jitter in turn.
+
+Images of uint8, masks and maps are read straight into their places. Depth, normals, cameras, images of floats, and
+boxes without masks take the parts of the jitter, which are the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torchvision import tv_tensors
+
+from segpaste.engine import pastes_whole
+from segpaste.engine.native import windows
+from segpaste.types import DenseSample, PaddingMask, select_instances
+from segpaste.types.fields import FIELDS
+from segpaste.types.window import Window
+
+Move = Callable[[DenseSample], DenseSample]
+"""The parts of the jitter that move pixels, in turn."""
+
+_PAD_VALUES = {field.name: field.pad_value for field in FIELDS}
+_LEFT_TO_PARTS = ("depth", "depth_valid", "normals", "camera_intrinsics")
+
+
+def runs_natively() -> bool:
+    """Tell whether the native library is there and chosen."""
+    return pastes_whole(torch.device("cpu"))
+
+
+def takes_fill(fill: float) -> bool:
+    """Tell whether every backend pads an image of uint8 with this value alike."""
+    return float(fill).is_integer() and 0 <= fill <= 255
+
+
+def read_image(image: Tensor, window: Window, fill: float) -> tv_tensors.Image:
+    """The image [C, h, w] that a window shows of [C, H, W]; see `segpaste.engine.native.windows.takes_image`."""
+    out = torch.empty(len(image), *window.size, dtype=torch.uint8)
+    windows.read_image(image, window, int(fill), out)
+    return tv_tensors.Image(out)
+
+
+def padding_of(window: Window) -> PaddingMask:
+    """Where a picture without padding of its own is padded: [1, h, w] bool."""
+    padding = torch.ones(1, *window.size, dtype=torch.bool)
+    padding[:, : window.inside[0], : window.inside[1]] = False
+    return PaddingMask(padding)
+
+
+def boxes_of(found: NDArray[np.int64], window: Window) -> tv_tensors.BoundingBoxes:
+    """The boxes [N, 4] float32 of measured masks [N, 4]."""
+    edges = torch.from_numpy(found.astype(np.float32))
+    return tv_tensors.BoundingBoxes(edges, format="XYXY", canvas_size=window.size)
+
+
+def look_through(sample: DenseSample, window: Window, fill: float, min_area_px: float, move: Move) -> DenseSample:
+    """Return what a window shows of a sample, its boxes fitted and its small instances dropped.
+
+    Args:
+        sample: on the CPU.
+        window: where from.
+        fill: of the image's padding.
+        min_area_px: see `segpaste.datasets.SanitizeInstances`.
+        move: the reference, for the fields that are not read here.
+    """
+    values: dict[str, Any] = {"labels": sample.labels, "instance_ids": sample.instance_ids}
+    image = sample.image.as_subclass(Tensor)
+    is_read = windows.takes_image(image, window) and takes_fill(fill)
+    if is_read:
+        values["image"] = read_image(image, window, fill)
+    values["padding_mask"] = (
+        padding_of(window) if sample.padding_mask is None else _through(sample.padding_mask, "padding_mask", window)[0]
+    )
+    for name in ("semantic_map", "panoptic_map"):
+        if (plane := getattr(sample, name)) is not None:
+            values[name] = _through(plane, name, window)[0]
+    areas = None
+    if (masks := sample.instance_masks) is not None:
+        values["instance_masks"], found = _through(masks, "instance_masks", window)
+        assert found is not None
+        areas, values["boxes"] = torch.from_numpy(found[:, 0]), boxes_of(found[:, 1:], window)
+    if not is_read or masks is None or any(getattr(sample, name) is not None for name in _LEFT_TO_PARTS):
+        moved = move(_rest(sample, is_read))
+        names = (*_LEFT_TO_PARTS, *(() if is_read else ("image",)), *(() if masks is not None else ("boxes",)))
+        values.update({name: getattr(moved, name) for name in names})
+    return _sanitized(DenseSample(**values, metric_depth=sample.metric_depth), areas, min_area_px)
+
+
+def _through(value: Tensor, name: str, window: Window) -> tuple[Tensor, NDArray[np.int64] | None]:
+    """A mask or map [..., H, W] through the window, and the measures of its planes."""
+    planes = value.as_subclass(Tensor).reshape(-1, *window.canvas_size)
+    out = torch.empty(len(planes), *window.size, dtype=planes.dtype)
+    found = windows.read_planes(planes, window, int(_PAD_VALUES[name]), out)
+    seen: Tensor = tv_tensors.wrap(out.reshape(*value.shape[:-2], *window.size), like=value)
+    return seen, found
+
+
+def _rest(sample: DenseSample, without_image: bool) -> DenseSample:
+    """The sample with only what its parts have to move; a canvas of one channel stands for the image."""
+    rest = replace(sample, instance_ids=None, instance_masks=None, semantic_map=None, panoptic_map=None)
+    if without_image:
+        rest = replace(rest, image=tv_tensors.Image(torch.zeros(1, *sample.canvas_size, dtype=torch.uint8)))
+    return rest
+
+
+def _sanitized(sample: DenseSample, areas: Tensor | None, min_area_px: float) -> DenseSample:
+    """The sample without the instances that are too small; see `segpaste.datasets.SanitizeInstances`."""
+    if areas is None:
+        boxes = sample.boxes.as_subclass(Tensor)
+        areas = (boxes[:, 2:] - boxes[:, :2]).prod(1)
+    keep = torch.nonzero((areas > 0) & (areas >= min_area_px)).squeeze(1)
+    return sample if len(keep) == sample.num_instances else select_instances(sample, keep)
