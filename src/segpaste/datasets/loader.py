@@ -118,6 +118,11 @@ class EpochDataLoader(EpochLoader):
                 f"jitter: expected a function of a sample and its seed, or None, got {jitter!r:.80}; "
                 "make_large_scale_jittering(size) makes one"
             )
+        if getattr(jitter, "decode_reduced", False) and not hasattr(dataset, "read_jittered"):
+            raise ValueError(
+                "decode_reduced: expected a dataset with read_jittered, such as CocoDetectionV2, got "
+                f"{type(dataset).__name__}; leave the option out"
+            )
         if isinstance(sampler, str) or not (sampler is None or hasattr(sampler, "__iter__")):
             raise TypeError(
                 f"sampler: expected a sampler of indices, or None, got {type(sampler).__name__} {sampler!r:.80}"
@@ -260,6 +265,7 @@ def create_coco_dataloader(
     scale_range: tuple[float, float] = (0.1, 2.0),
     hflip_prob: float = 0.5,
     min_area_px: float = 1,
+    decode_reduced: bool = False,
     dataset: Dataset[DenseSample] | None = None,
     **options: Any,
 ) -> EpochDataLoader:
@@ -273,6 +279,8 @@ def create_coco_dataloader(
         scale_range: see `segpaste.datasets.jitter`.
         hflip_prob: the probability of a mirrored photo.
         min_area_px: instances with less area after the jitter are dropped, pixels.
+        decode_reduced: decode a JPEG at 1/2, 1/4 or 1/8 of its size where the jitter shrinks it at least that much and
+            its sides can be divided so. Several times as fast on large photos; colours differ slightly, masks do not.
         dataset: any map-style dataset of `DenseSample`, of any modality, in place of the two paths.
         options: of `EpochDataLoader`: max_instances, base_seed, shuffle, sampler, drop_last, on_error, num_workers,
             pin_memory, multiprocessing_context, persistent_workers, prefetch_factor, rank, num_replicas.
@@ -289,5 +297,7 @@ def create_coco_dataloader(
         raise ValueError("create_coco_dataloader: expected images_dir and annotations_file, or dataset=, and not both")
     if dataset is None:
         dataset = CocoDetectionV2(*paths)
-    jitter = make_large_scale_jittering(size, scale_range, hflip_prob=hflip_prob, min_area_px=min_area_px)
+    jitter = make_large_scale_jittering(
+        size, scale_range, hflip_prob=hflip_prob, min_area_px=min_area_px, decode_reduced=decode_reduced
+    )
     return EpochDataLoader(dataset, batch_size=batch_size, jitter=jitter, **options)
