@@ -29,7 +29,7 @@ from . import timing
 from .plan import Loading, Plan
 from .timing import Contender
 
-OURS, THEIRS = "segpaste", "torchvision v2"
+OURS, REDUCED, THEIRS = "segpaste", "segpaste, reduced decoding", "torchvision v2"
 MAX_INSTANCES = 32
 
 Epoch = Callable[[], int]
@@ -37,12 +37,20 @@ Epoch = Callable[[], int]
 
 
 def measure(plan: Plan, threads: int = 1, device: str = "cpu") -> dict[str, Any]:
-    """Both pipelines in turn, an epoch each; always on the CPU."""
+    """All pipelines in turn, an epoch each, on small photos and on large ones; always on the CPU."""
     torch.set_num_threads(threads)
-    loading = plan.loading
+    return {**measure_photos(plan.loading, threads), "large": measure_photos(plan.large_loading, threads)}
+
+
+def measure_photos(loading: Loading, threads: int) -> dict[str, Any]:
+    """All pipelines in turn on photos of one size."""
     with tempfile.TemporaryDirectory(prefix="segpaste_bench_") as folder:
         photos, annotations = write_scenes(Path(folder), loading)
-        epochs = {OURS: ours(photos, annotations, loading), THEIRS: theirs(photos, annotations, loading)}
+        epochs = {
+            OURS: ours(photos, annotations, loading),
+            REDUCED: ours(photos, annotations, loading, decode_reduced=True),
+            THEIRS: theirs(photos, annotations, loading),
+        }
         contenders = {name: _contender(epoch) for name, epoch in epochs.items()}
         times = timing.summaries(timing.in_turns(contenders, loading.rounds, warm_up=1))
     height, width = loading.photo_size
@@ -74,10 +82,15 @@ def write_scenes(folder: Path, loading: Loading) -> tuple[Path, Path]:
     return folder / "images", folder / "annotations.json"
 
 
-def ours(photos: Path, annotations: Path, loading: Loading) -> Epoch:
+def ours(photos: Path, annotations: Path, loading: Loading, *, decode_reduced: bool = False) -> Epoch:
     """This project's loader; every epoch draws anew."""
     loader = create_coco_dataloader(
-        photos, annotations, batch_size=loading.batch_size, size=loading.size, max_instances=MAX_INSTANCES
+        photos,
+        annotations,
+        batch_size=loading.batch_size,
+        size=loading.size,
+        max_instances=MAX_INSTANCES,
+        decode_reduced=decode_reduced,
     )
     number = 0
 

@@ -76,6 +76,7 @@ class Plan:
         growth: see there.
         memory: (B, side, K) of the panoptic batch whose step's memory is measured.
         loading: see there.
+        large_loading: the same of photos as cameras take them.
         compiled: (B, side, K) of the step that is compiled, None to leave it out.
         with_reference: time the reference kernels too.
     """
@@ -85,6 +86,7 @@ class Plan:
     growth: Growth
     memory: tuple[int, int, int]
     loading: Loading
+    large_loading: Loading
     compiled: tuple[int, int, int] | None
     with_reference: bool
 
@@ -102,6 +104,7 @@ FULL = Plan(
     growth=Growth(),
     memory=(8, 2048, 64),
     loading=Loading(),
+    large_loading=Loading(8, (3000, 4000), rounds=5),
     compiled=(8, 512, 20),
     with_reference=True,
 )
@@ -112,6 +115,7 @@ QUICK = Plan(
     growth=Growth(batch_sizes=(2, 8), sizes=(256, 512), slots=(10, 40), sides=(32, 128)),
     memory=(8, 512, 32),
     loading=Loading(photos=8, rounds=8),
+    large_loading=Loading(4, (3000, 4000), batch_size=4, rounds=3),
     compiled=None,
     with_reference=False,
 )
@@ -122,6 +126,7 @@ TINY = Plan(
     growth=Growth(2, 48, 2, 4, 8, (2, 3), (48, 64), (4, 8), (8, 16), (1,)),
     memory=(2, 48, 8),
     loading=Loading(2, (48, 64), 32, 2, 2),
+    large_loading=Loading(2, (64, 96), 32, 2, 2),
     compiled=None,
     with_reference=False,
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import timing
 from .compiled import COMPILED, EAGER
-from .loading import OURS, THEIRS
+from .loading import THEIRS
 from .pasting import AGAIN, CLONE, IN_PLACE, OUT_OF_PLACE
 from .peers import PEERS
 from .step import REFERENCE
@@ -85,14 +85,18 @@ def beyond_outputs(row: Mapping[str, int]) -> float:
 
 
 def loading(found: Found) -> str:
-    """Images a second, and how many times the other pipeline's."""
+    """Images a second, and how many times the other pipeline's, on photos of each size."""
+    parts = [found, *([found["large"]] if "large" in found else [])]
+    return "\n\n".join(["## The loader", *(f"{part['photos']}.\n\n{_loading_table(part)}" for part in parts)])
+
+
+def _loading_table(found: Found) -> str:
     theirs = found["times"][THEIRS]
     body = []
-    for name in (OURS, THEIRS):
-        faster = timing.ratio(theirs, found["times"][name])[0]
-        body.append([name, f"{found['images_per_second'][name]:,.1f}", f"{faster:.2f}", _ms(found["times"][name])])
-    head = ["decode, jitter, collate", "images a second and core", f"× {THEIRS}", "an epoch, ms"]
-    return f"## The loader\n\n{found['photos']}.\n\n{table(head, body)}"
+    for name, times in found["times"].items():
+        faster = timing.ratio(theirs, times)[0]
+        body.append([name, f"{found['images_per_second'][name]:,.1f}", f"{faster:.2f}", _ms(times)])
+    return table(["decode, jitter, collate", "images a second and core", f"× {THEIRS}", "an epoch, ms"], body)
 
 
 def compiled(found: Found) -> str:

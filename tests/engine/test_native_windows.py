@@ -94,7 +94,7 @@ class TestReadImage:
         windows.read_image(image, Window((23, 31), (23, 31), False, (0, 0), (23, 31)), 0, out)
         assert torch.equal(out, image)
 
-    def test_nothing_behind_the_image_is_read_or_written(self) -> None:
+    def test_what_lies_around_does_not_count_and_stays(self) -> None:
         window = Window((7, 5), (9, 11), True, (0, 2), (9, 8))
         expected = None
         for surround in (0, 255):
