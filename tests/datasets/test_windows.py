@@ -129,6 +129,13 @@ class TestCoco:
         assert kept == {0, 1, 2, 3, 4}
         assert dataset.num_empty_masks >= 2 * len(dataset)
 
+    @pytest.mark.parametrize(("min_area_px", "num"), [(0, 1), (1, 1), (54, 1), (55, 0)])
+    def test_the_smallest_area_stays(self, tmp_path: Path, min_area_px: float, num: int) -> None:
+        mask = runs(rectangle((19, 23), 3, 4, 9, 13))
+        dataset = CocoDetectionV2(*write_coco(tmp_path, [image_row(1, (19, 23))], [annotation_row(5, 1, mask)]))
+        jitter = make_large_scale_jittering((19, 23), (1, 1), min_area_px=min_area_px)
+        assert both(lambda: dataset.read_jittered(0, jitter, 3)).num_instances == num
+
     def test_no_mask_of_the_size_of_the_photo(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         dataset = CocoDetectionV2(*write_many(tmp_path))
         monkeypatch.delattr(CocoDetectionV2, "_instances")
@@ -145,6 +152,7 @@ class TestCoco:
             [[1, 2, 3]],
             [[1, 2, float("nan"), 4, 5, 6]],
             {"size": [9, 9], "counts": "0"},
+            {"size": [23, 19], "counts": [7, 430]},
             {"size": [19, 23], "counts": "P"},
             {"size": [19, 23], "counts": [-1, 438]},
             {"size": [19, 23], "counts": [2**70]},
@@ -250,3 +258,12 @@ class TestReducedDecoding:
     def test_datasets_that_cannot(self) -> None:
         with pytest.raises(ValueError, match=r"decode_reduced: expected a dataset with read_jittered.*got list"):
             create_coco_dataloader(dataset=[make_sample()], batch_size=1, **OPTION)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("split", ["train2017", "val2017"])
+def test_real_photos(test_data: Path, split: str) -> None:
+    path = test_data / "tiny_coco" / "annotations" / f"instances_{split}.json"
+    dataset = CocoDetectionV2(test_data / "tiny_coco" / split, path)
+    jitter = make_large_scale_jittering(256)
+    for index in range(len(dataset)):
+        both(lambda i=index: dataset.read_jittered(i, jitter, i + 1))
