@@ -25,7 +25,7 @@ from segpaste.datasets import (
 )
 from segpaste.datasets import _windows as sample_windows
 from segpaste.datasets.photo import read_pixels
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.types import DenseSample
 
 sides = st.one_of(st.integers(1, 9), st.integers(1, 60))
@@ -35,9 +35,9 @@ seeds = st.integers(0, 2**64 - 1)
 
 def both(read: Any) -> DenseSample:
     """Read natively and by the reference, and expect the same."""
-    with use_kernels("cpu"):
+    with use_backend("native"):
         native = read()
-    with use_kernels("reference"):
+    with use_backend("reference"):
         expected = read()
     assert_same(native, expected)
     result: DenseSample = native
@@ -57,7 +57,7 @@ class TestJitter:
         read = sample_windows._through
         monkeypatch.setattr(sample_windows, "_through", lambda *args: (seen.append(args[1]), read(*args))[1])
         sample = make_sample((23, 31), 3, modalities)
-        with use_kernels("cpu"):
+        with use_backend("native"):
             make_large_scale_jittering(29)(sample, 5)
         names = ("semantic_map", "panoptic_map", "instance_masks")
         assert seen == [name for name in names if getattr(sample, name) is not None]
@@ -139,9 +139,9 @@ class TestCoco:
     def test_no_mask_of_the_size_of_the_photo(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         dataset = CocoDetectionV2(*write_many(tmp_path))
         monkeypatch.delattr(CocoDetectionV2, "_instances")
-        with use_kernels("cpu"):
+        with use_backend("native"):
             dataset.read_jittered(3, make_large_scale_jittering(16), 1)
-        with use_kernels("reference"), pytest.raises(AttributeError):
+        with use_backend("reference"), pytest.raises(AttributeError):
             dataset.read_jittered(3, make_large_scale_jittering(16), 1)
 
     @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ class TestCoco:
         dataset = CocoDetectionV2(*write_coco(tmp_path, [image_row(1, (19, 23))], [annotation_row(5, 1, segmentation)]))
         with pytest.raises(DatasetError) as expected:
             dataset[0]
-        with use_kernels("cpu"), pytest.raises(DatasetError) as found:
+        with use_backend("native"), pytest.raises(DatasetError) as found:
             dataset.read_jittered(0, make_large_scale_jittering(16), 1)
         assert str(found.value) == str(expected.value)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torchvision import tv_tensors
 
-from segpaste.engine import pastes_whole
+from segpaste.engine import engine_for, native
 from segpaste.engine.native import windows
 from segpaste.types import DenseSample, PaddingMask, select_instances
 from segpaste.types.fields import FIELDS
@@ -31,7 +31,7 @@ _LEFT_TO_PARTS = ("depth", "depth_valid", "normals", "camera_intrinsics")
 
 def runs_natively() -> bool:
     """Tell whether the native library is there and chosen."""
-    return pastes_whole(torch.device("cpu"))
+    return engine_for(torch.device("cpu")) is native
 
 
 def takes_fill(fill: float) -> bool:
