@@ -59,9 +59,9 @@ def run(seeds: Sequence[int], backend: str) -> Iterator[tuple[int, int, list[str
 
 def _checked(inputs: Inputs, backend: str) -> tuple[int, list[str]]:
     out, report = _pasted(inputs, "native")
-    wrong = [*_no_numbers(out), *_broken(inputs, out, report)]
+    wrong = [*no_numbers(out), *_broken(inputs, out, report)]
     if backend != "native":
-        wrong += _differences((out, report), _pasted(inputs, backend))
+        wrong += differences((out, report), _pasted(inputs, backend))
     return int(report.num_placed.sum()), wrong
 
 
@@ -76,7 +76,7 @@ def _pasted(inputs: Inputs, backend: str) -> Outcome:
     return out, report
 
 
-def _no_numbers(out: PaddedBatchedDenseSample) -> Iterator[str]:
+def no_numbers(out: PaddedBatchedDenseSample) -> Iterator[str]:
     """Values that no output may hold."""
     if out.images.is_floating_point() and not out.images.isfinite().all():
         yield "images: a value that is not finite"
@@ -104,7 +104,7 @@ def _comparable(inputs: Inputs) -> PaddedBatchedDenseSample:
     return inputs.batch.derived(**dict.fromkeys(closed))
 
 
-def _differences(one: Outcome, other: Outcome) -> Iterator[str]:
+def differences(one: Outcome, other: Outcome) -> Iterator[str]:
     """Fields of two outputs, and of their reports, that are not equal."""
     for field in FIELDS:
         values = [getattr(outcome[0], field.batched_name) for outcome in (one, other)]

@@ -41,11 +41,16 @@ _PICKS: Final = {"others": 1, "own": 2}
 _ERRORS: Final = {
     1: "no memory",
     2: "expected source_idx to be rows of the source batch; mend the strategy",
-    3: "expected scales above 0 in every layer; mend the source strategy",
+    3: (
+        "expected scale_num and scale_den from 1 to 2**40 in every layer (less on canvases of more than 2**20 lines or "
+        "columns); mend the source strategy"
+    ),
     4: (
         "expected at most as many carried slots as the target has free ones (num_free of the request); mend the source "
         "strategy"
     ),
+    5: "expected translations of at most 2**30 pixels; mend the source strategy",
+    6: "expected at most 32767 layers, and beside a panoptic map as many slots in the source; mend the source strategy",
 }
 _ABSENT: Final = (0, 0, 0, 0, 0)
 

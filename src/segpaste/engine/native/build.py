@@ -1,8 +1,8 @@
 """Build the native library from ``src``: at install, or by ``python build.py``.
 
 It needs nothing but the standard library, for it runs before anything is installed. The machine's own C++ compiler is
-used, and where there is none that of the package ``ziglang``. The library needs libc alone, no Python and no torch, so
-one file serves every version of both.
+used, and where there is none that of the package ``ziglang``, which also compiles for other machines. The library needs
+libc alone, no Python and no torch, so one file serves every version of both.
 
 Each instruction set is compiled from the same source, in a namespace of its own, for an explicit target. Products and
 sums are never fused, so that all of them, and all compilers, give the same bits.
@@ -22,6 +22,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 SOURCES = Path(__file__).parent / "src"
@@ -33,6 +34,9 @@ _OPTIONS = (
     *("-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"),
     *("-ffp-contract=off", "-fno-math-errno", "-fno-stack-protector", "-Wall", "-Wextra"),
 )
+_SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g", "-fno-omit-frame-pointer")
+# One instruction set takes the place of all: unoptimised code hardly differs, and each takes its time.
+_STAND_INS = tuple(f"-Wl,--defsym=segpaste_{level}=segpaste_v2" for level in ("v3", "v4"))
 _LEVELS = {"x86_64": ("v2", "v3", "v4"), "aarch64": ("baseline",), "arm64": ("baseline",)}
 _ZIG_TARGETS = {
     ("linux", "x86_64"): "x86_64-linux-gnu.2.17",
@@ -40,6 +44,12 @@ _ZIG_TARGETS = {
     ("macos", "arm64"): "aarch64-macos.11.0",
     ("macos", "x86_64"): "x86_64-macos.11.0",
 }
+WHEEL_TAGS = {
+    ("linux", "x86_64"): "manylinux_2_17_x86_64",
+    ("linux", "aarch64"): "manylinux_2_17_aarch64",
+    ("macos", "arm64"): "macosx_11_0_arm64",
+}
+"""The platform tags of wheels by (system, machine): what zig's libraries run on."""
 
 
 class BuildError(RuntimeError):
@@ -77,6 +87,27 @@ def needs_zig() -> bool:
     return not is_current() and system_compiler() is None
 
 
+@dataclass(frozen=True)
+class Toolchain:
+    """How to compile and link for one machine.
+
+    Attributes:
+        command: the compiler's.
+        machine: such as ``"x86_64"``.
+        levels: the instruction sets.
+        is_zig: whether it is that of the package ``ziglang``.
+        options: of the compiler, after all others.
+        links: of the linker.
+    """
+
+    command: tuple[str, ...]
+    machine: str
+    levels: tuple[str, ...]
+    is_zig: bool = False
+    options: tuple[str, ...] = ()
+    links: tuple[str, ...] = ("-s",)
+
+
 def build(
     library: Path = LIBRARY, *, compiler: Sequence[str] | None = None, target: tuple[str, str] | None = None
 ) -> Path:
@@ -90,55 +121,96 @@ def build(
     Raises:
         BuildError: there is no compiler, or it fails.
     """
-    here = ({"Darwin": "macos"}.get(platform.system(), platform.system().lower()), platform.machine())
     if target is None and is_current(library):
         return library
+    return _build(library, toolchain(compiler, target))
+
+
+def build_sanitized(library: Path) -> Path:
+    """Build the library with gcc's checks of addresses and of undefined behaviour.
+
+    The process that loads it must have loaded ``libasan.so`` before anything else (``LD_PRELOAD``).
+
+    Raises:
+        BuildError: there is no g++ with these checks.
+    """
+    found = toolchain(("g++",), None)
+    levels, stand_ins = (("v2",), _STAND_INS) if found.machine == "x86_64" else (found.levels, ())
+    # No -nodefaultlibs: the sanitizers bring libraries of their own.
+    return _build(library, replace(found, levels=levels, options=_SANITIZED, links=(*_SANITIZED, *stand_ins)))
+
+
+def toolchain(compiler: Sequence[str] | None, target: tuple[str, str] | None) -> Toolchain:
+    """Return how to compile; the arguments are those of `build`.
+
+    Raises:
+        BuildError: there is no compiler, or none for this target.
+    """
+    here = ({"Darwin": "macos"}.get(platform.system(), platform.system().lower()), platform.machine())
     machine = (target or here)[1]
     if machine not in _LEVELS:
         raise BuildError(f"expected a machine among {', '.join(_LEVELS)}, got {machine}")
-    command, is_zig = _command(compiler, target or here, is_foreign=target is not None)
+    if compiler is None and target is None and (found := system_compiler()) is not None:
+        compiler = (found,)
+    if compiler is not None and list(compiler) != ["zig"]:
+        alone = ("-nostdlib++",) if "clang" in compiler[0] else ("-nodefaultlibs", "-lc")
+        return Toolchain(tuple(compiler), machine, _LEVELS[machine], links=("-s", *alone))
+    if importlib.util.find_spec("ziglang") is None:
+        raise BuildError(
+            "expected a C++ compiler (g++, clang++, or one that CXX names) or the package ziglang, got neither"
+            if target is None
+            else f"expected the package ziglang, which compiles for {'-'.join(target)}: pip install 'ziglang>=0.14'"
+        )
+    if (target or here) not in _ZIG_TARGETS:
+        raise BuildError(
+            f"expected a target among {', '.join('-'.join(t) for t in _ZIG_TARGETS)}, got {'-'.join(target or here)}"
+        )
+    command = (sys.executable, "-m", "ziglang", "c++", "-target", _ZIG_TARGETS[target or here])
+    return Toolchain(command, machine, _LEVELS[machine], is_zig=True)
+
+
+def compile_objects(tools: Toolchain, folder: Path) -> list[Path]:
+    """Compile each instruction set, and what chooses among them, into objects named ``v2.o`` ... ``library.o``.
+
+    Raises:
+        BuildError: the compiler fails.
+    """
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each waits for a compiler
+        return list(pool.map(lambda level: _compile(tools, level, folder), (*tools.levels, None)))
+
+
+def link(tools: Toolchain, objects: Sequence[Path], library: Path) -> None:
+    """Link objects to the library.
+
+    Raises:
+        BuildError: the linker fails.
+    """
+    _run([*tools.command, "-shared", "-o", str(library), *map(str, objects), *tools.links])
+
+
+def _build(library: Path, tools: Toolchain) -> Path:
     with tempfile.TemporaryDirectory(dir=library.parent, prefix=".native-") as folder:
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # each waits for a compiler
-            units = (*_LEVELS[machine], None)
-            objects = list(pool.map(lambda level: _compile(command, is_zig, level, Path(folder)), units))
         whole = Path(folder) / library.name
-        links = () if is_zig else ("-nostdlib++",) if "clang" in command[0] else ("-nodefaultlibs", "-lc")
-        _run([*command, "-shared", "-s", "-o", str(whole), *map(str, objects), *links])
+        link(tools, compile_objects(tools, Path(folder)), whole)
         os.replace(whole, library)
     return library
 
 
-def _command(compiler: Sequence[str] | None, target: tuple[str, str], *, is_foreign: bool) -> tuple[list[str], bool]:
-    """Return the compiler's command, and whether it is zig's."""
-    if compiler is None and not is_foreign and (found := system_compiler()) is not None:
-        compiler = (found,)
-    if compiler is not None and list(compiler) != ["zig"]:
-        return list(compiler), False
-    if importlib.util.find_spec("ziglang") is None:
-        raise BuildError(
-            "expected a C++ compiler (g++, clang++, or one that CXX names) or the package ziglang, got neither"
-        )
-    if target not in _ZIG_TARGETS:
-        raise BuildError(
-            f"expected a target among {', '.join('-'.join(t) for t in _ZIG_TARGETS)}, got {'-'.join(target)}"
-        )
-    return [sys.executable, "-m", "ziglang", "c++", "-target", _ZIG_TARGETS[target]], True
-
-
-def _compile(command: Sequence[str], is_zig: bool, level: str | None, folder: Path) -> Path:
+def _compile(tools: Toolchain, level: str | None, folder: Path) -> Path:
     """Compile the functions of one instruction set, or with None what chooses among them."""
-    architecture = () if level is None or level == "baseline" else (f"-march=x86-64-{level}",)
-    if is_zig and architecture:
-        architecture = (f"-mcpu=x86_64_{level}",)
-    elif is_zig and level is None and any("x86_64" in word for word in command):
-        architecture = ("-mcpu=x86_64",)
+    is_x86 = tools.machine == "x86_64"
+    if tools.is_zig:
+        architecture = f"-mcpu=x86_64{'' if level is None else '_' + level}" if is_x86 else None
+    else:
+        architecture = f"-march=x86-64-{level}" if is_x86 and level is not None else None
     out = folder / f"{level or 'library'}.o"
     if level is None:
         defines = [f'-DSEGPASTE_DIGEST="{MARKER.decode()}{digest()}"']
     else:
         defines = [f"-DSEGPASTE_NAMESPACE=segpaste_{level}_functions", f"-DSEGPASTE_FUNCTIONS=segpaste_{level}"]
     source = SOURCES / ("library.cpp" if level is None else "isa.cpp")
-    _run([*command, *_OPTIONS, *architecture, *defines, "-c", str(source), "-o", str(out)])
+    options = [*_OPTIONS, *([architecture] if architecture else []), *tools.options, *defines]
+    _run([*tools.command, *options, "-c", str(source), "-o", str(out)])
     return out
 
 

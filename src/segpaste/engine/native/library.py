@@ -1,6 +1,7 @@
 """The native library, loaded once per process: its functions, and the memory of each thread.
 
 ``SEGPASTE_ISA`` forces an instruction set: ``v2``, ``v3`` or ``v4`` of x86-64, ``baseline`` elsewhere.
+``SEGPASTE_NATIVE_LIBRARY`` names another file of the library, such as one with a sanitizer.
 """
 
 from __future__ import annotations
@@ -21,12 +22,17 @@ class NativeError(ImportError):
 
 
 @cache
-def load(path: Path = build.LIBRARY) -> ctypes.CDLL:
+def load(path: Path | None = None) -> ctypes.CDLL:
     """Return the library, with its instruction set chosen.
+
+    Args:
+        path: of the library; by default ``SEGPASTE_NATIVE_LIBRARY``, else that of the package.
 
     Raises:
         NativeError: it was not built, not from these sources, or not for this processor.
     """
+    if path is None:
+        path = Path(os.environ.get("SEGPASTE_NATIVE_LIBRARY") or build.LIBRARY)
     advice = f"build it with `python {build.__file__}`, which needs a C++ compiler or the package ziglang"
     found = build.built_digest(path)
     if found is None:

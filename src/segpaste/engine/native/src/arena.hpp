@@ -4,7 +4,30 @@
 
 #include "numbers.hpp"
 
+#if defined(__SANITIZE_ADDRESS__)
+extern "C" void __asan_poison_memory_region(const volatile void* start, size_t size);
+extern "C" void __asan_unpoison_memory_region(const volatile void* start, size_t size);
+#endif
+
 namespace SEGPASTE_NAMESPACE {
+
+// Under the address sanitizer what nobody has taken may not be touched, and what is taken starts as noise.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr size_t GAP = 64;  // between two blocks
+
+inline void close_bytes(void* start, size_t size) { __asan_poison_memory_region(start, size); }
+
+inline void open_bytes(void* start, size_t size) {
+    __asan_unpoison_memory_region(start, size);
+    memset(start, 0xa5, size);
+}
+#else
+constexpr size_t GAP = 0;
+
+inline void close_bytes(void*, size_t) {}
+
+inline void open_bytes(void*, size_t) {}
+#endif
 
 struct Chunk {
     Chunk* before;
@@ -32,6 +55,11 @@ struct Mark {
 
 inline Mark mark(const Arena& arena) { return {arena.last, arena.used}; }
 
+// The first byte of a chunk that can be taken.
+inline u8* start_of(Chunk* chunk) {
+    return reinterpret_cast<u8*>((reinterpret_cast<size_t>(chunk + 1) + 63) & ~size_t(63));
+}
+
 // Give back what was taken since; of all of it the last chunk stays for the next step, unless it is large.
 inline void release(Arena& arena, Mark to) {
     if (!to.chunk && arena.last && arena.last->size <= KEPT) {
@@ -48,24 +76,26 @@ inline void release(Arena& arena, Mark to) {
     }
     arena.used = to.used;
     arena.failed = false;
+    if (arena.last) close_bytes(start_of(arena.last) + arena.used, arena.last->size - arena.used);
 }
 
 inline void* take_bytes(Arena& arena, size_t size) {
-    size = (size + 63) & ~size_t(63);
-    if (!arena.last || arena.used + size > arena.last->size) {
-        size_t room = most(size, arena.last ? 2 * arena.last->size : CHUNK);
-        auto chunk = static_cast<Chunk*>(malloc(sizeof(Chunk) + 64 + room));
+    size_t room = ((size + 63) & ~size_t(63)) + GAP;
+    if (!arena.last || arena.used + room > arena.last->size) {
+        size_t whole = most(room, arena.last ? 2 * arena.last->size : CHUNK);
+        auto chunk = static_cast<Chunk*>(malloc(sizeof(Chunk) + 64 + whole));
         if (!chunk) {
             arena.failed = true;
             return nullptr;
         }
-        *chunk = {arena.last, room};
+        *chunk = {arena.last, whole};
         arena.last = chunk;
         arena.used = 0;
+        close_bytes(start_of(chunk), whole);
     }
-    size_t start = (reinterpret_cast<size_t>(arena.last + 1) + 63) & ~size_t(63);
-    void* block = reinterpret_cast<void*>(start + arena.used);
-    arena.used += size;
+    u8* block = start_of(arena.last) + arena.used;
+    arena.used += room;
+    open_bytes(block, size);
     return block;
 }
 

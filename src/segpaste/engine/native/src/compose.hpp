@@ -37,16 +37,25 @@ struct Patience {
     }
 };
 
+// Within these, and on canvases that are no longer than 2 ** 20, no product of scales and places leaves 64 bits.
+constexpr i64 LARGEST_TERM = i64(1) << 40;
+constexpr i64 FARTHEST_MOVE = i64(1) << 30;
+
 inline ErrorCode check(const ComposeJob& job) {
     i64 num_slots = job.num_slots, k_s = job.num_source_slots;
+    i64 longest = most(most(job.height, job.width), most(job.source_height, job.source_width));
+    i64 largest = least(LARGEST_TERM, (i64(1) << 60) / most(longest, i64(1)));
+    if (job.num_layers > MOST_LAYERS || (job.with_owner && k_s > MOST_LAYERS)) return TOO_MANY_LAYERS;
     for (i64 b = 0; b < job.num_rows; ++b) {
         i64 num_carried = 0, num_free = 0;
         for (i64 at = b * job.num_layers; at < (b + 1) * job.num_layers; ++at) {
             if (job.source_idx[at] < 0 || job.source_idx[at] >= job.num_source_rows) return WRONG_SOURCE_ROW;
             for (i64 i = 2 * at; i < 2 * at + 2; ++i) {
                 if (job.scale_num[i] <= 0 || job.scale_den[i] <= 0) return WRONG_SCALE;
+                if (job.scale_num[i] > largest || job.scale_den[i] > largest) return WRONG_SCALE;
+                if (job.translate[i] < -FARTHEST_MOVE || job.translate[i] > FARTHEST_MOVE) return WRONG_PLACE;
             }
-            for (i64 k = 0; k < k_s - job.has_fragment; ++k) num_carried += job.drawn[at * k_s + k];
+            for (i64 k = 0; k < k_s - job.has_fragment; ++k) num_carried += job.drawn[at * k_s + k] != 0;
         }
         for (i64 k = 0; k < num_slots; ++k) num_free += !job.target_rows.valid[b * num_slots + k];
         if (num_carried > num_free) return TOO_MANY_CARRIED;
@@ -101,16 +110,17 @@ struct Composer {
         if (k == num_slots) return {0, 0, extent.width, extent.height};  // of a fragment, which stands where it stood
         const f32* edges = job.source_rows.boxes + 4 * (job.source_idx[at] * num_slots + k);
         const i64 *num = job.scale_num + 2 * at, *den = job.scale_den + 2 * at, *move = job.translate + 2 * at;
-        i64 left = floor_edge(edges[0]), right = ceil_edge(edges[2]);
+        Box part = clipped_box(edges, extent.width, extent.height);  // nothing is read of what is beyond
+        i64 left = part.x1, right = part.x2;
         if (job.hflip[at]) {
             i64 mirrored = extent.width - right;
             right = extent.width - left;
             left = mirrored;
         }
         Box box = {clamp(scaled_edge(left, num[0], den[0]) + move[0], i64(0), job.width),
-                   clamp(scaled_edge(floor_edge(edges[1]), num[1], den[1]) + move[1], i64(0), job.height),
+                   clamp(scaled_edge(part.y1, num[1], den[1]) + move[1], i64(0), job.height),
                    clamp(scaled_edge(right, num[0], den[0]) + move[0], i64(0), job.width),
-                   clamp(scaled_edge(ceil_edge(edges[3]), num[1], den[1]) + move[1], i64(0), job.height)};
+                   clamp(scaled_edge(part.y2, num[1], den[1]) + move[1], i64(0), job.height)};
         box.x2 = most(box.x1, box.x2);
         box.y2 = most(box.y1, box.y2);
         return box;
@@ -140,7 +150,7 @@ struct Composer {
         target_boxes = take<Box>(arena, job.num_slots);
         layers = take<Layer>(arena, job.num_layers);
         num_pastes = 0;
-        for (i64 i = slot_at(0, 0); i < slot_at(job.num_layers, 0); ++i) num_pastes += job.drawn[i];
+        for (i64 i = slot_at(0, 0); i < slot_at(job.num_layers, 0); ++i) num_pastes += job.drawn[i] != 0;
         pastes = take<Paste>(arena, num_pastes);
         if (arena.failed) return;
         for (i64 k = 0; k < job.num_slots; ++k) {

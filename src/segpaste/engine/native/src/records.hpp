@@ -151,10 +151,15 @@ struct ComposeJob {
 
 enum PixelKind { UINT8 = 0, FLOAT32 = 1, FLOAT16 = 2, BFLOAT16 = 3 };
 
+// Layers, and slots of the source, are int16 where they are told of pixels.
+constexpr int64_t MOST_LAYERS = 32767;
+
 enum ErrorCode {
     NO_ERROR = 0,
     OUT_OF_MEMORY = 1,
     WRONG_SOURCE_ROW = 2,
     WRONG_SCALE = 3,
     TOO_MANY_CARRIED = 4,
+    WRONG_PLACE = 5,
+    TOO_MANY_LAYERS = 6,
 };
