@@ -1,6 +1,7 @@
 # make demo   paste on synthetic scenes and write a gallery to demo_out/
 # make check  style, types, docs and structure
 # make test   make check, then the whole test suite
+# make wheels the wheels of all platforms, in dist/
 # make clean  remove what the targets above made, the environment included
 #
 # Only Python >= 3.11 and make are needed beforehand. `make test PYTHON=python3.12 VENV=.venv312` uses another
@@ -20,7 +21,7 @@ export SEGPASTE_NATIVE ?= require
 # What pip leaves uncompiled is compiled by the first process that imports it, and kept, or each of hundreds would.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo check test clean
+.PHONY: help demo check test wheels clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -38,8 +39,11 @@ check: $(VENV)/.dev
 test: check $(VENV)/.triton-$(OLDEST_TRITON)
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
+wheels: $(VENV)/.dev
+	$(BIN)/python scripts/build_wheels.py --out dist
+
 clean:
-	rm -rf $(VENV) demo_out site
+	rm -rf $(VENV) demo_out site dist
 
 # The stamps make a second run immediate; an interrupted installation leaves none and is taken up again.
 $(VENV)/.core: pyproject.toml constraints.txt $(NATIVE) | $(BIN)/pip

@@ -5,9 +5,16 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import platform
+import re
 import shutil
+import struct
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +33,13 @@ LEVELS = {name: level for name, level in library._LEVELS.items() if name != "bas
 def digest_of_a_paste() -> str:
     """Return a digest of what pastes of every kind of pixel give."""
     found = hashlib.sha256()
-    for dtype in (torch.uint8, torch.float32, torch.float16, torch.bfloat16):
+    config = BatchCopyPasteConfig(placement=PlacementConfig(layers=3, scale_range=(0.3, 2.0)))
+    for dtype, inplace in product((torch.uint8, torch.float32, torch.float16, torch.bfloat16), (False, True)):
         batch = make_batch(4, size=(61, 83), max_instances=8, metric_depth=True, image_dtype=torch.uint8)
         batch = batch.derived(images=(batch.images.float() / 3).to(dtype))
-        out = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(layers=3, scale_range=(0.3, 2.0))))(batch)
+        with use_kernels("cpu"):
+            out, report = BatchCopyPaste(config, inplace=inplace)(batch, return_report=True)
+        assert report.num_placed.sum() > 0
         for name in ("images", "instance_masks", "boxes", "semantic_maps", "panoptic_maps", "depth", "normals"):
             found.update(getattr(out, name).contiguous().view(torch.uint8).numpy().tobytes())
     return found.hexdigest()
@@ -51,20 +61,108 @@ class TestInstructionSets:
         code = "from test_native import digest_of_a_paste; print(digest_of_a_paste())"
         assert in_fresh_process(code, SEGPASTE_ISA=level) == digest_of_a_paste()
 
-    def test_they_share_no_function(self) -> None:
+
+@dataclass(frozen=True)
+class Variant:
+    """The library of one compiler, and the objects that it was linked from."""
+
+    tools: build.Toolchain
+    objects: list[Path]
+    library: Path
+
+
+@pytest.fixture(scope="module")
+def variants(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Variant]:
+    """Return how to build the variant of a compiler, once."""
+
+    @cache
+    def built(compiler: str) -> Variant:
+        if compiler == "zig":
+            pytest.importorskip("ziglang", reason="pip install 'ziglang>=0.14'")
+        elif shutil.which(compiler) is None:
+            pytest.skip(f"needs {compiler}")
+        folder = tmp_path_factory.mktemp(compiler.replace("+", "p"))
+        tools = build.toolchain((compiler,), None)
+        objects, path = build.compile_objects(tools, folder), folder / build.LIBRARY.name
+        build.link(tools, objects, path)
+        return Variant(tools, objects, path)
+
+    return built
+
+
+def binutils(*command: str) -> list[str]:
+    """Return the lines that ``nm`` or ``readelf`` prints."""
+    if sys.platform != "linux" or shutil.which(command[0]) is None:
+        pytest.skip(f"needs {command[0]}, of Linux")
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("native")
+@pytest.mark.parametrize("compiler", ["g++", "zig"])
+class TestCompilers:
+    """Each compiler's library, built here."""
+
+    @pytest.mark.parametrize("level", LEVELS)
+    def test_all_give_the_same_bits(self, compiler: str, level: str, variants: Callable[[str], Variant]) -> None:
+        if library.load().segpaste_level() < LEVELS[level]:
+            pytest.skip(f"this processor has no {level}")
+        path = str(variants(compiler).library)
+        code = (
+            "from test_native import digest_of_a_paste; print(digest_of_a_paste()); "
+            "from segpaste.engine.native import library; print(library.load()._name)"
+        )
+        found = in_fresh_process(code, SEGPASTE_ISA=level, SEGPASTE_NATIVE_LIBRARY=path)
+        assert found.splitlines() == [digest_of_a_paste(), path]
+
+    def test_instruction_sets_share_no_symbol(self, compiler: str, variants: Callable[[str], Variant]) -> None:
         """A function that two of them shared would be the one of whichever the linker took."""
-        if shutil.which("nm") is None:
-            pytest.skip("needs nm")
-        symbols = subprocess.run(["nm", "-C", build.LIBRARY], capture_output=True, text=True, check=False).stdout
-        ours = [
-            line.split(maxsplit=2)[2]
-            for line in symbols.splitlines()
-            if " T " in line or " t " in line or " W " in line
-        ]
-        assert not [name for name in ours if "operator" in name or "std::" in name]
-        for level in LEVELS:
-            own = {name for name in ours if f"segpaste_{level}_functions::" in name}
-            assert not {name.replace(f"segpaste_{level}_functions::", "") for name in own} & set(ours)
+        symbols = {
+            path.stem: {
+                line.split()[0]
+                for line in binutils("nm", "--defined-only", "--extern-only", "--format=posix", str(path))
+            }
+            for path in variants(compiler).objects
+        }
+        assert len(symbols) == 1 + len(variants(compiler).tools.levels)
+        assert all(symbols.values())
+        shared = {(a, b): symbols[a] & symbols[b] for a, b in combinations(symbols, 2) if symbols[a] & symbols[b]}
+        assert shared == {}
+
+    def test_needs_libc_alone(self, compiler: str, variants: Callable[[str], Variant]) -> None:
+        path = str(variants(compiler).library)
+        needed = [line for line in binutils("readelf", "--dynamic", path) if "(NEEDED)" in line]
+        assert [re.findall(r"\[(.+)\]", line) for line in needed] == [["libc.so.6"]]
+        named = re.findall(r"GLIBC_(\d+)\.(\d+)", "\n".join(binutils("readelf", "--version-info", path)))
+        assert named
+        if compiler == "zig":  # gcc links with the C library of this machine
+            assert max((int(major), int(minor)) for major, minor in named) <= (2, 17)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("native")
+class TestOtherMachines:
+    """Libraries of zig for machines that this one need not be."""
+
+    @pytest.mark.parametrize(
+        ("target", "magic", "at", "machine"),
+        [
+            (("linux", "aarch64"), b"\x7fELF\x02\x01", 18, 183),  # EM_AARCH64, a half word
+            (("macos", "arm64"), b"\xcf\xfa\xed\xfe", 4, 0x000C),  # CPU_TYPE_ARM64, of which the lower half
+        ],
+    )
+    def test_is_of_that_machine(
+        self, target: tuple[str, str], magic: bytes, at: int, machine: int, tmp_path: Path
+    ) -> None:
+        pytest.importorskip("ziglang", reason="pip install 'ziglang>=0.14'")
+        path = build.build(tmp_path / build.LIBRARY.name, target=target)
+        found = path.read_bytes()
+        assert found.startswith(magic)
+        assert struct.unpack_from("<H", found, at) == (machine,)
+        assert build.is_current(path)
+        if (platform.system(), platform.machine()) == ("Linux", "aarch64") and target[0] == "linux":
+            code = "from test_native import digest_of_a_paste; print(digest_of_a_paste())"
+            assert in_fresh_process(code, SEGPASTE_NATIVE_LIBRARY=str(path)) == digest_of_a_paste()
 
 
 class TestBuild:
@@ -78,16 +176,6 @@ class TestBuild:
             build.build(tmp_path / "libsegpaste.so", compiler=("false",))
         assert list(tmp_path.iterdir()) == []
 
-    def test_zig_gives_the_same_bits(self, tmp_path: Path) -> None:
-        pytest.importorskip("ziglang", reason="pip install 'ziglang>=0.14'")
-        other = build.build(tmp_path / "libsegpaste.so", compiler=("zig",))
-        code = (
-            f"import pathlib; from segpaste.engine.native import library; "
-            f"library.load.__wrapped__.__defaults__ = (pathlib.Path({str(other)!r}),); "
-            "from test_native import digest_of_a_paste; print(digest_of_a_paste())"
-        )
-        assert in_fresh_process(code) == digest_of_a_paste()
-
 
 class TestLoading:
     def test_a_library_of_other_sources_is_refused(self, tmp_path: Path) -> None:
@@ -99,6 +187,12 @@ class TestLoading:
     def test_none_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(library.NativeError, match="is missing: build it with"):
             library.load(tmp_path / "libsegpaste.so")
+
+    def test_the_environment_names_another(self, tmp_path: Path) -> None:
+        other = tmp_path / "other.so"
+        code = "from segpaste.engine.native import library; print(library.load()._name)"
+        shutil.copy(build.LIBRARY, other)
+        assert in_fresh_process(code, SEGPASTE_NATIVE_LIBRARY=str(other)) == str(other)
 
     def test_records_are_as_long_on_both_sides(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A record that is longer on one side would be read behind its end."""

@@ -49,7 +49,7 @@ _ERRORS: Final = {
         "expected at most as many carried slots as the target has free ones (num_free of the request); mend the source "
         "strategy"
     ),
-    5: "expected translations of at most 2**30 pixels; mend the source strategy",
+    5: "expected translations of at most 2**60 pixels; mend the source strategy",
     6: "expected at most 32767 layers, and beside a panoptic map as many slots in the source; mend the source strategy",
 }
 _ABSENT: Final = (0, 0, 0, 0, 0)

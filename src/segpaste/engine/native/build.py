@@ -22,8 +22,8 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 SOURCES = Path(__file__).parent / "src"
 LIBRARY = Path(__file__).parent / "libsegpaste.so"
@@ -87,8 +87,7 @@ def needs_zig() -> bool:
     return not is_current() and system_compiler() is None
 
 
-@dataclass(frozen=True)
-class Toolchain:
+class Toolchain(NamedTuple):
     """How to compile and link for one machine.
 
     Attributes:
@@ -137,7 +136,7 @@ def build_sanitized(library: Path) -> Path:
     found = toolchain(("g++",), None)
     levels, stand_ins = (("v2",), _STAND_INS) if found.machine == "x86_64" else (found.levels, ())
     # No -nodefaultlibs: the sanitizers bring libraries of their own.
-    return _build(library, replace(found, levels=levels, options=_SANITIZED, links=(*_SANITIZED, *stand_ins)))
+    return _build(library, found._replace(levels=levels, options=_SANITIZED, links=(*_SANITIZED, *stand_ins)))
 
 
 def toolchain(compiler: Sequence[str] | None, target: tuple[str, str] | None) -> Toolchain:

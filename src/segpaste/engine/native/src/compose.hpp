@@ -37,9 +37,10 @@ struct Patience {
     }
 };
 
-// Within these, and on canvases that are no longer than 2 ** 20, no product of scales and places leaves 64 bits.
+// Within these, and on canvases that are no longer than 2 ** 20, no product of scales and places leaves 64 bits: a
+// layer of which a part lies on the canvas is moved by no more than it is long.
 constexpr i64 LARGEST_TERM = i64(1) << 40;
-constexpr i64 FARTHEST_MOVE = i64(1) << 30;
+constexpr i64 FARTHEST_MOVE = i64(1) << 60;
 
 inline ErrorCode check(const ComposeJob& job) {
     i64 num_slots = job.num_slots, k_s = job.num_source_slots;
@@ -173,7 +174,7 @@ struct Composer {
                     extent = picture_extent(job.source.padding, layer.source, job.source_height, job.source_width);
                 }
                 *next = {j, k, paste_box(j, k, extent), nullptr, nullptr, nullptr, true, 0, {0, 0, 0, 0}, 0};
-                around.enclose(next->box);
+                if (!next->box.is_empty()) around.enclose(next->box);
                 ++next;
             }
             if (next == first || around.is_empty()) continue;

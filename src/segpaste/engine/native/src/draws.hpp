@@ -287,14 +287,14 @@ struct Drawer {
         return area > 0 && area * job.seen_den >= side(x1, x2) * side(y1, y2) * job.seen_num;
     }
 
-    // Pixels that a moved box shares with each of the others, summed.
-    i64 overlap(const i64* box, i64 x, i64 y, const i64* others) const {
-        i64 total = 0;
+    // Pixels that a moved box shares with each of the others, summed; beyond 64 bits it wraps around, as torch's sum.
+    u64 overlap(const i64* box, i64 x, i64 y, const i64* others) const {
+        u64 total = 0;
         for (i64 k = 0; k < job.num_slots; ++k) {
             const i64* other = others + 4 * k;
             i64 width = least(box[2] + x, other[2]) - most(box[0] + x, other[0]);
             i64 height = least(box[3] + y, other[3]) - most(box[1] + y, other[1]);
-            total += most(width, i64(0)) * most(height, i64(0));
+            total += u64(most(width, i64(0))) * u64(most(height, i64(0)));
         }
         return total;
     }
@@ -310,11 +310,12 @@ struct Drawer {
             i64 x_part = fraction(state, seed, j, attempt, 0), y_part = fraction(state, seed, j, attempt, 1);
             i64 x = offset(x_part, all.x1, all.x2, extent[0], all.is_empty);
             i64 y = offset(y_part, all.y1, all.y2, extent[1], all.is_empty);
-            i64 score = 0;
+            u64 sum = 0;
             for (i64 k = 0; job.max_attempts > 1 && k < num_slots; ++k) {
                 const i64* box = boxes + 4 * k;
-                if (carried[k] && fits(box, x, y, extent)) score += FAR - overlap(box, x, y, occupied);
+                if (carried[k] && fits(box, x, y, extent)) sum += u64(FAR) - overlap(box, x, y, occupied);
             }
+            i64 score = i64(sum);
             if (attempt == 0 || score > best_score) best_score = score, best_x = x, best_y = y;
         }
         i64* translate = job.translate + 2 * (b * num_layers + j);

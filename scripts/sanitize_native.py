@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Run tests and hostile inputs on the native library with gcc's sanitizers of addresses and undefined behaviour.
+
+The library is built into a temporary folder and named by SEGPASTE_NATIVE_LIBRARY; nothing of the installation changes.
+Two deliberate faults come first: a read outside of a tensor and one at a crooked address must be reported, or the rest
+would prove nothing. Blocks of the library's own memory have closed gaps between them, and start as noise.
+
+    python scripts/sanitize_native.py                             # the default runs
+    python scripts/sanitize_native.py --num 20000                 # more hostile batches and plans
+    python scripts/sanitize_native.py --pytest tests/augmentation/test_hiding.py tests/bank
+
+Needs g++ with libasan and libubsan on Linux. Exits with 1 if a run fails, with 2 if it cannot be done here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from segpaste.engine.native import build
+
+ROOT = Path(__file__).parents[1]
+BRUTE_FORCE = ("tests/augmentation/test_against_brute_force.py",)
+REPORTS = {"outside": "AddressSanitizer: heap-buffer-overflow", "crooked": "load of misaligned address"}
+"""What is reported of each deliberate fault."""
+IN_USE = "the library in use is the one with sanitizers"
+FAULT = """
+import sys
+import numpy, torch
+from segpaste.engine.native import library
+native = library.load()
+assert native._name == sys.argv[2], native._name
+print({in_use!r}, flush=True)
+boxes, labels, ids = torch.zeros(1, 1, 4), torch.zeros(1, 1).long(), torch.zeros(1, 1).int()
+valid, eligible, occupied = torch.ones(1, 1).bool(), torch.zeros(9).bool(), torch.zeros(99).long()
+num_free, extent = torch.zeros(9).long(), torch.zeros(9).long()
+num_rows, shift = (2, 0) if sys.argv[1] == "outside" else (1, 1) if sys.argv[1] == "crooked" else (1, 0)
+rows = [boxes.data_ptr() + shift, *(t.data_ptr() for t in (labels, ids, valid))]
+written = [t.data_ptr() for t in (eligible, occupied, num_free, extent)]
+job = numpy.array([num_rows, 1, 1, 1, 0, *rows, 0, 0, 0, 0, 0, 0, *written], numpy.int64)  # SurveyJob of records.hpp
+native.segpaste_survey(job.ctypes.data)
+"""
+
+
+def why_not() -> str | None:
+    """Tell why the sanitizers cannot run here; None where they can."""
+    if not sys.platform.startswith("linux"):
+        return "needs Linux"
+    for name in ("libasan.so", "libubsan.so"):
+        if _runtime(name) is None:
+            return f"needs g++ with {name}"
+    return None
+
+
+def _runtime(name: str) -> Path | None:
+    """A library of gcc's."""
+    try:
+        found = subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    path = Path(found.strip())
+    return path if path.is_absolute() else None
+
+
+def environment(library: Path) -> dict[str, str]:
+    """Return the environment of a process that runs on the library with sanitizers."""
+    # Without libstdc++ beside it libasan does not find what throws the exceptions of torch.
+    preload = " ".join(str(_runtime(name)) for name in ("libasan.so", "libstdc++.so"))
+    paths = [str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
+    return {
+        **{
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("SEGPASTE_KERNELS", "SEGPASTE_ISA"))
+        },
+        "LD_PRELOAD": preload,
+        "ASAN_OPTIONS": "detect_leaks=0:max_malloc_fill_size=1048576",  # Python keeps some; new memory is no zeros
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "SEGPASTE_NATIVE_LIBRARY": str(library),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
+
+
+def missed_faults(library: Path) -> list[str]:
+    """Return what is wrong with the sanitizers: faults that they do not report, or reports of what is none."""
+    wrong = []
+    for fault in ("none", *REPORTS):
+        command = [sys.executable, "-c", FAULT.format(in_use=IN_USE), fault, str(library)]
+        done = subprocess.run(command, env=environment(library), capture_output=True, text=True, check=False)
+        if IN_USE not in done.stdout:
+            wrong.append(f"the library with sanitizers is not in use: {done.stderr[-2000:]}")
+        elif fault == "none" and done.returncode:
+            wrong.append(f"a report without a fault: {done.stderr[-2000:]}")
+        elif fault != "none" and (done.returncode == 0 or REPORTS[fault] not in done.stderr):
+            wrong.append(f"the fault {fault!r} was not reported: {done.stderr[-2000:]}")
+    return wrong
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run; 0 if nothing was wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--num", type=int, default=300, metavar="N", help="hostile batches, and plans; default: 300")
+    parser.add_argument(
+        "--pytest", nargs="+", metavar="ARG", help="of pytest; default: the brute-force comparison", default=BRUTE_FORCE
+    )
+    options = parser.parse_args(argv)
+    if (reason := why_not()) is not None:
+        print(f"sanitize_native: {reason}", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="segpaste-sanitized-") as folder:
+        start = time.monotonic()
+        library = build.build_sanitized(Path(folder) / build.LIBRARY.name)
+        print(f"built in {time.monotonic() - start:.0f} s", flush=True)
+        if wrong := missed_faults(library):
+            print(*wrong, sep="\n", file=sys.stderr)
+            return 1
+        print("both deliberate faults are reported", flush=True)
+        pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *options.pytest]
+        num = ["--num", str(options.num)]
+        programs = [["scripts/hostile_batches.py", *num], ["scripts/hostile_plans.py", *num, "--alone"]]
+        failed = 0
+        for command in (*programs, pytest):
+            start = time.monotonic()
+            done = subprocess.run([sys.executable, *command], cwd=ROOT, env=environment(library), check=False)
+            said = "nothing wrong" if done.returncode == 0 else f"FAILED with {done.returncode}"
+            print(f"{' '.join(command)}: {said}, {time.monotonic() - start:.0f} s", flush=True)
+            failed += done.returncode != 0
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""The program of hostile plans: some of its plans on every run of the tests; and they go where trouble is."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from samples import CPU_KERNELS, assert_same, make_batch
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig
+from segpaste.augmentation import PlacementConfig
+from segpaste.engine import use_kernels
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        yield importlib.import_module("hostile_plans")
+    finally:
+        sys.path.remove(str(SCRIPTS))
+
+
+@pytest.mark.slow
+def test_nothing_is_wrong(program: ModuleType) -> None:
+    found = list(program.run(range(150)))
+    assert {seed: wrong for seed, _, wrong in found if wrong} == {}
+    happened = Counter(what for _, what, _ in found)
+    assert all(
+        happened[what] >= 3 for what in ("drawn pasted", "honest pasted", "careless refused", "unchecked refused")
+    )
+
+
+def test_the_library_itself_refuses(program: ModuleType) -> None:
+    """Without the checks of sources, as in compiled code."""
+    seeds = [seed for seed in range(300) if program.hostile_plan(seed).kind == "unchecked"]
+    found = list(program.run(seeds))
+    assert {seed: wrong for seed, _, wrong in found if wrong} == {}
+    assert sum(what == "unchecked refused" for _, what, _ in found) > 10
+
+
+@pytest.mark.parametrize("grouping", ["layer", "instance"])
+def test_boxes_without_end_are_equal_to_the_reference(grouping: str) -> None:
+    """What they share, summed, leaves 64 bits; places are farther than any source of one's own may say."""
+    batch = make_batch(4, size=(24, 31), max_instances=12, num_instances=6, modalities={"instance"})
+    batch.boxes[batch.instance_valid] = torch.tensor([-1e30, -1e30, 1e30, 1e30])
+    placement = PlacementConfig(
+        partial="clip", min_visible_frac=0.0, max_attempts=8, layers=3, scale_range=(0.5, 64.0), grouping=grouping
+    )
+    outcomes = []
+    for kernels in CPU_KERNELS:
+        with use_kernels(kernels), pytest.warns(UserWarning, match="could paste nothing"):
+            outcomes.append(BatchCopyPaste(BatchCopyPasteConfig(placement=placement))(batch))
+    for other in outcomes[1:]:
+        assert_same(other, outcomes[0])

@@ -1,0 +1,47 @@
+"""The native library under sanitizers, and that what they would miss is told."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from segpaste.engine.native import build
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = [pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        found = importlib.import_module("sanitize_native")
+    finally:
+        sys.path.remove(str(ROOT / "scripts"))
+    if (reason := found.why_not()) is not None:
+        pytest.skip(reason)
+    yield found
+
+
+@pytest.mark.first
+def test_nothing_is_reported(program: ModuleType) -> None:
+    forward = ["tests/augmentation/test_against_brute_force.py", "-k", "TestForward or TestCorners"]
+    command = [sys.executable, ROOT / "scripts" / "sanitize_native.py", "--num", "200", "--pytest", *forward]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
+    assert "both deliberate faults are reported" in done.stdout
+    assert done.stdout.count("nothing wrong") == 3
+
+
+def test_a_library_without_sanitizers_proves_nothing(program: ModuleType) -> None:
+    missed = program.missed_faults(build.LIBRARY)
+    assert [fault for fault in program.REPORTS if any(f"fault {fault!r} was not" in text for text in missed)] == [
+        *program.REPORTS
+    ]

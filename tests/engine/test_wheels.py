@@ -1,0 +1,82 @@
+"""A wheel for this machine, built by zig, and installed where no compiler is found."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from segpaste.engine.native import build
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+TARGET = {"Darwin": "macos"}.get(platform.system(), platform.system().lower()), platform.machine()
+PASTE = """
+from segpaste import BatchCopyPaste
+from segpaste.datasets.scenes import scene_batch
+from segpaste.engine import use_kernels
+from segpaste.engine.native import library
+with use_kernels("cpu"):
+    out, report = BatchCopyPaste()(scene_batch(2, 24), return_report=True)
+assert report.num_placed.sum() > 0
+print(library.load()._name)
+"""
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("native")]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("ziglang", reason="pip install 'ziglang>=0.14'")
+    if TARGET not in build.WHEEL_TAGS:
+        pytest.skip(f"no wheels are made for {'-'.join(TARGET)}")
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        program = importlib.import_module("build_wheels")
+    finally:
+        sys.path.remove(str(SCRIPTS))
+    out = tmp_path_factory.mktemp("wheels")
+    built: Path = program.build_wheel("-".join(TARGET), out)
+    assert list(out.iterdir()) == [built]  # and no half of one
+    return built
+
+
+def test_tag_and_contents(wheel: Path) -> None:
+    tag = f"py3-none-{build.WHEEL_TAGS[TARGET]}"
+    assert wheel.name.endswith(f"-{tag}.whl")
+    archive = zipfile.ZipFile(wheel)
+    (described,) = (name for name in archive.namelist() if name.endswith(".dist-info/WHEEL"))
+    lines = archive.read(described).decode().splitlines()
+    assert f"Tag: {tag}" in lines
+    assert "Root-Is-Purelib: false" in lines
+    libraries = [name for name in archive.namelist() if name.endswith((".so", ".dylib", ".dll"))]
+    assert libraries == ["segpaste/engine/native/libsegpaste.so"]
+    assert build.MARKER + build.digest().encode() in archive.read(libraries[0])
+
+
+def test_pastes_where_there_is_no_compiler(wheel: Path, tmp_path: Path) -> None:
+    bare = {**{name: value for name, value in os.environ.items() if not name.startswith("SEGPASTE_")}, "PATH": ""}
+    folder = tmp_path / "installed"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-deps", "--no-index", "--quiet"]
+    run = subprocess.run([*pip, "--target", folder, wheel], env=bare, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    bare |= {"PYTHONPATH": str(folder)}
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", PASTE], cwd=tmp_path, env=bare, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == str(folder / "segpaste" / "engine" / "native" / "libsegpaste.so")
+
+
+def test_an_unknown_target_is_refused(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    environment = {**os.environ, "SEGPASTE_WHEEL_TARGET": "amiga-m68k"}
+    run = subprocess.run(command, cwd=SCRIPTS.parent, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode != 0
+    assert "SEGPASTE_WHEEL_TARGET: expected one of linux-x86_64, " in run.stderr + run.stdout
+    assert list(tmp_path.iterdir()) == []
