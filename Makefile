@@ -1,7 +1,7 @@
 # make demo   paste on synthetic scenes and write a gallery to demo_out/
 # make check  style, types, docs and structure
 # make test   make check, then the whole test suite
-# make wheels the wheels of all platforms, in dist/
+# make wheels the wheels of every platform, into dist/
 # make clean  remove what the targets above made, the environment included
 #
 # Only Python >= 3.11 and make are needed beforehand. `make test PYTHON=python3.12 VENV=.venv312` uses another

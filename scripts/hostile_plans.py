@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Paste by thousands of random hostile plans: sources of one's own that say where everything goes.
 
-Each plan is a pure function of its seed, over a batch of `hostile_inputs`. It has no layer, one or dozens; translations,
-scales and rows of the source at the ends of what is allowed; a source of another canvas, of no slot, or in the memory of
-the target. Some boxes are NaN, infinite, inverted or without extent. There are four kinds:
+Each plan is a pure function of its seed, over a batch of `hostile_inputs`. It has no layer, one or many; translations,
+scales and rows of the source at the ends of what is allowed; a source of another canvas, of no slot, or in the memory
+of the target. Some boxes are NaN, infinite, inverted or without extent. There are four kinds:
 
 - ``drawn``: no source of one's own, only such boxes. It is pasted, and equal to the reference.
 - ``honest``: what the checks of a source let through. Likewise.
@@ -14,8 +14,8 @@ the target. Some boxes are NaN, infinite, inverted or without extent. There are 
     python scripts/hostile_plans.py --num 3000
     python scripts/hostile_plans.py --num 1 --seed 4711    # one plan again
 
-What is read or written outside shows under a sanitizer: `scripts/sanitize_native.py` runs this program there. Exits with
-1, and prints the seeds, if a plan fails.
+What is read or written outside shows under a sanitizer: `scripts/sanitize_native.py` runs this program there. Exits
+with 1, and prints the seeds, if a plan fails.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ def run(seeds: Sequence[int], *, compares: bool = True) -> Iterator[tuple[int, s
 def _checked(plan: Plan, compares: bool) -> tuple[str, list[str]]:
     before = plan.batch.clone()
     try:
-        found, given = _pasted(plan, "cpu")
+        out, report = found = _pasted(plan, "cpu")
     except ValueError as error:
         told = str(error)
         is_clear = "expected" in told and ("got" in told or "mend" in told)
@@ -261,21 +261,19 @@ def _checked(plan: Plan, compares: bool) -> tuple[str, list[str]]:
         if plan.kind != "unchecked":
             raise
         return "refused", []
-    out, report = found
     happened = "pasted" if report.num_placed.sum() else "empty"
     wrong = list(no_numbers(out))
     if not plan.inplace and not _same(plan.batch, before):
         wrong.append("the target was written")
     carried = report.placement.carried
-    if (
-        compares and plan.kind in ("drawn", "honest") and carried.shape[1] and carried.shape[2]
-    ):  # the reference wants a layer, and a slot
-        wrong += differences(found, _pasted(plan, "reference")[0])
+    is_for_all = bool(carried.shape[1] and carried.shape[2])  # the reference wants a layer, and a slot
+    if compares and is_for_all and plan.kind in ("drawn", "honest"):
+        wrong += differences(found, _pasted(plan, "reference"))
     return happened, wrong
 
 
-def _pasted(plan: Plan, backend: str) -> tuple[Outcome, PaddedBatchedDenseSample]:
-    """One forward, on a copy of the batch where it works in place, and that copy.
+def _pasted(plan: Plan, backend: str) -> Outcome:
+    """One forward, on a copy of the batch where it works in place.
 
     Raises:
         ValueError: the plan is refused.
@@ -289,7 +287,8 @@ def _pasted(plan: Plan, backend: str) -> tuple[Outcome, PaddedBatchedDenseSample
     with use_kernels(backend), warnings.catch_warnings(), checks:
         warnings.filterwarnings("ignore", "BatchCopyPaste")
         try:
-            return module(batch, return_report=True), batch
+            outcome: Outcome = module(batch, return_report=True)
+            return outcome
         except ValueError as error:
             if not _same(batch, plan.batch):
                 raise RuntimeError(f"refused after something was written: {error}") from error

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Literal
 
 import pytest
 import torch
@@ -47,8 +48,8 @@ def test_the_library_itself_refuses(program: ModuleType) -> None:
     assert sum(what == "unchecked refused" for _, what, _ in found) > 10
 
 
-@pytest.mark.parametrize("grouping", ["layer", "instance"])
-def test_boxes_without_end_are_equal_to_the_reference(grouping: str) -> None:
+@pytest.mark.parametrize("grouping", ["image", "instance"])
+def test_boxes_without_end_are_equal_to_the_reference(grouping: Literal["image", "instance"]) -> None:
     """What they share, summed, leaves 64 bits; places are farther than any source of one's own may say."""
     batch = make_batch(4, size=(24, 31), max_instances=12, num_instances=6, modalities={"instance"})
     batch.boxes[batch.instance_valid] = torch.tensor([-1e30, -1e30, 1e30, 1e30])
