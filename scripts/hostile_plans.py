@@ -38,7 +38,7 @@ from torch import Tensor
 
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, PaddedBatchedDenseSample
 from segpaste.augmentation import HarmonizeConfig, Placement, PlacementCounts, PlacementRequest, source_check
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.types import FIELDS, tight_boxes
 
 KINDS = ("drawn", "honest", "honest", "honest", "careless", "unchecked")
@@ -252,7 +252,7 @@ def run(seeds: Sequence[int], *, compares: bool = True) -> Iterator[tuple[int, s
 def _checked(plan: Plan, compares: bool) -> tuple[str, list[str]]:
     before = plan.batch.clone()
     try:
-        out, report = found = _pasted(plan, "cpu")
+        out, report = found = _pasted(plan, "native")
     except ValueError as error:
         told = str(error)
         is_clear = "expected" in told and ("got" in told or "mend" in told)
@@ -284,7 +284,7 @@ def _pasted(plan: Plan, backend: str) -> Outcome:
     checks: Any = warnings.catch_warnings()
     if plan.kind == "unchecked":
         checks = mock.patch.object(source_check, "checked_sample", lambda strategy, sampled, target, request: sampled)
-    with use_kernels(backend), warnings.catch_warnings(), checks:
+    with use_backend(backend), warnings.catch_warnings(), checks:
         warnings.filterwarnings("ignore", "BatchCopyPaste")
         try:
             outcome: Outcome = module(batch, return_report=True)

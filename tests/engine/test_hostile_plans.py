@@ -16,7 +16,7 @@ import torch
 from samples import CPU_KERNELS, assert_same, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PlacementConfig
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -58,7 +58,7 @@ def test_boxes_without_end_are_equal_to_the_reference(grouping: Literal["image",
     )
     outcomes = []
     for kernels in CPU_KERNELS:
-        with use_kernels(kernels), pytest.warns(UserWarning, match="could paste nothing"):
+        with use_backend(kernels), pytest.warns(UserWarning, match="could paste nothing"):
             outcomes.append(BatchCopyPaste(BatchCopyPasteConfig(placement=placement))(batch))
     for other in outcomes[1:]:
         assert_same(other, outcomes[0])

@@ -37,7 +37,7 @@ def digest_of_a_paste() -> str:
     for dtype, inplace in product((torch.uint8, torch.float32, torch.float16, torch.bfloat16), (False, True)):
         batch = make_batch(4, size=(61, 83), max_instances=8, metric_depth=True, image_dtype=torch.uint8)
         batch = batch.derived(images=(batch.images.float() / 3).to(dtype))
-        with use_kernels("cpu"):
+        with use_backend("native"):
             out, report = BatchCopyPaste(config, inplace=inplace)(batch, return_report=True)
         assert report.num_placed.sum() > 0
         for name in ("images", "instance_masks", "boxes", "semantic_maps", "panoptic_maps", "depth", "normals"):

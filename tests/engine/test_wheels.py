@@ -19,9 +19,9 @@ TARGET = {"Darwin": "macos"}.get(platform.system(), platform.system().lower()), 
 PASTE = """
 from segpaste import BatchCopyPaste
 from segpaste.datasets.scenes import scene_batch
-from segpaste.engine import use_kernels
+from segpaste.engine import use_backend
 from segpaste.engine.native import library
-with use_kernels("cpu"):
+with use_backend("native"):
     out, report = BatchCopyPaste()(scene_batch(2, 24), return_report=True)
 assert report.num_placed.sum() > 0
 print(library.load()._name)
