@@ -11,7 +11,6 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -100,21 +99,6 @@ def assert_equal(actual: Any, expected: Any, path: str = "") -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("writing")
 class TestEqualsEager:
-    def test_the_factor_on_metric_depth(self) -> None:
-        """Fused roots and divisions round otherwise; the last bit of a depth decides who is seen."""
-        generator = torch.Generator().manual_seed(0)
-        batch = make_input(batch_size=64, num_instances=1)
-        cameras = torch.rand(64, 4, generator=generator) * 900 + 100
-        batch = replace(batch, camera_intrinsics=cameras)
-        source_idx = torch.randint(64, (64, 5), generator=generator)
-        scale = torch.randint(1, 1 << 20, (2, 64, 5, 2), generator=generator)
-        none = torch.zeros(64, 5, dtype=torch.bool)
-        placement = Placement(source_idx, none, scale[0], scale[1], scale[0], none, none[..., None])
-        for perspective in (False, True):
-            factor = partial(inputs.depth_scale, batch, batch, placement, perspective)
-            compiled = torch.compile(lambda factor=factor: factor() * 1.0, fullgraph=True)
-            assert torch.equal(compiled(), factor())
-
     @pytest.mark.parametrize(
         ("writing", "modalities"),
         SUBSETS,
@@ -396,7 +380,7 @@ def with_branch(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 PLACES = [
-    pytest.param(BatchCopyPaste, "_survey", id="survey"),
+    pytest.param(BatchCopyPaste, "_prepared", id="prepare"),
     pytest.param(IntraBatchSource, "sample", id="source"),
 ]
 

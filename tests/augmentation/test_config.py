@@ -242,7 +242,7 @@ class TestTaxonomy:
         assert labels[classes.things(labels)].tolist() == [1, 9]
         assert classes.is_stuff.nonzero().flatten().tolist() == [7]
         assert classes.class_rank.tolist() == [0] * 7 + [1000, 0, -2]
-        assert classes.ranks(labels[None]).of_slot.tolist() == [[0, 0, 0, 0, 1000, -2, 0, 0]]
+        assert classes.tables.rank is classes.class_rank
 
     @pytest.mark.parametrize("priorities", [{}, {1: 0}])
     def test_no_table_without_priorities(self, priorities: dict[int, int]) -> None:
@@ -250,8 +250,7 @@ class TestTaxonomy:
         panoptic = PanopticConfig(taxonomy=TAXONOMY, contact_priority=priorities)
         classes = BatchCopyPaste(BatchCopyPasteConfig(panoptic=panoptic)).classes
         assert classes is not None
-        assert not classes.has_ranks
-        assert [t.numel() for t in classes.ranks(torch.tensor([[1, 9]]))] == [0, 0]
+        assert classes.tables.rank is None
 
 
 OF_BANKS = {"crops_per_target": 3, "value_range": 255.0, "relative_to": "photo", "without_depth": "skip"}

@@ -26,7 +26,7 @@ from segpaste.augmentation import (
 from segpaste.augmentation.placement import LayerSources, Placement, PlacementCounts, PlacementRequest, draw_placement
 from segpaste.engine import Scene, engine_for, triton, use_backend
 from segpaste.engine.planes import PLANES
-from segpaste.engine.reference import compose, geometry
+from segpaste.engine.reference import geometry, stages
 from segpaste.engine.reference import pixels as plain_pixels
 from segpaste.engine.reference.plan import SlotPlan
 from segpaste.engine.triton import pixels
@@ -330,8 +330,8 @@ class TestDevice:
         batch, other = batch_of(torch.float32), batch_of(torch.float32, seed=9)
         scene, plan = planned(batch, batch)
         none = torch.zeros(len(batch.labels), len(scene.watched), dtype=torch.bool, device=DEVICE)
-        settled = compose.settle(scene, plan, plain_pixels)
-        slots = compose.assign(scene, settled, batch.labels[plan.source_idx])
+        settled = stages.settle(scene, plan, plain_pixels)
+        slots = stages.assign(scene, settled, batch.labels[plan.source_idx])
 
         def everything(functions: Any) -> Any:
             visible = functions.resolve(scene, plan, none)
@@ -364,7 +364,7 @@ def planned(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) 
     )
     paste = module()
     scene = Scene(target, source, paste._tables, paste._rules)
-    return scene, compose.layer_plan(scene, placement)
+    return scene, stages.layer_plan(scene, placement)
 
 
 def assert_all_equal(found: tuple[Any, ...], expected: tuple[Any, ...]) -> None:

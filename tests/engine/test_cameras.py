@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 import brute_force
-from samples import CPU_KERNELS, SCHEMA, assert_kernels_agree, make_batch
-from segpaste import engine
+from samples import CPU_KERNELS, SCHEMA, assert_kernels_agree, make_batch, placement_of
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
-from segpaste.engine import use_backend
+from segpaste.engine import Classes, Scene, use_backend
+from segpaste.engine.reference import stages
 from segpaste.invariants import Case, violations
 from segpaste.types import Modality, PaddedBatchedDenseSample
 from segpaste.types.sampling import rescaled_depth
@@ -118,6 +118,9 @@ def test_small_focal_lengths_keep_their_ratio() -> None:
     """In float32 the product of their roots would be one of the few smallest numbers, or 0."""
     target, source = torch.tensor([[1e-38, 1e-38, 0, 0]]), torch.tensor([[4e-38, 1e-44, 0, 0]])
     expected = np.sqrt(np.prod(target[0, :2].double().numpy()) / np.prod(source[0, :2].double().numpy()))
-    ratio = engine.focal_ratio(target, source, torch.zeros(1, 1, dtype=torch.int64))
+    batch, paste = make_batch(1, size=(5, 7), num_instances=1, metric_depth=True), module()
+    sides = (batch.derived(camera_intrinsics=cameras) for cameras in (target, source))
+    scene = Scene(*sides, Classes(), paste._rules._replace(perspective=0))
+    ratio = stages.depth_scale(scene, placement_of(paste, batch))[:, :1]
     assert ratio.dtype == torch.float32
     assert ratio.item() == pytest.approx(expected, rel=1e-6)

@@ -18,7 +18,7 @@ from torch import Tensor
 from samples import STUFF
 from segpaste import invariants
 from segpaste.engine import Scene, reference
-from segpaste.engine.reference import compose, layer_view, pixels, slots
+from segpaste.engine.reference import layer_view, pixels, slots, stages
 from segpaste.invariants import Case, Violation
 from segpaste.invariants.case import what_is_missing
 from segpaste.types import check as types_check
@@ -198,7 +198,7 @@ def small_pastes_are_placed(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, scene: Scene, *args: Any) -> Any:
         return original(replace(scene, rules=scene.rules._replace(min_area_px=1)), *args)
 
-    wrap(patch, compose, "settle", change)
+    wrap(patch, stages, "settle", change)
 
 
 @guards("panoptic_thing_stuff_consistent", "panoptic_fresh_instance_ids")
@@ -230,12 +230,12 @@ def orphans_keep_their_ids(patch: pytest.MonkeyPatch) -> None:
 def ids_are_copied_from_the_source(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(types_check, "check_padded_ids", lambda *args: None)  # the container would refuse the twins
 
-    def change(original: Any, scene: Scene, settled: compose.Settled, labels: Tensor) -> Any:
+    def change(original: Any, scene: Scene, settled: stages.Settled, labels: Tensor) -> Any:
         assert scene.source.instance_ids is not None
         ids = scene.source.instance_ids[settled.plan.source_idx].long()
         return original(scene, settled, labels)._replace(fresh_id=ids * settled.plan.carried)
 
-    wrap(patch, compose, "assign", change)
+    wrap(patch, stages, "assign", change)
 
 
 @guards("panoptic_fresh_instance_ids")
@@ -284,11 +284,11 @@ def ignored_source_pixels_are_pasted(patch: pytest.MonkeyPatch) -> None:
 
 @guards("semantic_ignore_preserved")
 def wiped_out_stuff_is_ignored_at_any_policy(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, scene: Scene, settled: compose.Settled, labels: Tensor) -> Any:
+    def change(original: Any, scene: Scene, settled: stages.Settled, labels: Tensor) -> Any:
         plan = original(scene, settled, labels)
         return plan._replace(ignored_class=settled.measures.class_after < settled.measures.class_before)
 
-    wrap(patch, compose, "assign", change)
+    wrap(patch, stages, "assign", change)
 
 
 @guards("depth_monotonicity")
@@ -344,7 +344,7 @@ def source_validity_is_the_nearest_pixels(patch: pytest.MonkeyPatch) -> None:
 
 @guards("depth_metric_intrinsics_rescale")
 def metric_depth_is_not_rescaled(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, compose, "depth_scale", lambda original, *args: torch.ones_like(original(*args)))
+    wrap(patch, stages, "depth_scale", lambda original, *args: torch.ones_like(original(*args)))
 
 
 @guards("depth_metric_intrinsics_rescale")

@@ -68,7 +68,7 @@ def draw_classes(
 
 
 def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
-    """See `segpaste.engine.reference.compose.compose`."""
+    """See `segpaste.engine.reference.stages.compose`."""
     target, source = scene.target, scene.source
     own = [] if source is target else _fields(source)
     drawn = [getattr(placement, name) for name in _MAPS]
@@ -77,9 +77,9 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
     if in_place:
         written = written_fields(target)
         others = [None if name in written else getattr(target, name) for name in _NAMES]
-        names = ",".join(written)
-        found = _compose_in_place([*written.values()], names, others, own, metric, drawn, tables, rules, with_layer)
-        return Outcome(target, *found)
+        seen = _empty_rest(target, drawn, with_layer)
+        _compose_in_place([*written.values(), *seen], ",".join(written), others, own, metric, drawn, tables, rules)
+        return Outcome(target, *seen)
     found = _compose(_fields(target), own, metric, drawn, tables, rules, with_layer)
     fields = [*present_planes(target), *ROWS]
     return Outcome(target.derived(**dict(zip(fields, found, strict=False))), *found[len(fields) :])
@@ -246,31 +246,18 @@ def _compose_in_place(
     drawn: Tensors,
     tables: Optionals,
     rules: list[int],
-    with_layer: bool,
-) -> Tensors:
-    """Writes into the fields ``names`` of the target; a list that is written must not hold None."""
-    target = _target(written, names, others, metric[0])
+) -> None:
+    """Writes into the fields ``names`` of the target, and into what else an `Outcome` holds, which comes behind them.
+
+    A list that is written must not hold None, and an operator that writes into a list may return none.
+    """
+    num_fields = len(names.split(","))
+    mine = dict(zip(names.split(","), written[:num_fields], strict=True))
+    target = _batch([mine.get(name, other) for name, other in zip(_NAMES, others, strict=True)], metric[0])
     scene = _scene(target, own, metric[1], tables, rules)
+    seen = written[num_fields:]
+    with_layer = len(seen[-1]) > 0
     engine = eager_engine(target.device)
-    _, *rest = engine.compose(scene, Placement(*drawn), with_layer=with_layer, in_place=True)
-    return _own(_cut(rest, with_layer))
-
-
-def _target(written: Tensors, names: str, others: Optionals, metric: bool) -> PaddedBatchedDenseSample:
-    own = dict(zip(names.split(","), written, strict=True))
-    return _batch([own.get(name, other) for name, other in zip(_NAMES, others, strict=True)], metric)
-
-
-@_compose_in_place.register_fake
-def _(
-    written: Tensors,
-    names: str,
-    others: Optionals,
-    own: Optionals,
-    metric: list[bool],
-    drawn: Tensors,
-    tables: Optionals,
-    rules: list[int],
-    with_layer: bool,
-) -> Tensors:
-    return _empty_rest(_target(written, names, others, metric[0]), drawn, with_layer)
+    _, *found = engine.compose(scene, Placement(*drawn), with_layer=with_layer, in_place=True)
+    for room, values in zip(seen, _cut(found, with_layer), strict=True):
+        room.copy_(values)

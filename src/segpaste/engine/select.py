@@ -65,7 +65,7 @@ class Engine(Protocol):
         """See `segpaste.engine.reference.classmix.draw_classes`."""
 
     def compose(self, scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
-        """See `segpaste.engine.reference.compose.compose`."""
+        """See `segpaste.engine.reference.stages.compose`."""
 
 
 def engine_for(device: torch.device) -> Engine:

@@ -152,7 +152,7 @@ def draw_classes(
 
 
 def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
-    """See `segpaste.engine.reference.compose.compose`.
+    """See `segpaste.engine.reference.stages.compose`.
 
     Raises:
         ValueError: a layer's source row, scale or slots are out of range.

@@ -1,8 +1,8 @@
 """The reference backend: torch operations on any device, slow and obvious. It is the definition of a paste."""
 
 from segpaste.engine.reference.classmix import draw_classes
-from segpaste.engine.reference.compose import compose
 from segpaste.engine.reference.draws import choose_rows, draw
+from segpaste.engine.reference.stages import compose
 from segpaste.engine.reference.survey import survey
 
 __all__ = ["choose_rows", "compose", "draw", "draw_classes", "survey"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from segpaste.engine.records import Classes, Survey
 from segpaste.engine.reference import geometry
 from segpaste.engine.reference.classmix import mixable, present_classes
-from segpaste.engine.reference.compose import in_table
+from segpaste.engine.reference.stages import in_table
 from segpaste.types import PaddedBatchedDenseSample
 
 

@@ -15,5 +15,5 @@ __all__ = ["choose_rows", "compose", "draw", "draw_classes", "survey"]
 
 
 def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
-    """See `segpaste.engine.reference.compose.compose`."""
+    """See `segpaste.engine.reference.stages.compose`."""
     return reference.compose(scene, placement, with_layer=with_layer, in_place=in_place, pixels=pixels)
