@@ -95,7 +95,6 @@ struct Composer {
     Paste* pastes = nullptr;
     Slot* slots = nullptr;
     Box* target_boxes = nullptr;
-    Rest* rests = nullptr;
     u8* ignored = nullptr;
     Seen seen = {};
     Room room = {};
@@ -214,7 +213,6 @@ struct Composer {
         bool keeps_depth = has_depth && job.num_layers > 1;
         room = {take<u8>(arena, largest), keeps_depth ? take<f32>(arena, area) : nullptr,
                 keeps_depth ? take<u8>(arena, area) : nullptr, job.rank ? take<i16>(arena, area) : nullptr};
-        rests = take<Rest>(arena, job.num_slots);
         class_before = take<i64>(arena, job.num_stuff);
         class_after = take<i64>(arena, job.num_stuff);
     }
@@ -227,9 +225,6 @@ struct Composer {
             } else {
                 pastes[n].area = 0;
             }
-        }
-        for (i64 k = 0; k < job.num_slots; ++k) {
-            rests[k] = measure_rest(picture<const u8>(job.target.masks, b, k), target_boxes[k], seen);
         }
         if (job.num_stuff) count_classes(job, b, seen, class_before, class_after);
     }
@@ -250,12 +245,13 @@ struct Composer {
     bool find_over_hidden(u8* closed) const {
         bool any = false;
         for (i64 k = 0; k < job.num_slots; ++k) {
-            i64 hidden = rests[k].before - rests[k].area;
-            if (is_free(k) || hidden * job.hidden_den <= rests[k].before * job.hidden_num) continue;
+            if (is_free(k)) continue;
+            Picture<const u8> mask = picture<const u8>(job.target.masks, b, k);
+            i64 hidden = count_hidden(mask, target_boxes[k], seen);
+            if (hidden == 0 || hidden * job.hidden_den <= count_pixels(mask, target_boxes[k], MANY) * job.hidden_num) continue;
             if (!any) memset(closed, 0, size_t(seen.reach.size()));
             any = true;
             Box box = common(target_boxes[k], seen.reach);
-            Picture<const u8> mask = picture<const u8>(job.target.masks, b, k);
             for (i64 y = box.y1; y < box.y2; ++y) {
                 for (i64 x = box.x1; x < box.x2; ++x) closed[seen.at(y, x)] |= mask.at(y)[x];
             }
@@ -323,21 +319,32 @@ struct Composer {
         job.out_rows.valid[at] = valid;
     }
 
+    // Whether enough of an instance is left. Only so many of its pixels are counted as that takes.
+    bool is_left(const Picture<const u8>& mask, const Box& box, i64 hidden) const {
+        i64 part = job.residual_den - job.residual_num, needed = hidden + job.min_area_px;
+        if (hidden > 0) needed = part > 0 ? most(needed, -floor_div(-hidden * job.residual_den, part)) : MANY;
+        return count_pixels(mask, box, needed) >= needed;
+    }
+
     // A slot without a paste: the target's instance if it survives, else nothing.
     void stay(i64 k) const {
         i64 at = b * job.num_slots + k;
         job.slot_layer[at] = job.slot_source[at] = -1;
         bool survives = slots[k].survives;
-        Box box = survives ? rests[k].box : Box{0, 0, 0, 0};
+        Box box = survives ? slots[k].rest : Box{0, 0, 0, 0};
         write_row(k, box, survives ? job.target_rows.labels[at] : 0, survives ? job.target_rows.ids[at] : 0, survives);
     }
 
     // Survivors stay, pastes fill the slots of the others in order; ids are fresh. Writes the rows of the output.
     void assign(Stamp* stamps) {
         for (i64 k = 0; k < job.num_slots; ++k) {
-            const Rest& rest = rests[k];
-            bool enough = rest.area >= job.min_area_px && rest.area * job.residual_den >= rest.before * job.residual_num;
-            slots[k] = {!is_free(k) && enough, !is_free(k) && !enough, -1};
+            slots[k] = {false, false, {0, 0, 0, 0}, -1};
+            if (is_free(k)) continue;
+            Picture<const u8> mask = picture<const u8>(job.target.masks, b, k);
+            i64 hidden = count_hidden(mask, target_boxes[k], seen);
+            slots[k].survives = is_left(mask, target_boxes[k], hidden);
+            slots[k].is_dropped = !slots[k].survives;
+            if (slots[k].survives) slots[k].rest = box_of_rest(mask, target_boxes[k], seen, hidden);
         }
         i64 id = last_id(), k = 0;
         for (i64 n = 0; n < num_pastes; ++n) {

@@ -6,12 +6,6 @@
 
 namespace SEGPASTE_NAMESPACE {
 
-// What is left of an instance of the target.
-struct Rest {
-    i64 before, area;  // pixels as it came, and those that no layer hides
-    Box box;           // around the latter, zero where there is none
-};
-
 // The first and one past the last index of a line that ``holds``, both ``size`` and 0 where there is none.
 template <class F>
 inline void find_ends(i64 size, F holds, i64& first, i64& end) {
@@ -23,32 +17,54 @@ inline void find_ends(i64 size, F holds, i64& first, i64& end) {
     end = most(end, i);
 }
 
-inline Rest measure_rest(const Picture<const u8>& mask, const Box& box, const Seen& seen) {
-    Rest rest = {0, 0, {0, 0, 0, 0}};
-    i64 width = box.width(), first = width, end = 0, top = box.y2, bottom = 0;
+// How many pixels of a mask some layer hides.
+inline i64 count_hidden(const Picture<const u8>& mask, const Box& box, const Seen& seen) {
     Box near = common(box, seen.reach);
-    for (i64 y = box.y1; y < box.y2; ++y) {
-        const u8* line = mask.at(y) + box.x1;
-        i64 before = count(line, width), hidden = 0;
-        const i16* layer = nullptr;
-        if (near.x1 < near.x2 && y >= near.y1 && y < near.y2) {
-            layer = seen.layer + seen.at(y, near.x1);
-            const u8* part = mask.at(y) + near.x1;
-            for (i64 i = 0; i < near.width(); ++i) hidden += part[i] & (layer[i] >= 0);
-        }
-        rest.before += before;
-        if (before == hidden) continue;
-        rest.area += before - hidden;
-        top = least(top, y);
-        bottom = y + 1;
-        auto is_left = [&](i64 i) {
-            i64 at = box.x1 + i - near.x1;
-            return line[i] && !(hidden > 0 && at >= 0 && at < near.width() && layer[at] >= 0);
-        };
-        find_ends(width, is_left, first, end);
+    i64 hidden = 0;
+    for (i64 y = near.y1; y < near.y2; ++y) {
+        const u8* line = mask.at(y) + near.x1;
+        const i16* layer = seen.layer + seen.at(y, near.x1);
+        for (i64 i = 0; i < near.width(); ++i) hidden += line[i] & (layer[i] >= 0);
     }
-    if (rest.area > 0) rest.box = {box.x1 + first, top, box.x1 + end, bottom};
-    return rest;
+    return hidden;
+}
+
+// The pixels of a mask in its box; counting ends as soon as there are ``enough``.
+inline i64 count_pixels(const Picture<const u8>& mask, const Box& box, i64 enough) {
+    i64 total = 0;
+    for (i64 y = box.y1; y < box.y2 && total < enough; ++y) total += count(mask.at(y) + box.x1, box.width());
+    return total;
+}
+
+// The box around the pixels that ``holds(y, i)``, i from the left edge of ``box``; zero where there is none.
+template <class F>
+inline Box enclosing(const Box& box, F holds) {
+    i64 width = box.width(), top = box.y1, bottom = box.y2, first = width, end = 0;
+    auto has_any = [&](i64 y) {
+        for (i64 i = 0; i < width; ++i) {
+            if (holds(y, i)) return true;
+        }
+        return false;
+    };
+    while (top < bottom && !has_any(top)) ++top;
+    while (top < bottom && !has_any(bottom - 1)) --bottom;
+    if (top == bottom) return {0, 0, 0, 0};
+    auto widen = [&](i64 y) { find_ends(width, [&](i64 i) { return holds(y, i); }, first, end); };
+    widen((top + bottom) / 2);  // mostly the widest line, after which there is nothing left to find
+    for (i64 y = top; y < bottom && !(first == 0 && end == width); ++y) widen(y);
+    return {box.x1 + first, top, box.x1 + end, bottom};
+}
+
+// The box of what is left of a mask of which ``hidden`` pixels are hidden.
+inline Box box_of_rest(const Picture<const u8>& mask, const Box& box, const Seen& seen, i64 hidden) {
+    if (hidden == 0) return enclosing(box, [&](i64 y, i64 i) { return mask.at(y)[box.x1 + i] != 0; });
+    const Box& reach = seen.reach;
+    return enclosing(box, [&](i64 y, i64 i) {
+        i64 x = box.x1 + i;
+        if (!mask.at(y)[x]) return false;
+        bool is_near = x >= reach.x1 && x < reach.x2 && y >= reach.y1 && y < reach.y2;
+        return !(is_near && seen.layer[seen.at(y, x)] >= 0);
+    });
 }
 
 // The area and the box of what is seen of a paste; with owners each pixel belongs to its owner alone.

@@ -110,6 +110,8 @@ inline BFloat to_bfloat(f32 value) {
     return {u16((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
 }
 
+constexpr i64 MANY = i64(1) << 62;  // more than any count
+
 // How many of some flags, each 0 or 1, are set.
 inline i64 count(const u8* flags, i64 size) {
     i64 total = 0, i = 0;

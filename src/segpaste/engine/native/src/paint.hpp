@@ -14,6 +14,7 @@ namespace SEGPASTE_NAMESPACE {
 // What an output slot holds.
 struct Slot {
     bool survives, is_dropped;  // the target's instance
+    Box rest;                   // around what is left of it
     i64 paste;                  // index of the paste that it holds, -1 if none
 };
 
