@@ -200,7 +200,9 @@ class TestLoading:
         monkeypatch.setattr(binding, "_record", measured)
         with use_backend("native"):
             BatchCopyPaste()(make_batch(2, size=(9, 11), max_instances=5))
-        assert found == list((ctypes.c_int64 * 3).in_dll(library.load(), "segpaste_sizes"))
+            BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True))(make_batch(2, size=(9, 11), max_instances=5))
+        survey, draw, compose, rows, mixture = (ctypes.c_int64 * 5).in_dll(library.load(), "segpaste_sizes")
+        assert found == [survey, draw, compose, survey, rows, mixture, compose]
 
 
 def test_names_of_draws_are_those_of_seeding() -> None:

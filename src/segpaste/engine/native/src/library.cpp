@@ -21,7 +21,9 @@ extern const Functions segpaste_baseline;
 
 // The digest of the sources that the library was built from, and the sizes of the records; Python compares both.
 EXPORT extern const char segpaste_digest[] = SEGPASTE_DIGEST;
-EXPORT extern const int64_t segpaste_sizes[3] = {sizeof(SurveyJob), sizeof(DrawJob), sizeof(ComposeJob)};
+EXPORT extern const int64_t segpaste_sizes[5] = {
+    sizeof(SurveyJob), sizeof(DrawJob), sizeof(ComposeJob), sizeof(RowsJob), sizeof(MixtureJob),
+};
 EXPORT extern const int64_t segpaste_window_sizes[3] = {sizeof(ImageJob), sizeof(PlanesJob), sizeof(RunsJob)};
 
 #if defined(__x86_64__)
