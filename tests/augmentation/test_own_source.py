@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from samples import CPU_KERNELS, make_batch
+from samples import CPU_KERNELS, assert_same, make_batch
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
@@ -72,6 +72,16 @@ MISTAKES: dict[str, tuple[Callable[[Sampled], Any], type[Exception], str]] = {
         changed("scale_den", lambda t: t * 99),
         ValueError,
         r"expected scales of at least 0\.5, .*; draw larger ones",
+    ),
+    "no layer": (
+        lambda s: (s[0], Placement(**{f.name: getattr(s[1], f.name)[:, :0] for f in fields(Placement)}), s[2]),
+        ValueError,
+        "expected at least one layer, .*, got 0 and 6",
+    ),
+    "a scale of more than 30 bits": (
+        changed("scale_num", set_to((1 << 30) + 1)),
+        ValueError,
+        "scale_num: expected parts of a scale, from 1 to 1073741824",
     ),
     "a place out of reach": (changed("translate", set_to(1 << 40)), ValueError, "translate: expected pixels, from -"),
     "an empty slot": (
@@ -140,6 +150,22 @@ class TestSamples:
         prefix = "" if name == "crops without masks" else "Clumsy.sample: "
         with use_backend(kernels), pytest.raises(error, match=prefix + ".*" + message):
             BatchCopyPaste(CONFIG, source=Clumsy(mistake))(BATCH)
+
+    @pytest.mark.parametrize("shared", [("boxes", "labels"), ("images",), ()])
+    def test_in_place_a_source_may_share_tensors_with_the_target(self, kernels: str, shared: tuple[str, ...]) -> None:
+        """Rows that are written are read by later ones."""
+
+        def apart(sampled: Sampled) -> Sampled:
+            source, *drawn = sampled
+            own = source.clone()
+            return own.derived(**{name: getattr(source, name) for name in shared}), *drawn  # type: ignore[return-value]
+
+        with use_backend(kernels):
+            for seed in range(8):
+                batch = make_batch(5, size=(33, 41), num_instances=(1, 3), max_instances=6, seed=seed)
+                expected = BatchCopyPaste(CONFIG, source=Clumsy())(batch)
+                found = BatchCopyPaste(CONFIG, source=Clumsy(apart), inplace=True)(batch.clone())
+                assert_same(found, expected)
 
     def test_more_than_there_is_room_for(self, kernels: str) -> None:
         def crowded(sampled: Sampled) -> Sampled:

@@ -26,7 +26,7 @@ _TRUSTED: tuple[type, ...] = (IntraBatchSource, BankSource)
 _PLACEMENT = tuple(field.name for field in fields(Placement))  # compiled code cannot ask for them
 _COUNTS = tuple(field.name for field in fields(PlacementCounts))
 
-_LARGEST_TERM = 1 << 40
+_LARGEST_TERM = 1 << 30
 """The largest numerator and denominator of a scale, so that products of coordinates stay within 64 bits."""
 
 
@@ -109,6 +109,11 @@ def _check_shapes(
     num_layers = first.shape[1] if isinstance(first, Tensor) and first.ndim == 2 else "L"
     flags = {"layer_valid", "hflip", "carried"}
     trailing = dict.fromkeys(("scale_num", "scale_den", "translate"), (2,)) | {"carried": (source.max_instances,)}
+    if num_layers == 0 or source.max_instances == 0:
+        raise ValueError(
+            f"{name}.sample: expected at least one layer, and a source batch with an instance slot, got {num_layers} "
+            f"and {source.max_instances}; for nothing to paste, carry nothing"
+        )
     for field in _PLACEMENT:
         dtype = torch.bool if field in flags else torch.int64
         shape = b, num_layers, *trailing.get(field, ())

@@ -20,7 +20,7 @@ _FAR_PX = 1 << 30
 _Number = Annotated[int, Field(ge=0, lt=1 << 64)]
 _Key = tuple[_Number, _Number, _Number, _Number, _Number]
 _Offset = Annotated[int, Field(ge=-_FAR_PX, le=_FAR_PX)]
-_Term = Annotated[int, Field(ge=1, le=1 << 40)]
+_Term = Annotated[int, Field(ge=1, le=1 << 30)]
 _Size = Annotated[int, Field(ge=1, le=1 << 20)]
 
 

@@ -184,6 +184,7 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
     seen = [_flags(b, layers, k_s), _integers(b, 3), _integers(b, k), _integers(b, k)]
     layer = torch.empty(b if with_layer else 0, height, width, dtype=torch.int16)
     boxes, labels = _dense(source.boxes), _dense(source.labels)
+    is_foreign = in_place and source is not target
     cameras: list[Tensor | None] = [None, None]
     if target.metric_depth and target.depth is not None and source.depth is not None:
         cameras = [_dense_or_none(side.camera_intrinsics) for side in (target, source)]
@@ -202,7 +203,7 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
         *(_address(mixed[0]), 0 if mixed[0] is None else mixed[0].shape[2], _address(mixed[1])),
         *rules,
         *(MAX_FED_BACK_ID, scene.is_panoptic, scene.needs_owner, scene.mixture is not None),
-        *(in_place, source is target, in_place and source is not target and _share_memory(given, origin)),
+        *(in_place, source is target, is_foreign and _share_memory([*given, *rows], [*origin, boxes, labels])),
         *_addresses(seen),
         layer.data_ptr() if with_layer else 0,
         *(num_threads, 0, 0, 0, 0),
@@ -221,8 +222,8 @@ _MAPS = ("source_idx", "scale_num", "scale_den", "translate", "hflip", "carried"
 
 
 def _share_memory(one: list[Tensor | None], other: list[Tensor | None]) -> bool:
-    """Tell whether some plane of one lies in the memory of some plane of the other."""
-    places = [{p.untyped_storage().data_ptr() for p in planes if p is not None} for planes in (one, other)]
+    """Tell whether some tensor of one lies in the memory of some tensor of the other."""
+    places = [{t.untyped_storage().data_ptr() for t in tensors if t is not None} for tensors in (one, other)]
     return not places[0].isdisjoint(places[1])
 
 
