@@ -22,6 +22,7 @@ from segpaste.augmentation import (
     RowStrategy,
 )
 from segpaste.engine import use_backend
+from segpaste.engine.records import SCALE_DEN
 from segpaste.experimental import LayerSources, draw_placement
 from segpaste.seeding import random_integers
 from segpaste.types import Modality, PaddedBatchedDenseSample
@@ -115,13 +116,18 @@ MISTAKES: dict[str, tuple[Callable[[Sampled], Any], type[Exception], str]] = {
 class Clumsy:
     """Draws as the guide's example does, and makes a mistake."""
 
-    def __init__(self, mistake: Callable[[Sampled], Any] = lambda s: s) -> None:
+    def __init__(
+        self,
+        mistake: Callable[[Sampled], Any] = lambda s: s,
+        mistake_before: Callable[[LayerSources], LayerSources] = lambda s: s,
+    ) -> None:
         self.mistake = mistake
+        self.mistake_before = mistake_before
 
     def sample(self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest) -> Sampled:
         layers = torch.arange(request.config.layers, device=target.device)
         rows = random_integers(request.seeds[:, None], "donor", 0, target.batch_size - 1, layers)
-        sources = LayerSources.of_rows(target, rows, eligible)
+        sources = self.mistake_before(LayerSources.of_rows(target, rows, eligible))
         drawn: Sampled = self.mistake((target, *draw_placement(request, sources)))
         return drawn
 
@@ -194,6 +200,73 @@ def test_wrong_rows_are_named(name: str) -> None:
     assert isinstance(source, RowStrategy)
     with pytest.raises(error, match="Clumsy.rows: .*" + message):
         BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True), source=source)(BATCH)
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_wrong_rows_in_compiled_code_do_not_end_the_process(layers: int) -> None:
+    def too_far(rows: LayerRows) -> LayerRows:
+        return rows._replace(source_idx=rows.source_idx + 1_000_000)
+
+    config = BatchCopyPasteConfig(emit_classmix=True)
+    paste = BatchCopyPaste(config, source=Clumsy(too_far))  # type: ignore[arg-type]
+    batch = BATCH.derived(sample_seeds=torch.arange(3))
+    with use_backend("native"), pytest.raises(ValueError, match="expected source_idx to be rows of the source batch"):
+        torch.compile(paste, backend="aot_eager")(batch)
+
+
+WRONG_SOURCES: dict[str, tuple[dict[str, Callable[[Tensor], Any]], type[Exception], str]] = {
+    "flags as integers": (
+        {"eligible": Tensor.long},
+        TypeError,
+        "LayerSources.eligible: expected dtype bool, got int64",
+    ),
+    "boxes as edges": ({"boxes": Tensor.float}, TypeError, "LayerSources.boxes: expected dtype int64, got float32"),
+    "labels of 32 bits": ({"labels": Tensor.int}, TypeError, "LayerSources.labels: expected dtype int64, got int32"),
+    "one layer of three": (
+        {"boxes": lambda t: t[:, :1]},
+        ValueError,
+        r"LayerSources.boxes: expected shape \[B, L, K_s, 4\] with L=3, got \[3, 1, 6, 4\]",
+    ),
+    "rows of one target": (
+        {"source_idx": lambda t: t[:1]},
+        ValueError,
+        r"LayerSources.source_idx: expected shape \[B, L\] with B=3, got \[1, 3\]",
+    ),
+    "shrunk of targets": (
+        {"shrunk": lambda t: t[:, 0]},
+        ValueError,
+        r"LayerSources.shrunk: expected 2 dimensions \[B, L\], got shape \[3\]",
+    ),
+    "shrunk to nothing": (
+        {"shrunk": torch.zeros_like},
+        ValueError,
+        "LayerSources.shrunk: expected at least 1, over SCALE_DEN = [0-9]+, got 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_SOURCES)
+@pytest.mark.parametrize("kernels", CPU_KERNELS)
+def test_wrong_sources_of_layers_are_named(name: str, kernels: str) -> None:
+    changes, error, message = WRONG_SOURCES[name]
+
+    def wrong(sources: LayerSources) -> LayerSources:
+        whole = replace(sources, shrunk=torch.full_like(sources.source_idx, SCALE_DEN))
+        return replace(whole, **{field: change(getattr(whole, field)) for field, change in changes.items()})
+
+    config = BatchCopyPasteConfig(placement=PlacementConfig(layers=3))
+    with use_backend(kernels), pytest.raises(error, match=message):
+        BatchCopyPaste(config, source=Clumsy(mistake_before=wrong))(BATCH)
+
+
+def test_sources_shrunk_to_nothing_do_not_end_compiled_code() -> None:
+    def wrong(sources: LayerSources) -> LayerSources:
+        return replace(sources, shrunk=torch.zeros_like(sources.source_idx))
+
+    paste = BatchCopyPaste(CONFIG, source=Clumsy(mistake_before=wrong))
+    batch = BATCH.derived(sample_seeds=torch.arange(3))
+    with use_backend("native"):
+        torch.compile(paste, backend="aot_eager", fullgraph=True)(batch)
 
 
 def test_it_compiles_without_a_break() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -164,6 +165,30 @@ class TestEqualsOutOfPlace:
         assert_kernels_agree(found, expected)
         assert expected[1].num_placed.any()
 
+    def test_a_source_in_overlapping_memory_of_another_storage(self) -> None:
+        """A ring buffer: two tensors over one NumPy array have storages of different addresses."""
+
+        class Shifted(IntraBatchSource):
+            ring: Any = None
+
+            def sample(self, target: PaddedBatchedDenseSample, *args: Any) -> Any:
+                source, placement, counts = super().sample(target, *args)
+                return source.derived(images=self.ring), placement, counts
+
+        batch = batch_of(num_instances=4)
+        row = batch.images[0].numel()
+        memory = np.concatenate([batch.images.numpy().ravel(), batch.images.numpy().ravel()[:row]])
+        ring = torch.from_numpy(memory[row:]).view_as(batch.images)
+        own = batch.derived(images=torch.from_numpy(memory[:-row]).view_as(batch.images))
+        assert own.images.untyped_storage().data_ptr() != ring.untyped_storage().data_ptr()
+        source = Shifted()
+        out, in_place = modules(source)
+        source.ring = ring.clone()
+        expected = out(own, return_report=True)
+        source.ring = ring
+        assert_kernels_agree(in_place(own, return_report=True), expected)
+        assert expected[1].num_placed.any()
+
     def test_depth_that_is_no_number(self) -> None:
         batch = batch_of(metric_depth=True)
         assert batch.depth is not None
@@ -248,6 +273,12 @@ class TestContract:
         with pytest.raises((RuntimeError, ValueError), match=words):
             modules()[1](batch)
         assert all(torch.equal(value, before[name]) for name, value in tensors(batch).items())
+
+    def test_an_expanded_field_is_named_in_compiled_code_too(self) -> None:
+        batch = batch_of(num_instances=8, max_instances=8)
+        batch = batch.derived(labels=batch.labels[:, :1].expand(-1, 8))
+        with pytest.raises((RuntimeError, ValueError), match="labels expanded"):
+            torch.compile(modules()[1], backend="aot_eager")(batch)
 
     def test_autograd_knows_what_was_written_and_what_was_not(self) -> None:
         """Backward does not silently use other values, nor does it fail for a field that stayed."""

@@ -255,8 +255,7 @@ class BatchCopyPaste(nn.Module):
         strategy = cast(RowStrategy, self.source)
         rows = strategy.rows(batch, found.present.any(1), request)
         rows = source_check.checked_rows(strategy, rows, batch, request.config.layers)
-        tables, ignore_index = self.schedule.tables, self.config.ignore_index
-        placement, counts, mixture = engine.draw_classes(batch, found, rows, tables, ignore_index)
+        placement, counts, mixture = engine.draw_classes(batch, found, rows, self.schedule.tables)
         return Scene(batch, batch, self._tables, self._rules, mixture), (placement, counts)
 
     def _composed(self, engine: Engine, scene: Scene, placement: Placement, *, with_layer: bool) -> Outcome:

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation.config import BatchCopyPasteConfig
-from segpaste.engine.planes import written_fields
+from segpaste.engine.planes import memory_span, written_fields
 from segpaste.types import PaddedBatchedDenseSample
 
 
 def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
     """Every tensor that a paste in place would write can be written, so that none is before another fails.
 
-    Compiled code looks at sizes only.
+    Compiled code looks at sizes and strides only.
 
     Raises:
         ValueError: the config asks for more slots or a larger canvas than the batch has, or tensors share memory.
@@ -30,19 +30,20 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
             f"BatchCopyPaste: expected at most the batch's {batch.max_instances} slots in max_instances because "
             f"inplace=True, got {max_instances}; pad the batch to that many, or leave inplace out"
         )
+    written = written_fields(batch)
+    for name, tensor in written.items():
+        if not _has_own_places(tensor):
+            raise ValueError(
+                f"BatchCopyPaste: expected a place in memory for every value because inplace=True, got {name} expanded "
+                "from fewer; make it contiguous, or leave inplace out"
+            )
     if torch.compiler.is_compiling():
         return
-    written = written_fields(batch)
     for name, tensor in written.items():
         if tensor.is_inference() and not torch.is_inference_mode_enabled():
             raise RuntimeError(
                 f"BatchCopyPaste: expected no inference tensor outside of inference mode because inplace=True, got "
                 f"{name}; clone it, or leave inplace out"
-            )
-        if not _has_own_places(tensor):
-            raise ValueError(
-                f"BatchCopyPaste: expected a place in memory for every value because inplace=True, got {name} expanded "
-                "from fewer; make it contiguous, or leave inplace out"
             )
     _check_apart(batch, written)
 
@@ -50,7 +51,7 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
 def _check_apart(batch: PaddedBatchedDenseSample, written: dict[str, Tensor]) -> None:
     """No field that is written shares memory with another one; those whose values alternate in it count as if so."""
     read = ((name, getattr(batch, name)) for name in ("padding_mask", "camera_intrinsics", "sample_seeds"))
-    spans = [(*_span(t), name) for name, t in [*written.items(), *read] if t is not None and t.numel()]
+    spans = [(*memory_span(t), name) for name, t in [*written.items(), *read] if t is not None and t.numel()]
     last_end, last = 0, ""
     for start, end, name in sorted(spans):
         if start < last_end and not {name, last}.isdisjoint(written):
@@ -59,14 +60,6 @@ def _check_apart(batch: PaddedBatchedDenseSample, written: dict[str, Tensor]) ->
                 f"{last}; clone one of them, or leave inplace out"
             )
         last_end, last = max((last_end, last), (end, name))
-
-
-def _span(tensor: Tensor) -> tuple[int, int]:
-    """The first byte of its values, and one past the last."""
-    if tensor.is_contiguous():
-        return tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
-    steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return tensor.data_ptr(), tensor.data_ptr() + (steps + 1) * tensor.element_size()
 
 
 def _has_own_places(tensor: Tensor) -> bool:

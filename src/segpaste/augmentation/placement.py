@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from segpaste.augmentation.draw_rules import draw_rules
@@ -12,6 +13,7 @@ from segpaste.augmentation.placement_config import PlacementConfig
 from segpaste.engine import DrawRules, LayerRows, Placement, PlacementCounts, Sources, Targets, engine_for
 from segpaste.engine.records import SCALE_DEN
 from segpaste.engine.reference.geometry import pixel_boxes, valid_extent
+from segpaste.types.check import check_tensor
 
 if TYPE_CHECKING:
     from segpaste.augmentation.panoptic import ClassTables
@@ -114,7 +116,12 @@ def draw_placement(request: PlacementRequest, sources: LayerSources) -> tuple[Pl
 
     Returns:
         The placement, whose ``carried`` holds the slots that fit, and what became of the others.
+
+    Raises:
+        TypeError: a tensor of the request or of the sources has another dtype.
+        ValueError: it has another shape or device, or ``shrunk`` is not positive.
     """
+    _check_sources(request, sources)
     of_layers = Sources(
         eligible=sources.eligible.flatten(0, 1),
         boxes=sources.boxes.flatten(0, 1),
@@ -125,3 +132,40 @@ def draw_placement(request: PlacementRequest, sources: LayerSources) -> tuple[Pl
     rows = LayerRows(sources.source_idx, sources.layer_valid)
     rules = request.rules(sources.canvas_size)
     return engine_for(request.seeds.device).draw(request.targets, of_layers, request.schedule.tables, rules, rows)
+
+
+_REQUEST: dict[str, tuple[tuple[str | int, ...], torch.dtype]] = {
+    "seeds": (("B",), torch.int64),
+    "extent": (("B", 2), torch.int64),
+    "occupied": (("B", "K_t", 4), torch.int64),
+    "num_free": (("B",), torch.int64),
+}
+_SOURCES: dict[str, tuple[tuple[str | int, ...], torch.dtype]] = {
+    "source_idx": (("B", "L"), torch.int64),
+    "layer_valid": (("B", "L"), torch.bool),
+    "extent": (("B", "L", 2), torch.int64),
+    "boxes": (("B", "L", "K_s", 4), torch.int64),
+    "labels": (("B", "L", "K_s"), torch.int64),
+    "eligible": (("B", "L", "K_s"), torch.bool),
+    "shrunk": (("B", "L"), torch.int64),
+}
+
+
+def _check_sources(request: PlacementRequest, sources: LayerSources) -> None:
+    """Refuse what an engine cannot read; values where they can be read without waiting."""
+    sizes: dict[str, int] = {"L": request.config.layers}
+    device = request.seeds.device
+    for record, declared in ((request, _REQUEST), (sources, _SOURCES)):
+        for name, (shape, dtype) in declared.items():
+            value = getattr(record, name)
+            if name == "shrunk" and value is None:
+                continue
+            label = f"{type(record).__name__}.{name}"
+            check_tensor(label, value, shape, (dtype,), sizes)
+            if value.device != device:
+                raise ValueError(f"{label}: expected a tensor on {device}, as the seeds, got {value.device}")
+    shrunk = sources.shrunk
+    if shrunk is not None and device.type == "cpu" and not torch.compiler.is_compiling() and bool((shrunk < 1).any()):
+        raise ValueError(
+            f"LayerSources.shrunk: expected at least 1, over SCALE_DEN = {SCALE_DEN}, got {int(shrunk.min())}"
+        )

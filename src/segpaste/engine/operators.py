@@ -29,6 +29,7 @@ from segpaste.engine.records import (
     Survey,
     Targets,
 )
+from segpaste.engine.reference.classmix import NUM_CLASSES
 from segpaste.engine.select import eager_engine
 from segpaste.types import FIELDS, PaddedBatchedDenseSample
 
@@ -59,10 +60,10 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
 
 
 def draw_classes(
-    batch: PaddedBatchedDenseSample, found: Survey, rows: LayerRows, tables: DrawTables, ignore_index: int
+    batch: PaddedBatchedDenseSample, found: Survey, rows: LayerRows, tables: DrawTables
 ) -> tuple[Placement, PlacementCounts, Mixture]:
     """See `segpaste.engine.reference.classmix.draw_classes`."""
-    drawn = _draw_classes(_fields(batch), list(found), list(rows), list(tables), ignore_index)
+    drawn = _draw_classes(_fields(batch), list(found), list(rows), list(tables))
     placement, counts = Placement(*rows, *drawn[:5]), PlacementCounts(*drawn[5:9])
     return placement, counts, Mixture(drawn[9], found.eligible)
 
@@ -125,7 +126,7 @@ def _(batch: Optionals, classes: Optionals, ignore_index: int | None) -> Tensors
     (b, k), is_thing = labels.shape, classes[0]
     tables = [_flags(labels, b, k), _integers(labels, b, k, 4), _integers(labels, b), _integers(labels, b, 2)]
     if ignore_index is not None:
-        tables.append(_flags(labels, b, 1024 if is_thing is None else len(is_thing)))
+        tables.append(_flags(labels, b, NUM_CLASSES if is_thing is None else len(is_thing)))
     return tables
 
 
@@ -165,16 +166,16 @@ def _empty_maps(seeds: Tensor, num_layers: int, num_slots: int) -> Tensors:
 
 
 @torch.library.custom_op("segpaste::draw_classes", mutates_args=())
-def _draw_classes(batch: Optionals, found: Optionals, rows: Tensors, tables: Tensors, ignore_index: int) -> Tensors:
+def _draw_classes(batch: Optionals, found: Optionals, rows: Tensors, tables: Tensors) -> Tensors:
     given, known = _batch(batch), Survey(*found)  # type: ignore[arg-type]
     engine = eager_engine(given.device)
-    placement, counts, mixture = engine.draw_classes(given, known, LayerRows(*rows), DrawTables(*tables), ignore_index)
+    placement, counts, mixture = engine.draw_classes(given, known, LayerRows(*rows), DrawTables(*tables))
     maps = [getattr(placement, name) for name in _MAPS[2:]]
     return _own([*maps, *(getattr(counts, name) for name in _COUNTS), mixture.classes])
 
 
 @_draw_classes.register_fake
-def _(batch: Optionals, found: Optionals, rows: Tensors, tables: Tensors, ignore_index: int) -> Tensors:
+def _(batch: Optionals, found: Optionals, rows: Tensors, tables: Tensors) -> Tensors:
     seeds, present = rows[0], found[-1]
     assert present is not None
     (b, num_layers), (_, num_classes) = seeds.shape, present.shape

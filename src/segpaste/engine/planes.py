@@ -42,6 +42,14 @@ def can_be_written(batch: PaddedBatchedDenseSample) -> bool:
     )
 
 
+def memory_span(tensor: Tensor) -> tuple[int, int]:
+    """Return the addresses of the first byte of a tensor's values and of the byte after the last."""
+    if tensor.is_contiguous():
+        return tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
+    steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + (steps + 1) * tensor.element_size()
+
+
 def write_back(batch: PaddedBatchedDenseSample, out: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
     """The batch with the values of another one in its own tensors."""
     for name, own in written_fields(batch).items():

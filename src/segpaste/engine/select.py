@@ -55,12 +55,7 @@ class Engine(Protocol):
         """See `segpaste.engine.reference.draws.draw`."""
 
     def draw_classes(
-        self,
-        batch: PaddedBatchedDenseSample,
-        found: Survey,
-        rows: LayerRows,
-        tables: DrawTables,
-        ignore_index: int,
+        self, batch: PaddedBatchedDenseSample, found: Survey, rows: LayerRows, tables: DrawTables
     ) -> tuple[Placement, PlacementCounts, Mixture]:
         """See `segpaste.engine.reference.classmix.draw_classes`."""
 

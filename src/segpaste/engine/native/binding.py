@@ -15,7 +15,16 @@ from torch import Tensor
 
 from segpaste.engine.native.library import load, workspace
 from segpaste.engine.native.threads import on_threads
-from segpaste.engine.planes import PLANES, ROWS, can_be_written, empty_plane, present_planes, write_back, written_fields
+from segpaste.engine.planes import (
+    PLANES,
+    ROWS,
+    can_be_written,
+    empty_plane,
+    memory_span,
+    present_planes,
+    write_back,
+    written_fields,
+)
 from segpaste.engine.records import (
     Classes,
     Drawn,
@@ -126,7 +135,7 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
 
 
 def draw_classes(
-    batch: PaddedBatchedDenseSample, found: Survey, rows: LayerRows, tables: DrawTables, ignore_index: int
+    batch: PaddedBatchedDenseSample, found: Survey, rows: LayerRows, tables: DrawTables
 ) -> tuple[Placement, PlacementCounts, Mixture]:
     """See `segpaste.engine.reference.classmix.draw_classes`."""
     (b, num_layers), k = rows.source_idx.shape, batch.max_instances
@@ -222,9 +231,9 @@ _MAPS = ("source_idx", "scale_num", "scale_den", "translate", "hflip", "carried"
 
 
 def _share_memory(one: list[Tensor | None], other: list[Tensor | None]) -> bool:
-    """Tell whether some tensor of one lies in the memory of some tensor of the other."""
-    places = [{t.untyped_storage().data_ptr() for t in tensors if t is not None} for tensors in (one, other)]
-    return not places[0].isdisjoint(places[1])
+    """Tell whether the bytes of some tensor of one lie among those of some tensor of the other."""
+    spans, others = ([memory_span(t) for t in ts if t is not None and t.numel()] for ts in (one, other))
+    return any(start < other_end and other_start < end for start, end in spans for other_start, other_end in others)
 
 
 def _record(words: list[int]) -> array[int]:

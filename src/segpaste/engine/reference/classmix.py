@@ -76,7 +76,7 @@ def choose_classes(seeds: Tensor, present: Tensor) -> Tensor:
 
 
 def draw_classes(
-    batch: PaddedBatchedDenseSample, found: Survey, rows: LayerRows, tables: DrawTables, ignore_index: int
+    batch: PaddedBatchedDenseSample, found: Survey, rows: LayerRows, tables: DrawTables
 ) -> tuple[Placement, PlacementCounts, Mixture]:
     """Choose classes of each layer's source, and as many of their instances as the target has free slots.
 
@@ -85,7 +85,6 @@ def draw_classes(
         found: of the batch, with ``present``.
         rows: which row of the batch each layer takes.
         tables: how often it pastes.
-        ignore_index: the class that is none.
 
     Returns:
         A placement whose sources have a slot more, the fragment; what became of each try; and the classes.

@@ -28,7 +28,7 @@ def draw_scales(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tens
     layers = torch.arange(rules.num_layers, device=seeds.device)
     num = seeding.random_integers(seeds, "scale", rules.low_scale, rules.high_scale, layers)
     if draw.sources.shrunk is not None:
-        num = torch.div(num * SCALE_DEN, draw.sources.shrunk, rounding_mode="floor").clamp(max=LARGEST_NUM)
+        num = torch.div(num * SCALE_DEN, draw.sources.shrunk.clamp(min=1), rounding_mode="floor").clamp(max=LARGEST_NUM)
     if not rules.one_each or not chosen.shape[2]:
         return _both(num), torch.full_like(_both(num), SCALE_DEN)
     slot = chosen.to(torch.uint8).argmax(2, keepdim=True)

@@ -102,7 +102,7 @@ struct Drawer {
         }
     }
 
-    // The priority of a slot of 62 random bits, one of ``alike`` of its class: `segpaste.augmentation.draw_weights`.
+    // The priority of a slot of 62 random bits, one of ``alike`` of its class: `segpaste.engine.reference.draw_slots`.
     i64 weighted(i64 bits, i64 alike) const {
         if (job.limits[3] == 0) return bits;
         i64 number = bits + 1, zeros = 0;
@@ -214,7 +214,7 @@ struct Drawer {
             num = grid_scale(b, j, carried, extent);
         } else {
             num = integer(layer_state(seed, SCALE, j), job.low_scale, job.high_scale);
-            if (job.shrunk) num = least(floor_div(num * SCALE_ONE, job.shrunk[row_of(b * num_layers + j)]), LARGEST_NUM);
+            if (job.shrunk) num = least(floor_div(num * SCALE_ONE, most(job.shrunk[row_of(b * num_layers + j)], i64(1))), LARGEST_NUM);
         }
         i64 *nums = job.scale_num + 2 * (b * num_layers + j), *dens = job.scale_den_out + 2 * (b * num_layers + j);
         nums[0] = nums[1] = num;

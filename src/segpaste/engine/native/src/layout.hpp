@@ -1,6 +1,6 @@
 // A row's layers laid out: where each object lies and where each pixel reads.
 //
-// The integers of `segpaste.augmentation.geometry`, for the columns and rows where a carried object lies; divisions by
+// The integers of `segpaste.engine.reference.geometry`, for the columns and rows where a carried object lies; divisions by
 // the scale are carried on from pixel to pixel.
 
 #pragma once
@@ -20,9 +20,6 @@ struct Box {
     i64 height() const { return y2 - y1; }
     i64 size() const { return width() * height(); }
     bool is_empty() const { return x1 >= x2 || y1 >= y2; }
-    bool meets(const Box& other) const {
-        return x1 < other.x2 && other.x1 < x2 && y1 < other.y2 && other.y1 < y2;
-    }
     void enclose(const Box& other) {
         x1 = least(x1, other.x1), y1 = least(y1, other.y1), x2 = most(x2, other.x2), y2 = most(y2, other.y2);
     }

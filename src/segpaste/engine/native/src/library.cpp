@@ -19,7 +19,8 @@ extern const Functions segpaste_v4;
 extern const Functions segpaste_baseline;
 #endif
 
-// The digest of the sources that the library was built from, and the sizes of the records; Python compares both.
+// The digest of the sources that the library was built from, and the sizes of the records: Python compares the
+// digest, a test the sizes.
 EXPORT extern const char segpaste_digest[] = SEGPASTE_DIGEST;
 EXPORT extern const int64_t segpaste_sizes[5] = {
     sizeof(SurveyJob), sizeof(DrawJob), sizeof(ComposeJob), sizeof(RowsJob), sizeof(MixtureJob),

@@ -120,6 +120,9 @@ struct MixtureDrawer {
 
 inline ErrorCode draw_classes(const MixtureJob& job, Arena& arena) {
     Mark before = mark(arena);
+    for (i64 at = 0; at < job.num_rows * job.num_layers; ++at) {
+        if (job.source_idx[at] < 0 || job.source_idx[at] >= job.num_rows) return WRONG_SOURCE_ROW;
+    }
     i64 size = most(job.num_layers * job.num_slots, job.num_classes);
     MixtureDrawer drawer = {job,
                             {job.planes, job.rows, job.eligible, job.num_slots, job.num_classes, job.height, job.width},
