@@ -53,6 +53,18 @@ struct Taps {
     i64 count;
     u32* idx;
     i32* weight;
+    i64* before;  // [end - first], the source pixel before the first tap, counted from the other end where flipped
+    i64 last;     // source pixel
+    bool flip;
+
+    // The least and the greatest source pixel that the i-th to the j-th output pixel may read.
+    void find_reach(i64 i, i64 j, i64& low, i64& high) const {
+        low = clamp(before[i] + 1, i64(0), last), high = clamp(before[j] + count, i64(0), last);
+        if (!flip) return;
+        i64 mirrored = last - high;
+        high = last - low;
+        low = mirrored;
+    }
 };
 
 // Where output pixels first to end - 1 read the source along one axis; all arrays start at ``first``.
@@ -95,9 +107,10 @@ inline i64 num_taps(i64 radius, i64 num) { return (2 * radius + num - 1) / num; 
 inline void fill_taps(const Taps& taps, i64 first, i64 size, const Map& map, i64 radius) {
     i64 step = 2 * map.num, position = (2 * (first - map.offset) + 1) * map.den - map.num;
     i64 lowest = floor_div(position - 2 * radius, step), rest = position - 2 * radius - lowest * step;
-    i64 last = most(map.extent - 1, i64(0));
+    i64 last = taps.last;
     Step next(map);
     for (i64 i = 0; i < size; ++i) {
+        taps.before[i] = lowest;
         i64 distance = step - rest - 2 * radius;  // of the first tap, at lowest + 1
         i64 total = 0, upto = 0, before = 0, used = 0;
         for (i64 t = 0; t < taps.count; ++t) {
@@ -121,16 +134,17 @@ inline void fill_taps(const Taps& taps, i64 first, i64 size, const Map& map, i64
     }
 }
 
-inline Taps take_taps(Arena& arena, i64 count, i64 size) {
-    return {count, take<u32>(arena, count * size), take<i32>(arena, count * size)};
+inline Taps take_taps(Arena& arena, const Map& map, i64 count, i64 size) {
+    return {count, take<u32>(arena, count * size), take<i32>(arena, count * size), take<i64>(arena, size),
+            most(map.extent - 1, i64(0)), map.flip};
 }
 
 // The tables of one axis. ``most_taps`` bounds the image filter: with two taps nothing is filtered.
 inline Axis make_axis(Arena& arena, i64 first, i64 end, const Map& map, i64 most_taps, bool with_linear) {
     i64 size = end - first, radius = most_taps == 2 ? map.num : most(map.num, map.den);
     i64 used = least(most_taps, most(num_taps(radius, map.num), i64(2)));
-    Axis axis = {first, end, take<i32>(arena, size), take_taps(arena, used, size),
-                 take_taps(arena, with_linear ? 2 : 0, size)};
+    Axis axis = {first, end, take<i32>(arena, size), take_taps(arena, map, used, size),
+                 take_taps(arena, map, with_linear ? 2 : 0, size)};
     if (arena.failed) return axis;
     fill_nearest(axis, map);
     fill_taps(axis.filter, first, size, map, radius);

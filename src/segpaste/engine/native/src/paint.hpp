@@ -40,7 +40,7 @@ struct Strip {
 // Room for the fields of a strip of ``size`` pixels.
 inline Strip take_strip(const ComposeJob& job, Arena& arena, i64 size, i64 pixel_bytes) {
     Strip strip = {};
-    strip.colours = take<u8>(arena, size * job.num_channels * pixel_bytes);
+    strip.colours = take<u8>(arena, (size * job.num_channels + BLOCK) * pixel_bytes);
     if (job.target.semantic.data) strip.semantic = take<i64>(arena, size);
     if (job.target.depth.data) strip.depth = take<f32>(arena, size), strip.depth_ok = take<u8>(arena, size);
     if (job.target.normals.data) strip.normals = take<f32>(arena, 3 * size);
@@ -75,7 +75,7 @@ inline void read_strip(const ComposeJob& job, const Layer& layer, const Paste& p
                        typename Sums<T>::Sum* room, Strip& strip) {
     i64 size = strip.size(), of = (strip.y - paste.box.y1) * paste.box.width() + strip.first - paste.box.x1;
     Image<const T> picture_of = image<const T>(job.source.images, layer.source);
-    read_colours(picture_of, job.num_channels, layer.x, layer.y, strip.y, strip.first, strip.end, room,
+    read_colours(picture_of, job.num_channels, job.source_width, layer.x, layer.y, strip.y, strip.first, strip.end, room,
                  static_cast<T*>(strip.colours));
     if (strip.semantic && job.source.semantic.data) {
         i64 row = layer.y.nearest[strip.y - layer.y.first];
@@ -102,9 +102,14 @@ inline void read_strip(const ComposeJob& job, const Layer& layer, const Paste& p
     }
 }
 
+// Write what is shown, in blocks: the last one overlaps the one before, whose values it writes again.
 template <class T>
 inline void put(T* line, const u8* shown, const T* values, i64 size) {
-    for (i64 i = 0; i < size; ++i) line[i] = shown[i] ? values[i] : line[i];
+    auto put_some = [&](i64 first, i64 count) {
+        for (i64 i = first; i < first + count; ++i) line[i] = shown[i] ? values[i] : line[i];
+    };
+    if (size < BLOCK) return put_some(0, size);
+    for (i64 first = 0; first < size; first += BLOCK) put_some(least(first, size - BLOCK), BLOCK);
 }
 
 template <class T>
