@@ -13,8 +13,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from segpaste.engine.native.library import load, workspace
-from segpaste.engine.native.threads import on_threads
+from segpaste.engine.native import threads
+from segpaste.engine.native.library import load, workspace, workspaces
 from segpaste.engine.planes import (
     PLANES,
     ROWS,
@@ -198,7 +198,7 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
     if target.metric_depth and target.depth is not None and source.depth is not None:
         cameras = [_dense_or_none(side.camera_intrinsics) for side in (target, source)]
     tables = [_dense_or_none(t) for t in (scene.classes.is_thing, scene.watched, scene.rank)]
-    num_threads = max(1, min(torch.get_num_threads(), b))
+    num_threads, shared = threads.num_threads(b), array("q", bytes(16 * b))
     words = [
         *(b, layers, k, k_s, source.batch_size, height, width, *source.canvas_size),
         *(target.images.shape[1], _KINDS[target.images.dtype]),
@@ -215,12 +215,12 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
         *(in_place, source is target, is_foreign and _share_memory([*given, *rows], [*origin, boxes, labels])),
         *_addresses(seen),
         layer.data_ptr() if with_layer else 0,
-        *(num_threads, 0, 0, 0, 0),
+        *(num_threads, 0, 0, 0, 0, shared.buffer_info()[0], shared.buffer_info()[0] + 8 * b),
     ]
     record = _record(words)
-    address, function = record.buffer_info()[0], load().segpaste_compose
-    for error in on_threads(num_threads, lambda: function(address, workspace())):
-        _expect(error)
+    _expect(
+        load().segpaste_compose(record.buffer_info()[0], workspaces(num_threads).buffer_info()[0], threads.parallel())
+    )
     if in_place:  # autograd did not see the library write
         torch.autograd.graph.increment_version([*written_fields(target).values()])
         return Outcome(target, *seen, layer)  # type: ignore[call-arg]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from array import array
 from functools import cache
 from pathlib import Path
 
@@ -62,7 +63,9 @@ def _declare(library: ctypes.CDLL) -> None:
     library.segpaste_free_workspace.restype = None
     library.segpaste_survey.argtypes = [ctypes.c_void_p]
     library.segpaste_survey.restype = ctypes.c_int64
-    names = ("rows", "draw", "draw_classes", "compose", "read_image", "read_planes", "read_runs")
+    library.segpaste_compose.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    library.segpaste_compose.restype = ctypes.c_int64
+    names = ("rows", "draw", "draw_classes", "read_image", "read_planes", "read_runs")
     for function in (getattr(library, f"segpaste_{name}") for name in names):
         function.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         function.restype = ctypes.c_int64
@@ -83,7 +86,9 @@ class _Workspace:
 
 
 class _Local(threading.local):
-    workspace: _Workspace | None = None
+    def __init__(self) -> None:
+        self.workspaces: list[_Workspace] = []
+        self.addresses = array("Q")
 
 
 _LOCAL = _Local()
@@ -91,7 +96,12 @@ _LOCAL = _Local()
 
 def workspace() -> int:
     """Return the address of this thread's workspace."""
-    found = _LOCAL.workspace
-    if found is None:
-        found = _LOCAL.workspace = _Workspace()
-    return found.address
+    return workspaces(1)[0]
+
+
+def workspaces(num: int) -> array[int]:
+    """Return the addresses of this thread's workspace and of those of its helpers, ``num`` at least."""
+    while len(_LOCAL.workspaces) < num:
+        _LOCAL.workspaces.append(_Workspace())
+        _LOCAL.addresses.append(_LOCAL.workspaces[-1].address)
+    return _LOCAL.addresses

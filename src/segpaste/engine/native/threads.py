@@ -1,36 +1,49 @@
-"""Threads that work on one step together; each process makes them for itself."""
+"""The threads of a step: those of the OpenMP runtime that torch runs its own operations on.
+
+They still spin from torch's last operation when a step begins, so they start at once; threads of our own would have to
+take a core from them first, which takes milliseconds.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TypeVar
+import sys
+from functools import cache
+from pathlib import Path
 
-T = TypeVar("T")
+import torch
 
-# One pool for each process: a forked child has no threads of its parent's.
-_pool: tuple[int, int, ThreadPoolExecutor] | None = None
+_LIBRARY = "libtorch_cpu.dylib" if sys.platform == "darwin" else "libtorch_cpu.so"
+
+# The runtime's threads do not survive a fork, and it does not make new ones.
+_is_forked = False
 
 
-def on_threads(num_threads: int, work: Callable[[], T]) -> list[T]:
-    """Call ``work`` on so many threads at once, the caller's too, and return what each call gave."""
-    if num_threads <= 1:
-        return [work()]
-    pool = thread_pool(num_threads - 1)
-    helpers: list[Future[T]] = []
+def _forget_threads() -> None:
+    global _is_forked
+    _is_forked = True
+
+
+os.register_at_fork(after_in_child=_forget_threads)
+
+
+def num_threads(num_rows: int) -> int:
+    """Return how many threads work on a step: as many as torch has, at most one for each row; one in a forked child."""
+    most = 1 if _is_forked or not parallel() else torch.get_num_threads()
+    return max(1, min(most, num_rows))
+
+
+@cache
+def parallel() -> int:
+    """Return the address of the runtime's ``GOMP_parallel``, 0 where torch has no such runtime.
+
+    GNU's and LLVM's OpenMP both have this function:
+    ``void GOMP_parallel(void (*function)(void *), void *data, unsigned num_threads, unsigned flags)``.
+    """
     try:
-        for _ in range(num_threads - 1):
-            helpers.append(pool.submit(work))
-        own = work()
-    finally:
-        wait(helpers)  # nobody writes any more when an error leaves here
-    return [own, *(helper.result() for helper in helpers)]
-
-
-def thread_pool(num_threads: int) -> ThreadPoolExecutor:
-    """Return this process's pool, of at least so many threads."""
-    global _pool
-    if _pool is None or _pool[0] != os.getpid() or _pool[1] < num_threads:
-        _pool = os.getpid(), num_threads, ThreadPoolExecutor(num_threads, thread_name_prefix="segpaste")
-    return _pool[2]
+        library = ctypes.CDLL(os.fspath(Path(torch.__file__).parent / "lib" / _LIBRARY))
+        function = library.GOMP_parallel  # found in what torch's library depends on
+    except (OSError, AttributeError):
+        return 0
+    return ctypes.cast(function, ctypes.c_void_p).value or 0

@@ -64,17 +64,35 @@ inline ErrorCode check(const ComposeJob& job) {
     return NO_ERROR;
 }
 
+// Whether a layer pastes anything.
+inline bool reads(const ComposeJob& job, i64 row, i64 j) {
+    const u8* drawn = job.drawn + (row * job.num_layers + j) * job.num_source_slots;
+    for (i64 k = 0; k < job.num_source_slots; ++k) {
+        if (drawn[k]) return true;
+    }
+    return false;
+}
+
+inline void count_readers(const ComposeJob& job) {
+    for (i64 row = 0; row < job.num_rows; ++row) {
+        for (i64 j = 0; j < job.num_layers; ++j) {
+            if (reads(job, row, j)) job.readers[job.source_idx[row * job.num_layers + j]] += 1;
+        }
+    }
+}
+
 // The first thread checks, before anything is written; the others wait for what it finds.
-inline ErrorCode check_once(ComposeJob& job) {
+inline bool is_checked(ComposeJob& job) {
     enum : i64 { UNCHECKED = 0, CHECKING = 1, CHECKED = 2 };
     i64 state = UNCHECKED;
     if (__atomic_compare_exchange_n(&job.check_state, &state, i64(CHECKING), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         job.error = check(job);
+        if (!job.error && job.in_place && job.reads_itself) count_readers(job);
         __atomic_store_n(&job.check_state, i64(CHECKED), __ATOMIC_RELEASE);
     }
     Patience patience;
     while (__atomic_load_n(&job.check_state, __ATOMIC_ACQUIRE) != CHECKED) patience.wait();
-    return ErrorCode(__atomic_load_n(&job.error, __ATOMIC_RELAXED));
+    return __atomic_load_n(&job.error, __ATOMIC_RELAXED) == NO_ERROR;
 }
 
 // One thread's work.
@@ -87,7 +105,6 @@ struct Composer {
     Arena& kept;  // for what is held back
     Mover mover;
     HeldRow* held = nullptr;  // the last one
-    i64* readers = nullptr;   // where one thread does all: by how many layers each row is still read; else null
 
     // Of the row that is worked on.
     i64 b = 0, num_pastes = 0;
@@ -470,14 +487,6 @@ struct Composer {
         memcpy(job.target_rows.valid + at, job.out_rows.valid + at, size_t(n));
     }
 
-    bool reads(i64 row, i64 j) const {
-        const u8* drawn = job.drawn + (row * job.num_layers + j) * job.num_source_slots;
-        for (i64 k = 0; k < job.num_source_slots; ++k) {
-            if (drawn[k]) return true;
-        }
-        return false;
-    }
-
     // One row from end to end. In place it is held back while ``must_hold``.
     ErrorCode compose_row(i64 row, bool must_hold) {
         Mark before = mark(arena);
@@ -506,69 +515,86 @@ struct Composer {
         return error;
     }
 
-    // One thread in place: a row that the fewest layers need comes first, and is written as soon as nobody needs it.
-    ErrorCode compose_alone() {
-        Mark before = mark(arena);
-        readers = take<i64>(arena, job.num_rows);
-        auto is_done = take<u8>(arena, job.num_rows);
-        if (arena.failed) return OUT_OF_MEMORY;
-        memset(readers, 0, size_t(job.num_rows) * sizeof(i64));
-        memset(is_done, 0, size_t(job.num_rows));
-        for (i64 at = 0; at < job.num_rows * job.num_layers; ++at) {
-            if (reads(at / job.num_layers, at % job.num_layers)) readers[job.source_idx[at]] += 1;
-        }
-        ErrorCode error = NO_ERROR;
-        for (i64 n = 0; n < job.num_rows && !error; ++n) {
-            i64 chosen = -1;
+    // Where rows are sources of each other: the row that the fewest layers still read, of those that no thread has taken;
+    // -1 if all are.
+    i64 take_next() const {
+        for (;;) {
+            i64 chosen = -1, fewest = MANY;
             for (i64 row = 0; row < job.num_rows; ++row) {
-                if (!is_done[row] && (chosen < 0 || readers[row] < readers[chosen])) chosen = row;
+                if (__atomic_load_n(job.is_taken + row, __ATOMIC_RELAXED)) continue;
+                i64 num_readers = readers(row);
+                if (num_readers < fewest) chosen = row, fewest = num_readers;
             }
-            is_done[chosen] = 1;
-            error = compose_row(chosen, readers[chosen] > 0);
-            for (i64 j = 0; j < job.num_layers && !error; ++j) {
-                if (reads(chosen, j)) readers[job.source_idx[chosen * job.num_layers + j]] -= 1;
-            }
-            while (!error && held && readers[held->row] == 0) write_held();
+            if (chosen < 0 || !__atomic_exchange_n(job.is_taken + chosen, i64(1), __ATOMIC_RELAXED)) return chosen;
         }
-        release(arena, before);
-        return error;
     }
 
-    ErrorCode compose_shared() {
-        ErrorCode error = NO_ERROR;
-        bool must_hold = job.in_place && (job.reads_itself || job.shares_memory);
+    // How many layers still read a row; it never rises.
+    i64 readers(i64 row) const { return __atomic_load_n(job.readers + row, __ATOMIC_ACQUIRE); }
+
+    // The row's sources have been read.
+    void finish_reading(i64 row) const {
+        for (i64 j = 0; j < job.num_layers; ++j) {
+            if (!reads(job, row, j)) continue;
+            __atomic_fetch_sub(job.readers + job.source_idx[row * job.num_layers + j], i64(1), __ATOMIC_RELEASE);
+        }
+    }
+
+    bool has_failed() const { return __atomic_load_n(&job.error, __ATOMIC_RELAXED) != NO_ERROR; }
+
+    void fail(ErrorCode error) const {
+        if (error) __atomic_store_n(&job.error, i64(error), __ATOMIC_RELAXED);
+    }
+
+    // In place among the rows of one batch: each is written as soon as no layer reads it any more.
+    void compose_among_themselves() {
+        for (i64 row = take_next(); row >= 0 && !has_failed(); row = take_next()) {
+            ErrorCode error = compose_row(row, readers(row) > 0);
+            if (error) return fail(error);
+            finish_reading(row);
+            while (held && readers(held->row) == 0) write_held();
+        }
+        Patience patience;
+        while (held && !has_failed()) {
+            if (readers(held->row) == 0) {
+                write_held();
+            } else {
+                patience.wait();
+            }
+        }
+    }
+
+    // Rows that do not depend on each other; or, in place over a source in the same memory, all are read before any is
+    // written.
+    void compose_apart() {
+        bool must_hold = job.in_place && job.shares_memory;
         for (;;) {
             i64 row = __atomic_fetch_add(&job.next_row, i64(1), __ATOMIC_RELAXED);
             if (row >= job.num_rows) break;
-            if (!error && !__atomic_load_n(&job.error, __ATOMIC_RELAXED)) error = compose_row(row, must_hold);
-            if (error) __atomic_store_n(&job.error, i64(error), __ATOMIC_RELAXED);
+            if (!has_failed()) fail(compose_row(row, must_hold));
             __atomic_fetch_add(&job.num_read, i64(1), __ATOMIC_ACQ_REL);
         }
-        if (must_hold) {  // until every row has been read
-            Patience patience;
-            while (__atomic_load_n(&job.num_read, __ATOMIC_ACQUIRE) < job.num_rows) patience.wait();
-            bool is_whole = __atomic_load_n(&job.error, __ATOMIC_RELAXED) == NO_ERROR;
-            while (held && is_whole) write_held();
-        }
-        return error;
+        Patience patience;
+        while (must_hold && __atomic_load_n(&job.num_read, __ATOMIC_ACQUIRE) < job.num_rows) patience.wait();
+        while (held && !has_failed()) write_held();
     }
-
 };
 
 template <class T>
-ErrorCode compose_as(ComposeJob& job, Workspace& workspace) {
+void compose_as(ComposeJob& job, Workspace& workspace) {
     Composer<T> composer = {job, workspace.work, workspace.kept, {!job.in_place && is_large(job)}};
-    bool is_alone = job.in_place && job.reads_itself && job.num_threads == 1;
-    ErrorCode error = is_alone ? composer.compose_alone() : composer.compose_shared();
+    if (job.in_place && job.reads_itself) {
+        composer.compose_among_themselves();
+    } else {
+        composer.compose_apart();
+    }
     release(workspace.work, {nullptr, 0});
     release(workspace.kept, {nullptr, 0});
-    return error;
 }
 
-// Take rows until none is left; every thread of a step calls this with the same job.
-inline ErrorCode compose(ComposeJob& job, Workspace& workspace) {
-    ErrorCode error = check_once(job);
-    if (error) return error;
+// Take rows until none is left; every thread of a step calls this with the same job, which then holds the error.
+inline void compose(ComposeJob& job, Workspace& workspace) {
+    if (!is_checked(job)) return;
     switch (job.pixel_kind) {
         case UINT8: return compose_as<u8>(job, workspace);
         case FLOAT32: return compose_as<f32>(job, workspace);

@@ -10,7 +10,7 @@ struct Functions {
     int64_t (*rows)(const RowsJob*, void* workspace);
     int64_t (*draw)(const DrawJob*, void* workspace);
     int64_t (*draw_classes)(const MixtureJob*, void* workspace);
-    int64_t (*compose)(ComposeJob*, void* workspace);
+    void (*compose)(ComposeJob*, void* workspace);
     int64_t (*read_image)(const ImageJob*, void* workspace);
     int64_t (*read_planes)(const PlanesJob*, void* workspace);
     int64_t (*read_runs)(const RunsJob*, void* workspace);

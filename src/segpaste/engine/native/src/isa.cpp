@@ -27,8 +27,8 @@ static int64_t draw_all_classes(const MixtureJob* job, void* workspace) {
     return draw_classes(*job, static_cast<Workspace*>(workspace)->work);
 }
 
-static int64_t compose_some(ComposeJob* job, void* workspace) {
-    return compose(*job, *static_cast<Workspace*>(workspace));
+static void compose_some(ComposeJob* job, void* workspace) {
+    compose(*job, *static_cast<Workspace*>(workspace));
 }
 
 template <class Job>

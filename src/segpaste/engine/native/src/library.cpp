@@ -73,6 +73,8 @@ static const Functions* functions_of(int64_t wanted) { return wanted >= 2 ? &seg
 
 #endif
 
+using Parallel = void (*)(void (*function)(void*), void* data, unsigned num_threads, unsigned flags);
+
 static const Functions* chosen = nullptr;
 
 // The level of the processor: 2 is the least that the library runs on; 3 and 4 are those of x86-64.
@@ -119,7 +121,29 @@ EXPORT int64_t segpaste_draw_classes(const MixtureJob* job, void* workspace) {
     return chosen->draw_classes(job, workspace);
 }
 
-EXPORT int64_t segpaste_compose(ComposeJob* job, void* workspace) { return chosen->compose(job, workspace); }
+// The threads that work on one step: a workspace for each, in the order in which they join.
+struct Team {
+    ComposeJob* job;
+    void* const* workspaces;
+    int64_t num_joined;
+};
+
+static void join(void* data) {
+    auto team = static_cast<Team*>(data);
+    int64_t n = __atomic_fetch_add(&team->num_joined, 1, __ATOMIC_RELAXED);
+    if (n < team->job->num_threads) chosen->compose(team->job, team->workspaces[n]);
+}
+
+// ``parallel`` calls a function on at most so many threads at once, the caller's too, as OpenMP's `GOMP_parallel` does.
+EXPORT int64_t segpaste_compose(ComposeJob* job, void* const* workspaces, Parallel parallel) {
+    Team team = {job, workspaces, 0};
+    if (job->num_threads > 1) {
+        parallel(join, &team, static_cast<unsigned>(job->num_threads), 0);
+    } else {
+        join(&team);
+    }
+    return job->error;
+}
 
 EXPORT int64_t segpaste_read_image(const ImageJob* job, void* workspace) { return chosen->read_image(job, workspace); }
 

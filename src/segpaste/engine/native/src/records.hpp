@@ -145,8 +145,10 @@ struct ComposeJob {
     int64_t* slot_layer;  // [B, K]
     int64_t* slot_source;  // [B, K]
     int16_t* layer;       // [B, H, W], or null
-    // Shared between threads; zero at first.
+    // Shared between threads; zero at first, but for the number of threads.
     int64_t num_threads, check_state, next_row, num_read, error;
+    int64_t* readers;   // [B], in place: by how many layers a row is still read
+    int64_t* is_taken;  // [B], in place: whether a thread works on it
 };
 
 enum PixelKind { UINT8 = 0, FLOAT32 = 1, FLOAT16 = 2, BFLOAT16 = 3 };
