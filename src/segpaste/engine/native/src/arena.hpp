@@ -11,7 +11,7 @@ extern "C" void __asan_unpoison_memory_region(const volatile void* start, size_t
 
 namespace SEGPASTE_NAMESPACE {
 
-// Under the address sanitizer what nobody has taken may not be touched, and what is taken starts as noise.
+// Under the address sanitizer, memory that is not taken may not be touched, and memory just taken holds noise.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr size_t GAP = 64;  // between two blocks
 

@@ -22,7 +22,8 @@ struct Sums<u8> {
     using Sum = i32;
     using Lanes = i32 __attribute__((vector_size(16)));
     static Sum wide(u8 value) { return value; }
-    static u8 finished(Sum total) { return u8((total + (1 << 21)) >> 22); }  // rounded half up
+    static Lanes finished(Lanes total) { return (total + (1 << 21)) >> 22; }  // rounded half up
+    static u8 narrow(Sum value) { return u8(value); }
 };
 
 template <>
@@ -30,7 +31,8 @@ struct Sums<f32> {
     using Sum = f32;
     using Lanes = f32 __attribute__((vector_size(16)));
     static Sum wide(f32 value) { return value; }
-    static f32 finished(Sum total) { return total * 0x1p-22f; }
+    static Lanes finished(Lanes total) { return total * 0x1p-22f; }
+    static f32 narrow(Sum value) { return value; }
 };
 
 template <>
@@ -38,7 +40,8 @@ struct Sums<Half> {
     using Sum = f32;
     using Lanes = f32 __attribute__((vector_size(16)));
     static Sum wide(Half value) { return widened(value); }
-    static Half finished(Sum total) { return to_half(total * 0x1p-22f); }
+    static Lanes finished(Lanes total) { return total * 0x1p-22f; }
+    static Half narrow(Sum value) { return to_half(value); }
 };
 
 template <>
@@ -46,7 +49,8 @@ struct Sums<BFloat> {
     using Sum = f32;
     using Lanes = f32 __attribute__((vector_size(16)));
     static Sum wide(BFloat value) { return widened(value); }
-    static BFloat finished(Sum total) { return to_bfloat(total * 0x1p-22f); }
+    static Lanes finished(Lanes total) { return total * 0x1p-22f; }
+    static BFloat narrow(Sum value) { return to_bfloat(value); }
 };
 
 // An image of one row: [C, H, W] with any strides of the last and the first.
@@ -69,8 +73,11 @@ using Lanes = typename Sums<T>::Lanes;
 
 constexpr i64 NUM_LANES = 4;
 
-// Pixels are summed in blocks of this many: vectors of any length divide it, and no loop ends in single pixels.
+// Pixels are summed in blocks of this many, a multiple of every vector length, so no loop ends in single pixels.
 constexpr i64 BLOCK = 16;
+
+// Pixels of one channel that are read before those of the next one, so that a line comes in runs of cache lines.
+constexpr i64 STRETCH = 4 * BLOCK;
 
 inline i64 in_blocks(i64 count) { return (count + BLOCK - 1) / BLOCK * BLOCK; }
 
@@ -111,21 +118,36 @@ inline void sum_block(i64 begin, i64 end, Line line, Weight weight, i64 step, i6
     }
 }
 
-// A block of each of four channels, side by side.
+// Four vectors of four numbers with rows and columns exchanged.
+template <class V>
+inline void transpose(V& a, V& b, V& c, V& d) {
+    V ab = SHUFFLED(a, b, 0, 4, 1, 5), cd = SHUFFLED(c, d, 0, 4, 1, 5);
+    V other_ab = SHUFFLED(a, b, 2, 6, 3, 7), other_cd = SHUFFLED(c, d, 2, 6, 3, 7);
+    a = SHUFFLED(ab, cd, 0, 1, 4, 5), b = SHUFFLED(ab, cd, 2, 3, 6, 7);
+    c = SHUFFLED(other_ab, other_cd, 0, 1, 4, 5), d = SHUFFLED(other_ab, other_cd, 2, 3, 6, 7);
+}
+
+// Four pixels of four channels, side by side.
 template <class T>
-inline void interleave(const typename Sums<T>::Sum (*sums)[BLOCK], Lanes<T>* lanes) {
-    for (i64 i = 0; i < BLOCK; i += 4) {
-        Lanes<T> a, b, c, d;
-        __builtin_memcpy(&a, sums[0] + i, sizeof a);
-        __builtin_memcpy(&b, sums[1] + i, sizeof b);
-        __builtin_memcpy(&c, sums[2] + i, sizeof c);
-        __builtin_memcpy(&d, sums[3] + i, sizeof d);
-        Lanes<T> ab = SHUFFLED(a, b, 0, 4, 1, 5), cd = SHUFFLED(c, d, 0, 4, 1, 5);
-        lanes[i] = SHUFFLED(ab, cd, 0, 1, 4, 5);
-        lanes[i + 1] = SHUFFLED(ab, cd, 2, 3, 6, 7);
-        ab = SHUFFLED(a, b, 2, 6, 3, 7), cd = SHUFFLED(c, d, 2, 6, 3, 7);
-        lanes[i + 2] = SHUFFLED(ab, cd, 0, 1, 4, 5);
-        lanes[i + 3] = SHUFFLED(ab, cd, 2, 3, 6, 7);
+inline void interleave(const typename Sums<T>::Sum (*sums)[STRETCH], i64 first, Lanes<T>* lanes) {
+    for (i64 c = 0; c < NUM_LANES; ++c) __builtin_memcpy(lanes + c, sums[c] + first, sizeof(Lanes<T>));
+    transpose(lanes[0], lanes[1], lanes[2], lanes[3]);
+}
+
+// The pixels of sums, channel by channel.
+template <class T>
+inline void separate(const Lanes<T>* totals, i64 size, i64 num_channels, T* out) {
+    T last[NUM_LANES];
+    for (i64 i = 0; i < size; i += NUM_LANES) {
+        Lanes<T> planes[NUM_LANES];
+        for (i64 n = 0; n < NUM_LANES; ++n) planes[n] = Sums<T>::finished(totals[i + n]);
+        transpose(planes[0], planes[1], planes[2], planes[3]);
+        bool is_whole = i + NUM_LANES <= size;
+        for (i64 c = 0; c < num_channels; ++c) {
+            T* to = is_whole ? out + c * size + i : last;
+            for (i64 n = 0; n < NUM_LANES; ++n) to[n] = Sums<T>::narrow(planes[c][n]);
+            for (i64 n = 0; !is_whole && i + n < size; ++n) out[c * size + i + n] = last[n];
+        }
     }
 }
 
@@ -136,21 +158,26 @@ inline void sum_columns(const Image<const T>& source, i64 num_channels, i64 firs
     using Sum = typename Sums<T>::Sum;
     const Taps& taps = y_axis.filter;
     i64 size = y_axis.size(), line = y - y_axis.first;
-    Sum sums[NUM_LANES][BLOCK] = {};
+    Sum sums[NUM_LANES][STRETCH] = {};
     auto weight = [&](i64 t) { return taps.weight[t * size + line]; };
     i64 begin = 0, end = taps.count;
     while (weight(begin) == 0) ++begin;
     while (weight(end - 1) == 0) --end;
-    for (i64 x = low; x <= high; x += BLOCK, lanes += BLOCK) {
+    for (i64 x = low; x <= high; x += STRETCH) {
+        i64 length = least(in_blocks(high + 1 - x), STRETCH);
         for (i64 c = 0; c < num_channels; ++c) {
-            auto at = [&](i64 t) { return source.at(first_channel + c, taps.idx[t * size + line]) + x * source.column; };
-            sum_block<T>(begin, end, at, weight, source.column, width - x, sums[c]);
+            for (i64 i = 0; i < length; i += BLOCK) {
+                auto at = [&](i64 t) {
+                    return source.at(first_channel + c, taps.idx[t * size + line]) + (x + i) * source.column;
+                };
+                sum_block<T>(begin, end, at, weight, source.column, width - x - i, sums[c] + i);
+            }
         }
-        interleave<T>(sums, lanes);
+        for (i64 i = 0; i < length; i += NUM_LANES, lanes += NUM_LANES) interleave<T>(sums, i, lanes);
     }
 }
 
-// A tap's share of a pixel. What has no weight gives nothing, for infinite colours times zero would be no number.
+// A tap's share of a pixel. A tap of no weight gives zero: an infinite colour times zero would be NaN.
 template <class T>
 inline Lanes<T> part(Lanes<T> value, i32 weight) {
     using Sum = typename Sums<T>::Sum;
@@ -159,7 +186,7 @@ inline Lanes<T> part(Lanes<T> value, i32 weight) {
     return is_integer || weight != 0 ? product : Lanes<T>{};
 }
 
-// The filtered image under pixels first to end - 1 of line y; [C, n]. Up to `BLOCK` - 1 values behind it are written too.
+// The filtered image under pixels first to end - 1 of line y; [C, n].
 //
 // ``room`` is as `room_for_colours` says, aligned to 16 bytes; ``width`` that of the source's canvas.
 template <class T>
@@ -184,13 +211,7 @@ inline void read_colours(const Image<const T>& source, i64 num_channels, i64 wid
             idx = taps.idx + tap * x_size + at, weight = taps.weight + tap * x_size + at;
             for (i64 i = 0; i < size; ++i) totals[i] += part<T>(columns[idx[i]], weight[i]);
         }
-        auto sums = reinterpret_cast<const Sum*>(totals);
-        for (i64 lane = 0; lane < together; ++lane) {  // in this order: a plane overruns into the next one
-            T* plane = out + (c + lane) * size;
-            for (i64 i = 0; i < size; i += BLOCK) {
-                for (i64 n = 0; n < BLOCK; ++n) plane[i + n] = Sums<T>::finished(sums[NUM_LANES * (i + n) + lane]);
-            }
-        }
+        separate<T>(totals, size, together, out + c * size);
     }
 }
 

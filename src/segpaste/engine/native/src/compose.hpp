@@ -9,7 +9,7 @@
 
 namespace SEGPASTE_NAMESPACE {
 
-// What is left to be written of a row that others still read.
+// What remains to be written of a row that other rows still read.
 struct HeldRow {
     HeldRow* before;
     i64 row;
@@ -22,7 +22,7 @@ struct HeldRow {
     i64 num_strips;
 };
 
-// Wait a moment for another thread, which may need this processor.
+// Wait for another thread; give up the processor now and then, in case it needs this one.
 struct Patience {
     i64 rounds = 0;
 
@@ -37,8 +37,8 @@ struct Patience {
     }
 };
 
-// Within these, and on canvases that are no longer than 2 ** 20, no product of scales and places leaves 64 bits: a
-// layer of which a part lies on the canvas is moved by no more than it is long.
+// No product leaves 64 bits within these limits, on canvases of up to 2 ** 20: a layer that touches the canvas is moved by
+// at most its own length.
 constexpr i64 LARGEST_TERM = i64(1) << 40;
 constexpr i64 FARTHEST_MOVE = i64(1) << 60;
 
@@ -336,7 +336,7 @@ struct Composer {
         job.out_rows.valid[at] = valid;
     }
 
-    // Whether enough of an instance is left. Only so many of its pixels are counted as that takes.
+    // Whether enough of an instance is left. Counting stops as soon as the answer is known.
     bool is_left(const Picture<const u8>& mask, const Box& box, i64 hidden) const {
         i64 part = job.residual_den - job.residual_num, needed = hidden + job.min_area_px;
         if (hidden > 0) needed = part > 0 ? most(needed, -floor_div(-hidden * job.residual_den, part)) : MANY;
@@ -564,8 +564,8 @@ struct Composer {
         }
     }
 
-    // Rows that do not depend on each other; or, in place over a source in the same memory, all are read before any is
-    // written.
+    // Rows that do not depend on each other. In place, over a source that shares the target's memory, all rows are read
+    // before any is written.
     void compose_apart() {
         bool must_hold = job.in_place && job.shares_memory;
         for (;;) {

@@ -139,7 +139,7 @@ inline Taps take_taps(Arena& arena, const Map& map, i64 count, i64 size) {
             most(map.extent - 1, i64(0)), map.flip};
 }
 
-// The tables of one axis. ``most_taps`` bounds the image filter: with two taps nothing is filtered.
+// The tables of one axis. ``most_taps`` bounds the image filter: with two taps it is plain interpolation.
 inline Axis make_axis(Arena& arena, i64 first, i64 end, const Map& map, i64 most_taps, bool with_linear) {
     i64 size = end - first, radius = most_taps == 2 ? map.num : most(map.num, map.den);
     i64 used = least(most_taps, most(num_taps(radius, map.num), i64(2)));

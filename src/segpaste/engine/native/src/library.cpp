@@ -121,7 +121,7 @@ EXPORT int64_t segpaste_draw_classes(const MixtureJob* job, void* workspace) {
     return chosen->draw_classes(job, workspace);
 }
 
-// The threads that work on one step: a workspace for each, in the order in which they join.
+// The threads of one step. The n-th to join takes the n-th workspace.
 struct Team {
     ComposeJob* job;
     void* const* workspaces;
@@ -134,7 +134,7 @@ static void join(void* data) {
     if (n < team->job->num_threads) chosen->compose(team->job, team->workspaces[n]);
 }
 
-// ``parallel`` calls a function on at most so many threads at once, the caller's too, as OpenMP's `GOMP_parallel` does.
+// ``parallel`` runs a function on up to so many threads, the caller among them, like OpenMP's `GOMP_parallel`.
 EXPORT int64_t segpaste_compose(ComposeJob* job, void* const* workspaces, Parallel parallel) {
     Team team = {job, workspaces, 0};
     if (job->num_threads > 1) {

@@ -102,7 +102,7 @@ inline void read_strip(const ComposeJob& job, const Layer& layer, const Paste& p
     }
 }
 
-// Write what is shown, in blocks: the last one overlaps the one before, whose values it writes again.
+// Write what is shown, in blocks. The last block overlaps the one before and writes the same values again.
 template <class T>
 inline void put(T* line, const u8* shown, const T* values, i64 size) {
     auto put_some = [&](i64 first, i64 count) {

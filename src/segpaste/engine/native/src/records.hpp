@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-// A pixel field of a batch: [rows, channels or slots, H, W]. Strides count elements; the last one is 1, but for images.
+// A pixel field of a batch: [rows, channels or slots, H, W]. Strides count elements; the last one is 1, except for images.
 struct Plane {
     void* data;
     int64_t stride[4];

@@ -91,7 +91,7 @@ inline void withdraw_hidden(const ComposeJob& job, const Layer& layer, const Box
         const u8* pad = padding.data ? padding.at(row) : nullptr;
         const i64* label = semantic.data ? semantic.at(row) : nullptr;
         for (i64 i = 0; i < width; ++i) {
-            if (!offered[i]) continue;  // and so the column is one of the source's
+            if (!offered[i]) continue;  // what is offered lies on a column of the source
             if (pad && pad[columns[i]]) offered[i] = 0;
             if (label && label[columns[i]] == job.ignore_index) offered[i] = 0;
             if (layer.classes && !in_table(layer.classes, job.num_mixed, label[columns[i]])) offered[i] = 0;
