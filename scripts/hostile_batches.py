@@ -7,7 +7,7 @@ the config, in place and not, with ClassMix and with crops of a bank. Every outp
 `segpaste.invariants`, and must hold no depth or normal that is NaN, no valid depth that is not finite and > 0, and no
 colour that is not finite.
 
-    python scripts/hostile_batches.py --num 10000                     # the CPU kernels
+    python scripts/hostile_batches.py --num 10000                     # the backends of the CPU
     python scripts/hostile_batches.py --num 200 --backend reference   # and equal to the reference, bit for bit
     python scripts/hostile_batches.py --num 200 --backend triton       # likewise; without a GPU Triton interprets them
     python scripts/hostile_batches.py --num 1 --seed 4711             # one batch again
@@ -45,7 +45,7 @@ Outcome = tuple[PaddedBatchedDenseSample, PasteReport]
 
 
 def run(seeds: Sequence[int], backend: str) -> Iterator[tuple[int, int, list[str]]]:
-    """Paste the batches of these seeds by the CPU kernels, and by another backend if one is named.
+    """Paste the batches of these seeds by the backends of the CPU, and by another backend if one is named.
 
     Yields:
         The seed, how many pastes were placed, and what is wrong.
@@ -148,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--num", type=int, default=1000, metavar="N", help="batches, default: 1000")
     parser.add_argument("--seed", type=int, default=0, help="of the first batch, default: 0; each next one's is 1 more")
-    parser.add_argument("--backend", choices=BACKENDS, default="native", help="to compare the CPU kernels with")
+    parser.add_argument("--backend", choices=BACKENDS, default="native", help="to compare the backends of the CPU with")
     options = parser.parse_args(argv)
     if options.backend == "triton":
         prepare_cuda()

@@ -29,7 +29,12 @@ ROOT = Path(__file__).parents[1]
 BRUTE_FORCE = ("tests/augmentation/test_against_brute_force.py", "-k", "TestForward or TestCorners")
 REPORTS = {"outside": "AddressSanitizer: heap-buffer-overflow", "crooked": "load of misaligned address"}
 """What is reported of each deliberate fault."""
-LOADED = "from segpaste.engine.native import library; print(library.load()._name)"
+LOADED = """
+import torch
+from segpaste.engine import engine_for
+from segpaste.engine.native import library
+print(library.load()._name, engine_for(torch.device("cpu")).__name__.rpartition(".")[2])
+"""
 FAULT = """
 import ctypes, sys
 import numpy
@@ -75,7 +80,7 @@ def environment(library: Path) -> dict[str, str]:
         **{
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("SEGPASTE_KERNELS", "SEGPASTE_ISA"))
+            if not name.startswith(("SEGPASTE_BACKEND", "SEGPASTE_ISA"))
         },
         "LD_PRELOAD": preload,
         "ASAN_OPTIONS": "detect_leaks=0:max_malloc_fill_size=1048576",  # Python keeps some; new memory is no zeros
@@ -90,7 +95,7 @@ def is_in_use(library: Path) -> bool:
     done = subprocess.run(
         [sys.executable, "-c", LOADED], env=environment(library), capture_output=True, text=True, check=False
     )
-    return done.stdout.strip() == str(library)
+    return done.stdout.strip() == f"{library} native"
 
 
 def missed_faults(library: Path) -> list[str]:

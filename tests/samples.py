@@ -38,8 +38,8 @@ from segpaste.types import (
 THINGS = (1, 2, 3)
 STUFF = (11, 12)
 
-CPU_KERNELS = ("reference", "native")
-"""The writings of the kernels that run on the CPU as it is, the reference first."""
+CPU_BACKENDS = ("reference", "native")
+"""The backends that run on the CPU as it is, the reference first."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def assert_same(one: Any, other: Any) -> None:
         _assert_same_value(name, getattr(one, name), getattr(other, name))
 
 
-def assert_kernels_agree(one: Any, other: Any) -> None:
+def assert_backends_agree(one: Any, other: Any) -> None:
     """Two pairs of an output and its report are equal bit for bit; normals, whose roots differ, to a few ulps."""
     (out, report), (expected, expected_report) = one, other
     if out.normals is not None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import brute_force
-from samples import CPU_KERNELS, assert_kernels_agree, assert_same
+from samples import CPU_BACKENDS, assert_backends_agree, assert_same
 from segpaste.augmentation import (
     DROP_REASONS,
     BatchCopyPaste,
@@ -59,14 +59,14 @@ def run(
     """The forward by every kernel that runs on the CPU, which must agree; the reference's is returned."""
     before = batch.clone()
     outcomes = []
-    for name in CPU_KERNELS:
+    for name in CPU_BACKENDS:
         recording = Recording()
         with use_backend(name):
             out, report = BatchCopyPaste(config, recording)(batch, return_report=True)
         assert_same(batch, before)
         outcomes.append((out, report, recording))
     for out, report, _ in outcomes[1:]:
-        assert_kernels_agree((out, report), outcomes[0][:2])
+        assert_backends_agree((out, report), outcomes[0][:2])
     return outcomes[0]
 
 

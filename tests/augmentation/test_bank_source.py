@@ -17,11 +17,11 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 import brute_force_bank
 from samples import (
-    CPU_KERNELS,
+    CPU_BACKENDS,
     OPTIONAL,
     SCHEMA,
     all_modality_subsets,
-    assert_kernels_agree,
+    assert_backends_agree,
     assert_same,
     make_batch,
     subset_id,
@@ -80,13 +80,13 @@ class TestForward:
             if max(batch.max_instances, config.max_instances or 0) == 0:
                 return
             outcomes = []
-            for name in CPU_KERNELS:
+            for name in CPU_BACKENDS:
                 recording = Recording(config.source)
                 with use_backend(name):
                     out, report = BatchCopyPaste(config, recording)(batch, staged=staged, return_report=True)
                 outcomes.append((out, report, recording))
             for other in outcomes[1:]:
-                assert_kernels_agree(other[:2], outcomes[0][:2])
+                assert_backends_agree(other[:2], outcomes[0][:2])
             for b in range(batch.batch_size):
                 assert_draws_equal(recording, b, brute_force_bank.draw(batch, staged, config, b))  # type: ignore[arg-type]
             out, report, recording = outcomes[0]
@@ -285,7 +285,7 @@ class TestRefused:
 
 
 class TestCompiled:
-    @pytest.mark.parametrize(("kernels", "crops_per_target"), [(CPU_KERNELS[-1], 1), *((k, 8) for k in CPU_KERNELS)])
+    @pytest.mark.parametrize(("kernels", "crops_per_target"), [(CPU_BACKENDS[-1], 1), *((k, 8) for k in CPU_BACKENDS)])
     def test_one_graph_that_equals_eager(self, kernels: str, crops_per_target: int) -> None:
         """Also as values change: seeds, crops, schedule."""
         config = bank_config(crops_per_target, panoptic=PanopticConfig(taxonomy=SCHEMA))
@@ -299,7 +299,7 @@ class TestCompiled:
                 seeded = batch.derived(sample_seeds=batch.sample_seeds + step)  # type: ignore[operator]
                 staged = make_staged(3, 8, seed=step, with_surfaces=True, metric_depth=True)
                 found = compiled(seeded, staged=staged, return_report=True)
-                assert_kernels_agree(found, eager(seeded, staged=staged, return_report=True))
+                assert_backends_agree(found, eager(seeded, staged=staged, return_report=True))
         assert backend.frame_count == 1
 
 

@@ -15,7 +15,7 @@ from placement_inputs import request
 
 import brute_force
 import brute_force_draws
-from samples import CPU_KERNELS, make_batch, placement_of
+from samples import CPU_BACKENDS, make_batch, placement_of
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import IntraBatchSource, Placement, PlacementConfig, Schedule, inputs
 from segpaste.augmentation.class_weights import MOST_ALIKE, TEMPERATURE_ONE, inverse_weights, log_table
@@ -23,7 +23,7 @@ from segpaste.engine import use_backend
 from segpaste.engine.reference.draw_slots import negative_log2, weighted
 from segpaste.types import PaddedBatchedDenseSample
 
-KERNELS = pytest.mark.parametrize("kernels", CPU_KERNELS)
+KERNELS = pytest.mark.parametrize("kernels", CPU_BACKENDS)
 TEMPERATURES = (0.0, 0.5, 1.0)
 GROUPINGS = ({"grouping": "image", "layers": 2}, {"grouping": "instance", "layers": 4})
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
@@ -114,7 +114,7 @@ class TestEqualPlainLoops:
             batch = objects(labels).derived(sample_seeds=torch.arange(3) + 3 * start)
             images = brute_force.prepared(batch, paste.config)
             drawn = [brute_force_draws.draw(images, paste.config, b) for b in range(3)]
-            for kernels in CPU_KERNELS:
+            for kernels in CPU_BACKENDS:
                 found = placed(kernels, batch, paste)
                 for b in range(3):
                     carried = [row.nonzero().flatten().tolist() for row in found.carried[b]]
@@ -130,7 +130,7 @@ class TestEqualPlainLoops:
         paste = BatchCopyPaste(BatchCopyPasteConfig(placement=placement))
         for start in range(20):
             seeded = batch.derived(sample_seeds=torch.arange(60) + 60 * start)
-            one, *others = (placed(kernels, seeded, paste).carried for kernels in CPU_KERNELS)
+            one, *others = (placed(kernels, seeded, paste).carried for kernels in CPU_BACKENDS)
             assert all(torch.equal(other, one) for other in others)
 
 

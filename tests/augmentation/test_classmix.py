@@ -19,11 +19,11 @@ import brute_force
 import brute_force_classmix
 from brute_force_draws import Drawn
 from samples import (
-    CPU_KERNELS,
+    CPU_BACKENDS,
     OPTIONAL,
     SCHEMA,
     all_modality_subsets,
-    assert_kernels_agree,
+    assert_backends_agree,
     assert_same,
     make_batch,
     subset_id,
@@ -46,7 +46,7 @@ from segpaste.types import Modality, PaddedBatchedDenseSample
 
 pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
 
-KERNELS = pytest.mark.parametrize("kernels", CPU_KERNELS)
+KERNELS = pytest.mark.parametrize("kernels", CPU_BACKENDS)
 SUBSETS = [m for m in all_modality_subsets() if Modality.SEMANTIC in m]
 MIXED = BatchCopyPasteConfig(emit_classmix=True)
 TAXONOMY = PanopticConfig(taxonomy=SCHEMA, tau_stuff_frac=0, tau_stuff_px=0)
@@ -268,7 +268,7 @@ class TestCompiled:
             num = 2 if Modality.INSTANCE in modalities else 0
             batch = make_batch(3, size=(13, 11), num_instances=num, max_instances=6, modalities=modalities, seed=start)
             batch = replace(batch, sample_seeds=torch.arange(3) + start)
-            assert_kernels_agree(compiled(batch, return_report=True), paste(batch, return_report=True))
+            assert_backends_agree(compiled(batch, return_report=True), paste(batch, return_report=True))
         assert counter.frame_count == 1
 
 

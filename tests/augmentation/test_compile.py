@@ -187,6 +187,20 @@ class TestEqualsEager:
             assert out.images.data_ptr() == own.images.data_ptr()
         assert num_graphs() == 1
 
+    @pytest.mark.parametrize(
+        ("options", "inplace"),
+        [({}, False), ({}, True), ({"emit_classmix": True}, False), ({"placement": {"partial": "clip"}}, False)],
+        ids=["plain", "in place", "classmix", "clip"],
+    )
+    def test_sizes_that_are_dynamic_from_the_start(self, options: dict[str, Any], inplace: bool) -> None:
+        """Numbers of the config are not, or they could not be brought to fractions."""
+        config = BatchCopyPasteConfig.model_validate(options)
+        paste = BatchCopyPaste(config, inplace=inplace)
+        compiled = torch.compile(paste, fullgraph=True, dynamic=True, backend="aot_eager")
+        for size in ((20, 24), (33, 21)):
+            batch = make_batch(3, size=size, max_instances=9)
+            assert_equal(compiled(batch.clone()), BatchCopyPaste(config)(batch))
+
     def test_other_sizes_and_a_smaller_last_batch(self, writing: str) -> None:
         """Shapes become symbols on the second call; that must not break the graph either."""
         modalities = frozenset(OPTIONAL) if writing == "native" else INSTANCE

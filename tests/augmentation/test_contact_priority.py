@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 import brute_force
-from samples import CPU_KERNELS, OPTIONAL, SCHEMA, STUFF, THINGS, assert_kernels_agree, assert_same, make_batch
+from samples import CPU_BACKENDS, OPTIONAL, SCHEMA, STUFF, THINGS, assert_backends_agree, assert_same, make_batch
 from segpaste.augmentation import (
     DROP_REASONS,
     BatchCopyPaste,
@@ -40,7 +40,7 @@ KINDS = list(product((1, 2, 4), ("image", "instance"), ("revert", "ignore"), (FL
 FIELDS = ("images", "instance_masks", "boxes", "labels", "instance_ids", "panoptic_maps", "semantic_maps")
 
 
-@pytest.fixture(params=CPU_KERNELS)
+@pytest.fixture(params=CPU_BACKENDS)
 def writing(request: pytest.FixtureRequest) -> Iterator[None]:
     with use_backend(request.param), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
@@ -147,7 +147,7 @@ class TestRandomBatches:
             for given in (batch, with_overlaps(batch)):
                 expected = BatchCopyPaste(config_of({}, *arguments))(given, return_report=True)
                 found = BatchCopyPaste(config_of(EQUAL, *arguments))(given, return_report=True)
-                assert_kernels_agree(found, expected)
+                assert_backends_agree(found, expected)
 
     def test_without_a_panoptic_map_they_play_no_part(self) -> None:
         num_placed = 0
@@ -155,7 +155,7 @@ class TestRandomBatches:
             batch = batch_of(seed)
             for given, options in ((batch, {"emit_panoptic": False}), (replace(batch, panoptic_maps=None), {})):
                 expected = BatchCopyPaste(config_of({}, **options))(given, return_report=True)
-                assert_kernels_agree(
+                assert_backends_agree(
                     BatchCopyPaste(config_of(PRIORITIES, **options))(given, return_report=True), expected
                 )
                 num_placed += int(expected[1].num_placed.sum())
@@ -168,7 +168,7 @@ class TestRandomBatches:
             own = batch.clone()
             found = BatchCopyPaste(config, inplace=True)(own, return_report=True)
             assert found[0].images is own.images
-            assert_kernels_agree(found, expected)
+            assert_backends_agree(found, expected)
 
 
 class Thing(NamedTuple):
@@ -299,7 +299,7 @@ class TestByHand:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CPU_KERNELS)
+@pytest.mark.parametrize("name", CPU_BACKENDS)
 def test_compiled_equals_eager_in_one_graph(name: str) -> None:
     module = BatchCopyPaste(config_of(PRIORITIES, min_area_px=3))
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
@@ -309,7 +309,7 @@ def test_compiled_equals_eager_in_one_graph(name: str) -> None:
             expected = module(batch_of(seed), return_report=True)
             found = compiled(batch_of(seed), return_report=True)
             assert_same(found[0], expected[0])
-            assert_kernels_agree(found, expected)
+            assert_backends_agree(found, expected)
             num_placed += int(expected[1].num_placed.sum())
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
     assert num_placed > 3

@@ -12,7 +12,7 @@ import torch
 from staged_cases import make_staged
 from torch import Tensor
 
-from samples import CPU_KERNELS, SCHEMA, make_batch
+from samples import CPU_BACKENDS, SCHEMA, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, IntraBatchSource
 from segpaste.augmentation import HarmonizeConfig, PanopticConfig, SourceConfig
 from segpaste.engine import use_backend
@@ -53,7 +53,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=CPU_KERNELS)
+@pytest.fixture(params=CPU_BACKENDS)
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     with use_backend(request.param):
         yield request.param

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from samples import CPU_KERNELS, OPTIONAL, SCHEMA, assert_kernels_agree, assert_same, make_batch
+from samples import CPU_BACKENDS, OPTIONAL, SCHEMA, assert_backends_agree, assert_same, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PasteReport
 from segpaste.augmentation.harmonize import MODES, harmonized
@@ -22,7 +22,7 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.flo
 Forward = tuple[PaddedBatchedDenseSample, PasteReport]
 
 
-@pytest.fixture(params=CPU_KERNELS)
+@pytest.fixture(params=CPU_BACKENDS)
 def writing(request: pytest.FixtureRequest) -> Iterator[str]:
     with use_backend(request.param):
         yield request.param
@@ -62,7 +62,7 @@ class TestOnlyTheImageChanges:
                 paste(batch, make_config(mode, **v)) for v in ({"prob": 0.0}, {"feather_px": feather_px})
             )
             assert_same(batch, kept)
-            assert_kernels_agree((out.derived(images=hard.images), report), (hard, hard_report))
+            assert_backends_agree((out.derived(images=hard.images), report), (hard, hard_report))
             seen = (report.visible_layer >= 0)[:, None].expand_as(out.images)
             assert torch.equal(out.images[~seen], batch.images[~seen])
             expected = harmonized(
@@ -101,10 +101,10 @@ class TestForward:
     def test_kernels_agree(self, mode: str, dtype: torch.dtype) -> None:
         batch = make_input(image_dtype=dtype)
         outs = []
-        for name in CPU_KERNELS:
+        for name in CPU_BACKENDS:
             with use_backend(name):
                 outs.append(paste(batch, make_config(mode, feather_px=1)))
-        assert_kernels_agree(*outs)
+        assert_backends_agree(*outs)
 
     @ALL_MODES
     @DTYPES

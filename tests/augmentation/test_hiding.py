@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from samples import CPU_KERNELS, OPTIONAL, SCHEMA, assert_kernels_agree, assert_same, make_batch
+from samples import CPU_BACKENDS, OPTIONAL, SCHEMA, assert_backends_agree, assert_same, make_batch
 from segpaste.augmentation import (
     DROP_REASONS,
     BatchCopyPaste,
@@ -24,7 +24,7 @@ from segpaste.engine import use_backend
 from segpaste.invariants import Case, check_all
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
-KERNELS = pytest.mark.parametrize("kernels", CPU_KERNELS)
+KERNELS = pytest.mark.parametrize("kernels", CPU_BACKENDS)
 
 
 def crowded(seed: int, modalities: tuple[Modality, ...] = OPTIONAL) -> PaddedBatchedDenseSample:
@@ -98,7 +98,7 @@ def test_one_graph_equal_to_eager() -> None:
     compiled = torch.compile(paste, fullgraph=True, backend=counter)
     for start in range(3):
         batch = replace(crowded(start), sample_seeds=torch.arange(4) + start)
-        assert_kernels_agree(compiled(batch, return_report=True), paste(batch, return_report=True))
+        assert_backends_agree(compiled(batch, return_report=True), paste(batch, return_report=True))
     assert counter.frame_count == 1
 
 

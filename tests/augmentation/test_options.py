@@ -11,7 +11,7 @@ import torch
 from chi_square import assert_uniform
 from pydantic import ValidationError
 
-from samples import CPU_KERNELS, make_batch, placement_of
+from samples import CPU_BACKENDS, make_batch, placement_of
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
@@ -27,7 +27,7 @@ from segpaste.engine import use_backend
 from segpaste.engine.reference import geometry
 from segpaste.types import PaddedBatchedDenseSample
 
-KERNELS = pytest.mark.parametrize("kernels", CPU_KERNELS)
+KERNELS = pytest.mark.parametrize("kernels", CPU_BACKENDS)
 BOXES = ((0, 0, 9, 14), (20, 3, 37, 15), (5, 20, 33, 43), (40, 30, 47, 59))
 """Objects of the batches below, each filling its box."""
 

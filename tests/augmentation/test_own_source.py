@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from samples import CPU_KERNELS, assert_same, make_batch
+from samples import CPU_BACKENDS, assert_same, make_batch
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
@@ -142,7 +142,7 @@ BATCH = make_batch(
 CONFIG = BatchCopyPasteConfig(placement=PlacementConfig(layers=2, k_range=(2, 2), max_attempts=8))
 
 
-@pytest.mark.parametrize("kernels", CPU_KERNELS)
+@pytest.mark.parametrize("kernels", CPU_BACKENDS)
 class TestSamples:
     def test_a_right_one_pastes(self, kernels: str) -> None:
         with use_backend(kernels):
@@ -237,16 +237,17 @@ WRONG_SOURCES: dict[str, tuple[dict[str, Callable[[Tensor], Any]], type[Exceptio
         ValueError,
         r"LayerSources.shrunk: expected 2 dimensions \[B, L\], got shape \[3\]",
     ),
+    "far too shrunk": ({"shrunk": lambda t: t << 40}, ValueError, "LayerSources.shrunk: expected 1 to [0-9]+, over"),
     "shrunk to nothing": (
         {"shrunk": torch.zeros_like},
         ValueError,
-        "LayerSources.shrunk: expected at least 1, over SCALE_DEN = [0-9]+, got 0",
+        "LayerSources.shrunk: expected 1 to [0-9]+, over SCALE_DEN = [0-9]+, got 0",
     ),
 }
 
 
 @pytest.mark.parametrize("name", WRONG_SOURCES)
-@pytest.mark.parametrize("kernels", CPU_KERNELS)
+@pytest.mark.parametrize("kernels", CPU_BACKENDS)
 def test_wrong_sources_of_layers_are_named(name: str, kernels: str) -> None:
     changes, error, message = WRONG_SOURCES[name]
 
@@ -257,6 +258,36 @@ def test_wrong_sources_of_layers_are_named(name: str, kernels: str) -> None:
     config = BatchCopyPasteConfig(placement=PlacementConfig(layers=3))
     with use_backend(kernels), pytest.raises(error, match=message):
         BatchCopyPaste(config, source=Clumsy(mistake_before=wrong))(BATCH)
+
+
+@pytest.mark.parametrize(("canvas", "error"), [("ab", TypeError), ((8,), TypeError), ((0, 0), ValueError)])
+def test_a_wrong_canvas_of_the_sources_is_named(canvas: Any, error: type[Exception]) -> None:
+    source = Clumsy(mistake_before=lambda s: replace(s, canvas_size=canvas))
+    with pytest.raises(error, match=r"LayerSources\.canvas_size: expected"):
+        BatchCopyPaste(CONFIG, source=source)(BATCH)
+
+
+@pytest.mark.parametrize("kernels", CPU_BACKENDS)
+def test_in_place_a_placement_may_lie_in_the_target(kernels: str) -> None:
+    """What is pasted is written over what says so."""
+
+    def shared(sampled: Sampled) -> Sampled:
+        source, placement, _ = sampled
+        carried = source.instance_valid[:, None]
+        tried, none = carried.sum((1, 2)), torch.zeros(3, dtype=torch.int64)
+        rows = torch.arange(3)[:, None]
+        valid = torch.ones_like(placement.layer_valid)
+        placement = replace(placement, source_idx=rows, layer_valid=valid, carried=carried)
+        return source, placement, PlacementCounts(tried, none, none, none)
+
+    batch = BATCH.derived(sample_seeds=torch.arange(3))
+    config = BatchCopyPasteConfig(placement=PlacementConfig(max_attempts=8))
+    with use_backend(kernels):
+        expected = BatchCopyPaste(config, source=Clumsy(shared))(batch)
+        own = batch.clone()
+        sampled = Clumsy(shared)
+        found = BatchCopyPaste(config, source=sampled, inplace=True)(own)
+    assert_same(found, expected)
 
 
 def test_sources_shrunk_to_nothing_do_not_end_compiled_code() -> None:

@@ -11,7 +11,7 @@ import torch
 from placement_inputs import request
 from staged_cases import make_staged
 
-from samples import CPU_KERNELS, make_batch
+from samples import CPU_BACKENDS, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig, SourceConfig
 from segpaste.augmentation.placement import LayerSources, Placement, PlacementRequest, draw_placement
 from segpaste.engine import Sources, engine_for, use_backend
@@ -151,7 +151,7 @@ class TestDraws:
         assert (cells == torch.arange(6)[:, None]).all()
 
 
-@pytest.mark.parametrize("kernels", CPU_KERNELS)
+@pytest.mark.parametrize("kernels", CPU_BACKENDS)
 class TestFewScales:
     CONFIG = PlacementConfig(pad_to_multiple=14, patch_aligned_paste=True)
 

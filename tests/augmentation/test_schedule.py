@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from samples import CPU_KERNELS, make_batch
+from samples import CPU_BACKENDS, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig, Schedule
 from segpaste.engine import use_backend
 
@@ -134,7 +134,7 @@ def test_without_a_last_part_pastes_go_on_to_the_end() -> None:
     assert schedule.paste_prob == 1.0
 
 
-@pytest.mark.parametrize("kernels", CPU_KERNELS)
+@pytest.mark.parametrize("kernels", CPU_BACKENDS)
 def test_a_step_follows_it(kernels: str) -> None:
     paste = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(fade_last=0.5)))
     batch = make_batch(4, num_instances=3, max_instances=8)
@@ -148,7 +148,7 @@ def test_a_step_follows_it(kernels: str) -> None:
     assert torch.equal(out.images, batch.images)
 
 
-@pytest.mark.parametrize("kernels", CPU_KERNELS)
+@pytest.mark.parametrize("kernels", CPU_BACKENDS)
 @pytest.mark.parametrize("grouping", ["image", "instance"])
 def test_a_step_follows_its_temperature(kernels: str, grouping: Literal["image", "instance"]) -> None:
     """A module whose temperature was changed draws as one that was made with it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from samples import CPU_KERNELS, make_batch
+from samples import CPU_BACKENDS, make_batch
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, PasteReport, PasteSummary
 from segpaste.engine import use_backend
 
@@ -23,7 +23,7 @@ def reports(kernels: str) -> list[PasteReport]:
     return found
 
 
-@pytest.mark.parametrize("kernels", CPU_KERNELS)
+@pytest.mark.parametrize("kernels", CPU_BACKENDS)
 def test_it_adds_up_over_an_epoch(kernels: str) -> None:
     found = reports(kernels)
     summary = sum((PasteSummary.of(report) for report in found[1:]), PasteSummary.of(found[0]))

@@ -16,7 +16,7 @@ import torch
 from chi_square import assert_uniform
 from placement_inputs import request
 
-from samples import CPU_KERNELS
+from samples import CPU_BACKENDS
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import IntraBatchSource, Placement, PlacementConfig
 from segpaste.augmentation.placement import SCALE_DEN
@@ -30,7 +30,7 @@ SMALL = tuple((5 * k, 3 * k, 5 * k + 2, 3 * k + 1) for k in range(3))
 Boxes = Sequence[tuple[int, int, int, int]]
 
 
-@pytest.fixture(params=CPU_KERNELS, autouse=True)
+@pytest.fixture(params=CPU_BACKENDS, autouse=True)
 def writing(request: pytest.FixtureRequest) -> Iterator[str]:
     with use_backend(request.param):
         yield request.param

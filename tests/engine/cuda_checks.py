@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from samples import OPTIONAL, SCHEMA, all_modality_subsets, assert_kernels_agree, assert_same, make_batch, subset_id
+from samples import OPTIONAL, SCHEMA, all_modality_subsets, assert_backends_agree, assert_same, make_batch, subset_id
 from segpaste.augmentation import (
     DROP_REASONS,
     BatchCopyPaste,
@@ -92,7 +92,7 @@ def agreed(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste, at_least: int
             warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
             outcomes.append(paste(batch, return_report=True))
     assert int(outcomes[0][1].num_placed.sum()) >= at_least
-    assert_kernels_agree(outcomes[1], outcomes[0])
+    assert_backends_agree(outcomes[1], outcomes[0])
     return outcomes[1]
 
 
@@ -137,7 +137,7 @@ class TestAgree:
         with use_backend("reference"):
             plain = module(**options)(batch, return_report=True)
         assert not torch.equal(report.visible_layer, plain[1].visible_layer)
-        assert_kernels_agree(agreed(batch, module(panoptic=alike, **options)), plain)
+        assert_backends_agree(agreed(batch, module(panoptic=alike, **options)), plain)
 
     def test_things_that_lose_their_row(self) -> None:
         batch = batch_of(max_instances=8, modalities=set(OPTIONAL) - {Modality.DEPTH})
@@ -218,7 +218,7 @@ class TestShapes:
             out, report = agreed(batch.map_tensors(layout), module())
             is_last = out.images.is_contiguous(memory_format=torch.channels_last)
             assert is_last == (name == "channels last")
-            assert_kernels_agree((replace(out, images=out.images.contiguous()), report), plain)
+            assert_backends_agree((replace(out, images=out.images.contiguous()), report), plain)
 
     def test_images_of_one_channel_and_of_one_seen_thrice(self) -> None:
         batch = batch_of(torch.float32, modalities={Modality.INSTANCE})

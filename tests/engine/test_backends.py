@@ -19,11 +19,11 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from samples import (
-    CPU_KERNELS,
+    CPU_BACKENDS,
     OPTIONAL,
     SCHEMA,
     all_modality_subsets,
-    assert_kernels_agree,
+    assert_backends_agree,
     assert_same,
     make_batch,
     subset_id,
@@ -61,9 +61,9 @@ def module(**placement: Any) -> BatchCopyPaste:
 
 
 def outcomes(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste) -> list[Any]:
-    """The output and the report by every writing that runs on the CPU, the reference first."""
+    """The output and the report by every backend that runs on the CPU, the reference first."""
     found = []
-    for name in CPU_KERNELS:
+    for name in CPU_BACKENDS:
         with use_backend(name), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
             found.append(paste(batch, return_report=True))
@@ -84,7 +84,7 @@ class TestAgree:
             batch = batch_of(dtype, modalities=modalities, seed=seed, metric_depth=Modality.DEPTH in modalities)
             reference, *others = outcomes(batch, module())
             for other in others:
-                assert_kernels_agree(other, reference)
+                assert_backends_agree(other, reference)
             num_pasted += int(reference[1].num_placed.sum())
         assert num_pasted > 3
 
@@ -96,17 +96,17 @@ class TestAgree:
             batch = make_batch(8, size=(5, 41), max_instances=8, modalities=modalities, seed=seed)
             with use_backend("reference"):
                 expected, report = paste(batch, return_report=True)
-            for name in CPU_KERNELS:
+            for name in CPU_BACKENDS:
                 with use_backend(name):
                     found = paste(batch)
-                assert_kernels_agree((found, report), (expected, report))
+                assert_backends_agree((found, report), (expected, report))
 
     @pytest.mark.parametrize("options", [{"batch_size": 0}, {"max_instances": 0, "num_instances": 0}, {"size": (1, 1)}])
     def test_degenerate_batches(self, options: dict[str, Any]) -> None:
         options = {"size": (9, 5), "max_instances": 4, "num_instances": 1, **options}
         reference, *others = outcomes(make_batch(**options), module())
         for other in others:
-            assert_kernels_agree(other, reference)
+            assert_backends_agree(other, reference)
 
     @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16], ids=str)
     def test_channels_last_stays_so(self, dtype: torch.dtype) -> None:
@@ -123,7 +123,7 @@ class TestAgree:
         lying = replace(batch, boxes=torch.stack([x1, y1, (x1 + x2) / 2, (y1 + y2) / 2], -1))
         reference, *others = outcomes(lying, module(layers=1))
         for other in others:
-            assert_kernels_agree(other, reference)
+            assert_backends_agree(other, reference)
         assert not torch.equal(reference[0].instance_masks, outcomes(batch, module(layers=1))[0][0].instance_masks)
 
     @pytest.mark.parametrize("padding", [(0, 11), (9, 0)])
@@ -136,7 +136,7 @@ class TestAgree:
         reference, *others = outcomes(batch, module(scale_range=(0.3, 0.6)))
         assert reference[1].num_placed.any()
         for other in others:
-            assert_kernels_agree(other, reference)
+            assert_backends_agree(other, reference)
 
     @pytest.mark.parametrize("modalities", SUBSETS)
     def test_masks_that_overlap(self, modalities: frozenset[Modality]) -> None:
@@ -151,7 +151,7 @@ class TestAgree:
         reference, *others = outcomes(batch, module(scale_range=(0.5, 1.0)))
         assert reference[1].num_placed.any()
         for other in others:
-            assert_kernels_agree(other, reference)
+            assert_backends_agree(other, reference)
 
     @pytest.mark.parametrize("layout", sorted(LAYOUTS))
     @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32], ids=str)
@@ -162,9 +162,9 @@ class TestAgree:
         assert_same(strange, batch)
         reference, *others = outcomes(batch, module())
         for outcome in outcomes(strange, module()):
-            assert_kernels_agree(outcome, reference)
+            assert_backends_agree(outcome, reference)
         for other in others:
-            assert_kernels_agree(other, reference)
+            assert_backends_agree(other, reference)
 
     def test_images_expanded_from_one_channel(self) -> None:
         batch = batch_of()
@@ -189,14 +189,14 @@ class TestAgree:
             reference, *others = outcomes(batch, module(scale_range=scale_range))
             assert reference[1].num_placed.any()
             for other in others:
-                assert_kernels_agree(other, reference)
+                assert_backends_agree(other, reference)
 
     def test_seeds_that_repeat(self) -> None:
         for seed in range(4):
             batch = replace(batch_of(), sample_seeds=torch.full((4,), seed))
             reference, *others = outcomes(batch, module())
             for other in others:
-                assert_kernels_agree(other, reference)
+                assert_backends_agree(other, reference)
 
     def test_another_default_dtype(self) -> None:
         batch = batch_of(torch.float32, metric_depth=True)
@@ -204,7 +204,7 @@ class TestAgree:
         torch.set_default_dtype(torch.float64)
         try:
             for outcome in outcomes(batch, module()):
-                assert_kernels_agree(outcome, expected)
+                assert_backends_agree(outcome, expected)
         finally:
             torch.set_default_dtype(torch.float32)
 
@@ -221,7 +221,7 @@ class FromElsewhere(IntraBatchSource):
 
 
 class TestForeignSource:
-    @pytest.mark.parametrize("name", CPU_KERNELS)
+    @pytest.mark.parametrize("name", CPU_BACKENDS)
     def test_of_another_kind_is_refused(self, name: str) -> None:
         batch = batch_of(torch.float32)
         wrong = {
@@ -234,7 +234,7 @@ class TestForeignSource:
             with use_backend(name), pytest.raises(ValueError, match=words):
                 BatchCopyPaste(source=FromElsewhere(other))(batch)
 
-    @pytest.mark.parametrize("name", CPU_KERNELS)
+    @pytest.mark.parametrize("name", CPU_BACKENDS)
     def test_its_placement_is_left_alone(self, name: str) -> None:
         """A strategy may give it again; what is too small now need not be then."""
 
@@ -260,11 +260,13 @@ class TestForeignSource:
             reference, *others = outcomes(batch, paste)
             assert reference[1].num_placed.any()
             for other in others:
-                assert_kernels_agree(other, reference)
+                assert_backends_agree(other, reference)
 
 
 @pytest.fixture
-def three_threads() -> Any:
+def three_threads(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """For batches of any size."""
+    monkeypatch.setattr(threads, "_BYTES_PER_THREAD", 1)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     yield
@@ -297,14 +299,19 @@ class TestThreads:
         assert len(set(found)) == num_threads
 
     def test_at_most_one_for_each_row(self, three_threads: None) -> None:
-        assert [threads.num_threads(rows) for rows in (0, 1, 2, 3, 9)] == [1, 1, 2, 3, 3]
+        assert [threads.num_threads(rows, 1 << 30) for rows in (0, 1, 2, 3, 9)] == [1, 1, 2, 3, 3]
+
+    def test_at_most_one_for_each_mebibyte(self, three_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(threads, "_BYTES_PER_THREAD", 1 << 20)
+        sizes = 0, (1 << 21) - 1, 1 << 21, 3 << 20, 9 << 20
+        assert [threads.num_threads(8, size) for size in sizes] == [1, 1, 2, 3, 3]
 
     def test_without_a_runtime_one_thread_does_all(self, monkeypatch: pytest.MonkeyPatch, three_threads: None) -> None:
         batch = batch_of(torch.float32)
         with use_backend("native"):
             many = module()(batch)
             monkeypatch.setattr(threads, "parallel", lambda: 0)
-            assert threads.num_threads(5) == 1
+            assert threads.num_threads(5, 1 << 30) == 1
             assert_same(module()(batch), many)
 
     def test_callers_at_once_have_teams_of_their_own(self, three_threads: None) -> None:
@@ -347,10 +354,32 @@ class TestProcesses:
                 assert [future.result(timeout=60) for future in futures] == [(1, *expected[1:])] * 4
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_first_paste_after_a_fork_works_alone() -> None:
+    """The parent has started the runtime's threads and imported no backend yet."""
+    code = """
+import os, sys, torch
+from samples import make_batch
+from segpaste import BatchCopyPaste
+torch.set_num_threads(2)
+batch, paste = make_batch(4, size=(40, 40)), BatchCopyPaste()
+(torch.randn(1 << 22) + 1).sum()
+assert "segpaste.engine.native.threads" not in sys.modules
+child = os.fork()
+if child == 0:
+    paste(batch)
+    from segpaste.engine.native import threads
+    os._exit(threads.num_threads(4, 1 << 30))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert run.stdout.strip() == "1"
+
+
 def _paste_with_threads(batch: PaddedBatchedDenseSample) -> tuple[int, int]:
     """How many threads work on a paste, and what it gives; nothing in it is large enough for torch's threads."""
     out = module()(batch)
-    return threads.num_threads(4), int(out.images.sum(dtype=torch.int64))
+    return threads.num_threads(4, 1 << 30), int(out.images.sum(dtype=torch.int64))
 
 
 class TestSelection:
@@ -441,7 +470,7 @@ class TestBadInput:
         boxes[:, 1, column] = edge if column > 1 else -edge
         reference, *others = outcomes(replace(batch, boxes=boxes), module(max_attempts=1))
         for other in others:
-            assert_kernels_agree(other, reference)
+            assert_backends_agree(other, reference)
 
     @pytest.mark.parametrize("inplace", [False, True])
     @pytest.mark.parametrize(

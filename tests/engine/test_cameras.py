@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import brute_force
-from samples import CPU_KERNELS, SCHEMA, assert_kernels_agree, make_batch, placement_of
+from samples import CPU_BACKENDS, SCHEMA, assert_backends_agree, make_batch, placement_of
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.engine import Classes, Scene, use_backend
 from segpaste.engine.reference import stages
@@ -49,7 +49,7 @@ def batch_of(seed: int, modalities: Any) -> PaddedBatchedDenseSample:
 def assert_agree(one: Any, other: Any) -> None:
     """But for the cameras, which `dataclasses.replace` would refuse."""
     without = [(out.derived(camera_intrinsics=None, metric_depth=False), report) for out, report in (one, other)]
-    assert_kernels_agree(*without)
+    assert_backends_agree(*without)
 
 
 def checked(batch: PaddedBatchedDenseSample, found: Any, config: BatchCopyPasteConfig) -> None:
@@ -64,7 +64,7 @@ def test_every_backend_the_same(modalities: Any) -> None:
     num_placed = num_invalid = 0
     for seed in range(6):
         batch, found = batch_of(seed, modalities), {}
-        for name in CPU_KERNELS:
+        for name in CPU_BACKENDS:
             with use_backend(name), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 found[name] = module()(batch, return_report=True)
@@ -91,7 +91,7 @@ def test_as_the_loops_say() -> None:
                 assert np.array_equal(out.depth_valid[b].numpy(), expected.fields["depth_valid"])
 
 
-@pytest.mark.parametrize("backend", CPU_KERNELS)
+@pytest.mark.parametrize("backend", CPU_BACKENDS)
 def test_traced_cameras_are_not_checked_and_do_no_harm(backend: str) -> None:
     batch = batch_of(3, SUBSETS[0])
     paste, cameras = module(), batch.camera_intrinsics

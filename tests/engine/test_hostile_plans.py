@@ -13,7 +13,7 @@ from typing import Literal
 import pytest
 import torch
 
-from samples import CPU_KERNELS, assert_same, make_batch
+from samples import CPU_BACKENDS, assert_same, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PlacementConfig
 from segpaste.engine import use_backend
@@ -57,7 +57,7 @@ def test_boxes_without_end_are_equal_to_the_reference(grouping: Literal["image",
         partial="clip", min_visible_frac=0.0, max_attempts=8, layers=3, scale_range=(0.5, 64.0), grouping=grouping
     )
     outcomes = []
-    for kernels in CPU_KERNELS:
+    for kernels in CPU_BACKENDS:
         with use_backend(kernels), pytest.warns(UserWarning, match="could paste nothing"):
             outcomes.append(BatchCopyPaste(BatchCopyPasteConfig(placement=placement))(batch))
     for other in outcomes[1:]:

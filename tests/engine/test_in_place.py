@@ -13,7 +13,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from samples import CPU_KERNELS, SCHEMA, all_modality_subsets, assert_kernels_agree, assert_same, make_batch, subset_id
+from samples import (
+    CPU_BACKENDS,
+    SCHEMA,
+    all_modality_subsets,
+    assert_backends_agree,
+    assert_same,
+    make_batch,
+    subset_id,
+)
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
@@ -23,14 +31,17 @@ from segpaste.augmentation import (
 )
 from segpaste.augmentation.config import SourceConfig
 from segpaste.engine import use_backend
+from segpaste.engine.native import threads
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
-WRITINGS = CPU_KERNELS
+BACKENDS = CPU_BACKENDS
 
 
-@pytest.fixture(params=WRITINGS, autouse=True)
-def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
+@pytest.fixture(params=BACKENDS, autouse=True)
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The native one on as many threads as torch has, also for small batches."""
+    monkeypatch.setattr(threads, "_BYTES_PER_THREAD", 1)
     with use_backend(request.param):
         yield
 
@@ -87,7 +98,7 @@ class TestEqualsOutOfPlace:
         for seed in range(3):
             batch = batch_of(dtype, modalities=modalities, seed=seed, metric_depth=Modality.DEPTH in modalities)
             found, expected = paste_both(batch, modules())
-            assert_kernels_agree(found, expected)
+            assert_backends_agree(found, expected)
             num_pasted += int(expected[1].num_placed.sum())
         assert (num_pasted > 3) == (Modality.INSTANCE in modalities)
 
@@ -96,7 +107,7 @@ class TestEqualsOutOfPlace:
         num_mutual = 0
         for seed in range(8):
             found, expected = paste_both(batch_of(batch_size=2, num_instances=3, seed=seed), modules(layers=1))
-            assert_kernels_agree(found, expected)
+            assert_backends_agree(found, expected)
             num_mutual += bool(expected[1].num_placed.all())
         assert num_mutual > 1
 
@@ -106,7 +117,7 @@ class TestEqualsOutOfPlace:
         for seed in range(4):
             batch = batch_of(seed=seed)
             found, expected = paste_both(batch, modules(min_residual_area_frac=1.0))
-            assert_kernels_agree(found, expected)
+            assert_backends_agree(found, expected)
             out, report = expected
             num_lost += int(batch.instance_valid.sum() + report.num_placed.sum() - out.instance_valid.sum())
         assert num_lost > 3
@@ -114,7 +125,7 @@ class TestEqualsOutOfPlace:
     def test_many_pastes(self) -> None:
         """More than there is room for at first."""
         found, expected = paste_both(batch_of(batch_size=24, num_instances=3), modules())
-        assert_kernels_agree(found, expected)
+        assert_backends_agree(found, expected)
         assert expected[1].num_placed.sum() > 48
 
     def test_threads(self) -> None:
@@ -124,14 +135,14 @@ class TestEqualsOutOfPlace:
             found, expected = paste_both(batch_of(batch_size=7), modules())
         finally:
             torch.set_num_threads(before)
-        assert_kernels_agree(found, expected)
+        assert_backends_agree(found, expected)
 
     def test_channels_last(self) -> None:
         batch = batch_of(torch.float32)
         last = replace(batch, images=batch.images.contiguous(memory_format=torch.channels_last))
         found, expected = paste_both(last, modules())
         assert found[0].images.is_contiguous(memory_format=torch.channels_last)
-        assert_kernels_agree(found, expected)
+        assert_backends_agree(found, expected)
 
     @pytest.mark.parametrize(
         "strange",
@@ -147,7 +158,7 @@ class TestEqualsOutOfPlace:
         own = batch.map_tensors(lambda t: strange(t.clone()))
         out, in_place = modules()
         found = in_place(own, return_report=True)
-        assert_kernels_agree(found, out(batch, return_report=True))
+        assert_backends_agree(found, out(batch, return_report=True))
         assert_same(own, found[0])
 
     def test_a_source_that_is_a_view_of_the_batch(self) -> None:
@@ -162,7 +173,7 @@ class TestEqualsOutOfPlace:
 
         batch = batch_of(num_instances=4)
         found, expected = paste_both(batch, modules(Reversed()))
-        assert_kernels_agree(found, expected)
+        assert_backends_agree(found, expected)
         assert expected[1].num_placed.any()
 
     def test_a_source_in_overlapping_memory_of_another_storage(self) -> None:
@@ -186,7 +197,7 @@ class TestEqualsOutOfPlace:
         source.ring = ring.clone()
         expected = out(own, return_report=True)
         source.ring = ring
-        assert_kernels_agree(in_place(own, return_report=True), expected)
+        assert_backends_agree(in_place(own, return_report=True), expected)
         assert expected[1].num_placed.any()
 
     def test_depth_that_is_no_number(self) -> None:
@@ -195,7 +206,7 @@ class TestEqualsOutOfPlace:
         depth = batch.depth.clone()
         depth[:, :, ::7, ::5] = float("nan")
         found, expected = paste_both(replace(batch, depth=depth), modules())
-        assert_kernels_agree(found, expected)
+        assert_backends_agree(found, expected)
         assert found[0].depth.isfinite().all()
 
     @pytest.mark.parametrize(
@@ -203,7 +214,7 @@ class TestEqualsOutOfPlace:
     )
     def test_degenerate_batches(self, options: dict[str, Any]) -> None:
         found, expected = paste_both(make_batch(**{"size": (9, 5), "max_instances": 4, **options}), modules())
-        assert_kernels_agree(found, expected)
+        assert_backends_agree(found, expected)
 
 
 class TestContract:
@@ -233,7 +244,7 @@ class TestContract:
     def test_masks_from_boxes(self) -> None:
         batch = replace(batch_of(modalities={Modality.INSTANCE}), instance_masks=None, instance_ids=None)
         found, expected = paste_both(batch, modules(boxes=True))
-        assert_kernels_agree(found, expected)
+        assert_backends_agree(found, expected)
         assert expected[1].num_placed.any()
 
     def test_a_closed_gate_leaves_its_field_alone(self) -> None:

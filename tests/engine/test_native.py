@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import hashlib
 import os
 import platform
@@ -11,6 +12,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -25,7 +27,7 @@ from samples import assert_same, make_batch
 from segpaste import BatchCopyPaste, seeding
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
 from segpaste.engine import use_backend
-from segpaste.engine.native import binding, build, library
+from segpaste.engine.native import binding, build, library, threads
 
 LEVELS = {name: level for name, level in library._LEVELS.items() if name != "baseline"}
 
@@ -205,6 +207,55 @@ class TestLoading:
         assert found == [survey, draw, compose, survey, rows, mixture, compose]
 
 
+class TestWorkspaces:
+    def test_each_is_freed_once_with_its_thread(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        freed = self.freed_in_a_thread(monkeypatch)
+        assert len(freed) == len(set(freed)) == 3
+
+    @pytest.mark.parametrize("moment", ["is_finalizing", "getpid"])
+    def test_none_is_freed_that_a_thread_may_still_use(self, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """While the interpreter ends, other threads are at work; in a forked child their memory is as they left it."""
+        if moment == "is_finalizing":
+            monkeypatch.setattr(library.sys, "is_finalizing", lambda: True)
+        else:
+            found = os.getpid() + 1
+            monkeypatch.setattr(
+                library._Workspace, "process", property(lambda _: found, lambda *_: None), raising=False
+            )
+        assert self.freed_in_a_thread(monkeypatch) == []
+
+    @staticmethod
+    def freed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        freed: list[int] = []
+
+        class Native:
+            def __getattr__(self, name: str) -> Any:
+                return freed.append if name == "segpaste_free_workspace" else getattr(real, name)
+
+        real, native = library.load(), Native()
+        monkeypatch.setattr(library, "load", lambda: native)
+        thread = threading.Thread(target=library.workspaces, args=(3,))
+        thread.start()
+        thread.join()
+        gc.collect()
+        return freed
+
+    def test_an_interrupt_between_two_lines_leaves_them_usable(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Interrupted(list):  # type: ignore[type-arg]
+            def append(self, value: Any) -> None:
+                super().append(value)
+                raise KeyboardInterrupt
+
+        local = library._Local()
+        local.workspaces = Interrupted()
+        monkeypatch.setattr(library, "_LOCAL", local)
+        with pytest.raises(KeyboardInterrupt):
+            library.workspaces(2)
+        local.workspaces = list(local.workspaces)
+        assert len(library.workspaces(2)) == 2
+        assert all(library.workspaces(2))
+
+
 def test_names_of_draws_are_those_of_seeding() -> None:
     text = (build.SOURCES / "random.hpp").read_text()
     for name in ("source", "scale", "size", "hflip", "paste", "count", "slot", "layer", "translate", "stratum"):
@@ -212,7 +263,8 @@ def test_names_of_draws_are_those_of_seeding() -> None:
 
 
 @pytest.mark.parametrize("inplace", [False, True])
-def test_more_threads_than_rows(inplace: bool) -> None:
+def test_more_threads_than_rows(inplace: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_BYTES_PER_THREAD", 1)
     before = torch.get_num_threads()
     batch = make_batch(3, size=(33, 47), max_instances=8)
     paste = BatchCopyPaste(inplace=inplace)

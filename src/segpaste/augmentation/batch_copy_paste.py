@@ -93,6 +93,7 @@ class BatchCopyPaste(nn.Module):
         if self.config.source.kind == "bank":  # each crop is a layer of its own
             drawn = {"layers": self.config.num_layers, "grouping": "instance"}
             self._placement = self._placement.model_copy(update=drawn)
+        self._fixed_rules = draw_rules.fixed_rules(self._placement)  # integers: compiled code may not see floats change
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
         self._rules = paste_rules(self.config)
         self._may_warn, self._may_warn_of_scales = True, True
@@ -237,7 +238,9 @@ class BatchCopyPaste(nn.Module):
         if staged is None and self.crops is not None:
             staged = self.crops.staged(seeds).to(batch.device, non_blocking=True)
         where = found.extent, found.occupied, found.num_free, batch.canvas_size
-        request = PlacementRequest(seeds, *where, self._placement, self.schedule, self.classes, staged)
+        request = PlacementRequest(
+            seeds, *where, self._placement, self.schedule, self.classes, staged, self._fixed_rules
+        )
         if self.config.emit_classmix:
             return self._mixed(engine, batch, found, request)
         self._warn_of_few_scales(batch.canvas_size if staged is None else staged.crop_size)

@@ -161,7 +161,7 @@ class BatchCopyPasteConfig(SavedConfig):
         blend_mode: how the image is composed; ``alpha`` is a hard mask.
         max_instances: output slots K; fewer than the input has are refused (None: as many as it has). Pastes need
             free slots.
-        tile_size: pixels on a side that the reference kernels work on at once; bounds memory, changes no bit.
+        tile_size: pixels on a side that the reference works on at once; bounds memory, changes no bit.
         antialias: filter the image where a layer shrinks its source.
         perspective_depth: an object drawn larger is nearer: its depth is divided by its scale.
         min_area_px: an instance with fewer visible pixels has no row.

@@ -17,53 +17,37 @@ FEW_SCALES = 4
 """A canvas' grid with fewer scales than this in the range is warned of."""
 
 
-_KNOWN: dict[tuple[int, tuple[int, int]], tuple[PlacementConfig, DrawRules]] = {}
-"""By the identity of a config, for to hash one costs more than to draw; the config is held so that it stays its own."""
-
-_MOST_KNOWN = 256
-
-
-def draw_rules(config: PlacementConfig, source_canvas: tuple[int, int]) -> DrawRules:
-    """Return what placements are drawn from.
-
-    Args:
-        config: the ranges and probabilities.
-        source_canvas: (H, W) of the sources, whose edges may have to stay on patches.
-
-    Raises:
-        RuntimeError: no scale in the range keeps them there.
-    """
-    if torch.compiler.is_compiling():
-        return _draw_rules(config, source_canvas)
-    found = _KNOWN.get((id(config), source_canvas))
-    if found is None:
-        if len(_KNOWN) >= _MOST_KNOWN:
-            _KNOWN.clear()
-        found = _KNOWN[id(config), source_canvas] = config, _draw_rules(config, source_canvas)
-    return found[1]
-
-
-def _draw_rules(config: PlacementConfig, source_canvas: tuple[int, int]) -> DrawRules:
-    on_grid = config.patch_aligned_paste and config.align == "canvas"
-    low, high, den = *scale_limits(config), SCALE_DEN
-    if on_grid:
-        low, high, den = canvas_grid(config, source_canvas)
+def fixed_rules(config: PlacementConfig) -> DrawRules:
+    """Return what placements are drawn from on any canvas; see `on_canvas`."""
+    low, high = scale_limits(config)
     seen = as_decimal(config.min_visible_frac)
     return DrawRules(
         num_layers=config.layers,
         low_scale=low,
         high_scale=high,
-        scale_den=den,
+        scale_den=SCALE_DEN,
         flip_threshold=round(config.hflip_probability * (1 << 32)),
         max_attempts=config.max_attempts,
         patch=(config.pad_to_multiple or 1) if config.patch_aligned_paste else 1,
-        on_grid=on_grid,
+        on_grid=config.patch_aligned_paste and config.align == "canvas",
         whole_patches=config.align == "instance",
         one_each=config.grouping == "instance",
         clips=config.partial == "clip",
         seen_num=seen.numerator,
         seen_den=seen.denominator,
     )
+
+
+def on_canvas(fixed: DrawRules, config: PlacementConfig, canvas_size: tuple[int, int]) -> DrawRules:
+    """Return what placements are drawn from with sources of this canvas (H, W), whose edges may stay on patches.
+
+    Raises:
+        RuntimeError: no scale in the range keeps them there.
+    """
+    if not fixed.on_grid:
+        return fixed
+    low, high, den = canvas_grid(config, canvas_size)
+    return fixed._replace(low_scale=low, high_scale=high, scale_den=den)
 
 
 def scale_limits(config: PlacementConfig) -> tuple[int, int]:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from segpaste.augmentation.draw_rules import draw_rules
+from segpaste.augmentation.draw_rules import fixed_rules, on_canvas
 from segpaste.augmentation.placement_config import PlacementConfig
 from segpaste.engine import DrawRules, LayerRows, Placement, PlacementCounts, Sources, Targets, engine_for
-from segpaste.engine.records import SCALE_DEN
+from segpaste.engine.records import LARGEST_NUM, SCALE_DEN
 from segpaste.engine.reference.geometry import pixel_boxes, valid_extent
-from segpaste.types.check import check_tensor
+from segpaste.types.check import check_count, check_tensor
 
 if TYPE_CHECKING:
     from segpaste.augmentation.panoptic import ClassTables
@@ -44,6 +44,7 @@ class PlacementRequest:
         schedule: those of them that may change from step to step, as tensors.
         classes: things and stuff, if the config has a taxonomy.
         staged: crops of a bank, for a source that takes them from there.
+        fixed: ``config`` as integers, where they are known already.
     """
 
     seeds: Tensor
@@ -55,6 +56,7 @@ class PlacementRequest:
     schedule: Schedule
     classes: ClassTables | None = None
     staged: StagedCrops | None = None
+    fixed: DrawRules | None = None
 
     @property
     def targets(self) -> Targets:
@@ -63,7 +65,8 @@ class PlacementRequest:
 
     def rules(self, source_canvas: tuple[int, int] | None = None) -> DrawRules:
         """What is drawn from, for sources of this canvas (H, W), by default that of the target."""
-        return draw_rules(self.config, source_canvas or self.canvas_size)
+        fixed = fixed_rules(self.config) if self.fixed is None else self.fixed
+        return on_canvas(fixed, self.config, source_canvas or self.canvas_size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,8 +167,15 @@ def _check_sources(request: PlacementRequest, sources: LayerSources) -> None:
             check_tensor(label, value, shape, (dtype,), sizes)
             if value.device != device:
                 raise ValueError(f"{label}: expected a tensor on {device}, as the seeds, got {value.device}")
-    shrunk = sources.shrunk
-    if shrunk is not None and device.type == "cpu" and not torch.compiler.is_compiling() and bool((shrunk < 1).any()):
-        raise ValueError(
-            f"LayerSources.shrunk: expected at least 1, over SCALE_DEN = {SCALE_DEN}, got {int(shrunk.min())}"
-        )
+    canvas_size, shrunk = sources.canvas_size, sources.shrunk
+    if canvas_size is not None:
+        if not isinstance(canvas_size, tuple) or len(canvas_size) != 2:
+            raise TypeError(f"LayerSources.canvas_size: expected (H, W), got {canvas_size!r:.80}")
+        for size in canvas_size:
+            check_count("LayerSources.canvas_size", size, 1)
+    if shrunk is not None and device.type == "cpu" and not torch.compiler.is_compiling():
+        wrong = shrunk[(shrunk < 1) | (shrunk > LARGEST_NUM)]
+        if wrong.numel():
+            raise ValueError(
+                f"LayerSources.shrunk: expected 1 to {LARGEST_NUM}, over SCALE_DEN = {SCALE_DEN}, got {int(wrong[0])}"
+            )

@@ -16,6 +16,7 @@ from segpaste.augmentation.draw_rules import smallest_scale
 from segpaste.augmentation.placement import PlacementRequest
 from segpaste.augmentation.source import IntraBatchSource, RowStrategy, SourceStrategy
 from segpaste.engine import LayerRows, Placement, PlacementCounts
+from segpaste.engine.planes import memory_span, written_fields
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.sampling import FARTHEST_EDGE
 
@@ -66,7 +67,19 @@ def checked_sample(
     _check_shapes(name, source, target, placement, counts)
     if target.device.type == "cpu" and not torch.compiler.is_compiling():
         _check_values(name, source, placement, counts, request)
+        placement = _apart(placement, target)
     return source, placement, counts
+
+
+def _apart(placement: Placement, target: PaddedBatchedDenseSample) -> Placement:
+    """The placement in memory of its own: a paste in place writes into the target's while it reads the placement."""
+    spans = [memory_span(tensor) for tensor in written_fields(target).values() if tensor.numel()]
+
+    def owned(tensor: Tensor) -> Tensor:
+        start, end = memory_span(tensor)
+        return tensor.clone() if any(start < b and a < end for a, b in spans) else tensor
+
+    return Placement(*(owned(getattr(placement, field)) for field in _PLACEMENT))
 
 
 def checked_rows(

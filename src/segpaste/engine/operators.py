@@ -92,7 +92,7 @@ def _fields(batch: PaddedBatchedDenseSample) -> Optionals:
 
 
 def _batch(tensors: Sequence[Tensor | None], metric_depth: bool = False) -> PaddedBatchedDenseSample:
-    """The inverse of `_fields`, not validated: it was a batch."""
+    """The inverse of `_fields`, not validated, since the tensors come from a valid batch."""
     batch = object.__new__(PaddedBatchedDenseSample)
     for name, tensor in zip(_NAMES, tensors, strict=True):
         object.__setattr__(batch, name, tensor)
@@ -250,7 +250,7 @@ def _compose_in_place(
 ) -> None:
     """Writes into the fields ``names`` of the target, and into what else an `Outcome` holds, which comes behind them.
 
-    A list that is written must not hold None, and an operator that writes into a list may return none.
+    Torch takes no None in a list that is written, and no result from an operator that writes one.
     """
     num_fields = len(names.split(","))
     mine = dict(zip(names.split(","), written[:num_fields], strict=True))

@@ -238,7 +238,7 @@ class PasteRules(NamedTuple):
         stuff_px: so is one of fewer pixels.
         reverts_stuff: such a class gets its pixels back, instead of losing its label.
         hidden_num: an instance that loses more than ``hidden_num / hidden_den`` of its pixels gets them back.
-        hidden_den: see above; equal where instances may be hidden.
+        hidden_den: its denominator; equal to ``hidden_num`` where instances may be hidden.
         ignore_index: the semantic class that is neither pasted nor pasted over.
         perspective: depth of a paste is divided by its scale.
         tile_size: pixels on a side that the reference works on at once.

@@ -198,7 +198,7 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
     if target.metric_depth and target.depth is not None and source.depth is not None:
         cameras = [_dense_or_none(side.camera_intrinsics) for side in (target, source)]
     tables = [_dense_or_none(t) for t in (scene.classes.is_thing, scene.watched, scene.rank)]
-    num_threads, shared = threads.num_threads(b), array("q", bytes(16 * b))
+    num_threads, shared = threads.num_threads(b, _num_bytes(target)), array("q", bytes(16 * b))
     words = [
         *(b, layers, k, k_s, source.batch_size, height, width, *source.canvas_size),
         *(target.images.shape[1], _KINDS[target.images.dtype]),
@@ -234,6 +234,10 @@ def _share_memory(one: list[Tensor | None], other: list[Tensor | None]) -> bool:
     """Tell whether the bytes of some tensor of one lie among those of some tensor of the other."""
     spans, others = ([memory_span(t) for t in ts if t is not None and t.numel()] for ts in (one, other))
     return any(start < other_end and other_start < end for start, end in spans for other_start, other_end in others)
+
+
+def _num_bytes(batch: PaddedBatchedDenseSample) -> int:
+    return batch.images.nbytes + (0 if batch.instance_masks is None else batch.instance_masks.nbytes)
 
 
 def _record(words: list[int]) -> array[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from array import array
 from functools import cache
@@ -75,13 +76,14 @@ class _Workspace:
     """Memory of one thread, kept from step to step and freed with the thread."""
 
     def __init__(self) -> None:
-        self.library = load()
+        self.library, self.process = load(), os.getpid()
         self.address: int = self.library.segpaste_workspace() or 0
         if not self.address:
             raise MemoryError("segpaste: no memory for a thread's workspace")
 
     def __del__(self) -> None:
-        if getattr(self, "address", 0):
+        # A daemon thread may still be at work while the interpreter shuts down, another thread while its process forks.
+        if getattr(self, "address", 0) and not sys.is_finalizing() and os.getpid() == self.process:
             self.library.segpaste_free_workspace(self.address)
 
 
@@ -100,8 +102,9 @@ def workspace() -> int:
 
 
 def workspaces(num: int) -> array[int]:
-    """Return the addresses of this thread's workspace and of those of its helpers, ``num`` at least."""
-    while len(_LOCAL.workspaces) < num:
-        _LOCAL.workspaces.append(_Workspace())
-        _LOCAL.addresses.append(_LOCAL.workspaces[-1].address)
+    """Return at least ``num`` addresses: this thread's workspace, then its helpers'."""
+    while len(_LOCAL.addresses) < num:  # an interrupt may come between any two lines
+        made = _Workspace()
+        _LOCAL.workspaces.append(made)
+        _LOCAL.addresses.append(made.address)
     return _LOCAL.addresses

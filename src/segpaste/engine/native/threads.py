@@ -1,7 +1,7 @@
 """The threads of a step: those of the OpenMP runtime that torch runs its own operations on.
 
-They still spin from torch's last operation when a step begins, so they start at once; threads of our own would have to
-take a core from them first, which takes milliseconds.
+They spin for a while after torch's last parallel operation; a step that begins within that time has them at once.
+Threads of our own would have to take a core from them first, which takes milliseconds.
 """
 
 from __future__ import annotations
@@ -16,8 +16,22 @@ import torch
 
 _LIBRARY = "libtorch_cpu.dylib" if sys.platform == "darwin" else "libtorch_cpu.so"
 
-# The runtime's threads do not survive a fork, and it does not make new ones.
-_is_forked = False
+_BYTES_PER_THREAD = 1 << 20
+"""A batch has this much for each thread, or waking a thread takes longer than its work."""
+
+
+def _was_forked() -> bool:
+    """Tell whether this process is a fork that has not started another program since."""
+    try:
+        flags = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[6]
+    except (OSError, IndexError):
+        return False
+    return bool(int(flags) & 0x40)  # PF_FORKNOEXEC of Linux
+
+
+# The runtime's threads do not survive a fork, and the runtime starts no others. Asked for at import, for the parent may
+# have started them before anything here was imported.
+_is_forked = _was_forked()
 
 
 def _forget_threads() -> None:
@@ -28,10 +42,17 @@ def _forget_threads() -> None:
 os.register_at_fork(after_in_child=_forget_threads)
 
 
-def num_threads(num_rows: int) -> int:
-    """Return how many threads work on a step: as many as torch has, at most one for each row; one in a forked child."""
-    most = 1 if _is_forked or not parallel() else torch.get_num_threads()
-    return max(1, min(most, num_rows))
+def num_threads(num_rows: int, num_bytes: int) -> int:
+    """Return how many threads work on a step: at most as many as torch has, one for each row, and one for each MiB.
+
+    Args:
+        num_rows: of the batch.
+        num_bytes: of its images and masks.
+    """
+    most = min(num_rows, num_bytes // _BYTES_PER_THREAD)
+    if most <= 1 or _is_forked or not parallel():
+        return 1
+    return min(most, torch.get_num_threads())
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Areas and bounding boxes of masks, gathered tile by tile: what the reference kernels measure with."""
+"""Areas and bounding boxes of masks, gathered tile by tile: what the reference measures with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One layer seen through one tile of the target: every read of the source that the reference kernels make."""
+"""One layer seen through one tile of the target: every read of the source that the reference makes."""
 
 from __future__ import annotations
 
