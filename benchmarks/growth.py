@@ -48,7 +48,7 @@ def measure(plan: Plan, threads: int = 1, device: str = "cpu") -> dict[str, Any]
     rounds = min(ROUNDS, plan.rounds)
     found = [measure_axis(axis, rounds, device) for axis in axes(plan.growth)]
     if device == "cpu":
-        found.append(measure_threads(plan.growth, rounds))
+        found += [measure_threads(plan.growth, side, rounds) for side in plan.growth.thread_sides]
         torch.set_num_threads(threads)
     return {"threads": threads, "device": device, "axes": found}
 
@@ -85,16 +85,17 @@ def measure_axis(axis: Axis, rounds: int, device: str = "cpu") -> dict[str, Any]
     return {"axis": axis.name, "points": points, "exponents": exponents(points)}
 
 
-def measure_threads(growth: Growth, rounds: int) -> dict[str, Any]:
+def measure_threads(growth: Growth, side: int, rounds: int) -> dict[str, Any]:
     """The same step on each number of threads, one number after the other: torch's pool is not changed in turns."""
-    batch = batches.equal_squares(growth.batch_size, growth.size, growth.max_instances, growth.instances, growth.side)
+    batch = batches.equal_squares(growth.batch_size, growth.size, growth.max_instances, growth.instances, side)
+    pixels = pasting.pasted_pixels(batch, _config(growth.instances))
     points = []
     for threads in growth.threads:
         if threads <= (os.cpu_count() or 1):
             torch.set_num_threads(threads)
             times = timing.in_turns(pasting.contenders(batch, _config(growth.instances)), rounds)
             points.append({"x": threads, "times": timing.summaries(times)})
-    return {"axis": "threads", "points": points, "exponents": exponents(points)}
+    return {"axis": f"threads, {pixels:,.0f} pasted pixels", "points": points, "exponents": exponents(points)}
 
 
 def exponents(points: Sequence[Mapping[str, Any]]) -> dict[str, float]:

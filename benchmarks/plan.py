@@ -33,6 +33,7 @@ class Growth:
     Attributes:
         batch_size, size, instances, max_instances, side: where the others stand; ``side`` is that of the squares.
         batch_sizes, sizes, slots, sides, threads: the values that are gone through.
+        thread_sides: sides of the squares with which the numbers of threads are gone through.
     """
 
     batch_size: int = 8
@@ -45,6 +46,7 @@ class Growth:
     slots: tuple[int, ...] = (10, 20, 40, 80)
     sides: tuple[int, ...] = (32, 64, 128, 256)
     threads: tuple[int, ...] = (1, 2)
+    thread_sides: tuple[int, ...] = (64, 128)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ FULL = Plan(
         Shape(8, 512, 5, torch.uint8),
         Shape(8, 512, 20, torch.uint8),
         Shape(8, 1024, 20),
+        Shape(2, 256, 10),
         Shape(8, 512, 24, torch.uint8, all_modalities=True),
     ),
     growth=Growth(),
@@ -111,7 +114,14 @@ FULL = Plan(
 
 QUICK = Plan(
     rounds=30,
-    shapes=(Shape(8, 512, 5), Shape(8, 512, 20, torch.uint8), Shape(8, 512, 24, torch.uint8, all_modalities=True)),
+    shapes=(
+        Shape(8, 512, 5),
+        Shape(8, 512, 20),
+        Shape(8, 512, 5, torch.uint8),
+        Shape(8, 512, 20, torch.uint8),
+        Shape(2, 256, 10),
+        Shape(8, 512, 24, torch.uint8, all_modalities=True),
+    ),
     growth=Growth(batch_sizes=(2, 8), sizes=(256, 512), slots=(10, 40), sides=(32, 128)),
     memory=(8, 512, 32),
     loading=Loading(photos=8, rounds=8),
@@ -123,7 +133,7 @@ QUICK = Plan(
 TINY = Plan(
     rounds=2,
     shapes=(Shape(2, 48, 3), Shape(2, 48, 3, torch.uint8), Shape(2, 48, 12, torch.uint8, all_modalities=True)),
-    growth=Growth(2, 48, 2, 4, 8, (2, 3), (48, 64), (4, 8), (8, 16), (1,)),
+    growth=Growth(2, 48, 2, 4, 8, (2, 3), (48, 64), (4, 8), (8, 16), (1,), (8,)),
     memory=(2, 48, 8),
     loading=Loading(2, (48, 64), 32, 2, 2),
     large_loading=Loading(2, (64, 96), 32, 2, 2),

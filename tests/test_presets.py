@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from samples import CPU_KERNELS, OPTIONAL, SCHEMA, make_batch
+from samples import CPU_BACKENDS, OPTIONAL, SCHEMA, make_batch
 from segpaste import get_preset, list_presets, register_preset
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.engine import use_backend
@@ -108,7 +108,7 @@ def test_options_of_the_loader() -> None:
     assert LoaderOptions(**options) == get_preset("simple_copy_paste").loader
 
 
-@pytest.mark.parametrize("kernels", CPU_KERNELS)
+@pytest.mark.parametrize("kernels", CPU_BACKENDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_each_pastes(name: str, kernels: str) -> None:
     paste = BatchCopyPaste(get_preset(name).config_for(SCHEMA))
@@ -129,7 +129,7 @@ def test_each_is_one_graph(name: str) -> None:
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
-@pytest.mark.parametrize("kernels", CPU_KERNELS)
+@pytest.mark.parametrize("kernels", CPU_BACKENDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_comes_out_keeps_every_invariant(name: str, kernels: str) -> None:
     """On canvases that are padded, with objects that come nearer as they grow, with classes for objects."""

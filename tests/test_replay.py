@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 from torchvision import tv_tensors
 
 from samples import (
-    CPU_KERNELS,
+    CPU_BACKENDS,
     SCHEMA,
     all_modality_subsets,
     assert_same,
@@ -150,11 +150,11 @@ class TestEqual:
         batch = batch_of(samples, data.draw(st.sampled_from([9, 6, 3])))
         if config.max_instances is None and data.draw(st.booleans()):
             batch = batch_of(samples, 4)
-        for wrote in CPU_KERNELS:
+        for wrote in CPU_BACKENDS:
             with use_backend(wrote):
                 pasted, found = recorded(config, batch)
             for expected, record in zip(pasted, found, strict=True):
-                for reads in CPU_KERNELS:
+                for reads in CPU_BACKENDS:
                     with use_backend(reads):
                         again = replay(record, reader(samples))
                     (assert_same if reads == wrote else assert_same_to_an_ulp)(again, expected)
@@ -165,7 +165,7 @@ class TestEqual:
         panoptic = PanopticConfig(taxonomy=SCHEMA, tau_stuff_frac=0.9)
         config = BatchCopyPasteConfig(placement=PlacementConfig(layers=3), panoptic=panoptic, min_area_px=8)
         module, batch = BatchCopyPaste(config), batch_of(samples, 16)
-        for kernels in CPU_KERNELS:
+        for kernels in CPU_BACKENDS:
             with use_backend(kernels):
                 out, report = module(batch, return_report=True)
                 num_drawn, num_placed = report.drawn.sum((1, 2)), report.num_placed
@@ -590,7 +590,7 @@ class TestBank:
         bank = small_bank(tmp_path / "bank", [0, 1, 2, 1, 0, 1, 3, 2], surfaces=surfaces)
         samples, expected, texts = self.recorded(bank, class_map=[1, 2, 3, 1])
         for sample, text in zip(expected, texts, strict=True):
-            for name in CPU_KERNELS:
+            for name in CPU_BACKENDS:
                 with use_backend(name):
                     again = replay(ReplayRecord.from_json(text), reader(samples), bank=bank)
                 assert_same_to_an_ulp(again, sample)

@@ -214,8 +214,10 @@ class TestPromises:
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("sampler_type", BOTH)
 def test_replicas(sampler_type: type[NxMSampler], drop_last: bool) -> None:
-    """300 label vectors, 1 to 9 replicas: each has as many as `len` says, in whole batches; all of them together, in
-    turn, give the epoch, and its first batches again at the end. The same epoch is the same, and the next another one.
+    """300 label vectors, each with two of 1 to 9 replicas: each replica has as many as `len` says, in whole batches.
+
+    All of them together, in turn, give the epoch, and its first batches again at the end. The same epoch is the same,
+    and the next another one.
     """
     rng, num_batches = np.random.default_rng(0), set()
     for number in range(300):
@@ -227,7 +229,7 @@ def test_replicas(sampler_type: type[NxMSampler], drop_last: bool) -> None:
         whole_of.set_epoch(number)
         whole = whole_of.epoch_batches().tolist()
         num_batches.add(len(whole))
-        for num_replicas in range(1, 10):
+        for num_replicas in {1 + number % 9, 1 + number // 9 % 9}:
             parts = []
             for rank in range(num_replicas):
                 sampler = sampler_type(*arguments, rank=rank, num_replicas=num_replicas)

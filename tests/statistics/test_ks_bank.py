@@ -19,7 +19,7 @@ from painting import Array
 from test_ks_gate_fails import Mistake, make_mistake
 from torch import Tensor
 
-from samples import CPU_KERNELS
+from samples import CPU_BACKENDS
 from segpaste.bank import StoredBank
 from segpaste.engine import native, reference, use_backend
 from segpaste.engine.reference import draw_slots
@@ -42,7 +42,7 @@ class TestGate:
     def test_all_writings_draw_alike(self, bank: StoredBank) -> None:
         """So what is measured of one holds for the others."""
         found = []
-        for name in CPU_KERNELS:
+        for name in CPU_BACKENDS:
             with use_backend(name):
                 found.append(list(bank_images(bank, drawn_crops(bank, BATCH_SIZE, seed=3), seed=3)))
         assert found[0] == found[1]

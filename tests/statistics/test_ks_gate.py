@@ -14,7 +14,7 @@ import pytest
 from histograms import LIMIT, Counts, distances, ks_distance
 from module_draws import NUM_IMAGES, make_batch, make_module, module_counts, module_images
 
-from samples import CPU_KERNELS
+from samples import CPU_BACKENDS
 from segpaste.engine import use_backend
 from segpaste.invariants import batch_violations
 
@@ -34,7 +34,7 @@ class TestGate:
     def test_all_writings_draw_alike(self, modality: str) -> None:
         """So what is measured of one holds for the others."""
         found = []
-        for name in CPU_KERNELS:
+        for name in CPU_BACKENDS:
             with use_backend(name):
                 found.append(list(module_images(make_module(modality), make_batch(modality), 100, seed=3)))
         assert found[0] == found[1]

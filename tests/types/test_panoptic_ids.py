@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from samples import CPU_KERNELS, make_batch
+from samples import CPU_BACKENDS, make_batch
 from segpaste.augmentation import BatchCopyPaste
 from segpaste.engine import use_backend
 from segpaste.types import Modality, PaddedBatchedDenseSample, PanopticMap
@@ -47,7 +47,7 @@ def test_the_largest_one_is_not() -> None:
     replace(batch_of(MAX_INSTANCE_ID))
 
 
-@pytest.mark.parametrize("kernels", CPU_KERNELS)
+@pytest.mark.parametrize("kernels", CPU_BACKENDS)
 @pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
 def test_where_nothing_looks_ids_fit_int32(kernels: str) -> None:
     """As on a GPU, or in compiled code: fresh ids are above all that are ids, positive and distinct."""
