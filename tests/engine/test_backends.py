@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -372,7 +373,15 @@ if child == 0:
     os._exit(threads.num_threads(4, 1 << 30))
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     assert run.stdout.strip() == "1"
 
 
