@@ -519,7 +519,8 @@ def test_torch_distributed_says_which_replica() -> None:
 import os, sys, torch.distributed as dist
 from segpaste.samplers import ExhaustiveNxMSampler
 dist.init_process_group("gloo")
-print(dist.get_rank(), list(ExhaustiveNxMSampler([0] * 5 + [1] * 3 + [2] * 2, 2, 2, shuffle=False)), flush=True)
+indices = list(ExhaustiveNxMSampler([0] * 5 + [1] * 3 + [2] * 2, 2, 2, shuffle=False))
+os.write(1, f"{dist.get_rank()} {indices}\\n".encode())  # at once, for both write into one pipe
 dist.destroy_process_group()
 """
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python"]
