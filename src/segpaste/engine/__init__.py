@@ -1,6 +1,6 @@
-"""What a paste is: a survey of the batch, the draws, and everything after them, written once per kind of device.
+"""Engine of a paste: a survey of the batch, the draws and the composition, with a backend for each kind of device.
 
-Nothing outside this package reads or writes a pixel of a paste, or computes where one lies.
+Only this package draws placements and composes pixels; `segpaste.augmentation.harmonize` adjusts pasted colours later.
 """
 
 from segpaste.engine.planes import empty_plane

@@ -1,7 +1,7 @@
-"""The engine of compiled code: custom operators, each of which calls the backend of its device.
+"""Engine for compiled code: custom operators that call the backend of the device.
 
-So eager and compiled code run the same bits, and nothing of an engine is compiled. An operator takes and returns lists
-of tensors, because that is what its schema can say.
+Eager and compiled code therefore give the same bits, and no backend is compiled. Operators take and return lists of
+tensors, because their schemas cannot express records.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
 
 
 def _fields(batch: PaddedBatchedDenseSample) -> Optionals:
-    """All tensors of a batch, in the order of the field table."""
+    """Return the tensors of a batch, None where absent, in the order of the field table."""
     return [getattr(batch, name) for name in _NAMES]
 
 
 def _batch(tensors: Sequence[Tensor | None], metric_depth: bool = False) -> PaddedBatchedDenseSample:
-    """The inverse of `_fields`, not validated, since the tensors come from a valid batch."""
+    """Build a batch from the tensors of `_fields`, without validation, since they come from a valid batch."""
     batch = object.__new__(PaddedBatchedDenseSample)
     for name, tensor in zip(_NAMES, tensors, strict=True):
         object.__setattr__(batch, name, tensor)
@@ -101,7 +101,7 @@ def _batch(tensors: Sequence[Tensor | None], metric_depth: bool = False) -> Padd
 
 
 def _own(tensors: Sequence[Tensor]) -> Tensors:
-    """Tensors that an operator may return: none that it was given, in row-major order."""
+    """Return row-major copies: an operator must not return a tensor that it was given."""
     return [tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors]
 
 
@@ -142,7 +142,7 @@ def _(candidates: Tensor, seeds: Tensor, num_layers: int) -> Tensors:
 
 @torch.library.custom_op("segpaste::draw", mutates_args=())
 def _draw(targets: Tensors, sources: Optionals, tables: Tensors, rules: list[int], rows: Tensors, how: str) -> Tensors:
-    """Returns rows, where they are not given, maps and counts."""
+    """Return rows unless they are given, then maps and counts."""
     pick: Pick | LayerRows = LayerRows(*rows) if how == _GIVEN else how  # type: ignore[assignment]
     given = Targets(*targets), Sources(*sources), DrawTables(*tables), DrawRules(*rules)  # type: ignore[arg-type]
     placement, counts = eager_engine(targets[0].device).draw(*given, pick)
@@ -202,7 +202,7 @@ def _compose(
     rules: list[int],
     with_layer: bool,
 ) -> Tensors:
-    """Returns planes, rows and what else an `Outcome` holds; ``own`` is the source where it is not the target."""
+    """Return planes, rows and the rest of an `Outcome`; ``own`` holds the source, empty if it is the target."""
     scene = _scene(_batch(target, metric[0]), own, metric[1], tables, rules)
     engine = eager_engine(scene.target.device)
     batch, *rest = engine.compose(scene, Placement(*drawn), with_layer=with_layer, in_place=False)
@@ -248,9 +248,9 @@ def _compose_in_place(
     tables: Optionals,
     rules: list[int],
 ) -> None:
-    """Writes into the fields ``names`` of the target, and into what else an `Outcome` holds, which comes behind them.
+    """Write the tensors ``written``: the fields ``names`` of the target, then the other tensors of an `Outcome`.
 
-    Torch takes no None in a list that is written, and no result from an operator that writes one.
+    Torch accepts no None in a list that is mutated, and no return value from an operator that mutates one.
     """
     num_fields = len(names.split(","))
     mine = dict(zip(names.split(","), written[:num_fields], strict=True))

@@ -1,4 +1,4 @@
-"""What an engine reads and gives: plain tensors and integers, the common language of all backends."""
+"""Inputs and outputs of an engine: records of plain tensors and integers, shared by all backends."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.movable import Movable, register_pytree
 
 Pick = Literal["others", "own"]
-"""Which rows of the sources the layers take, see `segpaste.engine.reference.draws.draw`."""
+"""Rule by which layers choose rows of the sources, see `segpaste.engine.reference.draws.draw`."""
 
 LARGEST_SCALE = 64.0
-"""No axis is scaled by more."""
+"""Largest scale that is drawn for an axis, before rounding to whole patches."""
 
 SCALE_DEN = 1 << 16
-"""The denominator of scales that no grid asks for another one."""
+"""Denominator of scales that are not aligned to patches."""
 
 LARGEST_NUM = round(LARGEST_SCALE * SCALE_DEN)
-"""The largest numerator over `SCALE_DEN`."""
+"""`LARGEST_SCALE` as a numerator over `SCALE_DEN`."""
 
 SIZE_DEN = 16
-"""Sizes in pixels are drawn in steps of one part in this many."""
+"""Sizes are drawn in steps of 1 / `SIZE_DEN` pixels."""
 
 GRID_TRIES = 8
-"""Scales of a canvas' grid that are tried before the smallest one is taken."""
+"""Number of scales of the canvas grid that are tried before the smallest one is taken."""
 
 
 class Survey(NamedTuple):
-    """What the draws must know of a batch.
+    """Facts about a batch that the draws need.
 
     Attributes:
-        eligible: [B, K] bool, instances that may be pasted: with an extent, of a thing class where a taxonomy is given.
+        eligible: [B, K] bool, instances that may be pasted: with a nonempty box, of a thing class if there is a
+            taxonomy.
         occupied: [B, K, 4] int64 xyxy, boxes rounded outwards to whole pixels.
-        num_free: [B] int64, slots without an instance.
-        extent: [B, 2] int64, (width, height) of the pictures.
-        present: [B, num_classes] bool, semantic classes that may be mixed and have a pixel; None where nobody asks.
+        num_free: [B] int64, number of slots without an instance.
+        extent: [B, 2] int64, (width, height) of the images without padding.
+        present: [B, num_classes] bool, semantic classes that may be mixed and have a pixel; None if not requested.
     """
 
     eligible: Tensor
@@ -49,12 +50,12 @@ class Survey(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """A taxonomy as tables [num_classes], None where none is given.
+    """Taxonomy as tables of shape [num_classes]; all None without a taxonomy.
 
     Attributes:
         is_thing: bool.
         is_stuff: bool.
-        rank: int16, contact priorities; None where all are alike.
+        rank: int16, contact priorities; None if all are equal.
     """
 
     is_thing: Tensor | None = None
@@ -63,11 +64,11 @@ class Classes(NamedTuple):
 
 
 class DrawTables(NamedTuple):
-    """What a placement is drawn from and may change between steps: the buffers of `segpaste.augmentation.Schedule`.
+    """Parameters of the draws that may change between steps: the buffers of `segpaste.augmentation.Schedule`.
 
     Attributes:
-        limits: [4] int64, the chance of pasting at all in units of 2**-32, the fewest and the most slots, and the class
-            temperature in units of 2**-32.
+        limits: [4] int64, the probability of pasting in units of 2**-32, the smallest and the largest number of slots,
+            and the class temperature in units of 2**-32.
         size_table: [C + 1, 2] int64, see `segpaste.augmentation.draw_rules.size_table`.
         inverse_weights: [257] int64, see `segpaste.augmentation.class_weights.inverse_weights`.
         log_table: [257] int64, see `segpaste.augmentation.class_weights.log_table`.
@@ -80,22 +81,22 @@ class DrawTables(NamedTuple):
 
 
 class DrawRules(NamedTuple):
-    """What a placement is drawn from and stays, in integers; ends of ranges are included, thresholds out of 2 ** 32.
+    """Fixed parameters of the draws, as integers; ranges include both ends.
 
     Attributes:
         num_layers: L.
-        low_scale: the smallest numerator of a scale; where it is ``on_grid``, in patches.
-        high_scale: the largest.
-        scale_den: their denominator.
-        flip_threshold: of mirroring.
-        max_attempts: places tried for each layer.
-        patch: the side of a patch, 1 where nothing is aligned.
-        on_grid: scales and places keep the source's canvas on patches.
-        whole_patches: scales and places keep each object on patches.
-        one_each: each layer carries one object.
-        clips: what leaves the picture is cut, if enough of it stays.
-        seen_num: at least ``seen_num / seen_den`` of its box.
-        seen_den: see above.
+        low_scale: smallest numerator of a scale; in patches if ``on_grid``.
+        high_scale: largest numerator of a scale.
+        scale_den: denominator of both.
+        flip_threshold: probability of flipping a layer, in units of 2**-32.
+        max_attempts: number of places tried for each layer.
+        patch: side of a patch in pixels, 1 if nothing is aligned.
+        on_grid: 1 if scales and places keep the edges of the source canvas on patches, else 0.
+        whole_patches: 1 if scales and places keep the edges of each object on patches, else 0.
+        one_each: 1 if each layer carries one object, else 0.
+        clips: 1 if objects that extend beyond the image are clipped, 0 if they are not pasted.
+        seen_num: a clipped object keeps at least ``seen_num / seen_den`` of its box.
+        seen_den: see ``seen_num``.
     """
 
     num_layers: int
@@ -114,18 +115,18 @@ class DrawRules(NamedTuple):
 
     @property
     def is_aligned(self) -> bool:
-        """Places lie on patches."""
+        """True if places lie on patches."""
         return bool(self.on_grid or self.whole_patches)
 
 
 class Targets(NamedTuple):
-    """What layers are drawn for.
+    """Target images that layers are drawn for.
 
     Attributes:
         seeds: [B] int64.
-        occupied: [B, K_t, 4] int64 xyxy, boxes of their instances, zero where there is none.
-        num_free: [B] int64, instance slots that a paste may take.
-        extent: [B, 2] int64, (width, height) of their pictures.
+        occupied: [B, K_t, 4] int64 xyxy, boxes of their instances, zero in slots without one.
+        num_free: [B] int64, number of instance slots that pastes may take.
+        extent: [B, 2] int64, (width, height) without padding.
     """
 
     seeds: Tensor
@@ -135,14 +136,14 @@ class Targets(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """What may be pasted: S rows of K_s slots each.
+    """Instances that may be pasted: S rows of K_s slots each.
 
     Attributes:
         eligible: [S, K_s] bool.
         boxes: [S, K_s, 4] int64 xyxy.
         labels: [S, K_s] int64.
-        extent: [S, 2] int64, (width, height) of their pictures.
-        shrunk: [S] int64 over `SCALE_DEN`: scales that are drawn are divided by it; None for 1.
+        extent: [S, 2] int64, (width, height) of the images without padding.
+        shrunk: [S] int64 over `SCALE_DEN`, divisor of the drawn scales; None for 1.
     """
 
     eligible: Tensor
@@ -153,7 +154,7 @@ class Sources(NamedTuple):
 
 
 class LayerRows(NamedTuple):
-    """Which row each layer takes.
+    """Source row of each layer.
 
     Attributes:
         source_idx: [B, L] int64 (0 where the layer is not valid).
@@ -174,7 +175,7 @@ class Placement(Movable):
         scale_num: [B, L, 2] int64; the scales of (x, y) are ``scale_num / scale_den``.
         scale_den: [B, L, 2] int64.
         translate: [B, L, 2] int64, (x, y) in target pixels; may be negative.
-        hflip: [B, L] bool, mirror about the source's valid width before scaling.
+        hflip: [B, L] bool, flip horizontally within the source's valid width before scaling.
         carried: [B, L, K_s] bool.
     """
 
@@ -189,13 +190,13 @@ class Placement(Movable):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacementCounts(Movable):
-    """What became of the pastes that a placement tried, [B] int64 each; one try is counted where no source is.
+    """Numbers of pastes that the draws tried and dropped, [B] int64 each; an image without a source counts as one try.
 
     Attributes:
         tried: pastes that were drawn.
-        no_source: no row of the source has an eligible instance.
-        no_free_slot: beyond the free instance slots of the target.
-        does_not_fit: its box would leave the target's picture.
+        no_source: tries without a source row that has an eligible instance.
+        no_free_slot: pastes beyond the free instance slots of the target.
+        does_not_fit: pastes whose box would extend too far beyond the target image.
     """
 
     tried: Tensor
@@ -211,10 +212,10 @@ Drawn = tuple[Placement, PlacementCounts]
 
 
 class Mixture(NamedTuple):
-    """What ClassMix pastes, where it stands in its source: classes, and the instances of them.
+    """Classes that ClassMix pastes, at the same position as in their source, and their instances.
 
-    The placement that belongs to it carries one slot more than its sources have, the last: the fragment, which is what
-    lies in the classes and belongs to no instance. It takes no row of the output.
+    The placement has one slot more than the sources, the last: the fragment, which holds the pixels of the classes that
+    belong to no instance. It takes no row of the output.
 
     Attributes:
         classes: [B, L, num_classes] bool.
@@ -226,22 +227,22 @@ class Mixture(NamedTuple):
 
 
 class PasteRules(NamedTuple):
-    """What a paste goes by, in integers.
+    """Fixed parameters of the composition, as integers.
 
     Attributes:
-        num_taps: T of the image filter.
-        min_area_px: a paste or an instance of fewer visible pixels goes.
-        residual_num: an instance of which less than ``residual_num / residual_den`` is left goes.
-        residual_den: see above.
-        stuff_num: a stuff class below ``stuff_num / stuff_den`` of its area is wiped out.
-        stuff_den: see above.
-        stuff_px: so is one of fewer pixels.
-        reverts_stuff: such a class gets its pixels back, instead of losing its label.
+        num_taps: T, taps per axis of the image filter.
+        min_area_px: a paste or an instance with fewer visible pixels is removed.
+        residual_num: an instance with less than ``residual_num / residual_den`` of its area left is removed.
+        residual_den: see ``residual_num``.
+        stuff_num: a stuff class with less than ``stuff_num / stuff_den`` of its area left counts as wiped out.
+        stuff_den: see ``stuff_num``.
+        stuff_px: a stuff class with fewer pixels left counts as wiped out, too.
+        reverts_stuff: 1 if such a class gets its pixels back, 0 if what is left of it becomes ignore.
         hidden_num: an instance that loses more than ``hidden_num / hidden_den`` of its pixels gets them back.
-        hidden_den: its denominator; equal to ``hidden_num`` where instances may be hidden.
-        ignore_index: the semantic class that is neither pasted nor pasted over.
-        perspective: depth of a paste is divided by its scale.
-        tile_size: pixels on a side that the reference works on at once.
+        hidden_den: see ``hidden_num``; equal to it if instances may be hidden.
+        ignore_index: semantic class that is neither pasted nor pasted over.
+        perspective: 1 if the depth of a paste is divided by its scale, else 0.
+        tile_size: side in pixels of the tiles that the reference works on.
     """
 
     num_taps: int
@@ -261,14 +262,14 @@ class PasteRules(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
-    """A target, a source, and the rules by which one is pasted over the other.
+    """Target, source, and the rules by which the source is pasted over the target.
 
     Attributes:
         target: B images that are pasted into, with instance masks and ids.
         source: S images that are pasted from; may be the target.
-        classes: the taxonomy.
-        rules: see there.
-        mixture: what ClassMix pastes, or None.
+        classes: taxonomy.
+        rules: fixed parameters of the composition.
+        mixture: classes that ClassMix pastes; None without ClassMix.
     """
 
     target: PaddedBatchedDenseSample
@@ -279,36 +280,37 @@ class Scene:
 
     @property
     def is_panoptic(self) -> bool:
-        """Each pixel belongs to exactly one instance."""
+        """True if the target has a panoptic map, so that no pixel belongs to two instances."""
         return self.target.panoptic_maps is not None
 
     @property
     def needs_owner(self) -> bool:
-        """Some field depends on whose a pasted pixel is."""
+        """True if an output field depends on which instance owns a pasted pixel."""
         names_classes = self.target.semantic_maps is not None and self.source.semantic_maps is None
         return self.is_panoptic or names_classes
 
     @property
     def watched(self) -> Tensor | None:
-        """[num_classes] bool, the stuff classes that must not be wiped out; None where no class is watched."""
+        """Stuff classes that must not be wiped out, [num_classes] bool; None if no class is watched."""
         return self.classes.is_stuff if self.is_panoptic else None
 
     @property
     def rank(self) -> Tensor | None:
-        """[num_classes] int16, the priorities of classes; None where all are alike, or a pixel has no owner."""
+        """Priorities of classes, [num_classes] int16; None if all are equal, or pixels have no single owner."""
         return self.classes.rank if self.is_panoptic else None
 
 
 class Outcome(NamedTuple):
-    """What a paste gives.
+    """Result of a paste.
 
     Attributes:
-        batch: the target with its pastes; in place its tensors are those of the target.
+        batch: the target with its pastes; in place, the tensors are those of the target.
         carried: [B, L, K_s] bool, the pastes that are in the output.
-        num_gone: [B, 3] int64, pastes that were placed and are not: hidden, reverted, too small.
-        slot_layer: [B, K] int64, layer of the paste that each output slot holds, -1 if none.
-        slot_source: [B, K] int64, its slot in the source, -1 if none.
-        visible_layer: [B, H, W] int16, the layer seen at each pixel, -1 for the target; [0, H, W] where nobody asks.
+        num_gone: [B, 3] int64, pastes that were placed and then removed: hidden, reverted, too small.
+        slot_layer: [B, K] int64, layer of the paste in each output slot, -1 if none.
+        slot_source: [B, K] int64, source slot of the paste in each output slot, -1 if none.
+        visible_layer: [B, H, W] int16, the layer seen at each pixel, -1 for the target; may be [0, H, W] if not
+            requested.
     """
 
     batch: PaddedBatchedDenseSample
@@ -332,4 +334,4 @@ WRITTEN: Sequence[str] = (
     "depth_valid",
     "normals",
 )
-"""The fields of a batch that a paste changes."""
+"""Fields of a batch that a paste changes."""

@@ -1,6 +1,6 @@
-"""The choice of the backend: that of the device, or one that was asked for.
+"""Choice of the backend, by the device or by name.
 
-``SEGPASTE_BACKEND`` in the environment, or `use_backend`, names one: ``reference`` runs anywhere.
+``SEGPASTE_BACKEND`` in the environment, or `use_backend`, names a backend; ``reference`` runs on any device.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from segpaste.engine.records import (
 from segpaste.types import PaddedBatchedDenseSample
 
 NAMES = ("reference", "native", "triton")
-"""The backends."""
+"""Names of the backends."""
 
 _asked_for: str | None = os.environ.get("SEGPASTE_BACKEND") or None
 
 
 class Engine(Protocol):
-    """What a paste is made of: a survey, the draws, and everything after them. The reference says what each does."""
+    """Interface of a backend: a survey, the draws and the composition; the reference documents each function."""
 
     def survey(self, batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None) -> Survey:
         """See `segpaste.engine.reference.survey.survey`."""
@@ -67,7 +67,7 @@ def engine_for(device: torch.device) -> Engine:
     """Return the backend of a device; in compiled code, operators that call it.
 
     Raises:
-        ValueError: the environment names no backend.
+        ValueError: ``SEGPASTE_BACKEND`` is not the name of a backend.
     """
     if torch.compiler.is_compiling():
         from segpaste.engine import operators
@@ -77,7 +77,7 @@ def engine_for(device: torch.device) -> Engine:
 
 
 def eager_engine(device: torch.device) -> Engine:
-    """Return the backend of a device."""
+    """Return the backend that was chosen by name, else that of the device."""
     if _asked_for is not None:
         return _named(_asked_for)
     if device.type == "cpu":
@@ -89,12 +89,12 @@ def eager_engine(device: torch.device) -> Engine:
 
 @contextmanager
 def use_backend(name: str | None) -> Iterator[None]:
-    """Run one backend inside the ``with`` block, whatever the device; with None that of the device.
+    """Use the named backend inside the ``with`` block on every device; with None, that of the device.
 
-    That holds for the whole process, its other threads too.
+    This holds for all threads of the process.
 
     Raises:
-        ValueError: there is none of this name.
+        ValueError: no backend has this name.
     """
     global _asked_for
     if name is not None:
@@ -123,7 +123,7 @@ def _loaded(name: str) -> Engine:
 
 @cache
 def _available(name: str, otherwise: str) -> Engine:
-    """The backend of this name where it is there, else the reference, with one warning."""
+    """Return the named backend if it can be imported, else the reference, with one warning."""
     try:
         return _loaded(name)
     except ImportError as error:
