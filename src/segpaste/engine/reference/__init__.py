@@ -1,4 +1,4 @@
-"""The reference backend: torch operations on any device, slow and obvious. It is the definition of a paste."""
+"""Reference backend: torch operations on any device, slow and simple. It defines what a paste is."""
 
 from segpaste.engine.reference.classmix import draw_classes
 from segpaste.engine.reference.draws import choose_rows, draw

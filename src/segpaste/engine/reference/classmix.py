@@ -1,8 +1,9 @@
-"""ClassMix: half of the classes of another image, pasted where they stand, and the instances of them with them.
+"""ClassMix: pastes half of the classes of another image, with their instances, at the same position.
 
-After Olsson et al., "ClassMix: Segmentation-Based Data Augmentation for Semi-Supervised Learning", WACV 2021. What is
-pasted is put into instance slots, so that every later stage is that of any other paste: the instances of the chosen
-classes keep theirs, and one slot more holds the fragment, which belongs to no instance and takes no row of the output.
+After Olsson et al., "ClassMix: Segmentation-Based Data Augmentation for Semi-Supervised Learning", WACV 2021.
+Everything pasted is put into instance slots, so that later stages treat it like any other paste: instances of the
+chosen classes keep their slots, and one additional slot holds the fragment, the pixels that belong to no instance. The
+fragment takes no row of the output.
 """
 
 from __future__ import annotations
@@ -30,23 +31,23 @@ from segpaste.engine.reference.pixels import in_classes
 from segpaste.types import PaddedBatchedDenseSample
 
 NUM_CLASSES = 1024
-"""Without a taxonomy classes from 0 to one below this are mixed; others stay where they are."""
+"""Number of classes without a taxonomy: those from 0 to `NUM_CLASSES` - 1 are mixed."""
 
 
 def mixable(classes: Classes) -> Tensor | None:
-    """The classes that a taxonomy knows, [num_classes] bool; None where none is given."""
+    """Return the classes of a taxonomy, [num_classes] bool; None without a taxonomy."""
     if classes.is_thing is None or classes.is_stuff is None:
         return None
     return classes.is_thing | classes.is_stuff
 
 
 def present_classes(batch: PaddedBatchedDenseSample, known: Tensor | None, ignore_index: int) -> Tensor:
-    """Which classes have a pixel in the pictures of a batch, [B, num_classes] bool.
+    """Return the classes that have a pixel outside of padding in each image, [B, num_classes] bool.
 
     Args:
-        batch: with semantic maps.
+        batch: images with semantic maps.
         known: [num_classes] bool, the classes that may be mixed; None for all from 0 to `NUM_CLASSES` - 1.
-        ignore_index: the class that is none.
+        ignore_index: semantic class of unlabelled pixels.
     """
     assert batch.semantic_maps is not None
     num_classes = NUM_CLASSES if known is None else len(known)
@@ -61,11 +62,11 @@ def present_classes(batch: PaddedBatchedDenseSample, known: Tensor | None, ignor
 
 
 def choose_classes(seeds: Tensor, present: Tensor) -> Tensor:
-    """Half of the classes that are present, rounded up, uniformly at random, [B, L, num_classes] bool.
+    """Choose half of the present classes, rounded up, uniformly at random, [B, L, num_classes] bool.
 
     Args:
         seeds: [B] int64, the targets' seeds.
-        present: [B, L, num_classes] bool, of each layer's source.
+        present: [B, L, num_classes] bool, classes of each layer's source.
     """
     num_layers, num_classes = present.shape[1:]
     layers = torch.arange(num_layers, device=seeds.device)[:, None]
@@ -82,12 +83,12 @@ def draw_classes(
 
     Args:
         batch: targets and sources, with semantic maps, instance masks and seeds.
-        found: of the batch, with ``present``.
-        rows: which row of the batch each layer takes.
-        tables: how often it pastes.
+        found: survey of the batch, with ``present``.
+        rows: row of the batch that each layer takes.
+        tables: ``limits`` gives the probability of pasting.
 
     Returns:
-        A placement whose sources have a slot more, the fragment; what became of each try; and the classes.
+        The placement, whose sources have one more slot, the fragment; the counts of the tries; and the classes.
     """
     assert batch.sample_seeds is not None
     assert found.present is not None
@@ -115,7 +116,7 @@ def draw_classes(
 
 
 def unmixed(scene: Scene, mixture: Mixture, placement: Placement) -> tuple[Scene, Placement]:
-    """The same paste with a source of B * L rows, in which nothing is left to see but what is pasted."""
+    """Return the same paste with a source row for each layer, B * L rows, in which all other classes are ignored."""
     index, source = placement.source_idx, scene.source
     fragment, in_class = _fragments(source, index, mixture)
     rows = source.map_tensors(lambda t: t.index_select(0, index.flatten()))
@@ -137,14 +138,14 @@ def unmixed(scene: Scene, mixture: Mixture, placement: Placement) -> tuple[Scene
 
 
 def _wanted(source: PaddedBatchedDenseSample, index: Tensor, mixture: Mixture) -> Tensor:
-    """The instances of the chosen classes of each layer's source, [B, L, K] bool."""
+    """Return the instances of the chosen classes in each layer's source, [B, L, K] bool."""
     of_class = mixture.classes.flatten(0, 1)
     labels, eligible = source.labels[index].flatten(0, 1), mixture.eligible[index].flatten(0, 1)
     return (eligible & in_classes(labels[:, :, None], of_class)[..., 0]).view(*index.shape, source.max_instances)
 
 
 def _fragments(source: PaddedBatchedDenseSample, index: Tensor, mixture: Mixture) -> tuple[Tensor, Tensor]:
-    """What lies in a layer's classes and is pasted with no instance; and what lies in them, [B * L, H, W] bool each."""
+    """Return the pixels of each layer's classes outside their instances, and all of them, [B * L, H, W] bool each."""
     rows = source.map_tensors(lambda t: t.index_select(0, index.flatten()))
     assert rows.semantic_maps is not None
     in_class = in_classes(rows.semantic_maps, mixture.classes.flatten(0, 1))
@@ -159,7 +160,7 @@ def _fragments(source: PaddedBatchedDenseSample, index: Tensor, mixture: Mixture
 
 
 def where_they_stand(rows: LayerRows, carried: Tensor) -> Placement:
-    """Every layer where it stands in its source."""
+    """Return the placement that puts every layer at the same position as in its source."""
     shape = *rows.source_idx.shape, 2
     one = torch.full(shape, SCALE_DEN, dtype=torch.int64, device=carried.device)
     return Placement(

@@ -1,4 +1,4 @@
-"""Where a layer lies: uniform over where its objects fit, on whole patches if asked, the best of some tries."""
+"""Draws of the place of each layer: uniform where its objects fit, aligned to patches if asked, best of some tries."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from segpaste.engine.records import DrawRules, Targets
 from segpaste.engine.reference import geometry
 
 _FAR = 1 << 44
-"""More than any coordinate or overlap."""
+"""Greater than any coordinate or overlap."""
 
 _LONGEST_SIDE = 1 << 20
-"""Sides of boxes count as no longer than this where areas are compared, pixels."""
+"""Longest side of a box in pixels where areas are compared; longer sides count as this."""
 
 
 def draw_places(targets: Targets, rules: DrawRules, chosen: Tensor, scaled: Tensor) -> tuple[Tensor, Tensor]:
-    """Places for every layer, and the chosen slots that may be pasted there.
+    """Draw a place for every layer, and return the chosen slots that may be pasted there.
 
-    The rectangle around all chosen boxes is uniform over where it fits; where it is larger than the picture it is
-    uniform over where it covers it.
+    Places are uniform over those where the rectangle around all chosen boxes fits into the image, or covers it along an
+    axis where it is larger; with ``rules.clips`` it may extend beyond the image. Of ``rules.max_attempts`` places the
+    one that keeps the most slots, then overlaps existing boxes least, is taken.
 
     Args:
-        targets: B of them.
-        rules: how many places are tried, and what fits.
+        targets: B images.
+        rules: number of places to try, and the condition for a fit.
         chosen: [B, L, K_s] bool.
         scaled: [B, L, K_s, 4] int64, boxes after scale and flip.
 
@@ -47,7 +48,7 @@ def draw_places(targets: Targets, rules: DrawRules, chosen: Tensor, scaled: Tens
 
 
 def _candidates(targets: Targets, rules: DrawRules, chosen: Tensor, scaled: Tensor) -> Tensor:
-    """Translations to try, [B, L, A, 2] int64."""
+    """Draw the translations to try, [B, L, A, 2] int64."""
     is_empty = ~chosen.any(2, keepdim=True)
     around = surrounding(chosen, scaled)
     picture = torch.cat([torch.zeros_like(targets.extent), targets.extent], -1)
@@ -69,13 +70,13 @@ def _candidates(targets: Targets, rules: DrawRules, chosen: Tensor, scaled: Tens
 def _apart(seeds: Tensor, fractions: Tensor, *indices: Tensor) -> Tensor:
     """Spread the layers of an image over L equal parts of each axis, in random order.
 
-    On a coarse grid of patches layers would often lie in the same cells and hide one another. Each layer alone stays
-    uniform. A Latin hypercube: McKay, Beckman, Conover, Technometrics 21(2), 1979.
+    On a coarse grid of patches layers would often fall into the same cells and hide one another. Each layer alone stays
+    uniform. This is a Latin hypercube: McKay, Beckman, Conover, Technometrics 21(2), 1979.
 
     Args:
         seeds: [B] int64.
         fractions: [B, L, A, 2] int64 in [0, 2**32).
-        indices: of layers, attempts and axes.
+        indices: indices of layers, attempts and axes.
     """
     keys = (seeding.random_bits(seeds[:, None, None, None], "stratum", *indices) >> 2) & ((1 << 62) - 1)
     turns = keys.argsort(dim=1, stable=True).argsort(dim=1)
@@ -83,19 +84,19 @@ def _apart(seeds: Tensor, fractions: Tensor, *indices: Tensor) -> Tensor:
 
 
 def surrounding(chosen: Tensor, boxes: Tensor) -> Tensor:
-    """Return the rectangle around the chosen boxes, [B, L, 4] int64 of [B, L, K_s] and [B, L, K_s, 4]."""
+    """Return the rectangle around the chosen boxes, [B, L, 4] int64, from [B, L, K_s] bool and [B, L, K_s, 4]."""
     corner = torch.where(chosen[..., None], boxes[..., :2], _FAR).amin(2)
     opposite = torch.where(chosen[..., None], boxes[..., 2:], -_FAR).amax(2)
     return torch.cat([corner, opposite], -1)
 
 
 def have_room(around: Tensor, extent: Tensor, patch: int) -> Tensor:
-    """Return whether some translation by whole patches keeps rectangles inside the target's picture.
+    """Return whether some translation by whole patches keeps rectangles inside the target image.
 
     Args:
-        around: [..., 4] int64, scaled and not yet moved.
-        extent: [..., 2] int64, (width, height) of the picture.
-        patch: the side of a patch, pixels.
+        around: [..., 4] int64, rectangles after scaling and before translation.
+        extent: [..., 2] int64, (width, height) of the image without padding.
+        patch: side of a patch in pixels.
 
     Returns:
         [...] bool.
@@ -105,7 +106,7 @@ def have_room(around: Tensor, extent: Tensor, patch: int) -> Tensor:
 
 
 def _range_of(rules: DrawRules, around: Tensor, extent: Tensor, is_empty: Tensor) -> tuple[Tensor, Tensor]:
-    """The least and largest translation of rectangles [..., 4], each [..., 2]."""
+    """Return the smallest and the largest translation of rectangles [..., 4], each [..., 2]."""
     first, last = -around[..., :2], extent - around[..., 2:]
     low, high = torch.minimum(first, last), torch.maximum(first, last)
     if not rules.clips:
@@ -116,12 +117,12 @@ def _range_of(rules: DrawRules, around: Tensor, extent: Tensor, is_empty: Tensor
 
 
 def _whole_steps(low: Tensor, high: Tensor, patch: int) -> tuple[Tensor, Tensor]:
-    """The first and the last multiple of ``patch`` from ``low`` to ``high``, over it."""
+    """Return the first and the last multiple of ``patch`` from ``low`` to ``high``, divided by ``patch``."""
     return -torch.div(-low, patch, rounding_mode="floor"), torch.div(high, patch, rounding_mode="floor")
 
 
 def _fits(rules: DrawRules, placed: Tensor, extent: Tensor) -> Tensor:
-    """Whether boxes [..., 4] may be pasted into pictures of (width, height) [..., 2]."""
+    """Return whether boxes [..., 4] may be pasted into images of (width, height) [..., 2]."""
     inside = geometry.inside_extent(placed, extent)
     if not rules.clips:
         return inside

@@ -1,4 +1,4 @@
-"""How large a layer is drawn: relative to its source, in pixels, or in whole patches; exact fractions all of them."""
+"""Draws of the scale of each layer: relative to its source, in pixels or in whole patches, as exact fractions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from segpaste.engine.reference.draw_slots import Draw
 
 
 def draw_scales(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
-    """The scales of all layers.
+    """Draw the scales of all layers.
 
     Args:
         draw: targets, sources and rules.
-        chosen: [B, L, K_s] bool, slots that are to be pasted.
+        chosen: [B, L, K_s] bool, slots to paste.
         boxes: [B, L, K_s, 4] int64, pixel boxes in the source, mirrored.
 
     Returns:
@@ -41,7 +41,7 @@ def draw_scales(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tens
 
 
 def _on_grid(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
-    """Scales of the canvas' grid: the first of `GRID_TRIES` at which the chosen boxes have room, else the smallest."""
+    """Draw scales of the canvas grid: the first of `GRID_TRIES` at which the chosen boxes fit, else the smallest."""
     rules, targets = draw.rules, draw.targets
     layers, tries = (torch.arange(n, device=boxes.device) for n in (rules.num_layers, GRID_TRIES))
     seeds = targets.seeds[:, None, None]
@@ -60,7 +60,7 @@ def _on_grid(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]
 
 
 def _sized(draw: Draw, num: Tensor, side: Tensor, label: Tensor) -> Tensor:
-    """The numerator that draws the longer side as long as its class asks for, within the range of scales."""
+    """Return the numerator that gives the longer side the size drawn for its class, within the range of scales."""
     table = draw.tables.size_table.to(num.device)
     others = table.shape[0] - 1
     low, high = table[torch.where((label < 0) | (label > others), others, label)].unbind(-1)
@@ -71,7 +71,7 @@ def _sized(draw: Draw, num: Tensor, side: Tensor, label: Tensor) -> Tensor:
 
 
 def _whole_patches(draw: Draw, num: Tensor, sides: Tensor) -> tuple[Tensor, Tensor]:
-    """Each axis scaled so that the object covers whole patches: as many as come next, one less if these do not fit."""
+    """Scale each axis so that the object covers whole patches: the nearest number, or one less if that does not fit."""
     patch, half = draw.rules.patch, SCALE_DEN * draw.rules.patch
     count = torch.div(2 * sides * num.unsqueeze(-1) + half, 2 * half, rounding_mode="floor").clamp(min=1)
     room = torch.div(draw.targets.extent[:, None], patch, rounding_mode="floor")

@@ -1,9 +1,9 @@
-"""Which instance slots are pasted: a random subset of the eligible ones, weighed by class if asked.
+"""Draws of the instance slots to paste: a random subset of the eligible ones, weighted by class if asked.
 
-Slots are drawn one after another without replacement, each time in proportion to their weights n ** -temperature, n
-the objects of the slot's class: Efraimidis and Spirakis, "Weighted random sampling with a reservoir" (Information
-Processing Letters, 2006). Their largest u ** (1 / w) are the smallest -log2(u) / w, the shortest waits. All of it is
-integers, the same bits on every machine and device.
+Slots are drawn one after another without replacement, in proportion to their weights n ** -temperature, where n is the
+number of objects of the slot's class: Efraimidis and Spirakis, "Weighted random sampling with a reservoir" (Information
+Processing Letters, 2006). Their largest u ** (1 / w) are the smallest -log2(u) / w, the shortest waiting times. All
+arithmetic is in integers and gives the same bits on every machine and device.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _HIGHEST = (1 << 62) - 1
 
 
 class Draw(NamedTuple):
-    """All that a placement is drawn from.
+    """Inputs of the draws of a placement.
 
     Attributes:
-        targets: B of them.
-        sources: a row for each layer, [B, L, ...] in place of [S, ...].
-        rows: which row of the sources each layer takes.
-        tables: what may change between steps.
-        rules: what stays.
+        targets: B images.
+        sources: a row for each layer, [B, L, ...] instead of [S, ...].
+        rows: row of the sources that each layer takes.
+        tables: parameters that may change between steps.
+        rules: fixed parameters.
     """
 
     targets: Targets
@@ -38,13 +38,13 @@ class Draw(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What is to be pasted, if it fits.
+    """Slots to paste if they fit into the image.
 
     Attributes:
         chosen: [B, L, K_s] bool.
         num_tried: [B] int64, slots that were drawn.
-        num_chosen: [B] int64, those that the target has room for.
-        no_source: [B] int64, 1 where something was to be pasted and there is nothing to paste from.
+        num_chosen: [B] int64, those of them that the target has free slots for.
+        no_source: [B] int64, 1 where a paste was drawn and no layer has a source.
     """
 
     chosen: Tensor
@@ -54,7 +54,7 @@ class Choice(NamedTuple):
 
 
 def choose(draw: Draw) -> Choice:
-    """A subset of the eligible slots of all layers, as many as drawn, as far as the target has free slots."""
+    """Choose a random subset of the eligible slots of all layers, at most as many as the target has free slots."""
     available = draw.sources.eligible & draw.rows.layer_valid[..., None]
     priority = _priorities(draw, available)
     tries, wanted = draw_counts(draw.tables.limits, draw.targets.seeds)
@@ -65,16 +65,16 @@ def choose(draw: Draw) -> Choice:
 
 
 def draw_counts(limits: Tensor, seeds: Tensor) -> tuple[Tensor, Tensor]:
-    """Whether each image [B] is pasted into, bool, and how many slots are wanted, int64; see `DrawTables.limits`."""
+    """Draw whether each image is pasted into, [B] bool, and how many slots, [B] int64; see `DrawTables.limits`."""
     threshold, low, high, _ = limits.to(seeds.device).unbind()
     tries = seeding.random_u32(seeds, "paste") < threshold
     return tries, seeding.random_integers(seeds, "count", low, high) * tries
 
 
 def _priorities(draw: Draw, available: Tensor) -> Tensor:
-    """A random non-negative number for each slot that may be chosen, -1 for the others, [B, L, K_s].
+    """Draw a non-negative priority for each slot that may be chosen, -1 for the others, [B, L, K_s] int64.
 
-    Where each layer carries one object, layers of one source take its slots in random order, each another one.
+    If each layer carries one object, the layers of one source take its slots in random order, each a different one.
     """
     seeds = draw.targets.seeds[:, None, None]
     layers = torch.arange(available.shape[1], device=seeds.device)[:, None]
@@ -90,10 +90,10 @@ def _priorities(draw: Draw, available: Tensor) -> Tensor:
 
 
 def _turns(draw: Draw, lead: Tensor) -> tuple[Tensor, Tensor]:
-    """The first layer of those that have a layer's source, and how many of them take a slot before it, [B, L, 1] each.
+    """Return the first layer with the same source, and how many such layers take a slot earlier, [B, L, 1] each.
 
-    At temperature 0 layers take slots as they stand. Else those with the largest ``lead`` [B, L, 1] go first, as they
-    do where not all layers are kept: whatever is kept of a source is then the first of its slots in their order.
+    At temperature 0 layers take slots in the order of their index. Otherwise layers of larger ``lead`` [B, L, 1] come
+    first. They also come first where not all layers are kept, so the slots kept of a source are the first ones drawn.
     """
     num_layers, rows = lead.shape[1], draw.rows
     layers = torch.arange(num_layers, device=lead.device)
@@ -107,33 +107,33 @@ def _turns(draw: Draw, lead: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _random_bits(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
-    """62 random bits."""
+    """Return 62 random bits, int64."""
     return (seeding.random_bits(seeds, name, *indices) >> 2) & ((1 << 62) - 1)
 
 
 def random_where(condition: Tensor, seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
-    """62 random bits where the condition holds, else -1."""
+    """Return 62 random bits where the condition holds, else -1, int64."""
     return torch.where(condition, _random_bits(seeds, name, *indices), -1)
 
 
 def largest(priority: Tensor, size: Tensor) -> Tensor:
-    """The ``size`` [B] entries of [B, ...] of highest priority, those of -1 never."""
+    """Mark the ``size`` [B] entries of [B, ...] with the highest priority, never negative ones, bool."""
     flat = priority.flatten(1)
     rank = flat.argsort(dim=1, descending=True, stable=True).argsort(dim=1, stable=True)
     return ((rank < size[:, None]) & (flat >= 0)).view_as(priority)
 
 
 def weighted(bits: Tensor, labels: Tensor, available: Tensor, tables: DrawTables) -> Tensor:
-    """Random bits made priorities: the slots of the largest are those that are drawn first.
+    """Turn random bits into priorities: slots with larger ones are drawn first.
 
     Args:
-        bits: [B, L, K_s] int64, 62 random ones for each slot.
+        bits: [B, L, K_s] int64, 62 random bits for each slot.
         labels: [B, L, K_s] int64.
-        available: [B, L, K_s] bool, slots that may be drawn. Those of its class in its layer are a slot's n.
+        available: [B, L, K_s] bool, slots that may be drawn. The n of a slot counts those of its class in its layer.
         tables: the temperature, and the tables of weights.
 
     Returns:
-        [B, L, K_s] int64 in [0, 2**62): the bits as they are where the temperature is 0.
+        [B, L, K_s] int64 in [0, 2**62); the bits themselves if the temperature is 0.
     """
     same = labels[..., None] == labels[..., None, :]  # [B, L, K_s, K_s], less than what trying places takes
     num_alike = (same & available[..., None, :]).sum(-1)
@@ -145,10 +145,10 @@ def weighted(bits: Tensor, labels: Tensor, available: Tensor, tables: DrawTables
 
 
 def negative_log2(bits: Tensor, table: Tensor) -> Tensor:
-    """-log2((bits + 1) / 2**62) of 62 bits: waits of one rate, the integer part of which says how many zeros lead.
+    """Return -log2((bits + 1) / 2**62) of 62 bits, the waiting times of slots of rate 1.
 
-    Between the steps of the table it is a straight line, above the curve by one in a thousand at most and the last
-    bit; it never grows with the bits, so that slots of equal rates come in the order of their bits.
+    Values between the entries of the table are interpolated linearly. They exceed the exact ones by at most one part in
+    a thousand plus the last bit. They never increase with the bits, so slots of equal rates keep the order of the bits.
 
     Args:
         bits: int64 in [0, 2**62), any shape.

@@ -1,7 +1,7 @@
-"""The draws: which rows layers take, which slots, how large, where. Nothing here touches a pixel.
+"""Draws of the rows, slots, scales, flips and places of all layers, without access to pixels.
 
-Each draw is a pure function of the target's seed, a name and an index (`segpaste.seeding`), so a sample draws the
-same wherever it stands in a batch.
+Each draw is a pure function of the target's seed, a name and an index (`segpaste.seeding`), so it does not depend on
+the position of a sample in the batch.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
     """Draw rows, slots, scale, flip and place for every layer.
 
     Args:
-        targets: B of them.
+        targets: B images.
         sources: S rows.
-        tables: what may change between steps.
-        rules: what stays.
-        pick: which rows the layers take: ``others``, another row of the batch that is target and source; ``own``, one
-            of the S / B rows that belong to the target; or rows that are given, with a row of ``sources`` for each
-            layer, S = B * L, so that ``source_idx`` only says which of them are the same.
+        tables: parameters that may change between steps.
+        rules: fixed parameters.
+        pick: rows that the layers take: ``others``, other rows of the batch, which is target and source; ``own``, some
+            of the S / B rows that belong to the target; or given rows, with one row of ``sources`` for each layer,
+            S = B * L, so that ``source_idx`` only tells which of them are the same.
 
     Returns:
-        The placement, whose ``carried`` holds the slots that fit, and what became of the others.
+        The placement, whose ``carried`` holds the slots that fit, and the counts of the tries.
     """
     if isinstance(pick, LayerRows):
         rows, shape = pick, pick.source_idx.shape
@@ -73,10 +73,10 @@ def _draw(draw: Draw) -> Drawn:
 
 
 def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
-    """Another row of the batch for each layer of each target, uniform over the ``candidates`` [B] bool.
+    """Choose another row of the batch for each layer of each target, uniformly among the ``candidates`` [B] bool.
 
-    The choice compares random numbers keyed by both rows' seeds, so that it does not depend on the order of the batch
-    (rows of equal seeds are told apart by their order).
+    The choice compares random numbers keyed by the seeds of both rows, so it does not depend on the order of the batch
+    (rows of equal seeds are distinguished by their order).
     """
     batch_size, device = len(seeds), seeds.device
     layers = torch.arange(num_layers, device=device)[:, None]
@@ -93,7 +93,7 @@ def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows
 
 
 def _choose_own(usable: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
-    """``num_layers`` of the N rows that belong to each target, uniform over the ``usable`` [B * N] bool."""
+    """Choose ``num_layers`` of the N rows that belong to each target, uniformly among the ``usable`` [B * N] bool."""
     batch_size, device = len(seeds), seeds.device
     if batch_size == 0:
         return LayerRows(seeds.new_zeros(0, num_layers), usable.new_zeros(0, num_layers))

@@ -1,4 +1,4 @@
-"""Areas and bounding boxes of masks, gathered tile by tile: what the reference measures with."""
+"""Areas and bounding boxes of masks, accumulated tile by tile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from segpaste.engine.reference.layer_view import Tile
 
 
 class Extents:
-    """Areas and bounding boxes of [B, K, H, W] masks, gathered tile by tile."""
+    """Areas and bounding boxes of [B, K, H, W] masks, accumulated tile by tile."""
 
     def __init__(self, shape: tuple[int, int], height: int, width: int, device: torch.device) -> None:
         self.area = torch.zeros(shape, dtype=torch.int64, device=device)
@@ -17,7 +17,7 @@ class Extents:
         self.rows = torch.zeros(*shape, height, dtype=torch.bool, device=device)
 
     def add(self, masks: Tensor, tile: Tile) -> None:
-        """Count the masks [B, K, h, w] of a tile."""
+        """Add the masks [B, K, h, w] of a tile."""
         pixels = masks.view(torch.uint8)  # torch reduces bytes many times faster than bools
         sums = [mask.sum() for row in pixels for mask in row]
         if sums:
@@ -26,13 +26,13 @@ class Extents:
             self.rows[..., tile.rows] |= pixels.amax(3).bool()
 
     def box(self) -> Tensor:
-        """[B, K, 4] int64 xyxy, zero where nothing was added."""
+        """Return the bounding boxes, [B, K, 4] int64 xyxy, zero where nothing was added."""
         (x1, x2), (y1, y2) = _first_and_end(self.cols), _first_and_end(self.rows)
         return torch.stack([x1, y1, x2, y2], -1)
 
 
 def _first_and_end(hits: Tensor) -> tuple[Tensor, Tensor]:
-    """Index of the first True and one past the last along the last axis; 0, 0 where there is none."""
+    """Return the index of the first True and one past the last along the last axis; 0, 0 where there is none."""
     size = hits.shape[-1]
     index = torch.arange(size, device=hits.device)
     end = (hits * (index + 1)).amax(-1)

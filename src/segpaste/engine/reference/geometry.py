@@ -1,9 +1,9 @@
-"""Pixel geometry of a layer: its boxes and its look-up tables. The one place that knows coordinates.
+"""Pixel geometry of a layer: its boxes and its look-up tables.
 
-The map of a layer mirrors about the source's valid width, scales each axis by ``scale_num / scale_den`` and moves by
-whole pixels. It is axis-aligned, so it separates: each output column has a source column for the nearest read, and taps
-with weights for the smooth ones, whatever the row. All of it is integer arithmetic (`segpaste.types.sampling`), so
-no two backends can disagree about it.
+The map of a layer flips the source horizontally within its valid width, scales each axis by ``scale_num / scale_den``
+and translates by whole pixels. It is axis-aligned and therefore separable: each output column has one source column for
+nearest reads, and taps with weights for interpolated reads, the same in every row. All arithmetic is in integers
+(`segpaste.types.sampling`), so that all backends agree exactly.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from segpaste.types.sampling import FARTHEST_EDGE
 
 
 def _pair(width: int, height: int, device: torch.device) -> Tensor:
-    """Two numbers made on the device: a copy from the host would have to be waited for."""
+    """Return (width, height) as [2] int64, made on the device, since a copy from the host would have to wait."""
     return torch.stack([torch.full((), size, dtype=torch.int64, device=device) for size in (width, height)])
 
 
 def valid_extent(
     padding_mask: Tensor | None, batch_size: int, canvas_size: tuple[int, int], device: torch.device
 ) -> Tensor:
-    """(width, height) of the picture inside its canvas, [B, 2] int64.
+    """Return the (width, height) of each image without padding, [B, 2] int64.
 
-    Padding lies to the right and below; the extent ends behind the last column and row that hold picture.
+    Padding lies to the right and below; the extent ends after the last column and row with a pixel that is no padding.
     """
     height, width = canvas_size
     if padding_mask is None:
@@ -40,47 +40,47 @@ def valid_extent(
 
 
 def pixel_boxes(boxes: Tensor) -> Tensor:
-    """Float xyxy boxes [..., 4] rounded outwards to whole pixels, int64; edges beyond `FARTHEST_EDGE` stay there."""
+    """Round float xyxy boxes [..., 4] outwards to whole pixels, int64, and clamp edges to +-`FARTHEST_EDGE`."""
     whole = torch.cat([boxes[..., :2].floor(), boxes[..., 2:].ceil()], dim=-1)
     return whole.clamp(-FARTHEST_EDGE, FARTHEST_EDGE).to(torch.int64)
 
 
 def mirrored(boxes: Tensor, width: Tensor, hflip: Tensor) -> Tensor:
-    """Boxes [..., 4] mirrored about ``width`` where ``hflip``: an edge x goes to width - x."""
+    """Flip boxes [..., 4] horizontally within ``width`` where ``hflip`` is True: an edge x goes to width - x."""
     x1, y1, x2, y2 = boxes.unbind(-1)
     flipped = torch.stack([width - x2, y1, width - x1, y2], dim=-1)
     return torch.where(hflip.unsqueeze(-1), flipped, boxes)
 
 
 def scaled_boxes(boxes: Tensor, scale_num: Tensor, scale_den: Tensor) -> Tensor:
-    """The pixels that a source box [..., 4] covers after scaling by (x, y) factors [..., 2], before translation.
+    """Return the pixels that source boxes [..., 4] cover after scaling by (x, y) factors [..., 2], before translation.
 
-    An output pixel is covered when its centre maps into the box, so the edge e goes to ceil(e * scale - 1/2).
+    An output pixel is covered if its centre maps into the box, so an edge e goes to ceil(e * scale - 1/2).
     """
     num, den = (torch.cat([pair, pair], -1) for pair in (scale_num, scale_den))
     return -torch.div(den - 2 * num * boxes, 2 * den, rounding_mode="floor")
 
 
 def clipped(boxes: Tensor, canvas_size: tuple[int, int]) -> Tensor:
-    """Boxes [..., 4] as far as they lie on a canvas (H, W)."""
+    """Clip boxes [..., 4] to a canvas (H, W)."""
     height, width = canvas_size
     return torch.minimum(boxes.clamp(min=0), _pair(width, height, boxes.device).repeat(2))
 
 
 def inside_extent(boxes: Tensor, extent: Tensor) -> Tensor:
-    """Whether boxes [..., 4] lie within (0, 0, width, height), with ``extent`` [..., 2] = (width, height)."""
+    """Return whether boxes [..., 4] lie within (0, 0, width, height), with ``extent`` [..., 2] = (width, height)."""
     return (boxes[..., :2] >= 0).all(-1) & (boxes[..., 2:] <= extent).all(-1)
 
 
 def box_overlap(boxes: Tensor, others: Tensor) -> Tensor:
-    """Intersection areas of [..., N, 4] with [..., M, 4], [..., N, M]."""
+    """Return the intersection areas of boxes [..., N, 4] with boxes [..., M, 4], [..., N, M]."""
     low = torch.maximum(boxes[..., :, None, :2], others[..., None, :, :2])
     high = torch.minimum(boxes[..., :, None, 2:], others[..., None, :, 2:])
     return (high - low).clamp(min=0).prod(-1)
 
 
 def covered(batch: PaddedBatchedDenseSample, chosen: Tensor) -> Tensor:
-    """Where any of the ``chosen`` instances [B, K] of a batch lies, within its box, [B, H, W] bool."""
+    """Return the pixels that any of the ``chosen`` instances [B, K] covers within its box, [B, H, W] bool."""
     assert batch.instance_masks is not None
     masks, boxes = batch.instance_masks, pixel_boxes(batch.boxes)
     if batch.device.type == "cpu":  # few of many slots, as a rule
@@ -94,7 +94,7 @@ def covered(batch: PaddedBatchedDenseSample, chosen: Tensor) -> Tensor:
 def axis_table(
     placement: Placement, axis: int, out_size: int, extent: Tensor, num_taps: int, with_linear: bool
 ) -> AxisTable:
-    """The look-up table of one axis.
+    """Build the look-up table of one axis.
 
     Args:
         placement: the maps of all layers.
@@ -102,7 +102,7 @@ def axis_table(
         out_size: W or H of the target canvas.
         extent: [B, L] int64, the source's valid width or height.
         num_taps: T of the image filter.
-        with_linear: whether anything is read linearly; if not, those taps are left out, [B, L, 2, 0].
+        with_linear: build the taps of linear interpolation; if False they are empty, [B, L, 2, 0].
     """
     num, den = (pair[..., axis].unsqueeze(-1) for pair in (placement.scale_num, placement.scale_den))
     extent = extent.unsqueeze(-1)

@@ -1,4 +1,4 @@
-"""One layer seen through one tile of the target: every read of the source that the reference makes."""
+"""Reads of the source through one layer, at the pixels of one tile of the target."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from segpaste.types import PaddedBatchedDenseSample, sampling
 
 
 class Tile(NamedTuple):
-    """A rectangle of the target canvas."""
+    """Rectangle of the target canvas."""
 
     rows: slice
     cols: slice
 
 
 def tiles(height: int, width: int, size: int) -> Iterator[Tile]:
-    """The rectangles of at most size x size pixels that make up the canvas, row by row."""
+    """Yield the rectangles of at most size x size pixels that make up the canvas, row by row."""
     for y in range(0, height, size):
         for x in range(0, width, size):
             yield Tile(slice(y, min(y + size, height)), slice(x, min(x + size, width)))
 
 
 def in_boxes(boxes: Tensor, tile: Tile) -> Tensor:
-    """Which pixels of a tile lie in each of the boxes [B, K, 4], [B, K, h, w] bool."""
+    """Return which pixels of a tile lie in each of the boxes [B, K, 4], [B, K, h, w] bool."""
     ys = torch.arange(tile.rows.start, tile.rows.stop, device=boxes.device)
     xs = torch.arange(tile.cols.start, tile.cols.stop, device=boxes.device)
     x1, y1, x2, y2 = boxes.unsqueeze(-1).unbind(-2)
@@ -35,7 +35,7 @@ def in_boxes(boxes: Tensor, tile: Tile) -> Tensor:
 
 
 class LayerView:
-    """One layer seen through one tile: reads of the source at the tile's pixels."""
+    """Reads of the source through one layer, at the pixels of one tile."""
 
     def __init__(self, source: PaddedBatchedDenseSample, plan: LayerPlan, layer: int, tile: Tile) -> None:
         self.source = source
@@ -48,7 +48,7 @@ class LayerView:
         self.y = AxisTable(*(t[:, layer, ..., tile.rows].long() for t in plan.y))
 
     def at(self, plane: Tensor, y: Tensor, x: Tensor) -> Tensor:
-        """[S, C, H_s, W_s] read at rows y [B, h] and columns x [B, w]: [B, C, h, w]."""
+        """Read a plane [S, C, H_s, W_s] at rows y [B, h] and columns x [B, w], [B, C, h, w]."""
         read = plane.new_empty(len(self.row), plane.shape[1], y.shape[1], x.shape[1])
         for b in range(len(self.row)):
             picture = plane.index_select(0, self.row[b : b + 1])[0]
@@ -56,15 +56,15 @@ class LayerView:
         return read
 
     def nearest(self, plane: Tensor) -> Tensor:
-        """[S, C, H_s, W_s] at the nearest source pixels, [B, C, h, w]; meaningless outside `reaches`."""
+        """Read a plane [S, C, H_s, W_s] at the nearest source pixels, [B, C, h, w]; meaningless outside `reaches`."""
         return self.at(plane, self.y.nearest, self.x.nearest)
 
     def reaches(self) -> Tensor:
-        """Where the layer's picture lies, [B, h, w] bool."""
+        """Return the pixels that the layer's source image reaches, [B, h, w] bool."""
         return (self.y.nearest >= 0)[:, :, None] & (self.x.nearest >= 0)[:, None, :]
 
     def masks(self) -> Tensor:
-        """The carried masks as far as their boxes reach, [B, K_s, h, w] bool."""
+        """Return the carried masks within their boxes, [B, K_s, h, w] bool."""
         masks = self.source.instance_masks
         assert masks is not None
         read = masks.new_zeros(*self.carried.shape, self.y.nearest.shape[1], self.x.nearest.shape[1])
@@ -73,7 +73,7 @@ class LayerView:
         return read & self.reach & self.carried[:, :, None, None]
 
     def linear(self, plane: Tensor) -> tuple[Tensor, Tensor]:
-        """The four taps of linear interpolation, [B, C, h, w, 4], and their weights [B, 1, h, w, 4] float32."""
+        """Return the four taps of linear interpolation, [B, C, h, w, 4], and their weights, [B, 1, h, w, 4] float32."""
         pairs = [(i, j) for i in range(2) for j in range(2)]
         taps = [self.at(plane, self.y.linear_idx[:, i], self.x.linear_idx[:, j]) for i, j in pairs]
         weights = [
@@ -82,7 +82,7 @@ class LayerView:
         return torch.stack(taps, -1), torch.stack(weights, -1).to(torch.float32) * (1 / sampling.WEIGHT_ONE**2)
 
     def depth(self) -> tuple[Tensor, Tensor]:
-        """Depth on the target's scale and its validity, [B, h, w]; 0 where invalid: see `sampling.rescaled_depth`."""
+        """Return depth on the target's scale, 0 where invalid, and its validity, [B, h, w] float32 and bool."""
         assert self.source.depth is not None
         assert self.source.depth_valid is not None
         taps, weights = self.linear(self.source.depth)
@@ -92,7 +92,7 @@ class LayerView:
         return sampling.rescaled_depth(depth, ok, self.depth_scale[:, None, None])
 
     def normals(self) -> Tensor:
-        """Normals, mirrored with the layer, [B, 3, h, w]."""
+        """Return the normals, flipped with the layer, [B, 3, h, w] float32."""
         assert self.source.normals is not None
         taps, weights = self.linear(self.source.normals)
         nearest = self.nearest(self.source.normals).transpose(0, 1)
@@ -101,9 +101,9 @@ class LayerView:
         return torch.stack([torch.where(self.hflip[:, None, None], -x, x), y, z], dim=1)
 
     def image(self) -> Tensor:
-        """The filtered image, [B, C, h, w], in its own dtype; uint8 in exact integers, rounded half up.
+        """Return the filtered image, [B, C, h, w], in its own dtype; uint8 in exact integers, rounded half up.
 
-        Sums go down the columns first, then along the row: a kernel can keep what several pixels share.
+        Sums go down the columns first, then along the row, so that a kernel can keep sums that several pixels share.
         """
         images = self.source.images
         is_integer = images.dtype == torch.uint8
@@ -124,6 +124,6 @@ class LayerView:
 
 
 def _plus(total: Tensor | None, value: Tensor, weight: Tensor) -> Tensor:
-    """``total + value * weight``; a weight of 0 adds nothing, not even a NaN."""
+    """Return ``total + value * weight``; a weight of 0 adds nothing, not even a NaN."""
     part = torch.where(weight == 0, torch.zeros((), dtype=value.dtype, device=value.device), value * weight)
     return part if total is None else total + part

@@ -1,6 +1,7 @@
-"""Resolve, measure and render in torch operations, on any device, a tile at a time.
+"""Functions that resolve, measure and render in torch operations, on any device, tile by tile.
 
-Written to be read: gather through the look-up tables, decide, select. Tiles bound the memory and change no bit.
+They are written to be read: gather through the look-up tables, decide, select. Tiles bound the memory and change no
+bit.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ Planes = dict[str, Tensor]
 
 
 def resolve(scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
-    """Which layer, and which of its instances, is seen at each pixel: the effective mask M_eff.
+    """Find the layer, and its instance, that is seen at each pixel: the effective mask M_eff.
 
-    Layers come in order, the slots of each from the highest to the lowest; a slot is seen where all else allows its
-    layer and its rank is at least that of what is seen there by then.
+    Layers are processed in order. Of the slots of a layer that cover a pixel, the one of the highest rank owns it, of
+    equal ones the lowest. It is seen where padding, ignored and protected classes, and depth allow it, and its rank is
+    at least that of what is seen there so far.
 
     Args:
         scene: target, source and rules.
@@ -64,7 +66,7 @@ def resolve(scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
 
 
 def slot_ranks(scene: Scene) -> Tensor | None:
-    """The priorities of the source's instances, [S, K_s] int16; None where all classes are alike."""
+    """Return the priorities of the source's instances, [S, K_s] int16; None if all classes are equal."""
     if scene.rank is None:
         return None
     labels, of_class = scene.source.labels, scene.rank.to(scene.target.device)
@@ -73,21 +75,21 @@ def slot_ranks(scene: Scene) -> Tensor | None:
 
 
 def _lowest_slot(masks: Tensor) -> Tensor:
-    """The first of K masks [B, K, h, w] that covers each pixel, [B, h, w] int16; K where none does."""
+    """Return the first of K masks [B, K, h, w] that covers each pixel, [B, h, w] int16; K where none does."""
     num_slots = masks.shape[1]
     slots = torch.arange(num_slots, device=masks.device, dtype=torch.int16)[:, None, None]
     return torch.where(masks, slots, num_slots).amin(1)
 
 
 def _foremost(masks: Tensor, ranks: Tensor) -> tuple[Tensor, Tensor]:
-    """Masks [B, K, h, w] without those that one of a higher rank [B, K] covers, and the highest, [B, h, w] int16."""
+    """Return masks [B, K, h, w] less pixels that a higher rank [B, K] covers, and the highest, [B, h, w] int16."""
     covering = torch.where(masks, ranks[:, :, None, None], torch.iinfo(ranks.dtype).min)
     highest = covering.amax(1)
     return masks & (covering == highest[:, None]), highest
 
 
 def _target_ranks(target: PaddedBatchedDenseSample, rank: Tensor | None, tile: Tile) -> Tensor | None:
-    """The rank of each pixel's class, [B, h, w] int16, 0 for unknown ones; None where all classes are alike."""
+    """Return the rank of each pixel's class, [B, h, w] int16, 0 for unknown ones; None if all classes are equal."""
     if rank is None:
         return None
     if target.semantic_maps is None:
@@ -98,7 +100,7 @@ def _target_ranks(target: PaddedBatchedDenseSample, rank: Tensor | None, tile: T
 
 
 def _open_pixels(target: PaddedBatchedDenseSample, protected: Tensor, ignore_index: int, tile: Tile) -> Tensor:
-    """Where the target may be pasted over, [B, h, w] bool."""
+    """Return the pixels of the target that may be pasted over, [B, h, w] bool."""
     is_open = torch.ones_like(target.images[:, 0, tile.rows, tile.cols], dtype=torch.bool)
     if target.padding_mask is not None:
         is_open &= ~target.padding_mask[:, 0, tile.rows, tile.cols]
@@ -116,7 +118,7 @@ def _target_depth(target: PaddedBatchedDenseSample, tile: Tile) -> tuple[Tensor 
 
 
 def in_classes(semantic: Tensor, classes: Tensor) -> Tensor:
-    """Whether each pixel's class [B, h, w] is marked in a table [B, num_classes]; unknown classes are not."""
+    """Return whether each pixel's class [B, h, w] is marked in a table [B, num_classes]; unknown classes are not."""
     num_classes = classes.shape[1]
     if num_classes == 0:
         return torch.zeros_like(semantic, dtype=torch.bool)
@@ -126,13 +128,13 @@ def in_classes(semantic: Tensor, classes: Tensor) -> Tensor:
 
 
 def target_masks(target: PaddedBatchedDenseSample, plan: LayerPlan, tile: Tile) -> Tensor:
-    """The target's masks, as far as their boxes reach, [B, K_t, h, w] bool."""
+    """Return the target's masks within their boxes, [B, K_t, h, w] bool."""
     assert target.instance_masks is not None
     return target.instance_masks[:, :, tile.rows, tile.cols] & in_boxes(plan.target_box, tile)
 
 
 def pasted_masks(view: LayerView, visible: Visible, layer: int, tile: Tile, exclusive: bool) -> Tensor:
-    """The visible part of each mask that the layer carries, [B, K_s, h, w] bool."""
+    """Return the visible part of each mask that the layer carries, [B, K_s, h, w] bool."""
     shown = (visible.layer[:, tile.rows, tile.cols] == layer)[:, None]
     if not exclusive:
         return view.masks() & shown
@@ -141,7 +143,9 @@ def pasted_masks(view: LayerView, visible: Visible, layer: int, tile: Tile, excl
 
 
 def measure(scene: Scene, plan: LayerPlan, visible: Visible) -> Measures:
-    """Areas and boxes of everything visible, and the pixels of each watched class before and after.
+    """Measure areas and boxes of everything visible, and count the pixels of each class before and after the paste.
+
+    Classes are counted only if some of them are watched.
 
     Args:
         scene: target, source and rules.
@@ -182,17 +186,17 @@ def _class_counts(semantic: Tensor, counted: Tensor, num_classes: int) -> Tensor
 
 
 def render(scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> Planes:
-    """Write every plane of the output once.
+    """Render every plane of the output.
 
     Args:
         scene: target, source and rules.
         plan: the layers.
         visible: from `resolve`.
-        slots: what each output slot holds.
+        slots: the instance that each output slot holds.
 
     Returns:
-        New planes by name, nothing shared with the input; ``instance_masks`` has a slot for each of ``slots``. Depth
-        that is not finite is 0 and invalid, wherever it came from.
+        New planes by name, which share no memory with the input; ``instance_masks`` has a slot for each of ``slots``.
+        Depth that is not finite is 0 and invalid, in target and source alike.
     """
     target = scene.target
     height, width = target.canvas_size
@@ -211,7 +215,7 @@ def render(scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> 
 
 
 def _render_target(out: Planes, scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan, tile: Tile) -> None:
-    """What the target keeps: survivors outside of all layers; and where it loses its label."""
+    """Write the target's part of a tile: masks of survivors outside of all layers, and lost labels."""
     uncovered = visible.layer[:, tile.rows, tile.cols] < 0
     masks = target_masks(scene.target, plan, tile)
     kept = masks & slots.survives[:, :, None, None] & uncovered[:, None]
@@ -230,7 +234,7 @@ def _render_target(out: Planes, scene: Scene, plan: LayerPlan, visible: Visible,
 def _render_layer(
     out: Planes, scene: Scene, view: LayerView, visible: Visible, slots: SlotPlan, layer: int, tile: Tile
 ) -> None:
-    """What one layer shows."""
+    """Write the visible part of one layer into a tile."""
     shown = visible.layer[:, tile.rows, tile.cols] == layer
     pasted = pasted_masks(view, visible, layer, tile, scene.is_panoptic)
     holds = (slots.paste_layer == layer)[:, :, None, None]
@@ -246,7 +250,7 @@ def _render_layer(
     owner = visible.owner[:, tile.rows, tile.cols].long().clamp(min=0)  # of length 0 where no field asks for it
 
     def of_owner(values: Tensor) -> Tensor:
-        """What the layer's slots [B, L, K_s] hold, at each pixel's owner, [B, 1, h, w]."""
+        """Look up the layer's values [B, L, K_s] at each pixel's owner, [B, 1, h, w]."""
         return values[:, layer].gather(1, owner.flatten(1)).view_as(owner)[:, None]
 
     if "semantic_maps" in out:

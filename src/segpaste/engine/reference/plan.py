@@ -1,4 +1,4 @@
-"""What the three pixel functions read and give: a plan of layers, the visibility buffer, measures, output slots."""
+"""Inputs and outputs of the three pixel functions: a plan of layers, the visibility buffer, measures, output slots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from segpaste.engine.records import Scene
 
 
 class AxisTable(NamedTuple):
-    """For every output column (or row) of every layer, where to read the source.
+    """Look-up table of one axis: where each output column (or row) of each layer reads the source.
 
     Attributes:
         nearest: [B, L, out] int32, source index of the nearest pixel, -1 where the layer does not reach.
@@ -30,16 +30,16 @@ class AxisTable(NamedTuple):
 
 
 class LayerPlan(NamedTuple):
-    """Which source row each layer shows, through which map.
+    """Source row of each layer, and the map through which it is read.
 
     Attributes:
         source_idx: [B, L] int64, row of the source batch.
         carried: [B, L, K_s] bool, the source's instance slots that the layer carries.
         hflip: [B, L] bool.
         depth_scale: [B, L] float32, factor on source depth.
-        paste_box: [B, L, K_s, 4] int64 xyxy, inside the canvas: where each source slot lies on the target.
-        target_box: [B, K_t, 4] int64 xyxy, inside the canvas: where each slot of the target lies. A mask has no pixel
-            outside of its box, whatever its plane says.
+        paste_box: [B, L, K_s, 4] int64 xyxy, box of each source slot on the target, clipped to the canvas.
+        target_box: [B, K_t, 4] int64 xyxy, box of each slot of the target, clipped to the canvas. Pixels of a mask
+            outside of its box do not count.
         x: table of the columns.
         y: table of the rows.
     """
@@ -55,12 +55,12 @@ class LayerPlan(NamedTuple):
 
 
 class Visible(NamedTuple):
-    """The visibility buffer.
+    """Visibility buffer: the layer seen at each pixel, and the source slot that owns the pixel.
 
     Attributes:
-        layer: [B, H, W] int16, the layer seen at the pixel, -1 for the target.
-        owner: [B, H, W] int16, of the source slots of that layer that cover the pixel the one of the highest rank, of
-            equal ones the lowest, -1 for the target; [0, H, W] where nobody asks for it.
+        layer: [B, H, W] int16, -1 for the target.
+        owner: [B, H, W] int16, the slot of that layer that covers the pixel: the one of the highest rank, of equal ones
+            the lowest; -1 for the target; [0, H, W] if no field needs it.
     """
 
     layer: Tensor
@@ -68,14 +68,14 @@ class Visible(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """Areas in pixels and boxes of what is visible; a box is zero where its area is.
+    """Areas in pixels, and boxes, of the visible parts of instances; a box is zero where its area is.
 
     Attributes:
-        area_before: [B, K_t] int64, of the target's instances as they came.
-        area: [B, K_t] int64, of what is left of them.
-        box: [B, K_t, 4] int64 xyxy.
-        paste_area: [B, L, K_s] int64.
-        paste_box: [B, L, K_s, 4] int64.
+        area_before: [B, K_t] int64, areas of the target's instances before the paste.
+        area: [B, K_t] int64, their visible areas.
+        box: [B, K_t, 4] int64 xyxy, boxes of the visible parts.
+        paste_area: [B, L, K_s] int64, visible areas of the pastes.
+        paste_box: [B, L, K_s, 4] int64 xyxy, boxes of the visible parts.
         class_before: [B, num_classes] int64, pixels of each semantic class in the target.
         class_after: [B, num_classes] int64, those that no layer hides.
     """
@@ -90,13 +90,13 @@ class Measures(NamedTuple):
 
 
 class SlotPlan(NamedTuple):
-    """Which instance each output slot holds.
+    """Instance that each output slot holds.
 
     Attributes:
-        survives: [B, K_t] bool, the target's instance stays in its slot.
-        dropped: [B, K_t] bool, the target's instance loses its row.
+        survives: [B, K_t] bool, True where the target's instance stays in its slot.
+        dropped: [B, K_t] bool, True where the target's instance loses its row.
         paste_layer: [B, K] int64, layer of the paste that the slot holds, -1 if none.
-        paste_slot: [B, K] int64, its slot in the source, -1 if none.
+        paste_slot: [B, K] int64, source slot of that paste, -1 if none.
         fresh_id: [B, L, K_s] int64, the id of each placed paste, 0 if not placed.
         paste_class: [B, L, K_s] int64, the semantic class of a paste whose source has no semantic map.
         ignored_class: [B, num_classes] bool, semantic classes whose remaining pixels become ignore.
@@ -112,14 +112,14 @@ class SlotPlan(NamedTuple):
 
 
 def empty_visible(scene: Scene) -> Visible:
-    """Room for what ``resolve`` writes."""
+    """Allocate the tensors that ``resolve`` writes."""
     b, (height, width) = scene.target.batch_size, scene.target.canvas_size
     layer = torch.empty(b, height, width, dtype=torch.int16, device=scene.target.device)
     return Visible(layer, layer.new_empty(b if scene.needs_owner else 0, height, width))
 
 
 def empty_measures(scene: Scene, plan: LayerPlan) -> Measures:
-    """Room for what ``measure`` writes."""
+    """Allocate the tensors that ``measure`` writes."""
     b, k_t = scene.target.labels.shape
     num_classes = 0 if scene.watched is None else len(scene.watched)
     layers, k_s = plan.carried.shape[1:]

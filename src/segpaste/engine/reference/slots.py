@@ -1,4 +1,4 @@
-"""Which instance sits in which slot: survivors stay, pastes fill the free slots in order, ids are fresh."""
+"""Assignment of instances to output slots: survivors stay, pastes fill the free slots in order, with fresh ids."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from segpaste.types.check import MAX_FED_BACK_ID
 
 
 def survivors(instance_valid: Tensor, measures: Measures, rules: PasteRules) -> Tensor:
-    """Which instances of the target keep their row, [B, K_t] bool."""
+    """Return the instances of the target that keep their row, [B, K_t] bool."""
     enough = measures.area * rules.residual_den >= measures.area_before * rules.residual_num
     return instance_valid & enough & (measures.area >= rules.min_area_px)
 
 
 def over_hidden(instance_valid: Tensor, measures: Measures, rules: PasteRules) -> Tensor:
-    """Which instances of the target would lose more than a fraction of their pixels, [B, K_t] bool."""
+    """Return the instances of the target that would lose more than a fraction of their pixels, [B, K_t] bool."""
     hidden = measures.area_before - measures.area
     return instance_valid & (hidden * rules.hidden_den > measures.area_before * rules.hidden_num)
 
 
 def wiped_out(is_stuff: Tensor, measures: Measures, rules: PasteRules) -> Tensor:
-    """Which stuff classes lost pixels and fell below a threshold, [B, num_classes] bool."""
+    """Return the stuff classes that lost pixels and fell below a threshold, [B, num_classes] bool."""
     before, after = measures.class_before, measures.class_after
     too_little = (after * rules.stuff_den < before * rules.stuff_num) | (after < rules.stuff_px)
     return is_stuff.to(before.device) & (after < before) & too_little
@@ -39,7 +39,7 @@ def assign_slots(
     Args:
         target: the batch that is pasted into, K slots.
         survives: [B, K] bool.
-        placed: [B, L, K_s] bool, pastes that are seen; at most as many as the target has slots without a survivor.
+        placed: [B, L, K_s] bool, visible pastes, at most as many as the target has slots without a survivor.
         paste_class: [B, L, K_s] int64, passed on.
         ignored_class: [B, num_classes] bool, passed on.
     """
@@ -68,13 +68,13 @@ def assign_slots(
 
 
 def with_fragment(slots: SlotPlan, carried: Tensor) -> SlotPlan:
-    """A plan with a slot more for each layer, which holds what ClassMix pastes and no instance owns.
+    """Add a slot for each layer, which holds its fragment: the pixels that ClassMix pastes and no instance owns.
 
-    Kernels paint what some slot holds; the slots behind those of ``slots`` are no rows of the output.
+    Kernels paint only what some slot holds. The added slots are no rows of the output.
 
     Args:
         slots: from `assign_slots`.
-        carried: [B, L, K_s] bool; the last slot of a source is the fragment.
+        carried: [B, L, K_s] bool, pastes; the last slot of a source is the fragment.
     """
     has_fragment, layers = carried[..., -1], torch.arange(carried.shape[1], device=carried.device)
     return slots._replace(
@@ -86,20 +86,20 @@ def with_fragment(slots: SlotPlan, carried: Tensor) -> SlotPlan:
 def merge_rows(
     target: PaddedBatchedDenseSample, source_labels: Tensor, slots: SlotPlan, measures: Measures
 ) -> dict[str, Tensor]:
-    """The fields of the output's instances, by name, from the slots and what was measured.
+    """Return the instance fields of the output by name, from the slots and the measures.
 
     Args:
         target: the batch that is pasted into.
         source_labels: [B, L, K_s] int64, labels of each layer's source row.
         slots: from `assign_slots`.
-        measures: of what is seen at last.
+        measures: of the final visibility buffer.
     """
     assert target.instance_ids is not None
     is_paste = slots.paste_layer >= 0
     index = (slots.paste_layer * source_labels.shape[2] + slots.paste_slot).clamp(min=0)
 
     def merged(kept: Tensor, pasted: Tensor) -> Tensor:
-        """Survivors' values [B, K, ...], pastes' [B, L * K_s, ...], zero elsewhere."""
+        """Merge values of survivors [B, K, ...] and of pastes [B, L * K_s, ...], zero in empty slots."""
         trailing = [1] * (kept.ndim - 2)
         at = index.view(*index.shape, *trailing).expand(-1, -1, *kept.shape[2:])
         zero = torch.zeros((), dtype=kept.dtype, device=kept.device)

@@ -1,4 +1,4 @@
-"""A paste after the draws: plan, settle (resolve, keep stuff and objects, measure), assign slots, render."""
+"""Stages of a paste after the draws: plan, settle (resolve, keep stuff and objects, measure), assign slots, render."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visibl
 
 
 class Pixels(Protocol):
-    """The three functions that read and write pixels; see `segpaste.engine.reference.pixels`."""
+    """Interface of the three functions that read and write pixels; see `segpaste.engine.reference.pixels`."""
 
     def resolve(self, scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
-        """Find what is seen at each pixel."""
+        """Find the layer that is seen at each pixel."""
 
     def measure(self, scene: Scene, plan: LayerPlan, visible: Visible) -> Measures:
-        """Add up what is seen."""
+        """Measure the areas and boxes that are seen."""
 
     def render(self, scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> dict[str, Tensor]:
-        """Write every plane."""
+        """Render every plane of the output."""
 
 
 class Settled(NamedTuple):
-    """A plan whose every paste is seen, and what is seen of it.
+    """Plan whose pastes are all visible, with its visibility buffer and measures.
 
     Attributes:
-        plan: ``carried`` holds the pastes that stay.
+        plan: the layers; ``carried`` holds the pastes that stay.
         visible: the visibility buffer.
         measures: of that buffer.
         num_gone: [B, 3] int64, as in `segpaste.engine.records.Outcome`.
@@ -58,14 +58,14 @@ class Guards(NamedTuple):
 def compose(
     scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool, pixels: Pixels = pixels
 ) -> Outcome:
-    """Paste what was drawn.
+    """Paste the layers of a placement into the target.
 
     Args:
         scene: target, source and rules.
         placement: rows of the source, and their maps.
-        with_layer: give ``visible_layer``; here it is always given.
+        with_layer: return ``visible_layer``; this backend always does.
         in_place: write into the tensors of the target.
-        pixels: functions that do as those of `segpaste.engine.reference.pixels`.
+        pixels: the three pixel functions, by default those of `segpaste.engine.reference.pixels`.
     """
     target = scene.target
     if scene.mixture is not None:
@@ -84,7 +84,7 @@ def compose(
 
 
 def layer_plan(scene: Scene, placement: Placement) -> LayerPlan:
-    """The look-up tables and depth factors of all layers."""
+    """Build the look-up tables, boxes and depth factors of all layers."""
     target, source, rules = scene.target, scene.source, scene.rules
     extent = geometry.valid_extent(source.padding_mask, source.batch_size, source.canvas_size, source.device)
     extent, hflip = extent[placement.source_idx], placement.hflip
@@ -107,9 +107,10 @@ def layer_plan(scene: Scene, placement: Placement) -> LayerPlan:
 
 
 def depth_scale(scene: Scene, placement: Placement) -> Tensor:
-    """The factor on each layer's depth, [B, L] float32: the ratio of focal lengths, over the scale in perspective.
+    """Return the factor on each layer's depth, [B, L] float32.
 
-    A focal length is the geometric mean of fx and fy, a scale that of both axes.
+    It is the ratio of the focal lengths of target and source if depth is metric, else 1; with ``perspective`` it is
+    divided by the scale. The focal length is the geometric mean of fx and fy, the scale that of both axes.
     """
     target, source = scene.target, scene.source
     factor = torch.ones(placement.hflip.shape, device=placement.hflip.device)
@@ -126,11 +127,11 @@ def depth_scale(scene: Scene, placement: Placement) -> Tensor:
 
 
 def settle(scene: Scene, plan: LayerPlan, pixels: Pixels) -> Settled:
-    """Resolve until every paste that is left is seen and nothing is hidden that must not be.
+    """Resolve until every remaining paste is visible and nothing is hidden that must not be.
 
-    Stuff that was wiped out, and objects of which too much was hidden, get their pixels back first; then pastes of
-    too few pixels go, which only enlarges what is left, unless priorities and depth both decide: then it may
-    uncover what outranks a third paste, so that one goes in turn.
+    Stuff that was wiped out, and objects that lost too many pixels, get their pixels back first. Then pastes with too
+    few visible pixels are removed. That only enlarges the remaining ones, unless priorities and depth both decide: then
+    it may uncover something that outranks another paste, which is removed in turn.
     """
     rules, drawn = scene.rules, plan.carried
     num_classes = 0 if scene.watched is None else len(scene.watched)
@@ -157,7 +158,7 @@ def settle(scene: Scene, plan: LayerPlan, pixels: Pixels) -> Settled:
 
 
 def assign(scene: Scene, settled: Settled, labels: Tensor) -> SlotPlan:
-    """Which instance sits in which output slot; ``labels`` [B, L, K_s] are those of each layer's source."""
+    """Assign instances to output slots; ``labels`` [B, L, K_s] are those of each layer's source."""
     measures, placed = settled.measures, settled.plan.carried
     survives = slots.survivors(scene.target.instance_valid, measures, scene.rules)
     ignored_class = torch.zeros_like(measures.class_before, dtype=torch.bool)
@@ -173,13 +174,13 @@ def assign(scene: Scene, settled: Settled, labels: Tensor) -> SlotPlan:
 
 
 def in_table(table: Tensor, labels: Tensor) -> Tensor:
-    """Whether a table [num_classes] bool marks each label; labels outside of it are not marked."""
+    """Return whether a table [num_classes] bool marks each label; labels outside of it are not marked."""
     known = (labels >= 0) & (labels < len(table))
     return known & table.to(labels.device)[labels.clamp(0, len(table) - 1)]
 
 
 def _guards(scene: Scene, measures: Measures, nothing: Tensor) -> Guards:
-    """Find what must not be hidden, from the measures of a look without guards."""
+    """Find the classes and pixels that must not be hidden, from measures taken without guards."""
     classes, closed, rules = nothing, None, scene.rules
     if scene.watched is not None and rules.reverts_stuff:
         classes = slots.wiped_out(scene.watched, measures, rules)
@@ -190,16 +191,16 @@ def _guards(scene: Scene, measures: Measures, nothing: Tensor) -> Guards:
 
 
 def _num_removals(scene: Scene, plan: LayerPlan) -> int:
-    """How often pastes may have to be taken out until all that are left are seen.
+    """Return how many rounds of removal may be needed until all remaining pastes are visible.
 
-    What one uncovers lies in a later layer, what that hides in a later one again: once for every second layer.
+    A removed paste uncovers one of a later layer, which hides one of a still later layer: a round for every two layers.
     """
     has_depth = scene.target.depth is not None and scene.source.depth is not None
     return (plan.carried.shape[1] + 1) // 2 if has_depth and scene.rank is not None else 1
 
 
 def _look(scene: Scene, plan: LayerPlan, guards: Guards, pixels: Pixels) -> tuple[Visible, Measures]:
-    """Resolve and measure a plan."""
+    """Resolve a plan with guards, and measure it."""
     shown = scene
     if guards.pixels is not None:  # as padding they are not pasted over
         padding, closed = scene.target.padding_mask, guards.pixels[:, None]
@@ -210,8 +211,8 @@ def _look(scene: Scene, plan: LayerPlan, guards: Guards, pixels: Pixels) -> tupl
 
 
 def _may_hold(conditions: Tensor) -> bool:
-    """Whether a condition may be true somewhere: asked where the answer is at hand, else yes.
+    """Return whether a condition holds anywhere; without a look, True, on devices that would have to be awaited.
 
-    Looking again at what has not changed finds the same, so this saves time and changes nothing.
+    To resolve once more without a change gives the same result, so the answer affects time only.
     """
     return conditions.device.type != "cpu" or bool(conditions.any())

@@ -1,4 +1,4 @@
-"""What the draws must know of a batch."""
+"""Survey of a batch: the facts that the draws need."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from segpaste.types import PaddedBatchedDenseSample
 
 
 def survey(batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None) -> Survey:
-    """Find who may be pasted, and where there is room.
+    """Find the instances that may be pasted, the boxes and free slots of each image, and its extent.
 
     Args:
-        batch: with instance masks, K slots.
+        batch: images with instance masks, K slots.
         classes: the taxonomy.
-        ignore_index: the semantic class that is none; where it is given, find the classes that ClassMix may paste.
+        ignore_index: semantic class of unlabelled pixels; if given, the classes that ClassMix may paste are found, too.
     """
     has_extent = (batch.boxes[..., 2:] > batch.boxes[..., :2]).all(-1)
     eligible = batch.instance_valid & has_extent
