@@ -1,7 +1,7 @@
-"""The functions of the native library on tensors: what each record of ``records.hpp`` holds, word for word.
+"""Functions of the native library on tensors, which fill the records of ``records.hpp`` word by word.
 
-A record is an array of int64: numbers, and addresses of tensors that lie in row-major order. Whatever lies otherwise is
-copied first, but for images in channels-last order, and never where it is written.
+A record is an array of int64: numbers, addresses of row-major tensors, and addresses and strides of planes, whose lines
+must be dense unless they are channels-last images. Other tensors are copied first, but never where they are written.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
     """See `segpaste.engine.reference.draws.draw`.
 
     Raises:
-        ValueError: tables of the sources that do not belong together: the library does not look where it reads.
+        ValueError: the tables of the sources differ in shape; the library itself does not check bounds.
     """
     (b, k), (s, k_s), num_layers = targets.occupied.shape[:2], sources.eligible.shape, rules.num_layers
     if sources.boxes.shape != (s, k_s, 4) or sources.labels.shape != (s, k_s) or sources.extent.shape != (s, 2):
@@ -165,7 +165,7 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
 
     Raises:
         ValueError: a layer's source row, scale or slots are out of range.
-        MemoryError: there is none.
+        MemoryError: there is not enough memory.
     """
     target = scene.target
     if in_place and not can_be_written(target):
@@ -231,7 +231,7 @@ _MAPS = ("source_idx", "scale_num", "scale_den", "translate", "hflip", "carried"
 
 
 def _share_memory(one: list[Tensor | None], other: list[Tensor | None]) -> bool:
-    """Tell whether the bytes of some tensor of one lie among those of some tensor of the other."""
+    """Return whether some tensor of one list overlaps in memory with some tensor of the other."""
     spans, others = ([memory_span(t) for t in ts if t is not None and t.numel()] for ts in (one, other))
     return any(start < other_end and other_start < end for start, end in spans for other_start, other_end in others)
 
@@ -241,7 +241,7 @@ def _num_bytes(batch: PaddedBatchedDenseSample) -> int:
 
 
 def _record(words: list[int]) -> array[int]:
-    """Lay out a record as ``records.hpp`` has it; it must outlive the call."""
+    """Return the words of a record as an array, which must outlive the call."""
     return array("q", words)
 
 
@@ -282,7 +282,7 @@ def _lined(plane: Tensor | None) -> Tensor | None:
 
 
 def _lined_planes(batch: PaddedBatchedDenseSample) -> list[Tensor | None]:
-    """Return planes whose lines are dense, the padding last; images may be channels last."""
+    """Return the planes of a batch with dense lines, the padding mask last; images may be channels-last."""
     images = batch.images
     is_last = images.is_contiguous(memory_format=torch.channels_last)
     return [
@@ -292,7 +292,7 @@ def _lined_planes(batch: PaddedBatchedDenseSample) -> list[Tensor | None]:
 
 
 def _plane(plane: Tensor | None) -> tuple[int, ...]:
-    """The words of a plane [B, H, W] or [B, C, H, W]: its address and four strides."""
+    """Return the words of a plane [B, H, W] or [B, C, H, W]: its address and four strides."""
     if plane is None:
         return _ABSENT
     strides = plane.stride()

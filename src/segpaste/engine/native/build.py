@@ -1,8 +1,8 @@
 """Build the native library from ``src``: at install, or by ``python build.py``.
 
-It needs nothing but the standard library, for it runs before anything is installed. The machine's own C++ compiler is
-used, and where there is none that of the package ``ziglang``, which also compiles for other machines. The library needs
-libc alone, no Python and no torch, so one file serves every version of both.
+It needs only the standard library, since it runs before anything is installed. It uses the machine's C++ compiler or,
+without one, that of the package ``ziglang``, which also compiles for other machines. The library depends on libc alone,
+not on Python or torch, so one file serves every version of both.
 
 Each instruction set is compiled from the same source, in a namespace of its own, for an explicit target. Products and
 sums are never fused, so that all of them, and all compilers, give the same bits.
@@ -28,7 +28,7 @@ from typing import NamedTuple
 SOURCES = Path(__file__).parent / "src"
 LIBRARY = Path(__file__).parent / "libsegpaste.so"
 MARKER = b"segpaste-native:"
-"""Stands before the digest in the library."""
+"""Marker before the digest in the library."""
 
 _OPTIONS = (
     *("-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"),
@@ -49,15 +49,15 @@ WHEEL_TAGS = {
     ("linux", "aarch64"): "manylinux_2_17_aarch64",
     ("macos", "arm64"): "macosx_11_0_arm64",
 }
-"""The platform tags of wheels by (system, machine): what zig's libraries run on."""
+"""Platform tags of wheels by (system, machine), for libraries compiled with zig."""
 
 
 class BuildError(RuntimeError):
-    """The library cannot be built here; the text says why."""
+    """Raised if the library cannot be built; the message says why."""
 
 
 def digest() -> str:
-    """Return the digest of the sources and of how they are compiled, 16 hexadecimal digits."""
+    """Return the digest of the sources and compiler options, 16 hexadecimal digits."""
     parts = [path.name.encode() + b"\0" + path.read_bytes() for path in sorted(SOURCES.glob("*.[ch]pp"))]
     return hashlib.sha256(b"\0".join([*parts, repr(_OPTIONS).encode()])).hexdigest()[:16]
 
@@ -72,7 +72,7 @@ def built_digest(library: Path = LIBRARY) -> str | None:
 
 
 def is_current(library: Path = LIBRARY) -> bool:
-    """Tell whether the library was built from these sources."""
+    """Return whether the library was built from these sources."""
     return built_digest(library) == digest()
 
 
@@ -83,20 +83,20 @@ def system_compiler() -> str | None:
 
 
 def needs_zig() -> bool:
-    """Tell whether the package ``ziglang`` must be installed before `build`."""
+    """Return whether the package ``ziglang`` must be installed before `build`."""
     return not is_current() and system_compiler() is None
 
 
 class Toolchain(NamedTuple):
-    """How to compile and link for one machine.
+    """Compiler and linker commands for one machine.
 
     Attributes:
-        command: the compiler's.
-        machine: such as ``"x86_64"``.
-        levels: the instruction sets.
-        is_zig: whether it is that of the package ``ziglang``.
-        options: of the compiler, after all others.
-        links: of the linker.
+        command: compiler command.
+        machine: architecture, such as ``"x86_64"``.
+        levels: instruction sets.
+        is_zig: True for the compiler of the package ``ziglang``.
+        options: compiler options, after all others.
+        links: linker options.
     """
 
     command: tuple[str, ...]
@@ -110,10 +110,10 @@ class Toolchain(NamedTuple):
 def build(
     library: Path = LIBRARY, *, compiler: Sequence[str] | None = None, target: tuple[str, str] | None = None
 ) -> Path:
-    """Build the library, unless it is current; it appears under its name only when it is whole.
+    """Build the library unless it is current; it appears under its name only when it is complete.
 
     Args:
-        library: where to put it.
+        library: path of the library.
         compiler: the command to compile with, such as ``("g++",)``; by default the machine's, else zig's.
         target: (system, machine) to compile for, such as ``("macos", "arm64")``, which takes zig; by default this one.
 
@@ -140,7 +140,7 @@ def build_sanitized(library: Path) -> Path:
 
 
 def toolchain(compiler: Sequence[str] | None, target: tuple[str, str] | None) -> Toolchain:
-    """Return how to compile; the arguments are those of `build`.
+    """Return the toolchain for a machine; the arguments are those of `build`.
 
     Raises:
         BuildError: there is no compiler, or none for this target.
@@ -169,7 +169,7 @@ def toolchain(compiler: Sequence[str] | None, target: tuple[str, str] | None) ->
 
 
 def compile_objects(tools: Toolchain, folder: Path) -> list[Path]:
-    """Compile each instruction set, and what chooses among them, into objects named ``v2.o`` ... ``library.o``.
+    """Compile each instruction set, and the code that chooses among them, into ``v2.o`` ... ``library.o``.
 
     Raises:
         BuildError: the compiler fails.
@@ -179,7 +179,7 @@ def compile_objects(tools: Toolchain, folder: Path) -> list[Path]:
 
 
 def link(tools: Toolchain, objects: Sequence[Path], library: Path) -> None:
-    """Link objects to the library.
+    """Link objects into the library.
 
     Raises:
         BuildError: the linker fails.
@@ -196,7 +196,7 @@ def _build(library: Path, tools: Toolchain) -> Path:
 
 
 def _compile(tools: Toolchain, level: str | None, folder: Path) -> Path:
-    """Compile the functions of one instruction set, or with None what chooses among them."""
+    """Compile the functions of one instruction set or, with None, the code that chooses among them."""
     is_x86 = tools.machine == "x86_64"
     if tools.is_zig:
         architecture = f"-mcpu=x86_64{'' if level is None else '_' + level}" if is_x86 else None
@@ -220,7 +220,7 @@ def _run(command: Sequence[str]) -> None:
 
 
 def main() -> int:
-    """Build; 0 if it went well."""
+    """Build the library from the command line; return 0 on success."""
     parser = argparse.ArgumentParser(description="Build the native library of segpaste.", allow_abbrev=False)
     parser.add_argument("--out", type=Path, default=LIBRARY, help="where to put it")
     parser.add_argument("--zig", action="store_true", help="compile with the package ziglang")

@@ -1,4 +1,4 @@
-"""The native library, loaded once per process: its functions, and the memory of each thread.
+"""Loading of the native library, once per process, and the workspace memory of each thread.
 
 ``SEGPASTE_ISA`` forces an instruction set: ``v2``, ``v3`` or ``v4`` of x86-64, ``baseline`` elsewhere.
 ``SEGPASTE_NATIVE_LIBRARY`` names another file of the library, such as one with a sanitizer.
@@ -20,7 +20,7 @@ _LEVELS = {"baseline": 2, "v2": 2, "v3": 3, "v4": 4}
 
 
 class NativeError(ImportError):
-    """The native library cannot be used here; the text says why and what to do."""
+    """Raised if the native library cannot be used; the message says why and what to do."""
 
 
 @cache
@@ -28,7 +28,7 @@ def load(path: Path | None = None) -> ctypes.CDLL:
     """Return the library, with its instruction set chosen.
 
     Args:
-        path: of the library; by default ``SEGPASTE_NATIVE_LIBRARY``, else that of the package.
+        path: file of the library; by default ``SEGPASTE_NATIVE_LIBRARY``, else that of the package.
 
     Raises:
         NativeError: it was not built, not from these sources, or not for this processor.

@@ -1,7 +1,7 @@
-"""The threads of a step: those of the OpenMP runtime that torch runs its own operations on.
+"""Threads of a step: those of the OpenMP runtime that torch uses for its own operations.
 
-They spin for a while after torch's last parallel operation; a step that begins within that time has them at once.
-Threads of our own would have to take a core from them first, which takes milliseconds.
+They spin for a while after torch's last parallel operation, so a step that begins within that time can use them at
+once. Threads of our own would first have to take a core from them, which takes milliseconds.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import torch
 _LIBRARY = "libtorch_cpu.dylib" if sys.platform == "darwin" else "libtorch_cpu.so"
 
 _BYTES_PER_THREAD = 1 << 20
-"""A batch has this much for each thread, or waking a thread takes longer than its work."""
+"""Minimum bytes of a batch for each thread; with fewer, waking a thread takes longer than its work."""
 
 
 def _was_forked() -> bool:
-    """Tell whether this process is a fork that has not started another program since."""
+    """Return whether this process was forked and has not executed another program since."""
     try:
         flags = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[6]
     except (OSError, IndexError):
@@ -43,11 +43,11 @@ os.register_at_fork(after_in_child=_forget_threads)
 
 
 def num_threads(num_rows: int, num_bytes: int) -> int:
-    """Return how many threads work on a step: at most as many as torch has, one for each row, and one for each MiB.
+    """Return the number of threads for a step: at most torch's number, one for each row, and one for each MiB.
 
     Args:
-        num_rows: of the batch.
-        num_bytes: of its images and masks.
+        num_rows: rows of the batch.
+        num_bytes: bytes of its images and masks.
     """
     most = min(num_rows, num_bytes // _BYTES_PER_THREAD)
     if most <= 1 or _is_forked or not parallel():

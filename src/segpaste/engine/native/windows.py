@@ -1,7 +1,7 @@
-"""Images, masks and run lengths read through a `Window` by the native library, each pixel straight into its place.
+"""Native reads of images, masks and run lengths through a `Window`, straight into the output.
 
-Equal to the last bit to torchvision's antialiased resize of uint8 on x86 (images), and to
-`segpaste.types.transforms_v2` (masks and maps). Not for floats, nor for depth and normals: those stay with torch.
+The results are equal to the last bit to those of torchvision's antialiased resize of uint8 on x86 (images), and of
+`segpaste.types.transforms_v2` (masks and maps). Floats, depth and normals are not supported; torch reads them.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from segpaste.engine.native.library import load, workspace
 from segpaste.types.window import Window
 
 MAX_CHANNELS = 4
-"""Channels of an image that `read_image` takes at most."""
+"""Largest number of channels that `read_image` takes."""
 
 Counts = bytes | NDArray[np.int64]
-"""COCO's run lengths: compressed text, or numbers."""
+"""Run lengths of COCO: compressed text, or numbers."""
 
 
 class Shown(NamedTuple):
-    """What a window shows of one mask.
+    """Area and box of one mask as seen through a window.
 
     Attributes:
         source_area: pixels of the whole mask.
         area: pixels in the output.
-        box: (x1, y1, x2, y2) around them, pixel edges; zeros where there are none.
+        box: (x1, y1, x2, y2) around them, pixel edges; zeros if there are none.
     """
 
     source_area: int
@@ -40,22 +40,23 @@ class Shown(NamedTuple):
 
 
 def takes_image(image: Tensor, window: Window) -> bool:
-    """Tell whether `read_image` takes an image of this kind: uint8 of few channels, resized to more than one pixel."""
+    """Return whether `read_image` takes an image: uint8 on the CPU, few channels, resized to more than one pixel."""
     is_plain = image.dtype == torch.uint8 and image.device.type == "cpu" and 0 < image.shape[0] <= MAX_CHANNELS
     return is_plain and window.resized != (1, 1) and 0 not in image.shape
 
 
 def read_image(image: Tensor, window: Window, fill: int, out: Tensor) -> None:
-    """Resize with antialiasing, flip, cut and pad.
+    """Resize an image with antialiasing, flip, crop and pad it.
 
     Args:
         image: [C, H, W] uint8 with any strides, C of 1 to 4.
-        window: where from; its canvas is H x W.
-        fill: of the padding, 0 to 255.
+        window: part of the image to read; its canvas is H x W.
+        fill: value of the padding, 0 to 255.
         out: [C, h, w] uint8, dense, written.
 
     Raises:
-        MemoryError: there is none.
+        ValueError: shapes or dtypes that do not fit the window.
+        MemoryError: there is not enough memory.
     """
     _expect_shapes(image, window, out, torch.uint8)
     words = [*_words(window), image.data_ptr(), image.shape[0], *image.stride(), fill, out.data_ptr()]
@@ -63,19 +64,20 @@ def read_image(image: Tensor, window: Window, fill: int, out: Tensor) -> None:
 
 
 def read_planes(planes: Tensor, window: Window, fill: int, out: Tensor) -> NDArray[np.int64] | None:
-    """Take the nearest pixel of every plane, flip, cut and pad.
+    """Resize planes by nearest neighbour, flip, crop and pad them.
 
     Args:
         planes: [N, H, W] bool, uint8 or int64.
-        window: where from; its canvas is H x W.
-        fill: of the padding.
+        window: part of the planes to read; its canvas is H x W.
+        fill: value of the padding.
         out: [N, h, w] of the same dtype, dense, written.
 
     Returns:
-        Of planes of bytes area, x1, y1, x2, y2 of what is not 0, [N, 5]; else None.
+        For bool and uint8, area, x1, y1, x2, y2 of the nonzero pixels, [N, 5] int64; for int64, None.
 
     Raises:
-        MemoryError: there is none.
+        ValueError: shapes or dtypes that do not fit the window.
+        MemoryError: there is not enough memory.
     """
     _expect_shapes(planes, window, out, planes.dtype)
     planes = planes.contiguous()
@@ -87,18 +89,18 @@ def read_planes(planes: Tensor, window: Window, fill: int, out: Tensor) -> NDArr
 
 
 def read_runs(counts: Counts, window: Window, out: Tensor | None = None) -> Shown | None:
-    """Rasterise COCO's run lengths where they fall in the output; without ``out`` measure them alone.
+    """Rasterise COCO's run lengths into the output; without ``out``, measure them only.
 
     Args:
         counts: lengths down the columns of the canvas, background first.
-        window: where from.
+        window: part of the canvas to read.
         out: [h, w] bool of zeros, dense, written.
 
     Returns:
-        Areas and box, or None where the lengths are broken or do not fill the canvas.
+        Areas and box, or None if the lengths are malformed or do not fill the canvas.
 
     Raises:
-        MemoryError: there is none.
+        MemoryError: there is not enough memory.
     """
     if isinstance(counts, bytes):
         address, is_text = ctypes.cast(ctypes.c_char_p(counts), ctypes.c_void_p).value or 0, 1
@@ -114,15 +116,15 @@ def read_runs(counts: Counts, window: Window, out: Tensor | None = None) -> Show
 
 
 def _words(window: Window) -> tuple[int, ...]:
-    """Lay out a window as ``window_records.hpp`` has it."""
+    """Return the numbers of a window in the order of ``window_records.hpp``."""
     return *window.canvas_size, *window.resized, *window.corner, *window.inside, *window.size, int(window.flip)
 
 
 def _call(name: str, words: list[int]) -> int:
-    """Call one of the functions; 2 where what it was given is wrong.
+    """Call a function of the library, and return its error code: 0, or 2 for invalid input.
 
     Raises:
-        MemoryError: there is none.
+        MemoryError: there is not enough memory.
     """
     job = (ctypes.c_int64 * len(words))(*words)
     error: int = _function(name)(ctypes.addressof(job), workspace())
@@ -138,7 +140,7 @@ def _function(name: str) -> ctypes._NamedFuncPointer:
 
 
 def _expect_shapes(given: Tensor, window: Window, out: Tensor, dtype: torch.dtype) -> None:
-    """Refuse what the library would read or write out of its bounds.
+    """Reject tensors that the library would read or write out of bounds.
 
     Raises:
         ValueError: shapes or dtypes that do not fit the window.

@@ -1,4 +1,4 @@
-"""The backend for CUDA devices: what the reference does, with the pixels in Triton.
+"""Backend for CUDA devices: the reference, with its pixel functions replaced by Triton kernels.
 
 Without such a device it runs on the CPU, slowly, through Triton's interpreter: set ``TRITON_INTERPRET=1`` before
 anything imports triton.

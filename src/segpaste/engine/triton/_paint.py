@@ -1,4 +1,4 @@
-"""Render in Triton: a program owns a tile of an output, and writes each of its bytes once."""
+"""Render kernels in Triton: a program owns a tile of an output, and writes each of its bytes once."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def render_masks(out, target, source, plan, slots, layer, owner, ROWS: tl.conste
         plan: `segpaste.engine.triton.pixels.PlanArguments`.
         slots: `segpaste.engine.reference.plan.SlotPlan`.
         layer: [B, H, W] int16.
-        owner: [B, H, W] int16, or None where masks may overlap.
-        ROWS: of a tile.
-        COLS: of a tile.
+        owner: [B, H, W] int16, or None if masks may overlap.
+        ROWS: rows of a tile.
+        COLS: columns of a tile.
     """
     height, width = out.height, out.width
     slot, top, left = tile_at(tl.program_id(0), height, width, ROWS, COLS)
@@ -84,7 +84,7 @@ def render(
     TAPS: tl.constexpr,
     SLOTS: tl.constexpr,
 ):
-    """Write one tile of every plane but the masks.
+    """Write one tile of every plane except the masks.
 
     Args:
         out: `segpaste.engine.triton.pixels.PlaneArguments`, written.
@@ -93,11 +93,11 @@ def render(
         plan: `segpaste.engine.triton.pixels.PlanArguments`.
         slots: `segpaste.engine.reference.plan.SlotPlan`.
         layer: [B, H, W] int16.
-        owner: [B, H, W] int16, or None where no plane asks for it.
+        owner: [B, H, W] int16, or None if no plane needs it.
         num_classes: size of the table of ignored classes.
-        ignore_index: the semantic class of pixels that lose their label.
-        ROWS: of a tile.
-        COLS: of a tile.
+        ignore_index: semantic class of pixels that lose their label.
+        ROWS: rows of a tile.
+        COLS: columns of a tile.
         TAPS: a power of two, at least the taps of the image filter.
         SLOTS: a power of two, at least the slots of the target.
     """
@@ -158,7 +158,7 @@ def _orphans(
     COLS: tl.constexpr,
     SLOTS: tl.constexpr,
 ):
-    """The kept pixels of instances that lost their row: they belong to nobody."""
+    """Return the kept pixels of instances that lost their row, which belong to no instance."""
     rows, cols = top + tl.arange(0, ROWS), left + tl.arange(0, COLS)
     first = b * target.num_slots
     orphan = kept & False
@@ -174,7 +174,7 @@ def _orphans(
 
 @triton.jit
 def _keep(out, target, slots, b, rows, cols, here, kept, orphan, num_classes, ignore_index):
-    """What the target keeps in a tile; labels without an owner go, and depth that is no number."""
+    """Write the kept pixels of the target; lost labels become ignore, depth that is not finite becomes invalid."""
     for c in range(out.num_channels):
         value = tl.load(_colours(target, b, c, rows, cols), mask=kept)
         tl.store(_colours(out, b, c, rows, cols), value, mask=kept)
@@ -213,7 +213,7 @@ def _paste_labels(out, source, plan, slots, at, row, here, nearest, owner, shown
 
 @triton.jit
 def _colours(planes, b, c, rows, cols):
-    """Pointers to one channel of a tile, or of any rows and columns, in whatever layout the images are."""
+    """Return pointers to one channel at rows and columns, such as those of a tile, for any layout of the images."""
     picture = planes.images + b * planes.batch_stride + tl.cast(c, tl.int64) * planes.channel_stride
     picture += rows[:, None].to(tl.int64) * planes.row_stride
     return picture + cols[None, :].to(tl.int64) * planes.col_stride
@@ -221,7 +221,7 @@ def _colours(planes, b, c, rows, cols):
 
 @triton.jit
 def _paste_colours(out, source, plan, b, at, row, rows, cols, shown, TAPS: tl.constexpr):
-    """Filter the source: down the columns first, then along the row; a weight of 0 adds nothing, not even a NaN."""
+    """Write filtered source pixels, summed down the columns first; a weight of 0 adds nothing, not even a NaN."""
     y_first, x_first = at * plan.num_taps * out.height + rows, at * plan.num_taps * out.width + cols
     on_row, on_col = rows < out.height, cols < out.width
     num_down = _num_used(plan.y_filter_weight, y_first, on_row, out.height, plan.num_taps, TAPS)
@@ -244,7 +244,7 @@ def _paste_colours(out, source, plan, b, at, row, rows, cols, shown, TAPS: tl.co
 
 @triton.jit
 def _num_used(weights, first, there, size, num_taps, TAPS: tl.constexpr):
-    """How many taps a tile needs along one axis, at least 1."""
+    """Return the number of taps that a tile needs along one axis, at least 1."""
     taps = tl.arange(0, TAPS)
     asked = (taps < num_taps)[:, None] & there[None, :]
     weight = tl.load(weights + first[None, :] + taps[:, None] * size, mask=asked, other=0)
@@ -253,7 +253,7 @@ def _num_used(weights, first, there, size, num_taps, TAPS: tl.constexpr):
 
 @triton.jit
 def _no_colour(images, like):
-    """Zeros to add colours to: integers of integer images, else float32."""
+    """Return zeros to add colours to: int32 for uint8 images, else float32."""
     if images.dtype.element_ty == tl.uint8:
         return tl.zeros(like.shape, tl.int32)
     else:
@@ -262,7 +262,7 @@ def _no_colour(images, like):
 
 @triton.jit
 def _finished(total, dtype: tl.constexpr):
-    """The colour of a sum whose weights add up to 2 ** 22: rounded half up if it is an integer, else to even."""
+    """Return the colour of a sum whose weights add up to 2 ** 22: uint8 rounded half up, floats half to even."""
     if dtype == tl.uint8:
         return ((total + _HALF) >> _BITS).to(tl.uint8)
     elif dtype == tl.bfloat16:  # by hand, for Triton's interpreter cuts off; all ones, a GPU's NaN, would overflow

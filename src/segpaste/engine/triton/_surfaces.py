@@ -1,7 +1,8 @@
-"""Depth and normals of a layer, read between pixels of a tile, in Triton.
+"""Reads of a layer's depth and normals by linear interpolation, in Triton.
 
-The arithmetic, and its order, is that of `segpaste.types.sampling`: a depth decides who is seen. Launch what calls
-this with ``enable_fp_fusion=False``, for a product that is added before it is rounded is another depth.
+The arithmetic and its order are those of `segpaste.types.sampling`, because depth decides which layer is seen. Kernels
+that call these functions must be launched with ``enable_fp_fusion=False``: a product that is added before it is rounded
+gives another depth.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ _INF = tl.constexpr(float("inf"))
 
 @triton.jit
 def is_number(value):
-    """Neither NaN nor infinite."""
+    """Return whether values are neither NaN nor infinite."""
     return tl.abs(value) < _INF
 
 
 @triton.jit
 def _tap(plan, at, i, j, source, rows, cols, height, width):
-    """Tap ``i`` down and ``j`` across of linear interpolation: its offset in a plane, and its weight."""
+    """Return the offsets in a plane and the weights of tap ``i`` down and ``j`` across of linear interpolation."""
     on_row, on_col = rows < height, cols < width
     y = tl.load(plan.y_linear_idx + (at * 2 + i) * height + rows, mask=on_row, other=0)
     x = tl.load(plan.x_linear_idx + (at * 2 + j) * width + cols, mask=on_col, other=0)
@@ -37,19 +38,19 @@ def _tap(plan, at, i, j, source, rows, cols, height, width):
 
 @triton.jit
 def read_depth(plan, at, row, source, rows, cols, height, width, nearest, wanted):
-    """Depth on the target's scale, 0 where it is invalid or its product is none, and whether it is valid.
+    """Return depth on the target's scale, 0 where invalid, and whether it is valid.
 
     Args:
         plan: `segpaste.engine.triton.pixels.PlanArguments`.
-        at: the layer, counted through the batch.
-        row: the source row that it shows.
+        at: index of the layer in the whole batch.
+        row: source row of the layer.
         source: `segpaste.engine.triton.pixels.PlaneArguments` of the source.
-        rows: of the tile.
-        cols: of the tile.
-        height: of the target's canvas.
-        width: of the target's canvas.
+        rows: rows of the tile.
+        cols: columns of the tile.
+        height: height of the target's canvas.
+        width: width of the target's canvas.
         nearest: offsets of the nearest source pixels.
-        wanted: the pixels to read; what is returned for others has no meaning.
+        wanted: pixels to read; values at other pixels are meaningless.
     """
     depth = source.depth + row * source.size
     valid = source.depth_valid + row * source.size
@@ -77,7 +78,7 @@ def read_depth(plan, at, row, source, rows, cols, height, width, nearest, wanted
 
 @triton.jit
 def _normal(normals, size, offsets, wanted):
-    """The three planes of normals read at some offsets; zero if one of the numbers is none."""
+    """Read x, y and z of normals at some offsets; all are zero where one of them is not finite."""
     x = tl.load(normals + offsets, mask=wanted, other=0.0)
     y = tl.load(normals + size + offsets, mask=wanted, other=0.0)
     z = tl.load(normals + size + size + offsets, mask=wanted, other=0.0)
@@ -87,7 +88,7 @@ def _normal(normals, size, offsets, wanted):
 
 @triton.jit
 def read_normals(plan, at, row, source, rows, cols, height, width, nearest, wanted):
-    """Unit normals, mirrored with the layer, zero where there is none: x, y and z; arguments as of `read_depth`."""
+    """Return x, y and z of unit normals, flipped with the layer, zero where absent; arguments as for `read_depth`."""
     normals = source.normals + row * 3 * source.size
     x, y, z = _normal(normals, source.size, nearest, wanted)
     wanted &= (x != 0) | (y != 0) | (z != 0)

@@ -1,6 +1,6 @@
-"""What every Triton kernel here begins with: which tile is mine, which boxes touch it, where the source is read.
+"""Functions shared by the Triton kernels: the tile of a program, the boxes that touch it, and offsets in the source.
 
-Absent planes come as None, which is known when a kernel is compiled. Offsets of images and slots are 64 bits wide.
+Absent planes are None, which is known when a kernel is compiled. Offsets of images and slots are 64 bits wide.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import triton.language as tl
 
 @triton.jit
 def tile_at(index, height, width, ROWS: tl.constexpr, COLS: tl.constexpr):
-    """Plane, first row and first column of a tile; tiles are counted along a row, then down, then plane by plane."""
+    """Return plane, first row and first column of a tile; tiles are numbered along rows, then down, then by plane."""
     across = tl.cdiv(width, COLS)
     num_tiles = across * tl.cdiv(height, ROWS)
     place = index % num_tiles
@@ -20,19 +20,19 @@ def tile_at(index, height, width, ROWS: tl.constexpr, COLS: tl.constexpr):
 
 @triton.jit
 def on_canvas(rows, cols, height, width):
-    """Which pixels of a tile there are."""
+    """Return which pixels of a tile lie on the canvas."""
     return (rows < height)[:, None] & (cols < width)[None, :]
 
 
 @triton.jit
 def pixel_offsets(rows, cols, width):
-    """Where the pixels of a tile lie in a plane of rows of ``width``, 64 bits."""
+    """Return the 64-bit offsets of the pixels of a tile in a plane with rows of ``width`` pixels."""
     return rows[:, None].to(tl.int64) * width + cols[None, :]
 
 
 @triton.jit
 def in_box(boxes, index, rows, cols):
-    """Which pixels of a tile lie in one of the boxes [..., 4] int64 xyxy."""
+    """Return which pixels of a tile lie in box ``index`` of the boxes [..., 4] int64 xyxy."""
     box = boxes + index * 4
     across = (cols >= tl.load(box)) & (cols < tl.load(box + 2))
     down = (rows >= tl.load(box + 1)) & (rows < tl.load(box + 3))
@@ -41,17 +41,17 @@ def in_box(boxes, index, rows, cols):
 
 @triton.jit
 def touching(wanted, boxes, first, num_slots, top, left, ROWS: tl.constexpr, COLS: tl.constexpr, SLOTS: tl.constexpr):
-    """The wanted slots whose boxes touch a tile: their numbers, and ``num_slots`` in place of all others.
+    """Return the indices of the wanted slots whose boxes touch a tile, and ``num_slots`` in place of all others.
 
     Args:
         wanted: pointer to a byte for each slot.
         boxes: pointer to xyxy int64 for each slot.
-        first: the slot of either that counts as 0.
-        num_slots: how many there are.
+        first: position of slot 0 in both.
+        num_slots: number of slots.
         top: first row of the tile.
         left: first column of the tile.
-        ROWS: of the tile.
-        COLS: of the tile.
+        ROWS: rows of the tile.
+        COLS: columns of the tile.
         SLOTS: a power of two, at least ``num_slots``.
     """
     slots = tl.arange(0, SLOTS)
@@ -62,7 +62,7 @@ def touching(wanted, boxes, first, num_slots, top, left, ROWS: tl.constexpr, COL
 
 @triton.jit
 def touches(boxes, index, asked, top, left, ROWS: tl.constexpr, COLS: tl.constexpr):
-    """Which of the asked boxes touch a tile."""
+    """Return which of the asked boxes touch a tile."""
     box = boxes + index * 4
     across = (tl.load(box, mask=asked, other=0) < left + COLS) & (tl.load(box + 2, mask=asked, other=0) > left)
     down = (tl.load(box + 1, mask=asked, other=0) < top + ROWS) & (tl.load(box + 3, mask=asked, other=0) > top)
@@ -71,22 +71,22 @@ def touches(boxes, index, asked, top, left, ROWS: tl.constexpr, COLS: tl.constex
 
 @triton.jit
 def next_of(numbers, after, end):
-    """The lowest of the numbers above ``after``, or ``end``."""
+    """Return the smallest of the numbers above ``after``, or ``end``."""
     return tl.min(tl.where(numbers > after, numbers, end))
 
 
 @triton.jit
 def nearest_source(plan, at, source, rows, cols, height, width):
-    """Where the nearest source pixels lie in their plane, and which pixels have one.
+    """Return the offsets of the nearest source pixels in their plane, and which pixels have one.
 
     Args:
         plan: `segpaste.engine.triton.pixels.PlanArguments`.
-        at: the layer, counted through the batch.
+        at: index of the layer in the whole batch.
         source: `segpaste.engine.triton.pixels.PlaneArguments` of the source.
-        rows: of the tile.
-        cols: of the tile.
-        height: of the target's canvas.
-        width: of the target's canvas.
+        rows: rows of the tile.
+        cols: columns of the tile.
+        height: height of the target's canvas.
+        width: width of the target's canvas.
     """
     y = tl.load(plan.y_nearest + at * height + rows, mask=rows < height, other=-1)
     x = tl.load(plan.x_nearest + at * width + cols, mask=cols < width, other=-1)

@@ -1,4 +1,4 @@
-"""Resolve and measure in Triton: a program asks first which boxes touch its tile, and looks at no other."""
+"""Resolve and measure kernels in Triton: a program reads only masks whose boxes touch its tiles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def resolve(
     COLS: tl.constexpr,
     SLOTS: tl.constexpr,
 ):
-    """Write which layer, and which of its slots, is seen at each pixel of one tile.
+    """Write the layer that is seen at each pixel of one tile, and its slot that owns the pixel.
 
     Args:
         layer: [B, H, W] int16, written.
@@ -33,11 +33,11 @@ def resolve(
         source: those of the source batch.
         plan: `segpaste.engine.triton.pixels.PlanArguments`.
         protected: [B, num_classes] bytes.
-        num_classes: size of that table.
+        num_classes: number of classes in that table.
         ranks: `segpaste.engine.triton.pixels.RankArguments`.
-        ignore_index: the semantic class that is neither pasted nor pasted over.
-        ROWS: of a tile.
-        COLS: of a tile.
+        ignore_index: semantic class that is neither pasted nor pasted over.
+        ROWS: rows of a tile.
+        COLS: columns of a tile.
         SLOTS: a power of two, at least the slots of a source row.
     """
     height, width = target.height, target.width
@@ -96,7 +96,7 @@ def resolve(
 
 @triton.jit
 def _target_ranks(target, here, asked, ranks):
-    """The ranks of the target's classes, 0 for those that are not known."""
+    """Return the ranks of the target's classes, int32, 0 for unknown classes."""
     label = tl.load(target.semantic + here, mask=asked, other=-1)
     known = (label >= 0) & (label < ranks.num_classes)
     return tl.load(ranks.of_class + label, mask=known, other=0).to(tl.int32)
@@ -104,7 +104,7 @@ def _target_ranks(target, here, asked, ranks):
 
 @triton.jit
 def _open(asked, b, here, target, protected, num_classes, ignore_index):
-    """Those of the asked pixels where the target may be pasted over: no padding, not ignored, of no protected class."""
+    """Return the asked pixels where the target may be pasted over: no padding, ignored or protected class."""
     if target.padding is not None:
         asked &= tl.load(target.padding + here, mask=asked, other=1) == 0
     if target.semantic is not None:
@@ -117,7 +117,7 @@ def _open(asked, b, here, target, protected, num_classes, ignore_index):
 
 @triton.jit
 def _has_something(asked, there, source, ignore_index):
-    """Those of the asked pixels where the source has something to show: neither padding nor ignored."""
+    """Return the asked pixels where the source may be shown: neither padding nor ignored."""
     if source.padding is not None:
         asked &= tl.load(source.padding + there, mask=asked, other=1) == 0
     if source.semantic is not None:
@@ -127,7 +127,7 @@ def _has_something(asked, there, source, ignore_index):
 
 @triton.jit
 def _target_depth(target, here, asked):
-    """The target's depth, and where it can be trusted."""
+    """Return the target's depth, and where it is valid, finite and positive."""
     depth = tl.load(target.depth + here, mask=asked, other=0.0)
     valid = tl.load(target.depth_valid + here, mask=asked, other=0) != 0
     return depth, valid & is_number(depth) & (depth > 0)
@@ -140,17 +140,17 @@ def measure(
     """Add up the area and the extent of what is visible in one part of the box of one slot.
 
     Args:
-        found: [B * K_t + B * L * K_s, 6] int32, zero at first: the area as it came, the area that is visible,
-            the width less the left edge, the height less the top edge, the right and the lower edge.
+        found: [B * K_t + B * L * K_s, 6] int32, zero at first: the area before the paste, the visible area, the width
+            less the left edge, the height less the top edge, the right and the lower edge.
         layer: [B, H, W] int16.
-        owner: [B, H, W] int16, or None where masks may overlap.
+        owner: [B, H, W] int16, or None if masks may overlap.
         target: `segpaste.engine.triton.pixels.PlaneArguments` of the batch that is pasted into.
         source: those of the source batch.
         plan: `segpaste.engine.triton.pixels.PlanArguments`.
         num_images: B.
         PARTS: programs that share a slot; each takes every PARTS-th of the tiles that its box touches.
-        ROWS: of a tile.
-        COLS: of a tile.
+        ROWS: rows of a tile.
+        COLS: columns of a tile.
     """
     slot, part = tl.program_id(0) // PARTS, tl.program_id(0) % PARTS
     found += slot.to(tl.int64) * 6
@@ -163,7 +163,7 @@ def measure(
 
 @triton.jit
 def _box_tiles(box, ROWS: tl.constexpr, COLS: tl.constexpr):
-    """The first row and column of tiles that a box touches, how many tiles are abreast, and how many there are."""
+    """Return the first row and column of tiles that a box touches, the number of tiles across, and in total."""
     left, top = (tl.load(box) // COLS).to(tl.int32), (tl.load(box + 1) // ROWS).to(tl.int32)
     right = tl.cdiv(tl.load(box + 2), COLS).to(tl.int32)
     lower = tl.cdiv(tl.load(box + 3), ROWS).to(tl.int32)
@@ -238,7 +238,7 @@ def _nothing_seen(ROWS: tl.constexpr, COLS: tl.constexpr):
 
 @triton.jit
 def _see(seen, shown, rows, cols, target):
-    """Count pixels, place by place in a tile, and keep the farthest to each side; 0 where there is none yet."""
+    """Count shown pixels at each position in a tile, and keep their farthest edges; 0 where there is none yet."""
     area, left, top, right, lower = seen
     area += shown.to(tl.int32)
     left = tl.maximum(left, tl.where(shown, target.width - cols[None, :], 0))
@@ -259,16 +259,16 @@ def _add_seen(found, seen):
 
 @triton.jit
 def write_measures(found, out, num_kept, num_pasted, width, height, SLOTS: tl.constexpr):
-    """Make areas and boxes of what `measure` found, SLOTS slots at a time; a box is zero where its area is.
+    """Convert the results of `measure` to areas and boxes; a box is zero where its area is.
 
     Args:
-        found: as of `measure`.
-        out: `segpaste.engine.reference.plan.Measures`, written but for the classes.
-        num_kept: slots of the target, through the batch.
-        num_pasted: slots of the layers, through the batch.
-        width: of the target's canvas.
-        height: of the target's canvas.
-        SLOTS: done by one program.
+        found: the results of `measure`.
+        out: `segpaste.engine.reference.plan.Measures`, written except for the classes.
+        num_kept: slots of the target in the whole batch.
+        num_pasted: slots of the layers in the whole batch.
+        width: width of the target's canvas.
+        height: height of the target's canvas.
+        SLOTS: slots that one program converts.
     """
     slot = tl.program_id(0).to(tl.int64) * SLOTS + tl.arange(0, SLOTS)
     is_kept, is_pasted = slot < num_kept, (slot >= num_kept) & (slot < num_kept + num_pasted)
@@ -290,7 +290,7 @@ def write_measures(found, out, num_kept, num_pasted, width, height, SLOTS: tl.co
 
 @triton.jit
 def count_classes(before, after, semantic, layer, size, num_classes, PIXELS: tl.constexpr, BINS: tl.constexpr):
-    """Count the pixels of each class in a stretch of one image, and those that no layer hides.
+    """Count the pixels of each class in a stretch of one image, before the paste and where no layer hides them.
 
     Args:
         before: [B, num_classes] int64, added to.
@@ -298,8 +298,8 @@ def count_classes(before, after, semantic, layer, size, num_classes, PIXELS: tl.
         semantic: [B, H, W] int64.
         layer: [B, H, W] int16.
         size: H * W.
-        num_classes: size of the counts.
-        PIXELS: of a stretch.
+        num_classes: number of classes in the counts.
+        PIXELS: pixels of a stretch.
         BINS: classes counted at once.
     """
     num_parts = tl.cdiv(size, PIXELS)

@@ -1,4 +1,4 @@
-"""The three pixel functions for CUDA devices, written in Triton: a program to a tile, nothing awaited.
+"""The three pixel functions for CUDA devices, written in Triton, which never wait for the device.
 
 Without such a device they run on the CPU, slowly, through Triton's interpreter: set ``TRITON_INTERPRET=1`` before
 anything imports triton.
@@ -21,29 +21,29 @@ from segpaste.engine.triton import _paint, _visibility
 from segpaste.types import PaddedBatchedDenseSample
 
 TILE = (8, 128)
-"""Rows and columns of a tile: rows that fill a cache line of bytes, and 4 pixels to each of 256 threads."""
+"""Rows and columns of a tile: a row of bytes fills a cache line, and each of 256 threads has 4 pixels."""
 
 MASK_TILE = (16, 128)
-"""Of masks, of which a program does one slot: 16 bytes, the most that a thread writes at once, to each of 128."""
+"""Rows and columns of a tile of one mask: each of 128 threads has 16 bytes, the most that it can write at once."""
 
 PARTS = 16
-"""Programs that share the box of a slot in `measure`: enough to keep a device busy with few slots."""
+"""Number of programs that share the box of a slot in `measure`: enough to keep a device busy with few slots."""
 
 STRETCH = 2048
-"""Pixels whose classes one program counts."""
+"""Number of pixels whose classes one program counts."""
 
 BINS = 128
-"""Classes that it counts at once."""
+"""Number of classes that it counts at once."""
 
 SLOT_BLOCK = 128
-"""Slots whose measures one program writes."""
+"""Number of slots whose measures one program writes."""
 
 
 class PlaneArguments(NamedTuple):
-    """The planes of a batch for the kernels: bools as bytes, what is absent None.
+    """Planes of a batch as kernel arguments: bools as bytes, absent planes as None.
 
-    The strides are those of ``images``, in any layout; all else is in row-major order. They are four integers, and not
-    one tuple: Triton 3.6 loses an integer 1 inside a tuple of a tuple.
+    The strides are those of ``images``, in any layout; all other planes are row-major. They are four integers and not a
+    tuple, because Triton 3.6 loses an integer 1 inside a tuple of a tuple.
     """
 
     images: Tensor
@@ -66,7 +66,7 @@ class PlaneArguments(NamedTuple):
 
 
 class RankArguments(NamedTuple):
-    """Priorities for the kernels: of the target's classes, of the source's instances; None where all are alike."""
+    """Priorities of the target's classes and of the source's instances as kernel arguments; None if all are equal."""
 
     of_class: Tensor | None
     of_slot: Tensor | None
@@ -74,7 +74,7 @@ class RankArguments(NamedTuple):
 
 
 class PlanArguments(NamedTuple):
-    """`LayerPlan` for the kernels, its tables side by side, bools as bytes."""
+    """Flattened `LayerPlan` as kernel arguments, bools as bytes."""
 
     source_idx: Tensor
     carried: Tensor
@@ -97,7 +97,7 @@ class PlanArguments(NamedTuple):
 
 
 def resolve(scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
-    """As `segpaste.engine.reference.pixels.resolve`."""
+    """See `segpaste.engine.reference.pixels.resolve`."""
     visible, source = empty_visible(scene), scene.source
     rows, cols = TILE
     _launch(
@@ -121,7 +121,7 @@ def resolve(scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
 
 
 def measure(scene: Scene, plan: LayerPlan, visible: Visible) -> Measures:
-    """As `segpaste.engine.reference.pixels.measure`."""
+    """See `segpaste.engine.reference.pixels.measure`."""
     measures, target = empty_measures(scene, plan), scene.target
     num_kept, num_pasted = measures.area.numel(), measures.paste_area.numel()
     found = torch.zeros(num_kept + num_pasted, 6, dtype=torch.int32, device=target.device)
@@ -173,7 +173,7 @@ def _count_classes(scene: Scene, measures: Measures, layer: Tensor) -> None:
 
 
 def render(scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> dict[str, Tensor]:
-    """As `segpaste.engine.reference.pixels.render`."""
+    """See `segpaste.engine.reference.pixels.render`."""
     target, (height, width) = scene.target, scene.target.canvas_size
     b, num_slots = slots.paste_layer.shape
     masks = torch.empty(b, num_slots, height, width, dtype=torch.bool, device=target.device)
@@ -242,18 +242,18 @@ def _device_of(arguments: tuple[Any, ...]) -> torch.device:
 
 
 def _num_tiles(scene: Scene, tile: tuple[int, int]) -> int:
-    """Tiles of one image."""
+    """Return the number of tiles of one image."""
     height, width = scene.target.canvas_size
     return -(-height // tile[0]) * -(-width // tile[1])
 
 
 def _power_of_two(size: int) -> int:
-    """The lowest that is at least ``size``."""
+    """Return the smallest power of two that is at least ``size``."""
     return 1 << max(0, size - 1).bit_length()
 
 
 def _plain(tensor: Tensor) -> Tensor:
-    """The values in row-major order, bools as bytes; a copy where they are not in that order."""
+    """Return the values in row-major order, bools as bytes; a copy if they are in another order."""
     tensor = tensor.contiguous()
     return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
 
@@ -271,7 +271,7 @@ def _rank_arguments(scene: Scene) -> RankArguments:
 
 
 def _plane_arguments(batch: PaddedBatchedDenseSample) -> PlaneArguments:
-    """Images in their own layout, whose strides the kernels take; the rest in row-major order."""
+    """Return the planes of a batch: images in their own layout with its strides, the others in row-major order."""
     _, num_channels, height, width = batch.images.shape
     assert batch.instance_masks is not None
     planes = (
