@@ -1,4 +1,4 @@
-"""Copy-paste: the module, its config, where objects come from and where they go."""
+"""Copy-paste augmentation: the module, its config, sources of objects, and placements."""
 
 from segpaste.augmentation.bank_source import BankSource
 from segpaste.augmentation.batch_copy_paste import BatchCopyPaste

@@ -6,21 +6,21 @@ import torch
 from torch import Tensor
 
 _FAR = 1 << 20
-"""Farther than any two pixels of a canvas are."""
+"""Greater than the distance between any two pixels of a canvas."""
 
 
 def is_near(pixels: Tensor, radius: int) -> Tensor:
-    """Whether one of ``pixels`` lies at most ``radius`` rows and columns away, bool as ``pixels``."""
+    """Return whether one of ``pixels`` lies at most ``radius`` rows and columns away, bool of the same shape."""
     rows = _steps(pixels, -2) <= radius
     return _steps(rows, -1) <= radius
 
 
 def squared_distance(pixels: Tensor, limit: int) -> Tensor:
-    """The squared Euclidean distance between pixel centres to the nearest of ``pixels``.
+    """Return the squared Euclidean distance between pixel centres to the nearest of ``pixels``.
 
     Args:
         pixels: [B, 1, H, W] bool.
-        limit: distances below ``limit + 1`` are exact, others are that or more.
+        limit: distances below ``limit + 1`` pixels are exact, others are returned as that or more.
 
     Returns:
         [B, 1, H, W] int32.
@@ -37,7 +37,7 @@ def squared_distance(pixels: Tensor, limit: int) -> Tensor:
 
 
 def _steps(pixels: Tensor, dim: int) -> Tensor:
-    """Steps along one dimension to the nearest of ``pixels``, int32; very many where that line has none."""
+    """Return the steps along one dimension to the nearest of ``pixels``, int32; very many if that line has none."""
     shape = [1] * pixels.ndim
     shape[dim] = pixels.shape[dim]
     index = torch.arange(pixels.shape[dim], dtype=torch.int32, device=pixels.device).view(shape)

@@ -1,10 +1,10 @@
 """Blending in bands of detail: coarse colours over a wide strip, fine detail over a narrow one.
 
 After Burt and Adelson, "A Multiresolution Spline with Application to Image Mosaics", ACM Transactions on Graphics
-2(4), 1983. What is blended is the difference between paste and target, in a Laplacian pyramid of the pasted pixels
-alone: what lies behind a paste is not known, so each level is an average of pasted pixels and nothing else. The weight
-of a band is the smoothed mask, stretched so that it falls to 0 at the edge of the paste and not beyond it, for nothing
-may change there.
+2(4), 1983. The difference between paste and target is blended, in a Laplacian pyramid of the pasted pixels alone: the
+source beyond the paste is not known, so each level is an average of pasted pixels only. The weight of a band is the
+smoothed mask, stretched so that it falls to 0 at the edge of the paste and not beyond it, since nothing may change
+there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from segpaste.augmentation.harmonize_config import HarmonizeConfig
 
 
 def multiband(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, config: HarmonizeConfig) -> Tensor:
-    """The target with the paste blended in, band by band.
+    """Blend the paste into the target, band by band.
 
     Args:
         composed: [B, C, H, W] float32.
@@ -27,7 +27,7 @@ def multiband(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor,
         config: ``pyramid_levels`` is read.
 
     Returns:
-        [B, C, H, W] float32, of meaning inside only.
+        [B, C, H, W] float32, meaningful inside only.
     """
     total = torch.where(inside, composed - target, 0.0)
     covered, known = inside.float(), (inside | outside).float()
@@ -51,7 +51,7 @@ def _ratio(total: Tensor, weight: Tensor) -> Tensor:
 
 
 def _reduced(image: Tensor) -> Tensor:
-    """Half the size, rounded up: every other pixel after the binomial filter of five taps, 0 beyond the canvas."""
+    """Halve the size, rounded up: keep every other pixel after a binomial filter of five taps, 0 beyond the canvas."""
     return _halved(_halved(image).transpose(-2, -1)).transpose(-2, -1)
 
 
@@ -63,7 +63,7 @@ def _halved(image: Tensor) -> Tensor:
 
 
 def _expanded(image: Tensor, size: torch.Size) -> Tensor:
-    """Twice the size, cut to ``size``: the same filter over spread pixels, the outermost repeated."""
+    """Double the size, cropped to ``size``: apply the same filter to spread pixels, with the outermost repeated."""
     height, width = size
     return _doubled(_doubled(image, width).transpose(-2, -1), height).transpose(-2, -1)
 

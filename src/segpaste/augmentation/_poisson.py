@@ -1,13 +1,13 @@
-"""Seamless cloning: the gradients of the paste, the colours of the target at its edge.
+"""Seamless cloning: keeps the gradients of the paste, and takes the colours of the target at its edge.
 
-After Pérez, Gangnet, Blake, "Poisson Image Editing", ACM Transactions on Graphics 22(3), 2003. The unknown is what is
-added to the paste. Between two pasted pixels its gradient should be 0; across the edge of the paste it should bring the
-pasted colour to the target's colour next to it, since the source's colours beyond its mask are not known and give no
-gradient. At the edge of the image, and at padding, there is no such link and nothing is asked for. That is the
-Laplacian of a graph, solved by a fixed number of conjugate gradient steps, each with a multigrid cycle whose coarse
-grids join blocks of 2 x 2 pixels, so that masks of any shape stay what they are (Briggs, Henson, McCormick, "A
-Multigrid Tutorial", 2nd ed., SIAM 2000). After the six steps of the default the largest error is below 1e-3 of the
-largest change, on the masks of the tests.
+After Pérez, Gangnet, Blake, "Poisson Image Editing", ACM Transactions on Graphics 22(3), 2003. The unknown is the
+change that is added to the paste. Between two pasted pixels its gradient should be 0; across the edge of the paste it
+should bring the pasted colour to that of the target's pixel next to it, since the source's colours beyond its mask are
+not known and give no gradient. At the edge of the image, and at padding, there is no such link and no condition. This
+is the Laplacian of a graph, solved by a fixed number of conjugate gradient steps, each with a multigrid cycle whose
+coarse grids join blocks of 2 x 2 pixels, which allows masks of any shape (Briggs, Henson, McCormick, "A Multigrid
+Tutorial", 2nd ed., SIAM 2000). After the six steps of the default the largest error is below 1e-3 of the largest
+change, on the masks of the tests.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from segpaste.augmentation._sums import total
 from segpaste.augmentation.harmonize_config import HarmonizeConfig
 
 _STEPS = (1 / 1.7803301, 1 / 0.7196699)
-"""The damping of two Jacobi sweeps: roots of the Chebyshev polynomial on [0.5, 2], the upper part of the spectrum."""
+"""Damping of two Jacobi sweeps: 1 over the Chebyshev roots on [0.5, 2], the upper part of the spectrum."""
 
 _NEIGHBOURS = ((0, 1), (0, -1), (1, 0), (-1, 0))
 
 
 class _Grid(NamedTuple):
-    """The graph on one level, [B, 1, h, w] float32 each.
+    """Graph on one level, [B, 1, h, w] float32 each.
 
     Attributes:
         right: weight of the link to the right neighbour, 0 in the last column.
         down: weight of the link to the lower neighbour, 0 in the last row.
         fixed: weight of the links to pixels that do not change.
         total: the sum of all links of a pixel.
-        inverse: of ``total``; 0 where that is 0, which makes pixels without links stay 0.
+        inverse: 1 / ``total``; 0 where that is 0, so that pixels without links stay 0.
     """
 
     right: Tensor
@@ -46,7 +46,7 @@ class _Grid(NamedTuple):
 
 
 def poisson(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, config: HarmonizeConfig) -> Tensor:
-    """The composed image with its colours moved so that they meet the target's at the edge of the paste.
+    """Shift the colours of the composed image so that they meet the target's at the edge of the paste.
 
     Args:
         composed: [B, C, H, W] float32.
@@ -56,7 +56,7 @@ def poisson(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, c
         config: ``poisson_cycles`` is read.
 
     Returns:
-        [B, C, H, W] float32, of meaning inside only.
+        [B, C, H, W] float32, meaningful inside only.
     """
     grid, pull = _equations(composed, target, inside, outside)
     grids = [grid]
@@ -66,7 +66,7 @@ def poisson(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, c
 
 
 def _equations(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor) -> tuple[_Grid, Tensor]:
-    """The graph of the pixels, and what its links to the target ask for, [B, C, H, W]."""
+    """Return the graph of the pixels, and the right-hand side that its links to the target give, [B, C, H, W]."""
     pasted = inside.float()
     fixed, pull = torch.zeros_like(pasted), torch.zeros_like(composed)
     for step in _NEIGHBOURS:
@@ -77,7 +77,7 @@ def _equations(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor
 
 
 def _solved(grids: list[_Grid], pull: Tensor, num_cycles: int) -> Tensor:
-    """Conjugate gradients that a V-cycle preconditions, whatever it does to symmetry: no step makes the error larger.
+    """Solve by conjugate gradients, preconditioned by a V-cycle that need not be symmetric; no step adds to the error.
 
     After Notay, "Flexible Conjugate Gradients", SIAM Journal on Scientific Computing 22(4), 2000.
     """
@@ -99,7 +99,7 @@ def _quotient(numerator: Tensor, denominator: Tensor) -> Tensor:
 
 
 def _neighbour(image: Tensor, step: tuple[int, int]) -> Tensor:
-    """At each pixel the value so many rows down and columns right of it, 0 beyond the canvas."""
+    """Return, at each pixel, the value ``step`` (rows down, columns right) away from it, 0 beyond the canvas."""
     height, width = image.shape[-2:]
     return pad(image, (1, 1, 1, 1))[..., 1 + step[0] : 1 + step[0] + height, 1 + step[1] : 1 + step[1] + width]
 
@@ -110,7 +110,7 @@ def _grid(right: Tensor, down: Tensor, fixed: Tensor) -> _Grid:
 
 
 def _coarser(grid: _Grid) -> _Grid:
-    """The graph of the blocks: links between blocks are halved, for their centres are twice as far apart."""
+    """Return the graph of blocks of 2 x 2; links between them are halved, since the distance of centres doubles."""
     right, down, fixed = (_even(x) for x in (grid.right, grid.down, grid.fixed))
     right = (right[..., ::2, 1::2] + right[..., 1::2, 1::2]) * 0.5
     down = (down[..., 1::2, ::2] + down[..., 1::2, 1::2]) * 0.5
@@ -118,7 +118,7 @@ def _coarser(grid: _Grid) -> _Grid:
 
 
 def _cycle(grids: list[_Grid], pull: Tensor) -> Tensor:
-    """One V-cycle from 0: smooth, correct what is left on the coarser grid, smooth."""
+    """Run one V-cycle from 0: smooth, correct the residual on the coarser grid, smooth."""
     grid, *coarser = grids
     if not coarser:
         return grid.inverse * pull
@@ -130,7 +130,7 @@ def _cycle(grids: list[_Grid], pull: Tensor) -> Tensor:
 
 
 def _smoothed(grid: _Grid, change: Tensor | None, pull: Tensor) -> Tensor:
-    """Two Jacobi sweeps from ``change``, or from 0."""
+    """Run two Jacobi sweeps from ``change``, or from 0 if it is None."""
     for damping in _STEPS:
         rest, weight = pull if change is None else pull - _applied(grid, change), grid.inverse * damping
         change = rest * weight if change is None else change + rest * weight
@@ -139,7 +139,7 @@ def _smoothed(grid: _Grid, change: Tensor | None, pull: Tensor) -> Tensor:
 
 
 def _applied(grid: _Grid, change: Tensor) -> Tensor:
-    """The sum, over the links of each pixel, of its weight times what the pixel exceeds its neighbour by."""
+    """Apply the Laplacian: sum, over the links of each pixel, weight times the pixel's value less its neighbour's."""
     out = grid.total * change
     out[..., :, :-1] -= grid.right[..., :, :-1] * change[..., :, 1:]
     out[..., :, 1:] -= grid.right[..., :, :-1] * change[..., :, :-1]
@@ -149,19 +149,19 @@ def _applied(grid: _Grid, change: Tensor) -> Tensor:
 
 
 def _even(image: Tensor) -> Tensor:
-    """With a last row and column of 0 where a size is odd."""
+    """Append a row or column of 0 where a size is odd."""
     height, width = image.shape[-2:]
     return pad(image, (0, width % 2, 0, height % 2))
 
 
 def _gathered(image: Tensor) -> Tensor:
-    """The sums of blocks of 2 x 2."""
+    """Return the sums of blocks of 2 x 2."""
     rows = image[..., ::2, :] + image[..., 1::2, :]
     return rows[..., ::2] + rows[..., 1::2]
 
 
 def _spread(grid: _Grid, blocks: Tensor, size: torch.Size) -> Tensor:
-    """From blocks to pixels, linear between linked blocks, cut to ``size``."""
+    """Interpolate from blocks to pixels, linearly between linked blocks, cropped to ``size``."""
     height, width = size
     wide = _between(blocks, (grid.right > 0).float(), -1)[..., :width]
     linked = (grid.down > 0).float().repeat_interleave(2, -1)[..., :width]
@@ -169,7 +169,7 @@ def _spread(grid: _Grid, blocks: Tensor, size: torch.Size) -> Tensor:
 
 
 def _between(blocks: Tensor, linked: Tensor, dim: int) -> Tensor:
-    """Two pixels for each block along ``dim``, each a quarter of the way to the neighbour on its side if linked."""
+    """Split blocks into two pixels along ``dim``, each a quarter of the way to the neighbour on its side if linked."""
     last = blocks.shape[dim] - 1
     slope = linked.narrow(dim, 0, last) * (blocks.narrow(dim, 1, last) - blocks.narrow(dim, 0, last)) * 0.25
     first, second = blocks.clone(), blocks.clone()

@@ -3,7 +3,7 @@
 After Reinhard, Ashikhmin, Gooch, Shirley, "Color Transfer between Images", IEEE Computer Graphics and Applications
 21(5), 2001. The paper works in the decorrelated space l-alpha-beta; here the image's own channels are taken as they
 are, because a batch may hold any number of channels in any range of values. All pasted pixels of an image are fitted
-together, to the target's pixels around them. Not for pastes that hide all of the picture: they are left as they are.
+together, to the target's pixels around them. Pastes that hide the whole image are left as they are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from segpaste.augmentation.harmonize_config import HarmonizeConfig
 
 
 def reinhard(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, config: HarmonizeConfig) -> Tensor:
-    """The composed image with each channel's mean and standard deviation inside matched to those around.
+    """Match each channel's mean and standard deviation inside the paste to those of the target around it.
 
     Args:
         composed: [B, C, H, W] float32.
@@ -27,7 +27,7 @@ def reinhard(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, 
         config: ``surround_px`` and ``max_gain`` are read.
 
     Returns:
-        [B, C, H, W] float32, of meaning inside only.
+        [B, C, H, W] float32, meaningful inside only.
     """
     around = outside & is_near(inside, config.surround_px)
     mean, spread = _moments(composed, inside)
@@ -38,9 +38,9 @@ def reinhard(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, 
 
 
 def _moments(image: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel over some pixels, [B, C, 1, 1] each; 0 where there is none.
+    """Return mean and standard deviation of each channel over the pixels ``where``, [B, C, 1, 1] each; 0 without any.
 
-    They are taken of what exceeds the smallest value, so that one colour all over has a spread of exactly 0.
+    They are computed from the excess over the smallest value, so that a uniform colour has a spread of exactly 0.
     """
     count = where.sum((-2, -1), keepdim=True).clamp(min=1).float()
     lowest = torch.where(where, image, torch.inf).amin((-2, -1), keepdim=True)

@@ -1,4 +1,4 @@
-"""Sums over the pixels of an image, the same bits in any batch and on any device."""
+"""Sums over the pixels of an image, with the same bits in any batch and on any device."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch.nn.functional import pad
 
 
 def total(image: Tensor) -> Tensor:
-    """The sum over all pixels of [B, C, H, W], as [B, C, 1, 1]: halves are added until one value is left."""
+    """Sum the pixels of [B, C, H, W] to [B, C, 1, 1]; halves are added until one value is left."""
     values = image.flatten(2)
     while values.shape[-1] > 1:
         half = (values.shape[-1] + 1) // 2

@@ -20,7 +20,7 @@ from segpaste.types.staged import SHAPES
 
 
 def checked_config(config: object) -> BatchCopyPasteConfig:
-    """Return the config, the defaults for None.
+    """Return the config, or the default one for None.
 
     Raises:
         TypeError: another object.
@@ -36,7 +36,7 @@ def checked_config(config: object) -> BatchCopyPasteConfig:
 
 
 def _instead_of_config(given: object) -> str:
-    """Where a reader may have put something else, what to write."""
+    """Return a hint on what to write in place of an object that is not a config, empty if there is none."""
     if isinstance(given, Mapping):
         return "; make one with BatchCopyPasteConfig.model_validate(values)"
     if isinstance(given, str | PathLike):
@@ -53,11 +53,11 @@ def _instead_of_config(given: object) -> str:
 
 
 def check_sources(source: object, source_pool: object, config: BatchCopyPasteConfig) -> None:
-    """A source is a strategy, and of the kind that the config names; a pool comes with the kind of banks.
+    """Check that the source is a strategy of the kind that the config names, and that a pool comes with kind ``bank``.
 
     Raises:
         TypeError: another object.
-        ValueError: a `BankSource` of another config, or a bank in the config and none in the source, or the reverse.
+        ValueError: source, pool and config do not fit together.
     """
     if source_pool is not None and config.source.kind != "bank":
         raise ValueError(
@@ -101,10 +101,10 @@ def check_sources(source: object, source_pool: object, config: BatchCopyPasteCon
 
 
 def check_loader(loader: object, max_instances: object, device: object, source_pool: object) -> None:
-    """The arguments of ``from_dataloader`` are of their classes.
+    """Check the classes of the arguments of ``from_dataloader``.
 
     Raises:
-        TypeError: otherwise.
+        TypeError: an argument is of another class.
         ValueError: ``max_instances`` is negative, or there is no such kind of device.
     """
     if isinstance(loader, str | Mapping | PaddedBatchedDenseSample) or not hasattr(loader, "__iter__"):
@@ -127,10 +127,10 @@ def check_loader(loader: object, max_instances: object, device: object, source_p
 
 
 def check_flag(name: str, value: object) -> None:
-    """A switch is True or False: any text would count as True.
+    """Check that a flag is True or False, since any text would count as True.
 
     Raises:
-        TypeError: otherwise.
+        TypeError: it is of another class.
     """
     if not isinstance(value, bool):
         raise TypeError(f"BatchCopyPaste: expected {name} to be True or False, got {_shown(value)}")
@@ -139,19 +139,19 @@ def check_flag(name: str, value: object) -> None:
 def check_forward(
     target: object, generator: object, staged: object, return_report: object, *, takes_crops: bool
 ) -> None:
-    """The arguments of a forward are of their classes, and nothing asks for gradients.
+    """Check the classes of the arguments of a forward pass, and that no field requires grad.
 
     Args:
         target: as given.
         generator: as given.
         staged: as given.
         return_report: as given.
-        takes_crops: whether the module's source may read staged crops.
+        takes_crops: True if the module's source may read staged crops.
 
     Raises:
-        TypeError: an argument of another class.
-        ValueError: staged crops that nothing would read.
-        RuntimeError: a field that requires grad while grad is enabled.
+        TypeError: an argument is of another class.
+        ValueError: staged crops are given, but nothing would read them.
+        RuntimeError: a field requires grad while grad is enabled.
     """
     if not isinstance(target, PaddedBatchedDenseSample):
         raise TypeError(
@@ -181,16 +181,16 @@ def check_forward(
 
 
 def check_no_grad(side: str, batch: PaddedBatchedDenseSample | StagedCrops) -> None:
-    """No field requires grad while grad is enabled: a paste is not differentiated, and its output has no graph.
+    """Check that no field requires grad while grad is enabled, since a paste is not differentiated.
 
     ``requires_grad`` is static while code is traced, so compiled code checks it when it is compiled.
 
     Args:
         side: ``target``, ``source`` or ``staged``, for the error.
-        batch: what holds the fields.
+        batch: batch or crops to check.
 
     Raises:
-        RuntimeError: naming the field.
+        RuntimeError: a field requires grad; the message names it.
     """
     if not torch.is_grad_enabled():
         return
@@ -205,6 +205,6 @@ def check_no_grad(side: str, batch: PaddedBatchedDenseSample | StagedCrops) -> N
 
 
 def _shown(value: Any) -> str:
-    """The class of a value, and the value where it is short."""
+    """Return the class of a value, and the value itself if it is short."""
     text = repr(value)
     return type(value).__name__ + (f" {text}" if len(text) <= 40 and not isinstance(value, type) else "")

@@ -1,4 +1,4 @@
-"""Objects from an instance bank: each layer is one of the crops that a loader has staged for its target."""
+"""Source of objects from an instance bank: each layer is one of the crops that are staged for its target."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 
 
 class BankSource:
-    """Sources are staged crops, ``config.crops_per_target`` of those that came with a target, each a layer of its own.
+    """Source that pastes ``config.crops_per_target`` of the crops staged for a target, each as a layer of its own.
 
-    Which ones is drawn uniformly among those that can be pasted: with an object in them, of a thing class where a
-    taxonomy is given. That rare classes get their share is up to `segpaste.BankSampler`.
+    They are drawn uniformly among the crops that can be pasted: those with an object, of a thing class if there is a
+    taxonomy. Rare classes are balanced by `segpaste.BankSampler`.
 
     Args:
-        config: of ``kind="bank"``.
+        config: config with ``kind="bank"``.
 
     Raises:
-        TypeError: ``config`` is no `SourceConfig`, such as a bank: that goes to ``BatchCopyPaste(source_pool=bank)``.
+        TypeError: ``config`` is not a `SourceConfig`; a bank goes to ``BatchCopyPaste(source_pool=bank)``.
         ValueError: it is of another kind.
 
     After Zhao et al., "X-Paste: Revisiting Scalable Copy-Paste for Instance Segmentation using CLIP and
@@ -67,7 +67,7 @@ class BankSource:
         return source, *engine.draw(request.targets, sources, request.schedule.tables, rules, "own")
 
     def _checked(self, staged: StagedCrops | None, target: PaddedBatchedDenseSample) -> StagedCrops:
-        """The staged crops, if they fit the target."""
+        """Return the staged crops if they fit the target."""
         if staged is None:
             raise ValueError(
                 "BatchCopyPaste: expected staged crops because source.kind='bank', got none; call it as "
@@ -87,7 +87,7 @@ class BankSource:
         return staged
 
     def _usable(self, staged: StagedCrops, target: PaddedBatchedDenseSample, request: PlacementRequest) -> Tensor:
-        """Crops that may be pasted, [B, K] bool."""
+        """Return the crops that may be pasted, [B, K] bool."""
         usable = (staged.boxes[..., 2:] > staged.boxes[..., :2]).all(-1) & (staged.class_ids >= 0)
         if request.classes is not None:
             usable = usable & request.classes.things(staged.class_ids)
@@ -98,7 +98,7 @@ class BankSource:
         return usable
 
     def _shrunk(self, staged: StagedCrops) -> Tensor | None:
-        """How far the crops were shrunk, [B * K] over `SCALE_DEN`, where scales are relative to the photo."""
+        """Return the scales of the crops, [B * K] int64 over `SCALE_DEN`; None if scales are relative to the crop."""
         if self.config.relative_to == "crop":
             return None
         if staged.scales is None:
@@ -112,11 +112,10 @@ class BankSource:
 def source_batch(
     staged: StagedCrops, target: PaddedBatchedDenseSample, config: SourceConfig
 ) -> PaddedBatchedDenseSample:
-    """Staged crops as a batch with one instance slot, B * K rows, in the target's kind of image.
+    """Convert staged crops to a batch of B * K rows with one instance slot, and images of the target's dtype.
 
     Raises:
-        ValueError: the target's images are floats, and the config does not say what white is in them, or a white that
-            they cannot hold.
+        ValueError: the target's images are floats, and ``config.value_range`` is None or does not fit their dtype.
     """
     images, masks = staged.images.flatten(0, 1), staged.alphas.flatten(0, 1)
     if target.images.dtype != torch.uint8:

@@ -1,4 +1,4 @@
-"""`BatchCopyPaste`: paste objects between the images of a batch, on its device, inside a compiled step."""
+"""Module that pastes objects between the images of a batch, on its device, also inside a compiled step."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatc
 
 
 class BatchCopyPaste(nn.Module):
-    """Copy-paste over a padded batch, for every modality that it carries.
+    """Copy-paste augmentation of a padded batch, for every modality that it carries.
 
-    A paste is drawn like a frame in a deferred renderer: small tensors say who goes where, one pass over the pixels
-    decides what is seen, small tensors decide which instances live, one pass writes every field.
+    A paste is drawn like a frame in a deferred renderer: small tensors decide what goes where, one pass over the pixels
+    decides what is visible, small tensors decide which instances remain, and one pass writes every field.
 
     Args:
-        config: what a paste may do.
-        source: where objects come from; by default as ``config.source`` says.
+        config: options of the paste.
+        source: source of the objects; by default as ``config.source`` says.
         source_pool: an instance bank (`segpaste.open_bank`). A call without staged crops then draws and reads crops of
-            this bank for each target, by the target's seed alone; eager code only. ``config.source`` is of
-            ``kind="bank"`` with it, which is also the default.
+            this bank for each target, by the target's seed alone; eager code only. It needs ``config.source`` of
+            ``kind="bank"``, which is then the default.
         inplace: paste into the batch's own tensors. On the CPU only what changes is touched then; on other devices, and
-            where tensors lie in another order than row-major, new tensors are made and copied.
+            if tensors are neither row-major nor channels-last images, new tensors are made and copied.
 
     Attributes:
-        read_modalities: what every batch must carry; whatever else it carries is composed too. Of the class: whatever
-            the config.
-        write_modalities: what the output may carry.
+        read_modalities: modalities that every batch must carry; all others that it carries are composed too. The class
+            attribute holds for any config.
+        write_modalities: modalities that the output may carry.
         crops: draws from ``source_pool``, a `segpaste.augmentation.crop_pool.SeededCrops`, or None. For a record of a
             call, ``crops.staged(out.sample_seeds)`` are the crops that it drew.
 
     Raises:
-        TypeError: an argument of another class, such as a dict as the config.
-        ValueError: the config asks for panoptic output and has no taxonomy, or for ClassMix of a source that does not
+        TypeError: an argument is of another class, such as a dict as the config.
+        ValueError: the config asks for panoptic output and has no taxonomy, or for ClassMix with a source that does not
             name rows of the batch; or source and config are of different kinds.
 
     After Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation",
@@ -136,17 +136,17 @@ class BatchCopyPaste(nn.Module):
         Args:
             target: B images with K instance slots.
             generator: draws the B seeds, instead of ``target.sample_seeds``. Outside of compiled code only.
-            staged: crops of an instance bank for each target, on its device, which ``source.kind="bank"`` asks for;
-                they come before ``source_pool``.
-            return_report: return a `PasteReport` too.
+            staged: crops of an instance bank for each target, on its device, for ``source.kind="bank"``; they take
+                precedence over ``source_pool``.
+            return_report: return a `PasteReport`, too.
 
         Returns:
-            The augmented batch, with the seeds that were used; and the report if asked for. In place its tensors are
-            those of ``target``, all of them rewritten, and ``target`` is the same augmented batch (but for fields that
-            the config leaves out, which then no longer fit the others).
+            The augmented batch, with the seeds that were used; and the report if asked for. In place, its tensors are
+            those of ``target``, and ``target`` is the same augmented batch (except for fields that the config leaves
+            out, which then no longer fit the others).
 
         Raises:
-            TypeError: an argument of another class.
+            TypeError: an argument is of another class.
             ValueError: a modality that the config requires is missing, or a count or flag does not fit the config; in
                 place, the config asks for more instance slots than the batch has, or tensors share memory.
             RuntimeError: a field requires grad while grad is enabled: a paste is not differentiated, detach it; in
@@ -177,21 +177,21 @@ class BatchCopyPaste(nn.Module):
         device: torch.device | str | None = None,
         inplace: bool = False,
     ) -> AugmentedLoader:
-        """The short way in: an iterable of augmented batches.
+        """Wrap a loader into an iterable of augmented batches.
 
         Args:
             loader: yields padded batches, ragged batches, or lists of samples of one size.
             max_instances: K, the slots of the output; of samples and ragged batches with more instances the largest are
                 kept; padded batches must have this many slots.
-            config: what a paste may do.
-            source_pool: paste objects of this bank, of which crops are drawn and read in this process, or of this
-                loader of staged crops; ``config.source`` is then of ``kind="bank"``, which is also the default.
-            device: where to paste; by default where the batch is.
+            config: options of the paste.
+            source_pool: a bank, of which crops are drawn and read in this process, or a loader of staged crops; it
+                needs ``config.source`` of ``kind="bank"``, which is then the default.
+            device: device to paste on; by default that of the batch.
             inplace: paste into the batches that the loader yields, where they are padded and on ``device`` already.
 
         Raises:
-            TypeError: an argument of another class.
-            ValueError: ``config.source`` is of a bank without ``source_pool``, or the other way round.
+            TypeError: an argument is of another class.
+            ValueError: ``config.source`` is of ``kind="bank"`` without ``source_pool``, or the reverse.
         """
         arguments.check_loader(loader, max_instances, device, source_pool)
         if config is None and source_pool is not None:
@@ -213,7 +213,7 @@ class BatchCopyPaste(nn.Module):
     def _prepared(
         self, target: PaddedBatchedDenseSample, generator: torch.Generator | None
     ) -> PaddedBatchedDenseSample:
-        """The batch with seeds, slots and masks, without what the config leaves out; in place it can be written."""
+        """Prepare the batch: seeds, slots and masks, without closed modalities; in place, check that it is writable."""
         batch = inputs.prepared(target, self.config, generator)
         if self.inplace:
             in_place.check_writable(target, self.config)
@@ -222,7 +222,7 @@ class BatchCopyPaste(nn.Module):
     def _unchanged(
         self, batch: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, return_report: bool
     ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
-        """The output for a batch that has no instance to paste."""
+        """Return the output for a batch that cannot take pastes."""
         out, report = inputs.with_finite_depth(batch), unchanged_report(batch, self.config.num_layers)
         out = inputs.emitted(write_back(batch, out) if self.inplace else out, target, self.config)
         if self._may_look(batch.device):
@@ -232,7 +232,7 @@ class BatchCopyPaste(nn.Module):
     def _sampled(
         self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, staged: StagedCrops | None
     ) -> tuple[Scene, Drawn]:
-        """What the source gives for the batch, and where it goes."""
+        """Ask the source for objects and their placement, and return the scene and the placement."""
         seeds = batch.sample_seeds
         assert seeds is not None
         if staged is None and self.crops is not None:
@@ -253,7 +253,7 @@ class BatchCopyPaste(nn.Module):
     def _mixed(
         self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, request: PlacementRequest
     ) -> tuple[Scene, Drawn]:
-        """Classes of the rows that the source names."""
+        """Draw classes of the rows that the source names, and return the scene and the placement."""
         assert found.present is not None
         strategy = cast(RowStrategy, self.source)
         rows = strategy.rows(batch, found.present.any(1), request)
@@ -262,7 +262,7 @@ class BatchCopyPaste(nn.Module):
         return Scene(batch, batch, self._tables, self._rules, mixture), (placement, counts)
 
     def _composed(self, engine: Engine, scene: Scene, placement: Placement, *, with_layer: bool) -> Outcome:
-        """The paste, harmonised if the config says so."""
+        """Compose the paste, and harmonise it if the config says so."""
         if not self.config.harmonize.is_active:
             return engine.compose(scene, placement, with_layer=with_layer, in_place=self.inplace)
         target = scene.target
@@ -277,12 +277,12 @@ class BatchCopyPaste(nn.Module):
         return outcome._replace(batch=write_back(target, fitted) if self.inplace else fitted)
 
     def _warn_once(self, placement: Placement, counts: PlacementCounts, outcome: Outcome) -> None:
-        """Say so the first time that nothing could be pasted into a batch."""
+        """Warn the first time that nothing could be pasted into a batch."""
         if self._may_look(outcome.carried.device) and not bool(outcome.carried.any()):
             self._warn(nothing_pasted_warning(report_of(placement, counts, outcome), self.config))
 
     def _may_look(self, device: torch.device) -> bool:
-        """Whether to look for something to warn of; on an accelerator once, for that waits for it."""
+        """Return whether to check for warnings; on an accelerator only once, since the check waits for it."""
         if torch.compiler.is_compiling() or not self._may_warn:
             return False
         if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
@@ -297,7 +297,7 @@ class BatchCopyPaste(nn.Module):
             warnings.warn(message, stacklevel=6)  # the caller of the module's __call__
 
     def _warn_of_few_scales(self, canvas_size: tuple[int, int]) -> None:
-        """Say once that patches leave few sizes to a paste."""
+        """Warn once if patches leave only few scales to a paste."""
         if torch.compiler.is_compiling() or not self._may_warn_of_scales:
             return
         message = draw_rules.few_scales_warning(self._placement, canvas_size)

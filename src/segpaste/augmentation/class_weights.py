@@ -1,9 +1,9 @@
-"""How soon a slot is drawn: the more objects of its class a source holds, the later, as far as a temperature says.
+"""Tables for draws of slots that are balanced over classes, to a degree set by a temperature.
 
-Slots are drawn one after another without replacement, each time in proportion to their weights n ** -temperature, n
-the objects of the slot's class: Efraimidis and Spirakis, "Weighted random sampling with a reservoir" (Information
-Processing Letters, 2006). Their largest u ** (1 / w) are the smallest -log2(u) / w, the shortest waits. All of it is
-integers, whose tables are made in decimal arithmetic, so that it is the same bits on every machine and device.
+Slots are drawn one after another without replacement, in proportion to their weights n ** -temperature, where n is the
+number of objects of the slot's class: Efraimidis and Spirakis, "Weighted random sampling with a reservoir" (Information
+Processing Letters, 2006). Their largest u ** (1 / w) are the smallest -log2(u) / w, the shortest waiting times. All
+arithmetic is in integers, from tables made in decimal arithmetic, and gives the same bits on every machine and device.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 TEMPERATURE_ONE = 1 << 32
-"""Temperatures are counted in units of 2**-32."""
+"""Temperature 1 in units of 2**-32."""
 
 MOST_ALIKE = 256
-"""A class of more objects counts as one of this many."""
+"""Largest number of objects of a class that counts; more count as this."""
 
 _WEIGHT_ONE = 1 << 16
 _LOG_ONE = 1 << 32
@@ -27,13 +27,13 @@ _DIGITS = Context(prec=20, rounding=ROUND_HALF_EVEN)  # its logarithms and power
 
 
 def inverse_weights(temperature: int) -> Tensor:
-    """How many times as long a slot waits as one that is alone in its class: n ** temperature.
+    """Return n ** temperature, the waiting time of a slot relative to one that is alone in its class.
 
     Args:
         temperature: in units of 2**-32, from 0 to `TEMPERATURE_ONE`.
 
     Returns:
-        [257] int64 for n = 0 .. `MOST_ALIKE`, in units of 2**-16; 1 for n = 0, which nothing has.
+        [257] int64 for n = 0 .. `MOST_ALIKE`, in units of 2**-16; 1 for n = 0, which does not occur.
     """
     with localcontext(_DIGITS):
         exponent = Decimal(temperature) / TEMPERATURE_ONE
@@ -42,7 +42,7 @@ def inverse_weights(temperature: int) -> Tensor:
 
 
 def log_table() -> Tensor:
-    """log2(1 + i / 256) for i = 0 .. 256, in units of 2**-32: [257] int64."""
+    """Return log2(1 + i / 256) for i = 0 .. 256, in units of 2**-32, [257] int64."""
     logs = _logarithms(2 * _LOG_STEPS)
     with localcontext(_DIGITS):
         octave = [(log - logs[_LOG_STEPS - 1]) / logs[1] for log in logs[_LOG_STEPS - 1 :]]
@@ -51,6 +51,6 @@ def log_table() -> Tensor:
 
 @cache
 def _logarithms(last: int) -> tuple[Decimal, ...]:
-    """Of 1 .. ``last``."""
+    """Return the natural logarithms of 1 .. ``last``."""
     with localcontext(_DIGITS):
         return tuple(Decimal(number).ln() for number in range(1, last + 1))

@@ -1,6 +1,6 @@
-"""The config of a paste: frozen pydantic models that refuse unknown keys.
+"""Config of a paste: frozen pydantic models that reject unknown keys.
 
-Build them once, outside any compiled region. A config loads from and saves to YAML and JSON.
+Build them once, outside any compiled region. A config can be loaded from and saved to YAML and JSON.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ Priority = Annotated[int, Field(ge=-1000, le=1000)]
 
 
 class SourceConfig(StrictConfig):
-    """Where pasted objects come from.
+    """Source of the pasted objects.
 
     Attributes:
-        kind: ``intra_batch`` takes them from the other rows of the batch, ``bank`` from the crops of an instance bank
-            that are staged for each call.
-        mask_from: what stands for the masks of a batch that has boxes and no masks: its ``boxes``, as filled
-            rectangles; all its boxes come out rounded outwards to whole pixels. With None nothing is pasted there.
-        crops_per_target: with a bank, how many of the staged crops are layers of a target, each with its own map.
-        value_range: with a bank, the value of white in float images, 1 or 255, for crops are uint8. Without it only
-            uint8 images are pasted into. From 1e-6 to 1e9; images of half precision refuse what they cannot hold.
-        relative_to: with a bank, what ``placement.scale_range`` is relative to: the ``crop`` as it lies in the bank, or
-            the object in its ``photo``, before it was shrunk to fit its crop.
-        without_depth: with a bank, what becomes of a crop without depth where the target has depth: it is pasted
-            and its depth is ``invalid``, or ``skip`` leaves it out.
+        kind: ``intra_batch`` takes objects from the other rows of the batch, ``bank`` from the crops of an instance
+            bank that are staged for each call.
+        mask_from: masks of a batch that has boxes and no masks: ``boxes``, filled rectangles; all its boxes are then
+            rounded outwards to whole pixels. With None nothing is pasted into such a batch.
+        crops_per_target: with a bank, number of staged crops that are layers of a target, each with its own map.
+        value_range: with a bank, the value of white in float images, 1 or 255, since crops are uint8. Without it only
+            uint8 images are accepted. From 1e-6 to 1e9; it must also fit the dtype of the images.
+        relative_to: with a bank, reference of ``placement.scale_range``: the ``crop`` as stored, or the object in its
+            ``photo``, the original image, before it was shrunk to fit its crop.
+        without_depth: with a bank, treatment of crops without depth where the target has depth: with ``invalid`` they
+            are pasted and their depth is invalid, with ``skip`` they are left out.
     """
 
     kind: Literal["intra_batch", "bank"] = "intra_batch"
@@ -63,12 +63,12 @@ class SourceConfig(StrictConfig):
 
 
 class PanopticTaxonomy(StrictConfig):
-    """A `PanopticSchema` that travels in configs.
+    """`PanopticSchema` as part of a config.
 
     Attributes:
         classes: class id to ``"thing"`` or ``"stuff"``.
-        ignore_index: the semantic class of unlabelled pixels, 255 as in all containers; readers convert others.
-        max_instances_per_image: more instance slots than this are refused.
+        ignore_index: semantic class of unlabelled pixels, 255 as in all containers; readers convert others.
+        max_instances_per_image: largest number of instance slots; more are rejected.
     """
 
     classes: Mapping[int, Kind]
@@ -99,18 +99,18 @@ class PanopticTaxonomy(StrictConfig):
 
 
 class PanopticConfig(StrictConfig):
-    """The taxonomy of panoptic batches, and how their stuff is protected.
+    """Taxonomy of panoptic batches, and protection of their stuff.
 
     Attributes:
         taxonomy: things and stuff; any `PanopticSchema` is accepted and copied.
-        stuff_policy: a stuff class driven below a threshold gets its pixels back (``revert``), or what is left of
-            it becomes ignore (``ignore``).
+        stuff_policy: with ``revert``, a stuff class that falls below a threshold gets its pixels back; with
+            ``ignore``, what is left of it becomes ignore.
         tau_stuff_frac: threshold as a fraction of the class's area before the paste.
         tau_stuff_px: threshold in pixels.
         contact_priority: class id to priority, -1000 to 1000; 0 for a class that is not named, or outside of the
-            taxonomy. Where a paste meets another one, or the target, it is seen only over classes of at most its own
-            priority, beside all else that it needs to be seen. It plays a part only where the output has a panoptic
-            map, so that each pixel has one owner.
+            taxonomy. A paste is seen only over classes of at most its own priority, of other pastes and of the target,
+            in addition to all other conditions. It is used only if the output has a panoptic map, so that each pixel
+            has one owner.
     """
 
     taxonomy: PanopticTaxonomy
@@ -145,30 +145,30 @@ class PanopticConfig(StrictConfig):
 
 
 class BatchCopyPasteConfig(SavedConfig):
-    """Everything that `BatchCopyPaste` can be told.
+    """Config of `BatchCopyPaste`.
 
-    A gate ``emit_x`` says whether the output carries a modality: None, as the batch does; True, the batch must
-    carry it; False, it is left out of the output and plays no part.
+    A gate ``emit_x`` says whether the output has a modality: None, if the batch does; True, the batch must have it;
+    False, it is left out. Depth and panoptic maps that are left out do not affect the paste, instance masks do.
 
     Attributes:
         emit_instance: instance masks and ids.
-        emit_panoptic: the panoptic map; with it each pixel belongs to exactly one instance.
+        emit_panoptic: the panoptic map; with it each pixel belongs to at most one instance.
         emit_depth: depth and its validity; with it the nearer surface is seen.
-        emit_classmix: paste classes instead of objects: of each source half of its semantic classes, rounded up, where
-            they stand, and the instances of them with them. Batches must have semantic maps. Of ``placement`` only
-            ``paste_prob``, ``layers``, ``fade_last``, ``fade_curve`` and ``pad_to_multiple`` play a part. Without a
+        emit_classmix: paste classes instead of objects: half of the semantic classes of each source, rounded up, with
+            their instances, at the same position. Batches must have semantic maps. Of ``placement`` only
+            ``paste_prob``, ``layers``, ``fade_last``, ``fade_curve`` and ``pad_to_multiple`` are used. Without a
             taxonomy classes below 1024 are mixed.
         blend_mode: how the image is composed; ``alpha`` is a hard mask.
-        max_instances: output slots K; fewer than the input has are refused (None: as many as it has). Pastes need
+        max_instances: output slots K; fewer than the input has are rejected (None: as many as it has). Pastes need
             free slots.
-        tile_size: pixels on a side that the reference works on at once; bounds memory, changes no bit.
+        tile_size: side in pixels of the tiles that the reference works on; bounds memory, changes no bit.
         antialias: filter the image where a layer shrinks its source.
         perspective_depth: an object drawn larger is nearer: its depth is divided by its scale.
         min_area_px: an instance with fewer visible pixels has no row.
         min_residual_area_frac: an instance of the target with less than this of its area left has no row.
-        max_hidden_frac: an instance of the target of which pastes would hide more than this fraction is not hidden at
-            all: it stays in front of them.
-        placement, source, harmonize, panoptic: see there.
+        max_hidden_frac: an instance of the target that would lose more than this fraction of its pixels to pastes is
+            not hidden at all: it stays in front of them.
+        placement, source, harmonize, panoptic: see the classes of these configs.
     """
 
     _NO_KEYS: ClassVar[Mapping[str, str]] = {
@@ -240,10 +240,10 @@ class BatchCopyPasteConfig(SavedConfig):
 
     @property
     def num_layers(self) -> int:
-        """L."""
+        """Number of layers, L."""
         return self.source.crops_per_target if self.source.kind == "bank" else self.placement.layers
 
     @property
     def ignore_index(self) -> int:
-        """The semantic class that is never pasted, never pasted over."""
+        """Semantic class that is never pasted, and never pasted over."""
         return IGNORE_INDEX if self.panoptic is None else self.panoptic.taxonomy.ignore_index

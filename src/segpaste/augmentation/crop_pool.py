@@ -1,4 +1,4 @@
-"""Where staged crops come from, batch after batch: drawn of a bank here, or from a loader of them."""
+"""Sources of staged crops for one batch after another: a bank, from which they are drawn, or a loader of crops."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from segpaste.seeding import check_uint64, from_int64
 from segpaste.types import StagedCrops
 
 BankPool = InstanceBank
-"""A bank that crops are drawn from where they are pasted."""
+"""Bank from which crops are drawn in the process that pastes them."""
 
 SourcePool = InstanceBank | Iterable[StagedCrops]
-"""Where staged crops come from: a bank, or a loader of them."""
+"""Source of staged crops: a bank, or a loader of staged crops."""
 
 
 def is_bank(value: object) -> bool:
@@ -37,7 +37,7 @@ class CropPool:
         pool: a bank, whose crops are drawn by a `segpaste.BankSampler` with its defaults and read when they are asked
             for, or a loader of staged crops, such as `segpaste.create_bank_dataloader` makes, of at least as many steps
             as there are batches.
-        crops_per_target: crops to draw of a bank for each target.
+        crops_per_target: number of crops to draw from a bank for each target.
 
     Raises:
         TypeError: ``pool`` is a path.
@@ -57,16 +57,16 @@ class CropPool:
 
     @property
     def epoch(self) -> int | None:
-        """The epoch of a loader of crops; None where it has none."""
+        """Epoch of a loader of crops; None if it has none, and for a bank."""
         return None if self._sampler is not None else epoch_of(self.pool)
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of a loader of crops."""
+        """Set the epoch of a loader of crops."""
         if self._sampler is None:
             set_epoch_of(self.pool, epoch)
 
     def begin(self, this: EpochPass) -> None:
-        """Let the crops follow a pass over the targets that has begun."""
+        """Begin a pass: let the crops follow the pass over the targets."""
         self._iterator = None
         if not this.start:
             self._num_steps = 0
@@ -74,7 +74,7 @@ class CropPool:
             follow_pass(self.pool, this)
 
     def state_dict(self) -> dict[str, Any]:
-        """The place after the crops that were handed out last, and whose it is."""
+        """Return the position after the last crops that were handed out, and the state or identity of their source."""
         state: Any = None
         if self._sampler is not None:
             state = self._sampler.identity()
@@ -83,7 +83,7 @@ class CropPool:
         return {"num_steps": self._num_steps, "state": state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume there.
+        """Resume from a state.
 
         Raises:
             ValueError: the state is of other crops.
@@ -109,10 +109,10 @@ class CropPool:
             self.pool.expect_state(state["state"])
 
     def staged(self, num_targets: int, first: int, this: EpochPass) -> StagedCrops:
-        """The crops of the next targets.
+        """Return the crops of the next targets.
 
         Args:
-            num_targets: how many.
+            num_targets: number of targets.
             first: position of the first one in the epoch.
             this: the pass over the targets.
 
@@ -160,11 +160,11 @@ class SeededCrops:
     A class is drawn first, then a crop of it, by the repeat factors of `segpaste.BankSampler`.
 
     Args:
-        bank: what is drawn from.
-        crops_per_target: K, crops for each target.
+        bank: bank to draw from.
+        crops_per_target: K, number of crops for each target.
 
     Raises:
-        TypeError: ``bank`` is none.
+        TypeError: ``bank`` is not a bank.
         ValueError: it is empty.
     """
 
@@ -182,7 +182,7 @@ class SeededCrops:
         """Read the crops of the targets with these seeds.
 
         Args:
-            seeds: [B] int64; on an accelerator they are waited for.
+            seeds: [B] int64; reading them from an accelerator waits for it.
 
         Returns:
             B x K crops, in the memory of the host.
@@ -200,7 +200,7 @@ class SeededCrops:
         return stage_bank_batch(self.bank, np.array(drawn, np.int64).reshape(len(drawn), self.crops_per_target))
 
     def _drawn(self, seed: int) -> NDArray[np.int64]:
-        """The crops of one target, [K]."""
+        """Draw the crops of one target, [K] int64."""
         positions = np.arange(self.crops_per_target)
         classes = self._table.draw(uniforms(seed, "bank.class", positions))
         places = uniforms(seed, "bank.crop", positions) * self._crops.counts[classes]

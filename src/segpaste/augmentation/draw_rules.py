@@ -1,4 +1,4 @@
-"""The numbers of a config that a placement is drawn from, as the integers that an engine takes."""
+"""Conversion of a placement config to the integers that an engine draws by."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from segpaste.engine import DrawRules
 from segpaste.engine.records import SCALE_DEN, SIZE_DEN
 
 FEW_SCALES = 4
-"""A canvas' grid with fewer scales than this in the range is warned of."""
+"""Smallest number of scales of the canvas grid in the range that causes no warning."""
 
 
 def fixed_rules(config: PlacementConfig) -> DrawRules:
-    """Return what placements are drawn from on any canvas; see `on_canvas`."""
+    """Return the parameters of the draws for any canvas; see `on_canvas`."""
     low, high = scale_limits(config)
     seen = as_decimal(config.min_visible_frac)
     return DrawRules(
@@ -39,7 +39,7 @@ def fixed_rules(config: PlacementConfig) -> DrawRules:
 
 
 def on_canvas(fixed: DrawRules, config: PlacementConfig, canvas_size: tuple[int, int]) -> DrawRules:
-    """Return what placements are drawn from with sources of this canvas (H, W), whose edges may stay on patches.
+    """Return the parameters of the draws for sources of this canvas (H, W), whose edges may have to stay on patches.
 
     Raises:
         RuntimeError: no scale in the range keeps them there.
@@ -51,24 +51,24 @@ def on_canvas(fixed: DrawRules, config: PlacementConfig, canvas_size: tuple[int,
 
 
 def scale_limits(config: PlacementConfig) -> tuple[int, int]:
-    """The smallest and the largest numerator of a scale over `SCALE_DEN`."""
+    """Return the smallest and the largest numerator of a scale over `SCALE_DEN`."""
     low, high = config.scale_range
     first = math.ceil(low * SCALE_DEN)
     return first, max(first, math.floor(high * SCALE_DEN))
 
 
 def smallest_scale(config: PlacementConfig) -> float:
-    """No axis is scaled by less: 2.5 patches may be drawn as 1 where there is no room for 2."""
+    """Return a lower bound on the scale of an axis: almost 2.5 patches may be drawn as 1 if there is no room for 2."""
     return config.scale_range[0] * (2 / 5 if config.align == "instance" else 1)
 
 
 def num_filter_taps(config: PlacementConfig, *, antialias: bool) -> int:
-    """Taps per axis that the image filter needs at the smallest scale."""
+    """Return the number of taps per axis that the image filter needs at the smallest scale."""
     return max(2, math.ceil(2 / smallest_scale(config))) if antialias else 2
 
 
 def canvas_grid(config: PlacementConfig, canvas_size: tuple[int, int]) -> tuple[int, int, int]:
-    """The scales n * p / gcd(H, W) that keep the canvas' edges on patches: first n, last n, and the gcd.
+    """Return the scales n * p / gcd(H, W) that keep the canvas edges on patches: first n, last n, and the gcd.
 
     Raises:
         RuntimeError: none lies in the scale range.
@@ -88,7 +88,7 @@ def canvas_grid(config: PlacementConfig, canvas_size: tuple[int, int]) -> tuple[
 
 
 def few_scales_warning(config: PlacementConfig, canvas_size: tuple[int, int]) -> str | None:
-    """Return what to tell a user whose canvas leaves fewer than `FEW_SCALES` scales in the range, else None."""
+    """Return a warning if the canvas leaves fewer than `FEW_SCALES` scales in the range, else None."""
     if not config.patch_aligned_paste or config.align != "canvas":
         return None
     first, last, edge = canvas_grid(config, canvas_size)
@@ -107,7 +107,7 @@ def few_scales_warning(config: PlacementConfig, canvas_size: tuple[int, int]) ->
 
 
 def size_table(config: PlacementConfig) -> Tensor:
-    """Ranges of sizes in 1 / `SIZE_DEN` pixels, [C + 1, 2] int64, the last for all other classes; 0 where relative."""
+    """Return size ranges in 1 / `SIZE_DEN` pixels, [C + 1, 2] int64, the last for other classes; 0 where relative."""
     others = (0, 0) if config.size_range is None else _steps(config.size_range.low, config.size_range.high)
     table = torch.tensor([others]).repeat(max(config.class_sizes, default=-1) + 2, 1)
     for label, size in config.class_sizes.items():

@@ -1,8 +1,8 @@
-"""Harmonise: pasted colours are fitted to the image that they are in. Labels, depth and normals stay what they are.
+"""Harmonisation: fits pasted colours to the image around them. Labels, depth and normals do not change.
 
-One custom operator, made of torch operations that round each value once: additions, products, quotients and roots in
-a fixed order, and no sums or filters of a library, whose order depends on the device and the size of the batch. So
-eager and compiled code, any device and any batch give the same bits.
+It is one custom operator made of torch operations that round each value once: additions, products, quotients and roots
+in a fixed order, and no sums or filters of a library, whose order depends on the device and the size of the batch.
+Eager and compiled code, any device and any batch therefore give the same bits.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ def harmonized(
     config: HarmonizeConfig,
     padding_mask: Tensor | None = None,
 ) -> Tensor:
-    """The composed images with pasted colours fitted to the target.
+    """Fit the pasted colours of composed images to the target.
 
     Args:
         composed: [B, C, H, W] uint8, float16, bfloat16 or float32 of any range, the target with pastes.
-        target: as ``composed``, before.
-        visible: [B, H, W] bool, M_eff: where a paste is seen.
-        seeds: [B] int64, of the images; they say which are drawn.
-        config: what to do.
-        padding_mask: [B, 1, H, W] bool, pixels that are no picture; like the edge of the canvas, the edge of a paste
-            there has no surroundings.
+        target: as ``composed``, before the paste.
+        visible: [B, H, W] bool, M_eff: pixels where a paste is seen.
+        seeds: [B] int64, seeds of the images, which decide the images to harmonise.
+        config: options.
+        padding_mask: [B, 1, H, W] bool, True for padding; as at the edge of the canvas, a paste has no surroundings
+            there.
 
     Returns:
         A new tensor of the shape, dtype and memory format of ``composed``. Outside of ``visible``, and in images that
@@ -107,7 +107,7 @@ def _(composed: Tensor, *others: object) -> Tensor:
 
 
 def _parts(visible: Tensor, drawn: Tensor, config: HarmonizeConfig) -> list[slice]:
-    """Rows to work on together: on the CPU one by one, which fits its caches, and only those that change."""
+    """Return the rows to work on together: on the CPU one by one, which fits its caches, and only those that change."""
     if visible.device.type != "cpu":
         return [slice(None)]
     changes = visible.flatten(1).any(1)
@@ -123,11 +123,11 @@ def fitted(
 
     Args:
         composed: [B, C, H, W], the target with pastes.
-        target: [B, C, H, W], before.
-        inside: [B, 1, H, W] bool, where a paste is seen.
+        target: [B, C, H, W], the target before the paste.
+        inside: [B, 1, H, W] bool, pixels where a paste is seen.
         outside: [B, 1, H, W] bool, the target's other pixels; padding is neither.
         drawn: [B] bool, images to harmonise.
-        config: what to do.
+        config: options.
 
     Returns:
         As ``composed``.
@@ -145,7 +145,7 @@ def fitted(
 
 
 def edge_weight(inside: Tensor, outside: Tensor, feather_px: int) -> Tensor:
-    """How much of the paste is left at each of its pixels, [B, 1, H, W] float32 in (0, 1].
+    """Return the weight of the paste at each of its pixels, [B, 1, H, W] float32 in (0, 1].
 
     It grows in proportion to the distance from the edge, which lies half a pixel before the nearest centre outside.
     """
@@ -154,7 +154,7 @@ def edge_weight(inside: Tensor, outside: Tensor, feather_px: int) -> Tensor:
 
 
 def _stored(colours: Tensor, composed: Tensor, target: Tensor) -> Tensor:
-    """Colours as the images hold them, rounded and in range."""
+    """Convert colours to the dtype of the images, rounded and clamped to their range."""
     if not composed.is_floating_point():
         return colours.round().clamp(0, 255).to(composed.dtype)
     low = torch.minimum(*(image.amin((1, 2, 3), keepdim=True) for image in (composed, target)))

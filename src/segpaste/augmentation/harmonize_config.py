@@ -1,4 +1,4 @@
-"""How pasted colours are fitted to the image that they are pasted into."""
+"""Config of harmonisation, which fits pasted colours to the image around them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from segpaste.augmentation.strict import Probability, StrictConfig
 
 
 class HarmonizeConfig(StrictConfig):
-    """How pasted colours are fitted to their surroundings; no label, depth or normal changes.
+    """Config of harmonisation, which fits pasted colours to their surroundings; no label, depth or normal changes.
 
     Attributes:
         mode: ``reinhard`` shifts and scales each channel to the mean and spread of the surroundings; ``multiband``
             blends each band of detail over a width of its own; ``poisson`` keeps the gradients and takes the colours
             at the edge from the target.
-        prob: of harmonising an image, 0 by default. Images that are not drawn keep every bit.
+        prob: probability of harmonising an image, 0 by default. Images that are not drawn keep every bit, unless
+            ``feather_px`` is set.
         pyramid_levels: bands of ``multiband``; the coarsest is blended over about 2**pyramid_levels pixels. With 1
             nothing is blended.
         surround_px: ``reinhard`` compares with the target's pixels at most this far from a pasted one.
@@ -36,5 +37,5 @@ class HarmonizeConfig(StrictConfig):
 
     @property
     def is_active(self) -> bool:
-        """Whether any image may change."""
+        """True if any image may change."""
         return self.prob > 0 or self.feather_px > 0

@@ -1,4 +1,4 @@
-"""Pasting into the batch's own tensors: whether they can be written."""
+"""Checks for pasting into the batch's own tensors."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from segpaste.types import PaddedBatchedDenseSample
 
 
 def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
-    """Every tensor that a paste in place would write can be written, so that none is before another fails.
+    """Check that every tensor that a paste in place would write can be written, before any of them is.
 
-    Compiled code looks at sizes and strides only.
+    Compiled code checks sizes and strides only.
 
     Raises:
         ValueError: the config asks for more slots or a larger canvas than the batch has, or tensors share memory.
@@ -49,7 +49,7 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
 
 
 def _check_apart(batch: PaddedBatchedDenseSample, written: dict[str, Tensor]) -> None:
-    """No field that is written shares memory with another one; those whose values alternate in it count as if so."""
+    """Check that no written field shares memory with another one; fields with interleaved values count as sharing."""
     read = ((name, getattr(batch, name)) for name in ("padding_mask", "camera_intrinsics", "sample_seeds"))
     spans = [(*memory_span(t), name) for name, t in [*written.items(), *read] if t is not None and t.numel()]
     last_end, last = 0, ""
@@ -63,7 +63,7 @@ def _check_apart(batch: PaddedBatchedDenseSample, written: dict[str, Tensor]) ->
 
 
 def _has_own_places(tensor: Tensor) -> bool:
-    """Whether no two values lie at one place in memory."""
+    """Return whether no two values share a place in memory."""
     if tensor.is_contiguous() or tensor.numel() == 0:
         return True
     reach = 1

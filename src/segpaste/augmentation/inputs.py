@@ -1,4 +1,4 @@
-"""From the caller's batch to the one that the stages work on: gates, slots, seeds, masks; and back."""
+"""Preparation of the caller's batch for the stages (gates, slots, seeds, masks), and of the output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIELDS = {
 
 
 def modalities_of(config: BatchCopyPasteConfig) -> tuple[frozenset[Modality], frozenset[Modality]]:
-    """Return what every batch must carry, and what the output may carry."""
+    """Return the modalities that every batch must carry, and those that the output may carry."""
     mixed = {Modality.SEMANTIC} if config.emit_classmix else set()
     asked = {m for m, gate in GATES.items() if getattr(config, gate)}
     closed = {m for m, gate in GATES.items() if getattr(config, gate) is False}
@@ -32,10 +32,10 @@ def modalities_of(config: BatchCopyPasteConfig) -> tuple[frozenset[Modality], fr
 
 
 def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
-    """Every modality that the config requires is there, and the slots fit the taxonomy.
+    """Check that every modality that the config requires is there, and that the slots fit the taxonomy.
 
     Raises:
-        ValueError: otherwise, naming what is missing.
+        ValueError: a modality is missing, which the message names, or there are too many slots.
     """
     for modality, gate in GATES.items():
         if getattr(config, gate) and modality not in target.modalities:
@@ -59,7 +59,7 @@ def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteCon
 
 
 def without_closed_gates(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:
-    """The batch without the maps that the config keeps out of the output (instance masks go last, in `emitted`)."""
+    """Remove the maps that the config keeps out of the output; instance masks are removed last, in `emitted`."""
     closed: dict[str, Any] = {}
     for modality in (Modality.PANOPTIC, Modality.DEPTH):
         if getattr(config, GATES[modality]) is False:
@@ -70,7 +70,7 @@ def without_closed_gates(batch: PaddedBatchedDenseSample, config: BatchCopyPaste
 
 
 def seeded(batch: PaddedBatchedDenseSample, generator: torch.Generator | None) -> PaddedBatchedDenseSample:
-    """The batch with a seed per image: drawn from ``generator`` if given, else its own, else drawn from torch."""
+    """Return the batch with a seed per image: drawn from ``generator`` if given, else its own, else drawn by torch."""
     if generator is None and batch.sample_seeds is not None:
         return batch
     device = batch.device if generator is None else generator.device
@@ -84,7 +84,7 @@ def prepared(
     config: BatchCopyPasteConfig,
     generator: torch.Generator | None,
 ) -> PaddedBatchedDenseSample:
-    """The batch as the stages want it: checked, gated, with output slots, seeds and, if possible, instance masks."""
+    """Prepare a batch for the stages: checked, gated, with output slots, seeds and, if possible, instance masks."""
     check_modalities(target, config)
     batch = seeded(without_closed_gates(target, config), generator)
     if config.placement.pad_to_multiple is not None:
@@ -104,10 +104,10 @@ def prepared(
 
 
 def check_source(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> None:
-    """What a source strategy gave can be pasted into this batch: it has masks, and images of the same kind.
+    """Check that a source batch can be pasted into the target: it has masks, and images and depth of the same kind.
 
     Raises:
-        ValueError: otherwise, naming what differs.
+        ValueError: it cannot; the message names what differs.
     """
     if source.instance_masks is None:
         raise ValueError("BatchCopyPaste: expected instance masks in the source batch, got none; give it masks")
@@ -122,12 +122,12 @@ def check_source(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSam
 
 
 def can_be_pasted(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> bool:
-    """Whether a prepared batch has anything to paste from: instance slots with masks, or classes to mix."""
+    """Return whether a prepared batch can take pastes: it has instance slots with masks, or classes are mixed."""
     return config.emit_classmix or (batch.instance_masks is not None and batch.max_instances > 0)
 
 
 def with_finite_depth(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
-    """The batch with depth 0, and marked invalid, where it is NaN or infinite: what rendering does on its way."""
+    """Set depth to 0, and mark it invalid, where it is NaN or infinite, as rendering does."""
     if batch.depth is None or batch.depth_valid is None:
         return batch
     finite = batch.depth.isfinite()
@@ -137,14 +137,14 @@ def with_finite_depth(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSamp
 def emitted(
     out: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
 ) -> PaddedBatchedDenseSample:
-    """The output without masks that the input did not have or the config closes."""
+    """Remove instance masks from the output if the input had none or the config leaves them out."""
     if target.instance_masks is None or config.emit_instance is False:
         return out.derived(instance_masks=None, instance_ids=None)
     return out
 
 
 def check_depths(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> None:
-    """Depth of the source can be put on the target's scale.
+    """Check that the source's depth can be put on the target's scale.
 
     Raises:
         ValueError: one side is metric and the other is not, or a camera is missing.

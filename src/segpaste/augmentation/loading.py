@@ -1,4 +1,4 @@
-"""An iterable of augmented batches around a loader of plain ones."""
+"""Iterable of augmented batches around a loader of plain ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Batch = PaddedBatchedDenseSample | BatchedDenseSample | Sequence[DenseSample]
 
 
 class AugmentedLoader(LoaderWrapper):
-    """Pads, moves and augments what another loader yields; `len`, ``sampler`` and ``dataset`` are the loader's.
+    """Pads, moves and augments the batches of another loader; `len`, ``sampler`` and ``dataset`` are the loader's.
 
     The crops follow the epoch of the loader. Batches without ``sample_seeds`` get seeds of torch's initial seed, the
     epoch, the rank and the row's position in the epoch, so a resumed run draws what an uninterrupted one draws.
@@ -30,11 +30,11 @@ class AugmentedLoader(LoaderWrapper):
         augment: the augmentation.
         max_instances: K; of samples and ragged batches with more instances the largest are kept; padded batches must
             have this many slots.
-        device: where to augment; None: where the batch is.
-        crops: what is pasted, if it is not of the batch; a loader of them restarts with every pass.
+        device: device to augment on; None for that of the batch.
+        crops: staged crops to paste, if objects do not come from the batch; a loader of crops restarts with every pass.
 
     Attributes:
-        num_dropped_instances: instances so far that found no slot; the first time warns.
+        num_dropped_instances: number of instances so far that found no slot; the first ones cause a warning.
     """
 
     owner = "from_dataloader"
@@ -81,7 +81,7 @@ class AugmentedLoader(LoaderWrapper):
             self.crops.begin(this)
 
     def _seeded(self, batch: PaddedBatchedDenseSample, this: EpochPass, first: int) -> PaddedBatchedDenseSample:
-        """The batch with seeds; its first row is at this position of the epoch."""
+        """Return the batch with seeds; ``first`` is the position of its first row in the epoch."""
         if batch.sample_seeds is not None:
             return batch
         base_seed, rows = self._seed(), range(first, first + batch.batch_size)
@@ -94,16 +94,16 @@ class AugmentedLoader(LoaderWrapper):
         return self._base_seed
 
     def identity(self) -> dict[str, Any]:
-        """See `segpaste.epochs.LoaderWrapper.identity`; and what is pasted, the slots and the config."""
+        """See `segpaste.epochs.LoaderWrapper.identity`; adds the class of the pool, the slots and the config."""
         pool = None if self.crops is None else type(self.crops.pool).__name__
         facts = {**super().identity(), "source_pool": pool, "max_instances": int(self.max_instances)}
         config = getattr(self.augment, "config", None)
         return {**facts, **_flat("config", config.model_dump(mode="json"))} if isinstance(config, BaseModel) else facts
 
     def state_dict(self) -> dict[str, Any]:
-        """The place after the batch that was yielded last: of the loader, the crops, the seeds and the schedule.
+        """Return the position after the last yielded batch: of the loader, the crops, the seeds and the schedule.
 
-        Of a loader without a state of its own the batches are counted.
+        For a loader without a state of its own, the number of batches is saved.
         """
         return {
             **super().state_dict(),
@@ -114,7 +114,7 @@ class AugmentedLoader(LoaderWrapper):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume there: the next pass gives the batches that are left.
+        """Resume from a state: the next pass gives the remaining batches.
 
         Raises:
             ValueError: the state is of another loader, or of other crops; the message says which. Nothing is changed.
@@ -166,7 +166,7 @@ class AugmentedLoader(LoaderWrapper):
 
 
 def _flat(name: str, value: Any) -> dict[str, str]:
-    """The values of nested dictionaries under dotted names, so that each difference has its own."""
+    """Return the values of nested mappings as text under dotted names, so that each difference has a name."""
     if not isinstance(value, Mapping):
         return {name: repr(value)}
     return {key: text for part, inner in value.items() for key, text in _flat(f"{name}.{part}", inner).items()}

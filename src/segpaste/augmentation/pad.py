@@ -1,4 +1,4 @@
-"""Pad a batch to the right and below, so that a patch grid covers it whole."""
+"""Padding of a batch to the right and below, up to whole patches."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from segpaste.types import FIELDS, PaddedBatchedDenseSample
 
 
 def padded_to_multiple(batch: PaddedBatchedDenseSample, multiple: int) -> PaddedBatchedDenseSample:
-    """The batch on a canvas whose sides are multiples of ``multiple``, pixels; the batch itself if they are.
+    """Pad the batch to a canvas whose sides are multiples of ``multiple`` pixels; return it as is if they are already.
 
-    The image goes on as in a mirror, so that a patch across the edge holds no hard one; all else holds what stands
-    outside of a picture, and the padding mask says so.
+    Image pixels are reflected into the padding, so that a patch across the border contains no hard edge. All other
+    fields hold their padding values there, and the padding mask marks it.
     """
     height, width = batch.canvas_size
     bottom, right = -height % multiple, -width % multiple
@@ -38,7 +38,7 @@ def padded_to_multiple(batch: PaddedBatchedDenseSample, multiple: int) -> Padded
 
 
 def _mirrored(images: Tensor, bottom: int, right: int) -> Tensor:
-    """Images [B, C, H, W] that go on in a mirror at the edge pixel, back and forth where they are small."""
+    """Extend images [B, C, H, W] by reflection at the edge pixel, repeatedly where they are small."""
     is_last = not images.is_contiguous() and images.is_contiguous(memory_format=torch.channels_last)
     order = torch.channels_last if is_last else torch.contiguous_format
     for dim, extra in ((2, bottom), (3, right)):

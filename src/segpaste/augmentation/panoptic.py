@@ -1,4 +1,4 @@
-"""The taxonomy of a config as tables: things, which alone are pasted; stuff, which is watched; priorities."""
+"""Taxonomy of a config as tables of things, of stuff and of priorities."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class ClassTables(torch.nn.Module):
         self.register_buffer("class_rank", torch.tensor(ranks, dtype=torch.int16), persistent=False)
 
     def things(self, labels: Tensor) -> Tensor:
-        """Whether each label is a thing class, bool; labels outside the taxonomy are not."""
+        """Return whether each label is a thing class, bool; labels outside the taxonomy are not."""
         known = (labels >= 0) & (labels < self.num_classes)
         return known & self.is_thing.to(labels.device)[labels.clamp(0, self.num_classes - 1)]
 
     @property
     def tables(self) -> Classes:
-        """All of it, as an engine takes it."""
+        """All tables, as an engine takes them."""
         return Classes(self.is_thing, self.is_stuff, self.class_rank if len(self.class_rank) else None)

@@ -1,4 +1,4 @@
-"""The rules of a config that a paste goes by, as the integers that an engine takes."""
+"""Conversion of a config to the integer rules that an engine composes by."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from segpaste.engine import PasteRules
 
 
 def paste_rules(config: BatchCopyPasteConfig) -> PasteRules:
-    """Return what a paste goes by."""
+    """Return the rules of a config as integers."""
     residual, hidden = as_decimal(config.min_residual_area_frac), as_decimal(config.max_hidden_frac)
     panoptic = config.panoptic
     stuff = as_decimal(0.0 if panoptic is None else panoptic.tau_stuff_frac)

@@ -1,4 +1,4 @@
-"""What a source is asked for, and how it draws where its objects go."""
+"""Requests to a source, and the draw of a placement for its objects."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacementRequest:
-    """What a placement is drawn for.
+    """Targets and parameters of a draw, as they are given to a source.
 
     Attributes:
         seeds: [B] int64, the targets' seeds.
-        extent: [B, 2] int64, (width, height) of the targets' pictures.
-        occupied: [B, K_t, 4] int64, pixel boxes of the targets' instances, zero where there is none.
-        num_free: [B] int64, instance slots that a paste may take.
+        extent: [B, 2] int64, (width, height) of the targets without padding.
+        occupied: [B, K_t, 4] int64, pixel boxes of the targets' instances, zero in slots without one.
+        num_free: [B] int64, number of instance slots that pastes may take.
         canvas_size: (H, W) of the target.
-        config: the ranges and probabilities, ``layers`` and ``grouping`` as the source makes them.
-        schedule: those of them that may change from step to step, as tensors.
-        classes: things and stuff, if the config has a taxonomy.
-        staged: crops of a bank, for a source that takes them from there.
-        fixed: ``config`` as integers, where they are known already.
+        config: the ranges and probabilities, with ``layers`` and ``grouping`` as the source uses them.
+        schedule: those of them that may change between steps, as tensors.
+        classes: tables of things and stuff, if the config has a taxonomy.
+        staged: crops of a bank, for a source that uses them.
+        fixed: ``config`` as integers, if they are known already.
     """
 
     seeds: Tensor
@@ -60,28 +60,28 @@ class PlacementRequest:
 
     @property
     def targets(self) -> Targets:
-        """The targets, as an engine takes them."""
+        """Targets as an engine takes them."""
         return Targets(self.seeds, self.occupied, self.num_free, self.extent)
 
     def rules(self, source_canvas: tuple[int, int] | None = None) -> DrawRules:
-        """What is drawn from, for sources of this canvas (H, W), by default that of the target."""
+        """Return the parameters of the draws for sources of this canvas (H, W), by default that of the target."""
         fixed = fixed_rules(self.config) if self.fixed is None else self.fixed
         return on_canvas(fixed, self.config, source_canvas or self.canvas_size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerSources:
-    """The source rows that were chosen for the layers.
+    """Source rows that were chosen for the layers.
 
     Attributes:
         source_idx: [B, L] int64.
         layer_valid: [B, L] bool.
-        extent: [B, L, 2] int64, (width, height) of the sources' pictures.
+        extent: [B, L, 2] int64, (width, height) of the sources without padding.
         boxes: [B, L, K_s, 4] int64, pixel boxes of their instances.
         labels: [B, L, K_s] int64, their classes.
         eligible: [B, L, K_s] bool, instances that may be pasted.
-        canvas_size: (H, W) of the sources; None where it is that of the targets.
-        shrunk: [B, L] int64, over `SCALE_DEN`: scales that are drawn are divided by it; None for 1.
+        canvas_size: (H, W) of the sources; None if it is that of the targets.
+        shrunk: [B, L] int64 over `SCALE_DEN`, divisor of the drawn scales; None for 1.
     """
 
     source_idx: Tensor
@@ -95,7 +95,7 @@ class LayerSources:
 
     @classmethod
     def of_rows(cls, source: PaddedBatchedDenseSample, source_idx: Tensor, eligible: Tensor) -> LayerSources:
-        """Return what a placement needs to know of rows of a batch.
+        """Return the sources of layers that take rows of a batch.
 
         Args:
             source: the batch, S rows and K_s slots.
@@ -118,7 +118,7 @@ def draw_placement(request: PlacementRequest, sources: LayerSources) -> tuple[Pl
     """Draw slots, scale, flip and place for every layer.
 
     Returns:
-        The placement, whose ``carried`` holds the slots that fit, and what became of the others.
+        The placement, whose ``carried`` holds the slots that fit, and the counts of the tries.
 
     Raises:
         TypeError: a tensor of the request or of the sources has another dtype.
@@ -155,7 +155,7 @@ _SOURCES: dict[str, tuple[tuple[str | int, ...], torch.dtype]] = {
 
 
 def _check_sources(request: PlacementRequest, sources: LayerSources) -> None:
-    """Refuse what an engine cannot read; values where they can be read without waiting."""
+    """Reject tensors that an engine cannot read; check values only where they can be read without waiting."""
     sizes: dict[str, int] = {"L": request.config.layers}
     device = request.seeds.device
     for record, declared in ((request, _REQUEST), (sources, _SOURCES)):

@@ -1,4 +1,4 @@
-"""How many objects are pasted, how large and where: the part of the config that draws are made from."""
+"""Config of the draws: number, size and place of pasted objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SMALLEST_SCALE = 1 / 64
 
 
 class SizeRange(StrictConfig):
-    """A range of sizes: the longer side of an object's box, in pixels of the target.
+    """Range of sizes: the longer side of an object's box, in pixels of the target.
 
     Attributes:
         low: at least this.
@@ -32,38 +32,38 @@ class SizeRange(StrictConfig):
 
 
 class PlacementConfig(StrictConfig):
-    """How many objects go where, and how large.
+    """Number, size and place of pasted objects.
 
     Attributes:
-        scale_range: the size of what is pasted relative to its source, drawn uniformly.
-        size_range: draw the longer side of an object's box, pixels of the target, instead of a relative size. The
-            scale that follows stays within ``scale_range``.
-        class_sizes: likewise for objects of these classes; others are drawn from ``size_range`` if it is given, else
+        scale_range: range of the scale of a layer relative to its source, drawn uniformly.
+        size_range: range of the longer side of an object's box in pixels of the target, drawn instead of a relative
+            scale. The resulting scale stays within ``scale_range``.
+        class_sizes: the same for objects of these classes; others are drawn from ``size_range`` if it is given, else
             relative.
-        hflip_probability: of mirroring a layer left to right.
-        paste_prob: of pasting anything into an image.
-        fade_last: the last part of training, in which nothing is pasted any more, or less and less; `Schedule.at` of
-            ``BatchCopyPaste.schedule`` is told how far it is.
-        fade_curve: how. With ``step`` nothing is pasted in that part; with ``linear`` the chance falls from
+        hflip_probability: probability of flipping a layer horizontally.
+        paste_prob: probability of pasting anything into an image.
+        fade_last: last part of training, as a fraction, in which less or nothing is pasted; `Schedule.at` of
+            ``BatchCopyPaste.schedule`` sets the progress of training.
+        fade_curve: with ``step``, nothing is pasted in that part; with ``linear``, the probability falls from
             ``paste_prob`` at its start to 0 at the end of training.
-        k_range: how many slots are pasted into an image: a random subset of the eligible ones.
-        class_temperature: how much that subset is balanced over classes. At 0 every object of a source is as likely,
-            so that common classes are pasted most; at 1 every class is, however many objects it has there. Slots are
-            drawn one after another, none twice, in proportion to n ** -class_temperature, n the eligible slots of
-            their class in the source (256 if there are more). With ``grouping`` instance that is the order in which
-            the layers of a source carry them; which layers are left out where fewer slots are wanted stays uniform.
+        k_range: range of the number of slots pasted into an image, a random subset of the eligible ones.
+        class_temperature: balance of that subset over classes. At 0 all objects of a source are equally likely, so that
+            common classes are pasted most; at 1 all its classes are, whatever their number of objects. Slots are drawn
+            one after another without replacement, in proportion to n ** -class_temperature, where n is the number of
+            eligible slots of their class in the source (at most 256). With ``grouping`` instance this is the order in
+            which the layers of a source carry them; if fewer slots are wanted, the layers to leave out are uniform.
         layers: L, the number of source rows that one image draws from, each with its own map.
         grouping: with ``image`` all slots of a layer share its map; with ``instance`` each layer carries one object,
-            which so has a scale, place and flip of its own. Then at most ``layers`` objects are pasted.
-        max_attempts: places tried at once per layer; the one that keeps the most slots inside the image, then
-            overlaps existing boxes least, is taken. With 1 a fitting object is uniform over where it fits.
-        partial: what becomes of a slot whose box leaves the picture: it is not pasted (``drop``), or cut (``clip``)
-            if at least ``min_visible_frac`` of its box stays.
+            with its own scale, place and flip. Then at most ``layers`` objects are pasted.
+        max_attempts: number of places tried at once per layer; the one that keeps the most slots inside the image, then
+            overlaps existing boxes least, is taken. With 1 an object is uniform over the places where it fits.
+        partial: treatment of a slot whose box extends beyond the image: it is not pasted (``drop``), or clipped
+            (``clip``) if at least ``min_visible_frac`` of its box stays.
         min_visible_frac: see ``partial``.
         pad_to_multiple: pad the canvas to the right and below to multiples of this, pixels: the patch size of a ViT.
         patch_aligned_paste: edges lie on multiples of ``pad_to_multiple``: see ``align``.
-        align: whose edges. With ``canvas`` those of the source's canvas; with ``instance``, for ``grouping: instance``,
-            those of the pasted object's box, each axis scaled to whole patches.
+        align: edges to align. With ``canvas`` those of the source's canvas; with ``instance``, for ``grouping``
+            instance, those of the pasted object's box, each axis scaled to whole patches.
     """
 
     scale_range: tuple[float, float] = (0.5, 2.0)
@@ -145,5 +145,5 @@ class PlacementConfig(StrictConfig):
 
     @property
     def draws_sizes(self) -> bool:
-        """Some sizes are drawn in pixels."""
+        """True if some sizes are drawn in pixels."""
         return self.size_range is not None or len(self.class_sizes) > 0

@@ -1,4 +1,4 @@
-"""What a forward did, as tensors: nothing is silent, and nothing waits for the device."""
+"""Report of a forward pass as tensors: it accounts for every try, and does not wait for the device."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.movable import Movable, register_pytree
 
 DROP_REASONS = ("no_source", "no_free_slot", "does_not_fit", "hidden", "reverted", "too_small")
-"""Why a tried paste is not in the output, in the order of `PasteReport.num_dropped`.
+"""Reasons why a tried paste is not in the output, in the order of `PasteReport.num_dropped`.
 
 ``no_source``: no other row has an eligible instance, or no staged crop can be pasted (one try per image is counted).
-``no_free_slot``: the target's slots were full. ``does_not_fit``: its box would leave the picture. ``hidden``: no pixel
-of it is seen. ``reverted``: it gave its pixels back to a stuff class, or to an object of which too much was hidden.
-``too_small``: fewer than ``min_area_px`` pixels of it are seen.
+``no_free_slot``: the target's slots were full. ``does_not_fit``: its box would extend too far beyond the image.
+``hidden``: no pixel of it is seen. ``reverted``: it gave its pixels back to a stuff class, or to an object that was
+hidden too much. ``too_small``: fewer than ``min_area_px`` pixels of it are seen.
 """
 
 
@@ -47,20 +47,20 @@ _NOTHING_STAGED = (
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PasteReport(Movable):
-    """What happened to each image; ``num_tried == num_placed + num_dropped.sum(1)``.
+    """Numbers and maps of the pastes of each image; ``num_tried == num_placed + num_dropped.sum(1)``.
 
     Attributes:
         num_tried: [B] int64, pastes that were drawn.
         num_placed: [B] int64, pastes that are in the output.
-        num_dropped: [B, len(DROP_REASONS)] int64.
-        visible_layer: [B, H, W] int16, the layer seen at each pixel, -1 where the target is.
+        num_dropped: [B, len(DROP_REASONS)] int64, pastes that were dropped, by reason.
+        visible_layer: [B, H, W] int16, the layer seen at each pixel, -1 for the target.
         placement: the maps, with ``carried`` holding the pastes that are in the output.
         slot_layer: [B, K] int64, the layer of the paste in each output slot, -1 if it holds none.
         slot_source: [B, K] int64, the source slot of the paste in each output slot, -1 if it holds none.
-        drawn: [B, L, K_s] bool, the pastes as they were placed, before any of them was taken out; with the maps of
-            ``placement`` and the sources all that a replay needs.
+        drawn: [B, L, K_s] bool, the pastes that were placed, before any of them was removed; together with the maps of
+            ``placement`` and the sources, this is all that a replay needs.
 
-    With ClassMix ``drawn`` and ``placement.carried`` have one slot more, the last: what is pasted and belongs to no
+    With ClassMix, ``drawn`` and ``placement.carried`` have one more slot, the last, for pasted pixels that belong to no
     instance. It counts as a paste.
     """
 
@@ -84,7 +84,7 @@ register_pytree(PasteReport)
 
 
 def report_of(placement: Placement, counts: PlacementCounts, outcome: Outcome) -> PasteReport:
-    """Sum up one forward: what was drawn, what became of the pastes that were not placed, what the engine gave."""
+    """Build the report of one forward pass from the placement, the counts of its tries, and the engine's outcome."""
     not_placed = torch.stack([counts.no_source, counts.no_free_slot, counts.does_not_fit], 1)
     return PasteReport(
         num_tried=counts.tried,
@@ -99,7 +99,7 @@ def report_of(placement: Placement, counts: PlacementCounts, outcome: Outcome) -
 
 
 def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int) -> PasteReport:
-    """The report of a batch that has no instance to paste: one try per image, without a source."""
+    """Return the report of a batch that has no instance to paste: one try per image, without a source."""
     b, k, device = batch.batch_size, batch.max_instances, batch.device
     ones = torch.ones(b, dtype=torch.int64, device=device)
     num_dropped = torch.zeros(b, len(DROP_REASONS), dtype=torch.int64, device=device)
@@ -129,11 +129,11 @@ def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int) -> PasteR
 
 
 def num_mixed_tokens(visible_layer: Tensor, patch_size: int) -> Tensor:
-    """How many patches of each image hold pixels of more than one layer, or of a layer and the target, [B] int64.
+    """Count the patches of each image with pixels of more than one layer, or of a layer and the target, [B] int64.
 
     Args:
-        visible_layer: [B, H, W], from a report; what a canvas lacks of whole patches counts as the last ones do.
-        patch_size: the side of a patch, pixels.
+        visible_layer: [B, H, W], from a report; its last row and column are repeated up to whole patches.
+        patch_size: side of a patch in pixels.
 
     Raises:
         ValueError: it is below 1.
@@ -149,11 +149,11 @@ def num_mixed_tokens(visible_layer: Tensor, patch_size: int) -> Tensor:
 
 
 def nothing_pasted_warning(report: PasteReport, config: BatchCopyPasteConfig) -> str | None:
-    """A sentence that says why nothing was pasted into a whole batch, or None if something was (or none was tried).
+    """Return a message that says why nothing was pasted into a batch; None if something was, or nothing was tried.
 
     Args:
-        report: of the batch.
-        config: of the paste.
+        report: report of the batch.
+        config: config of the paste.
     """
     if int(report.num_placed.sum()) > 0 or int(report.num_tried.sum()) == 0:
         return None

@@ -1,4 +1,4 @@
-"""What may change from step to step without another compilation: numbers in buffers."""
+"""Parameters that may change between steps without a recompilation: numbers in buffers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _ONE = 1 << 32
 
 
 class Schedule(nn.Module):
-    """How often, how much and of which classes is pasted, as of now.
+    """Current probability of a paste, number of slots, and balance of classes.
 
-    The numbers are integers in buffers: they move with the module, and a compiled step reads what they hold when it
-    runs. ``state_dict`` holds what `set` and `at` have said, as one entry of plain values; a state without that entry,
+    The numbers are integers in buffers: they move with the module, and a compiled step reads their values when it runs.
+    ``state_dict`` holds the values given by `set` and `at`, as one entry of plain values; a state without that entry,
     such as the weights of a model that had no augmentation, changes nothing.
 
     Args:
-        config: what they are at first.
-        chooses_objects: False with ClassMix, which pastes classes: ``paste_prob`` alone may then be set.
+        config: the initial values.
+        chooses_objects: False with ClassMix, which pastes classes: only ``paste_prob`` may then be set.
     """
 
     limits: Tensor
@@ -48,22 +48,22 @@ class Schedule(nn.Module):
 
     @property
     def paste_prob(self) -> float:
-        """The chance that an image is pasted into, now."""
+        """Current probability that an image is pasted into."""
         return int(self.limits[0]) / _ONE
 
     @property
     def k_range(self) -> tuple[int, int]:
-        """How many slots are pasted into an image."""
+        """Current range of the number of slots that are pasted into an image."""
         return int(self.limits[1]), int(self.limits[2])
 
     @property
     def class_temperature(self) -> float:
-        """From 0, every object is as likely to be pasted, to 1, every class of a source is, now."""
+        """Current temperature, from 0 (all objects of a source are equally likely) to 1 (all its classes are)."""
         return int(self.limits[3]) / _ONE
 
     @property
     def tables(self) -> DrawTables:
-        """All of it, as an engine takes it."""
+        """All parameters, as an engine takes them."""
         return DrawTables(self.limits, self.size_table, self.inverse_weights, self.log_table)
 
     def set(
@@ -73,7 +73,7 @@ class Schedule(nn.Module):
         k_range: tuple[int, int] | None = None,
         class_temperature: float | None = None,
     ) -> None:
-        """Change what is given, from the next step on; see `PlacementConfig` for what each is.
+        """Change the given parameters from the next step on; see `PlacementConfig` for their meaning.
 
         Raises:
             ValueError: a probability or temperature outside of [0, 1], or a range that is not
@@ -111,16 +111,16 @@ class Schedule(nn.Module):
         self.limits[0] = round(self._paste_prob * self._kept * _ONE)
 
     def at(self, progress: float) -> None:
-        """Say how far training is; in its last part, ``fade_last`` of the config, less is pasted, or nothing.
+        """Set the progress of training; in its last part, ``fade_last`` of the config, less or nothing is pasted.
 
-        With ``fade_curve="step"`` nothing is pasted in that part; with ``"linear"`` the chance falls from
+        With ``fade_curve="step"`` nothing is pasted in that part; with ``"linear"`` the probability falls from
         ``paste_prob`` at its start to 0 at the end of training.
 
         Args:
             progress: 0 at the start, 1 at the end.
 
         Raises:
-            ValueError: it is no number from 0 to 1.
+            ValueError: it is not a number from 0 to 1.
         """
         try:
             part = float(progress)
@@ -136,7 +136,7 @@ class Schedule(nn.Module):
         self._put()
 
     def get_extra_state(self) -> dict[str, object]:
-        """What ``state_dict`` saves: plain values, so that ``torch.load(weights_only=True)`` reads them."""
+        """Return what ``state_dict`` saves: plain values, so that ``torch.load(weights_only=True)`` reads them."""
         temperature = int(self.limits[3]) / class_weights.TEMPERATURE_ONE
         return {
             "paste_prob": self._paste_prob,
@@ -146,7 +146,7 @@ class Schedule(nn.Module):
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Take what ``load_state_dict`` reads.
+        """Set the values that ``load_state_dict`` reads.
 
         Raises:
             ValueError: a value is out of its range.
@@ -170,7 +170,7 @@ class Schedule(nn.Module):
 
 
 def _number(name: str, value: object) -> float | None:
-    """As a Python number, whatever holds it."""
+    """Return a value as a Python float, None as None."""
     try:
         return None if value is None else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
@@ -178,7 +178,7 @@ def _number(name: str, value: object) -> float | None:
 
 
 def _is_range(value: object) -> bool:
-    """Two integers, 1 <= low <= high < 2**31."""
+    """Return whether a value is two integers with 1 <= low <= high < 2**31."""
     if not isinstance(value, Sequence) or len(value) != 2 or not all(isinstance(n, Integral) for n in value):
         return False
     low, high = (operator.index(n) for n in value)

@@ -1,4 +1,4 @@
-"""A batch given what a paste needs: slots for more instances, masks where it has boxes or nothing."""
+"""Additions to a batch that a paste needs: more instance slots, and masks if it has boxes or nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from segpaste.types import FIELDS, PaddedBatchedDenseSample
 
 
 def with_slots(batch: PaddedBatchedDenseSample, num_slots: int) -> PaddedBatchedDenseSample:
-    """The batch with at least ``num_slots`` instance slots, the new ones empty.
+    """Add empty instance slots to a batch, up to ``num_slots``.
 
     Raises:
         ValueError: the batch has more slots than that.
@@ -36,7 +36,7 @@ def with_slots(batch: PaddedBatchedDenseSample, num_slots: int) -> PaddedBatched
 
 
 def with_box_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
-    """A batch without masks given filled rectangles for masks, and ids by slot."""
+    """Add filled boxes as masks, and ids by slot, to a batch without masks."""
     height, width = batch.canvas_size
     x1, y1, x2, y2 = pixel_boxes(batch.boxes).unsqueeze(-1).unbind(-2)
     cols, rows = torch.arange(width, device=batch.device), torch.arange(height, device=batch.device)
@@ -49,10 +49,10 @@ def with_box_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
 
 
 def with_empty_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
-    """A batch of no instances, without masks, given masks without a pixel.
+    """Add empty masks to a batch that has neither instances nor masks.
 
     Raises:
-        ValueError: it has instances. Looked at on the CPU, outside of compiled code; elsewhere they are left out.
+        ValueError: it has instances; checked on the CPU outside of compiled code only, elsewhere they are left out.
     """
     if not torch.compiler.is_compiling() and batch.device.type == "cpu" and bool(batch.instance_valid.any()):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Where pasted objects come from."""
+"""Sources of pasted objects: their protocols, and the source that takes objects from the batch itself."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class SourceStrategy(Protocol):
             request: seeds, extents, free slots and ranges.
 
         Returns:
-            The source batch (S rows, K_s slots), the placement into it, and what became of each try. The placement
-            names rows of that batch, scales above 0, and carries at most ``request.num_free`` slots for each target:
-            the CPU raises ValueError for others, a GPU cannot look.
+            The source batch (S rows, K_s slots), the placement of its objects, and the counts of the tries. The
+            placement names rows of that batch, scales above 0, and carries at most ``request.num_free`` slots for each
+            target; violations raise ValueError on the CPU, and are not checked on a GPU.
         """
         ...
 
 
 @runtime_checkable
 class RowStrategy(Protocol):
-    """Names, for each target, the rows of its batch that are mixed into it: what ClassMix asks of a source."""
+    """Names, for each target, the rows of its batch that ClassMix mixes into it."""
 
     def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
         """Choose a row for each layer; traces without a graph break.
@@ -49,11 +49,11 @@ class RowStrategy(Protocol):
 
 
 class IntraBatchSource:
-    """Sources are the other rows of the batch.
+    """Source that takes objects from the other rows of the batch.
 
-    Each layer takes one row, uniform over those that have an eligible instance, never the target's own. The choice
-    compares random numbers keyed by both rows' seeds, so that it does not depend on the order of the batch (rows of
-    equal seeds are told apart by their order).
+    Each layer takes one row, uniformly among those that have an eligible instance, never the target's own. The choice
+    compares random numbers keyed by the seeds of both rows, so it does not depend on the order of the batch (rows of
+    equal seeds are distinguished by their order).
     """
 
     def sample(

@@ -1,7 +1,7 @@
-"""Checks of what a source of the user's own returns, with errors that name the field and what was expected.
+"""Checks of the results of custom sources, with errors that name the field and what was expected.
 
-Types, dtypes, shapes and devices are checked always; values where they can be read without waiting, that is on the CPU,
-outside of compiled code.
+Types, dtypes, shapes and devices are always checked; values only on the CPU outside of compiled code, where they can be
+read without waiting.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _LARGEST_TERM = 1 << 30
 def checked_sample(
     strategy: SourceStrategy, sampled: Sampled, target: PaddedBatchedDenseSample, request: PlacementRequest
 ) -> Sampled:
-    """Return what ``SourceStrategy.sample`` returned, if it can be pasted.
+    """Return the result of ``SourceStrategy.sample`` if it can be pasted.
 
     Args:
         strategy: the source; those of this package are not checked.
-        sampled: what it returned.
+        sampled: its result.
         target: the batch that is pasted into.
-        request: what it was given.
+        request: the request that it was given.
 
     Raises:
         TypeError: a value or a tensor is of another type.
@@ -72,7 +72,7 @@ def checked_sample(
 
 
 def _apart(placement: Placement, target: PaddedBatchedDenseSample) -> Placement:
-    """The placement in memory of its own: a paste in place writes into the target's while it reads the placement."""
+    """Copy tensors of the placement that share memory with the target, into which a paste in place writes."""
     spans = [memory_span(tensor) for tensor in written_fields(target).values() if tensor.numel()]
 
     def owned(tensor: Tensor) -> Tensor:
@@ -85,11 +85,11 @@ def _apart(placement: Placement, target: PaddedBatchedDenseSample) -> Placement:
 def checked_rows(
     strategy: RowStrategy, rows: LayerRows, target: PaddedBatchedDenseSample, num_layers: int
 ) -> LayerRows:
-    """Return what ``RowStrategy.rows`` returned, if it names rows of the batch.
+    """Return the result of ``RowStrategy.rows`` if it names rows of the batch.
 
     Args:
         strategy: the source; those of this package are not checked.
-        rows: what it returned.
+        rows: its result.
         target: the batch that is pasted into.
         num_layers: L.
 

@@ -1,4 +1,4 @@
-"""What all parts of the config are made of: frozen models that refuse what they do not know."""
+"""Base classes of all configs, frozen models that reject unknown keys, and functions on their keys and values."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _Value = TypeVar("_Value")
 
 
 class StrictConfig(BaseModel):
-    """A frozen model that refuses what it does not know, numbers that are not finite, and a switch for a number."""
+    """Frozen model that rejects unknown keys, numbers that are not finite, and booleans in place of numbers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     _NO_KEYS: ClassVar[Mapping[str, str]] = {}
-    """Names that a reader may take for keys, and where they belong."""
+    """Names that may be mistaken for keys, with a hint where they belong."""
 
     @field_validator("*", mode="before")
     @classmethod
     def _expect_no_switch(cls, value: Any, info: ValidationInfo) -> Any:
-        """True is 1 for pydantic, also within a pair or a table."""
+        """Reject booleans in place of numbers, also within a pair or a table, since pydantic takes True for 1."""
         assert info.field_name is not None
         annotation = cls.model_fields[info.field_name].annotation
         values = [*value] if isinstance(value, list | tuple) else [value]
@@ -44,7 +44,7 @@ class StrictConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _expect_known_keys(cls, values: Any) -> Any:
-        """Refuse unknown keys, and say which one may be meant: one of a group of the config, such as ``placement``."""
+        """Reject unknown keys, and name the nearest known key, which may be within a group such as ``placement``."""
         unknown = [key for key in values if key not in cls.model_fields] if isinstance(values, Mapping) else []
         if unknown:
             refusals = [InitErrorDetails(type=_unknown(cls, str(k)), loc=(str(k),), input=values[k]) for k in unknown]
@@ -53,12 +53,12 @@ class StrictConfig(BaseModel):
 
 
 def as_decimal(number: float) -> Fraction:
-    """The decimal that was given, to six digits, for comparisons in integers."""
+    """Return a number as written in decimal, as a fraction with a denominator of at most 10**6."""
     return Fraction(str(number)).limit_denominator(1_000_000)
 
 
 def known_fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every dotted key of a config, such as ``placement.layers``, and the type of its values."""
+    """Yield every dotted key of a config, such as ``placement.layers``, and the type of its values."""
     for name, field in model.model_fields.items():
         is_table = get_origin(field.annotation) is Mapping
         options = () if is_table else (field.annotation, *get_args(field.annotation))
@@ -70,14 +70,14 @@ def known_fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str
 
 
 def known_keys(model: type[BaseModel]) -> Iterator[str]:
-    """Every dotted key of a config."""
+    """Yield every dotted key of a config."""
     return (key for key, _ in known_fields(model))
 
 
 def nearest_key(model: type[BaseModel], key: str) -> tuple[str, float]:
-    """Return the dotted key, or group of keys, of a config that is most like another one, and how much, from 0 to 1.
+    """Return the dotted key, or group, of a config that is most similar to ``key``, and the similarity from 0 to 1.
 
-    Keys are compared whole, and by their last part: ``scale_range`` is ``placement.scale_range`` without its group.
+    Keys are compared as a whole and by their last part: ``scale_range`` matches ``placement.scale_range``.
     """
 
     def likeness(known: str) -> float:
@@ -92,7 +92,7 @@ def nearest_key(model: type[BaseModel], key: str) -> tuple[str, float]:
 
 
 def _groups(key: str) -> list[str]:
-    """Return the groups that a dotted key is in: of ``a.b.c`` those are ``a`` and ``a.b``."""
+    """Return the groups that contain a dotted key: ``a`` and ``a.b`` for ``a.b.c``."""
     parts = key.split(".")
     return [".".join(parts[:num]) for num in range(1, len(parts))]
 
@@ -113,14 +113,15 @@ def _takes(annotation: Any, kind: type) -> bool:
 
 
 class SavedConfig(StrictConfig):
-    """One that loads from and saves to YAML and JSON."""
+    """Config that can be loaded from and saved to YAML and JSON."""
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a ``.yaml``, ``.yml`` or ``.json`` file.
 
         Raises:
-            ValueError: another suffix, a file that does not parse, or (pydantic) an unknown key or value, named.
+            ValueError: another suffix, a file that does not parse, or (pydantic) an unknown key or value, which is
+                named.
         """
         import yaml
 
@@ -152,7 +153,7 @@ def _check_suffix(path: Path) -> None:
 
 
 def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """``changes`` over ``values``, level by level; of a model, what was set in it."""
+    """Merge ``changes`` over ``values``, level by level; of a model, only values that were set in it."""
     result = dict(values)
     for key, given in changes.items():
         old, new = result.get(key), given
@@ -163,7 +164,7 @@ def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 
 class FrozenMapping(Mapping[_Key, _Value]):
-    """An immutable mapping that can be hashed, copied and pickled; its order is that of what it was made from."""
+    """Immutable mapping that can be hashed, copied and pickled, in the order of the mapping it was made from."""
 
     def __init__(self, values: Mapping[_Key, _Value]) -> None:
         self._values = dict(values)

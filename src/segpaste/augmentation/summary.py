@@ -1,4 +1,4 @@
-"""Reports summed up: over an epoch, over loaders, over machines."""
+"""Sums of reports over an epoch, over loaders, over machines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from segpaste.types.movable import Movable, register_pytree
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PasteSummary(Movable):
-    """What happened to so many images; summaries add up, and adding one does not wait for the device.
+    """Numbers of pastes over many images; summaries add up, without waiting for their device.
 
     Attributes:
         counts: [3 + len(DROP_REASONS)] int64: images, pastes tried, placed, and dropped by reason.
@@ -23,13 +23,13 @@ class PasteSummary(Movable):
 
     @classmethod
     def of(cls, report: PasteReport) -> PasteSummary:
-        """Of one batch, on its device."""
+        """Summarise the report of one batch, on its device."""
         num_images = torch.full_like(report.num_tried[:1].sum(), len(report.num_tried))
         sums = torch.stack([num_images, report.num_tried.sum(), report.num_placed.sum()])
         return cls(torch.cat([sums, report.num_dropped.sum(0)]))
 
     def __add__(self, other: PasteSummary | PasteReport | int) -> PasteSummary:
-        """Both together, on the device of this one; 0 is nothing, so `sum` takes summaries, and reports behind one."""
+        """Add a summary or a report, on the device of this one; 0 adds nothing, so that `sum` takes summaries."""
         if other == 0:
             return self
         if isinstance(other, PasteReport):
@@ -41,7 +41,7 @@ class PasteSummary(Movable):
     __radd__ = __add__
 
     def to_dict(self) -> dict[str, int]:
-        """The counts by name; waits for the device."""
+        """Return the counts by name, which waits for the device."""
         names = ("num_images", "num_tried", "num_placed", *DROP_REASONS)
         return dict(zip(names, self.counts.tolist(), strict=True))
 
