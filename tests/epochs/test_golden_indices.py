@@ -1,0 +1,30 @@
+"""The indices of every sampler and loader are what they were when golden_indices.json was written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from index_digests import FILE, LABELS, NUM_REPLICAS, readers
+
+from small_bank import small_bank
+
+GOLDEN: dict[str, str] = json.loads(FILE.read_text(encoding="utf-8"))
+NAMES = list(dict.fromkeys(name.rpartition("/")[0] for name in GOLDEN))
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[[], str]]:
+    return dict(readers(small_bank(tmp_path_factory.mktemp("indices") / "bank", LABELS)))
+
+
+def test_every_reader_is_recorded(computed: dict[str, Callable[[], str]]) -> None:
+    assert list(computed) == list(GOLDEN)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", NAMES)
+def test_indices_are_the_same(name: str, computed: dict[str, Callable[[], str]]) -> None:
+    keys = [f"{name}/{num_replicas}" for num_replicas in NUM_REPLICAS]
+    assert {key: computed[key]() for key in keys} == {key: GOLDEN[key] for key in keys}
