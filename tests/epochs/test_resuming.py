@@ -281,6 +281,19 @@ def test_every_pass_is_a_new_epoch_around_a_torch_sampler(tmp_path: Path) -> Non
         assert augmented.epoch == 6
 
 
+@pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
+def test_every_pass_is_a_new_epoch_where_only_the_crops_have_one(tmp_path: Path) -> None:
+    """The epoch that a pass sets on the crops is not taken for one that the user set there."""
+    augmented = plain_from_a_bank(tmp_path, 0)
+    found = [(list(map(digest, augmented)), augmented.epoch, augmented.crops.pool.epoch) for _ in range(4)]
+    assert [epochs for _, *epochs in found] == [[epoch, epoch] for epoch in range(4)]
+    assert len({str(batches) for batches, *_ in found}) == 4
+    augmented.crops.pool.set_epoch(7)
+    assert augmented.epoch == 7
+    next(iter(augmented))
+    assert augmented.epoch == augmented.crops.pool.epoch == 7
+
+
 def test_an_epoch_that_a_sampler_has_already_is_where_it_starts(tmp_path: Path) -> None:
     sampler = DistributedSampler(Images(), num_replicas=1, rank=0)  # type: ignore[arg-type]
     sampler.set_epoch(4)

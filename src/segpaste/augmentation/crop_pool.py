@@ -14,8 +14,8 @@ from torch import Tensor
 
 from segpaste.bank import BankSampler, InstanceBank, stage_bank_batch
 from segpaste.bank.class_draws import ClassTable, uniforms
-from segpaste.epochs import EpochPass, epoch_of, expect_facts, follow_pass, set_epoch_of
-from segpaste.seeding import check_uint64, from_int64
+from segpaste.epochs import EpochPass, Stateful, expect_facts, has_state
+from segpaste.seeding import from_int64
 from segpaste.types import StagedCrops
 
 BankPool = InstanceBank
@@ -30,7 +30,7 @@ def is_bank(value: object) -> bool:
     return isinstance(value, InstanceBank)
 
 
-class CropPool:
+class CropPool(Stateful):
     """Staged crops for one batch after another.
 
     Args:
@@ -39,9 +39,15 @@ class CropPool:
             as there are batches.
         crops_per_target: number of crops to draw from a bank for each target.
 
+    Attributes:
+        num_steps: steps of the loader that were taken in this epoch.
+
     Raises:
         TypeError: ``pool`` is a path.
     """
+
+    owner = "source_pool"
+    state_numbers = ("num_steps",)
 
     def __init__(self, pool: SourcePool, crops_per_target: int) -> None:
         if isinstance(pool, str | PathLike):
@@ -52,61 +58,38 @@ class CropPool:
         self.pool = pool
         self.crops_per_target = crops_per_target
         self._sampler = BankSampler(pool) if isinstance(pool, InstanceBank) else None
-        self._num_steps = 0
+        self.num_steps = 0
         self._iterator: Iterator[StagedCrops] | None = None
 
     @property
-    def epoch(self) -> int | None:
-        """Epoch of a loader of crops; None if it has none, and for a bank."""
-        return None if self._sampler is not None else epoch_of(self.pool)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of a loader of crops."""
-        if self._sampler is None:
-            set_epoch_of(self.pool, epoch)
+    def loader(self) -> Iterable[StagedCrops] | None:
+        """The loader of crops; None where they are drawn of a bank."""
+        return None if isinstance(self.pool, InstanceBank) else self.pool
 
     def begin(self, this: EpochPass) -> None:
         """Begin a pass: let the crops follow the pass over the targets."""
         self._iterator = None
         if not this.start:
-            self._num_steps = 0
-        if self._sampler is None:
-            follow_pass(self.pool, this)
+            self.num_steps = 0
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the position after the last crops that were handed out, and the state or identity of their source."""
-        state: Any = None
-        if self._sampler is not None:
-            state = self._sampler.identity()
-        elif hasattr(self.pool, "state_dict"):
-            state = self.pool.state_dict()
-        return {"num_steps": self._num_steps, "state": state}
+    def state_parts(self) -> dict[str, Any]:
+        """See `segpaste.epochs.Stateful.state_parts`."""
+        return {} if self._sampler is not None else {"state": self.pool if has_state(self.pool) else None}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from a state.
+    def state_values(self, num_drawn: int | None) -> dict[str, Any]:
+        """The facts of the bank that crops are drawn of."""
+        return {} if self._sampler is None else {"state": self._sampler.identity()}
+
+    def expect_values(self, state: Any) -> None:
+        """Refuse a state of other crops.
 
         Raises:
-            ValueError: the state is of other crops.
+            ValueError: the message says what was expected.
         """
-        self.expect_state(state)
-        if hasattr(self.pool, "load_state_dict"):
-            self.pool.load_state_dict(state["state"])
-        self._num_steps, self._iterator = state["num_steps"], None
-
-    def expect_state(self, state: Any) -> None:
-        """Check what `load_state_dict` would load, and change nothing.
-
-        Raises:
-            ValueError: the state is of other crops.
-        """
-        what = "source_pool"
         if not isinstance(state, Mapping) or set(state) != {"num_steps", "state"}:
-            raise ValueError(f"{what}: expected a state made by its state_dict, got {type(state).__name__}")
-        check_uint64(state["num_steps"], "num_steps")
+            raise ValueError(f"{self.owner}: expected a state made by its state_dict, got {type(state).__name__}")
         if self._sampler is not None:
-            expect_facts(what, self._sampler.identity(), state["state"])
-        elif hasattr(self.pool, "expect_state"):
-            self.pool.expect_state(state["state"])
+            expect_facts(self.owner, self._sampler.identity(), state["state"])
 
     def staged(self, num_targets: int, first: int, this: EpochPass) -> StagedCrops:
         """Return the crops of the next targets.
@@ -141,16 +124,16 @@ class CropPool:
         assert not isinstance(self.pool, InstanceBank)
         if self._iterator is None:
             self._iterator = iter(self.pool)
-            if not hasattr(self.pool, "load_state_dict"):
-                for _ in islice(self._iterator, self._num_steps):
+            if not has_state(self.pool):
+                for _ in islice(self._iterator, self.num_steps):
                     pass
         staged = next(self._iterator, None)
         if staged is None:
             raise ValueError(
                 f"source_pool: expected staged crops for every batch of targets, got a loader that ends after "
-                f"{self._num_steps} batches; give it steps=, the length of the loader of the targets"
+                f"{self.num_steps} batches; give it steps=, the length of the loader of the targets"
             )
-        self._num_steps += 1
+        self.num_steps += 1
         return staged
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from torch import nn
 
 from segpaste.augmentation.crop_pool import CropPool
-from segpaste.epochs import EpochPass, LoaderWrapper, expect_parts
-from segpaste.seeding import check_uint64, derive_seed, to_int64
+from segpaste.epochs import EpochPass, LoaderWrapper
+from segpaste.seeding import derive_seed, to_int64
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 
 Batch = PaddedBatchedDenseSample | BatchedDenseSample | Sequence[DenseSample]
@@ -38,6 +38,7 @@ class AugmentedLoader(LoaderWrapper):
     """
 
     owner = "from_dataloader"
+    state_numbers = "num_rows", "base_seed"
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class AugmentedLoader(LoaderWrapper):
         device: torch.device | str | None = None,
         crops: CropPool | None = None,
     ) -> None:
-        super().__init__(loader, crops)
+        super().__init__(loader, None if crops is None else crops.loader)
         self.augment = augment
         self.max_instances = max_instances
         self.device = device
@@ -55,8 +56,21 @@ class AugmentedLoader(LoaderWrapper):
         if device is not None and isinstance(augment, nn.Module):
             augment.to(device)  # its tables, so that no step waits for a copy of them
         self.num_dropped_instances = 0
-        self._base_seed: int | None = None
         self._num_rows = 0
+
+    @cached_property
+    def base_seed(self) -> int:
+        """Torch's initial seed when it was first asked for, or that of a state."""
+        return torch.initial_seed() % (1 << 64)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the epoch that are done."""
+        return self._num_rows if self.progress.num_done else 0
+
+    @num_rows.setter
+    def num_rows(self, num: int) -> None:
+        self._num_rows = num
 
     def __iter__(self) -> Iterator[PaddedBatchedDenseSample]:
         num_rows: int | None = None
@@ -75,6 +89,7 @@ class AugmentedLoader(LoaderWrapper):
                 yield self.augment(padded, staged=staged)
 
     def _begin(self, this: EpochPass) -> None:
+        super()._begin(this)
         if not this.start:
             self._num_rows = 0
         if self.crops is not None:
@@ -84,14 +99,9 @@ class AugmentedLoader(LoaderWrapper):
         """Return the batch with seeds; ``first`` is the position of its first row in the epoch."""
         if batch.sample_seeds is not None:
             return batch
-        base_seed, rows = self._seed(), range(first, first + batch.batch_size)
-        seeds = [to_int64(derive_seed(base_seed, this.epoch, this.replica.rank, 0, row)) for row in rows]
+        rows = range(first, first + batch.batch_size)
+        seeds = [to_int64(derive_seed(self.base_seed, this.epoch, this.replica.rank, 0, row)) for row in rows]
         return batch.derived(sample_seeds=torch.tensor(seeds, dtype=torch.int64, device=batch.device))
-
-    def _seed(self) -> int:
-        if self._base_seed is None:
-            self._base_seed = torch.initial_seed() % (1 << 64)
-        return self._base_seed
 
     def identity(self) -> dict[str, Any]:
         """See `segpaste.epochs.LoaderWrapper.identity`; adds the class of the pool, the slots and the config."""
@@ -100,47 +110,10 @@ class AugmentedLoader(LoaderWrapper):
         config = getattr(self.augment, "config", None)
         return {**facts, **_flat("config", config.model_dump(mode="json"))} if isinstance(config, BaseModel) else facts
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the position after the last yielded batch: of the loader, the crops, the seeds and the schedule.
-
-        For a loader without a state of its own, the number of batches is saved.
-        """
-        return {
-            **super().state_dict(),
-            "num_rows": self._num_rows if self.progress.num_done else 0,
-            "base_seed": self._seed(),
-            "crops": None if self.crops is None else self.crops.state_dict(),
-            "augment": dict(self.augment.state_dict()) if isinstance(self.augment, nn.Module) else None,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a state: the next pass gives the remaining batches.
-
-        Raises:
-            ValueError: the state is of another loader, or of other crops; the message says which. Nothing is changed.
-        """
-        self.expect_state(state)
+    def state_parts(self) -> dict[str, Any]:
+        """The loader, the crops, and the schedule of the augmentation."""
         augment = self.augment if isinstance(self.augment, nn.Module) else None
-        before = None if augment is None else copy.deepcopy(augment.state_dict())
-        try:
-            if augment is not None:
-                augment.load_state_dict(state["augment"])
-            super().load_state_dict(state)
-        except Exception:
-            if augment is not None and before is not None:
-                augment.load_state_dict(before)
-            raise
-        if self.crops is not None:
-            self.crops.load_state_dict(state["crops"])
-        self._num_rows, self._base_seed = state["num_rows"], state["base_seed"]
-
-    def expect_state(self, state: Any) -> None:
-        """See `segpaste.epochs.LoaderWrapper.expect_state`."""
-        super().expect_state(state)
-        augment = self.augment if isinstance(self.augment, nn.Module) else None
-        expect_parts(self.owner, state, {"crops": self.crops, "augment": augment})
-        for name in ("num_rows", "base_seed"):
-            check_uint64(state.get(name), name)
+        return {**super().state_parts(), "crops": self.crops, "augment": augment}
 
     def _padded(self, batch: Batch) -> PaddedBatchedDenseSample:
         if isinstance(batch, PaddedBatchedDenseSample):

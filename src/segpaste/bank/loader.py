@@ -120,7 +120,7 @@ class BankDataLoader(EpochLoader):
     @property
     def num_items(self) -> int:
         """Crops of an epoch on this replica."""
-        return len(self._steps) * self._steps.num_crops
+        return self._steps.num_items
 
     @property
     def items_per_batch(self) -> int:
@@ -249,6 +249,17 @@ class _Steps(EpochSampler[Draws]):
 
     def __len__(self) -> int:
         return len(self.draws) // self.num_crops
+
+    @property
+    def num_items(self) -> int:
+        return len(self) * self.num_crops
+
+    @property
+    def items_per_batch(self) -> int:
+        return self.num_crops
+
+    def identity(self) -> dict[str, Any]:
+        return self.draws.identity()
 
     def __iter__(self) -> Iterator[Draws]:
         this = self.begin()

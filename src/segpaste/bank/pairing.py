@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
 from segpaste.bank.loader import BankDataLoader
-from segpaste.epochs import EpochPass, LoaderWrapper, expect_parts, follow_pass
+from segpaste.epochs import LoaderWrapper
 from segpaste.types import StagedCrops
 
 
@@ -47,26 +47,9 @@ class with_bank(LoaderWrapper):
                 )
             yield batch, staged.first(batch.batch_size)
 
-    def _begin(self, this: EpochPass) -> None:
-        follow_pass(self.bank_loader, this)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The place after the pair that was yielded last, and whose it is."""
-        return {**super().state_dict(), "crops": self.bank_loader.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume there: the next pass gives the pairs that are left.
-
-        Raises:
-            ValueError: the state is of other loaders; the message says which. Nothing is changed.
-        """
-        super().load_state_dict(state)
-        self.bank_loader.load_state_dict(state["crops"])
-
-    def expect_state(self, state: Any) -> None:
-        """See `segpaste.epochs.LoaderWrapper.expect_state`."""
-        super().expect_state(state)
-        expect_parts(self.owner, state, {"crops": self.bank_loader})
+    def state_parts(self) -> dict[str, Any]:
+        """See `segpaste.epochs.Stateful.state_parts`."""
+        return {**super().state_parts(), "crops": self.bank_loader}
 
     def _too_few(self, wanted: str) -> str:
         return f"with_bank: expected a bank loader of {wanted} steps, got {len(self.bank_loader)}; give it steps="

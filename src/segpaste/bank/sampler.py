@@ -200,23 +200,6 @@ class BankSampler(EpochSampler[int]):
         places = uniforms(seed, "bank.crop", positions) * self.crops.counts[classes]
         return Draws(seed, positions, classes, self.crops.pick(classes, places.astype(np.int64)))
 
-    def state_dict(self, num_drawn: int | None = None) -> dict[str, Any]:
-        """The place in the epoch, and whose it is; the same on every replica.
-
-        Args:
-            num_drawn: draws of this epoch that were used; by default those that were handed out. The workers of a plain
-                DataLoader draw ahead, so the training loop counts; `create_bank_dataloader` counts by itself.
-        """
-        return self.progress.state(self.identity(), num_drawn)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume there: the next pass gives the draws that are left, though `len` stays that of a whole epoch.
-
-        Raises:
-            ValueError: the state is of a sampler of another bank, or with other arguments; the message says which.
-        """
-        self.progress.load_state(state, self.identity(), len(self))
-
     def identity(self) -> dict[str, Any]:
         """The facts that decide what an epoch consists of; a state with others is refused."""
         return {**self._facts, "num_samples": self.num_samples, "num_replicas": int(self.num_replicas)}

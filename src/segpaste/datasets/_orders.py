@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
-from segpaste.epochs import EpochPass, EpochProgress, EpochSampler, Replica, epoch_of, sampler_facts
+from segpaste.epochs import EpochPass, EpochProgress, EpochSampler, Replica, sampler_facts
 from segpaste.seeding import derive_seed, random_bits_numpy
 
 
@@ -95,36 +95,23 @@ class DatasetOrder:
 class SamplerOrder:
     """What a sampler of another make gives.
 
-    Its ``set_epoch`` is called before each pass, where it has one. A resumed pass draws the indices that were used
-    before and leaves them out; it warns if they are others.
+    A resumed pass draws the indices that were used before and leaves them out; it warns if they are others.
 
     Args:
         sampler: gives the indices of this replica.
-        progress: which epoch is read.
+        progress: which epoch is read; it leads the sampler.
     """
 
     def __init__(self, sampler: Sampler[int], progress: EpochProgress) -> None:
         self.sampler, self.progress = sampler, progress
-        self._last_epoch = epoch_of(sampler)
-        progress.epoch = self._last_epoch or 0
         self._drawn = array("q")
         self._expected: tuple[int, str | None] = 0, None
 
     def __len__(self) -> int:
         return len(self.sampler)  # type: ignore[arg-type]
 
-    def follow(self) -> None:
-        """Take the epoch that was set on the sampler itself, as is usual with torch's."""
-        epoch = epoch_of(self.sampler)
-        if epoch is not None and epoch != self._last_epoch:
-            self.progress.set_epoch(epoch)
-            self._last_epoch = epoch
-
     def pass_indices(self, this: EpochPass) -> Iterator[int]:
         """The indices of a pass, those before its start drawn and left out."""
-        if hasattr(self.sampler, "set_epoch"):
-            self.sampler.set_epoch(this.epoch)
-            self._last_epoch = epoch_of(self.sampler)
         self._drawn = drawn = array("q")
         for place, index in enumerate(self.sampler):
             if place == this.start > 0:
@@ -176,9 +163,11 @@ class PassSampler(EpochSampler[SamplePlace]):
     def __len__(self) -> int:
         return len(self.order)
 
+    def identity(self) -> dict[str, Any]:
+        """The facts that decide which indices an epoch has."""
+        return self.order.identity()
+
     def __iter__(self) -> Iterator[SamplePlace]:
-        if isinstance(self.order, SamplerOrder):
-            self.order.follow()
         this = self.begin()
         for index in self.order.pass_indices(this):
             yield SamplePlace(this.epoch, this.replica.rank, index)

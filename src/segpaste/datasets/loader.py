@@ -8,7 +8,7 @@ is made of in ``sample_keys``, by which `EpochDataLoader.sample_for` reads the s
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
@@ -137,7 +137,7 @@ class EpochDataLoader(EpochLoader):
         num = len(dataset)
         replicas = ReplicaFinder("EpochDataLoader", rank, num_replicas)
         if sampler is None:
-            progress = EpochProgress("EpochDataLoader", rank, num_replicas)
+            progress = EpochProgress("EpochDataLoader", replicas=replicas)
             order: Order = DatasetOrder(num, base_seed, shuffle, drop_last, progress)
         else:
             order = _order_of(sampler, num, replicas)
@@ -169,20 +169,16 @@ class EpochDataLoader(EpochLoader):
         assert self.batch_size is not None
         return self.batch_size
 
-    def state_dict(self) -> dict[str, Any]:
-        """See `segpaste.epochs.EpochLoader.state_dict`."""
-        state = super().state_dict()
+    def state_values(self, num_drawn: int | None) -> dict[str, Any]:
+        """The place, whose it is, and a digest of the indices before it that a sampler of another make gave."""
+        state = super().state_values(num_drawn)
         if isinstance(self._order, SamplerOrder):
             state["digest"] = self._order.digest(state["num_drawn"])
         return state
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See `segpaste.epochs.EpochLoader.load_state_dict`.
-
-        Raises:
-            ValueError: the state is of a loader with other arguments or another dataset; the message says which.
-        """
-        super().load_state_dict(state)
+    def take_values(self, state: Mapping[str, Any]) -> None:
+        """Take the place, and the digest to compare with."""
+        super().take_values(state)
         if isinstance(self._order, SamplerOrder):
             self._order.expect(self.progress.num_done, state.get("digest"))
 
@@ -249,7 +245,7 @@ def _order_of(sampler: Sampler[int], num: int, replicas: ReplicaFinder) -> Order
         ValueError: it is of another dataset, or of another rank than the loader was given.
     """
     if not isinstance(sampler, NxMSampler):
-        return SamplerOrder(sampler, EpochProgress("EpochDataLoader", replicas.rank, replicas.num_replicas))
+        return SamplerOrder(sampler, EpochProgress("EpochDataLoader", replicas=replicas, leads=(sampler,)))
     if sampler.num_samples != num:
         raise ValueError(f"sampler: expected one of the {num} samples of the dataset, got one of {sampler.num_samples}")
     sampler.progress.replicas.expect_same(replicas)

@@ -4,21 +4,26 @@ Samplers and loaders share one `EpochProgress` where they are used together. It 
 what an epoch consists of is a pure function of (epoch, rank) elsewhere.
 """
 
+from segpaste.epochs.foreign import epoch_of, set_epoch_of
 from segpaste.epochs.loading import EpochLoader
 from segpaste.epochs.progress import EpochPass, EpochProgress
+from segpaste.epochs.reader import EpochReader
 from segpaste.epochs.replicas import Replica, ReplicaFinder, find_replica
 from segpaste.epochs.sampling import EpochSampler
+from segpaste.epochs.stateful import Stateful, expect_parts, has_state
 from segpaste.epochs.states import callable_facts, expect_facts, expect_own_state, sampler_facts
-from segpaste.epochs.wrapping import LoaderWrapper, epoch_of, expect_parts, follow_pass, set_epoch_of
+from segpaste.epochs.wrapping import LoaderWrapper, follow_pass
 
 __all__ = [
     "EpochLoader",
     "EpochPass",
     "EpochProgress",
+    "EpochReader",
     "EpochSampler",
     "LoaderWrapper",
     "Replica",
     "ReplicaFinder",
+    "Stateful",
     "callable_facts",
     "epoch_of",
     "expect_facts",
@@ -26,6 +31,7 @@ __all__ = [
     "expect_parts",
     "find_replica",
     "follow_pass",
+    "has_state",
     "sampler_facts",
     "set_epoch_of",
 ]

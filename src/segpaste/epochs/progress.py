@@ -8,17 +8,19 @@ A pass is one iteration over a sampler or loader. It begins when its first item 
 - On several ranks, a pass never advances the epoch by itself, because ranks that disagree about it would read the same
   samples. A repeated epoch warns once.
 - After `EpochProgress.load_state`, the next pass resumes that epoch at that place.
+- Loaders and samplers of another make are led: their epoch is set before each pass. One that was set on them is taken.
 """
 
 from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from segpaste.epochs.foreign import epoch_of, set_epoch_of
 from segpaste.epochs.replicas import Replica, ReplicaFinder
-from segpaste.epochs.states import expect_own_state
+from segpaste.epochs.states import expect_place
 from segpaste.seeding import check_uint64
 
 T = TypeVar("T")
@@ -34,12 +36,12 @@ class EpochProgress:
         rank: see `ReplicaFinder`.
         num_replicas: see `ReplicaFinder`.
         replicas: finds them in another way.
+        leads: loaders and samplers of another make that are read in these epochs, the one whose epoch counts first.
 
     Attributes:
         owner: as given.
         replicas: where rank and number of replicas come from.
-        epoch: the epoch of the pass that began last, or the next one if none did.
-        num_done: items of that epoch that are done.
+        num_done: items of the epoch that are done.
     """
 
     def __init__(
@@ -48,15 +50,24 @@ class EpochProgress:
         rank: int | None = None,
         num_replicas: int | None = None,
         replicas: ReplicaFinder | None = None,
+        leads: Sequence[Any] = (),
     ) -> None:
         self.owner = owner
         self.replicas = replicas or ReplicaFinder(owner, rank, num_replicas)
-        self.epoch = self.num_done = 0
+        self._leads = tuple(leads)
+        self._seen = self._epoch_outside()
+        self._epoch, self.num_done = self._seen or 0, 0
         self._has_begun = self._is_set = self._is_said = self._resumes = self._is_finished = self._has_warned = False
         self._current: EpochPass | None = None
 
+    @property
+    def epoch(self) -> int:
+        """The epoch of the pass that began last, or the next one if none did."""
+        self._follow()
+        return self._epoch
+
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next pass, >= 0.
+        """Choose the epoch of the next pass, >= 0, and of every pass until the next call.
 
         To set the epoch that is set already changes nothing, so a loaded place survives.
 
@@ -64,10 +75,8 @@ class EpochProgress:
             ValueError: it is no integer in [0, 2**64).
         """
         check_uint64(epoch, "epoch")
-        self._is_set = self._is_said = True
-        if epoch != self.epoch:
-            self._go_to(epoch, 0)
-            self._has_begun = False
+        self._choose(epoch)
+        self._lead()
 
     @property
     def current(self) -> EpochPass | None:
@@ -76,7 +85,7 @@ class EpochProgress:
 
     def restart(self) -> None:
         """Forget the place, also a loaded one: the next pass reads its epoch from the first item on."""
-        self._go_to(self.epoch, 0)
+        self._go_to(self._epoch, 0)
 
     def begin(self) -> EpochPass:
         """Start a pass: find out the rank, and choose the epoch.
@@ -84,6 +93,7 @@ class EpochProgress:
         Raises:
             RuntimeError: there are several processes, and no process group yet.
         """
+        self._follow()
         replica = self.replicas.reading()
         start = self.num_done if self._resumes else 0
         if self._has_begun and not self._resumes:
@@ -91,11 +101,12 @@ class EpochProgress:
                 if not self._is_said:  # before this pass
                     self._warn_of_repetition()
             elif not self._is_set:
-                self.epoch += 1
+                self._epoch += 1
         self._has_begun, self._resumes, self._is_finished, self._is_said = True, False, False, False
         self.num_done = start
-        self._current = EpochPass(self, operator.index(self.epoch), start, replica)
-        return self._current
+        self._current = this = EpochPass(self, operator.index(self._epoch), start, replica)
+        self._lead()
+        return this
 
     def state(self, identity: Mapping[str, Any], num_done: int | None = None) -> dict[str, Any]:
         """The place, and whose it is. The same on every rank, so the state of one rank serves all.
@@ -104,9 +115,10 @@ class EpochProgress:
             identity: facts of the owner, values of JSON; see `expect_own_state`.
             num_done: items that are done, where the caller knows better.
         """
+        epoch = int(self.epoch)  # first, for to follow another drops the place
         place = self.num_done if num_done is None else operator.index(num_done)
         finished = self._is_finished and place == self.num_done
-        return {"epoch": int(self.epoch), "num_drawn": int(place), "finished": finished, "of": dict(identity)}
+        return {"epoch": epoch, "num_drawn": int(place), "finished": finished, "of": dict(identity)}
 
     def load_state(self, state: Mapping[str, Any], identity: Mapping[str, Any], length: int, step: int = 1) -> None:
         """Resume there: the next pass gives the items that are left, or a new epoch if the old one was finished.
@@ -121,9 +133,14 @@ class EpochProgress:
             ValueError: the state is of another owner, or its place is not in an epoch of this one. Nothing is changed.
         """
         self.expect_state(state, identity, length, step)
+        self.resume(state)
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Do what `load_state` does, with a state that was checked."""
         self._go_to(int(state["epoch"]), int(state["num_drawn"]))
         self._has_begun = self._is_finished = state.get("finished", False)
         self._resumes = not self._has_begun
+        self._lead()
 
     def expect_state(self, state: Any, identity: Mapping[str, Any], length: int, step: int = 1) -> None:
         """Check what `load_state` would load, and change nothing.
@@ -131,18 +148,31 @@ class EpochProgress:
         Raises:
             ValueError: as `load_state` does.
         """
-        expect_own_state(self.owner, identity, state)
-        place, finished = state["num_drawn"], state.get("finished", False)
-        is_place = isinstance(place, int) and not isinstance(place, bool)
-        if not is_place or not 0 <= place <= length or (place % step and place != length):
-            steps = f" in steps of {step}" if step > 1 else ""
-            raise ValueError(f"{self.owner}: expected num_drawn from 0 to {length}{steps}, got {place!r}")
-        if not isinstance(finished, bool):
-            raise ValueError(f"{self.owner}: expected finished to be true or false, got {finished!r}")
-        check_uint64(state["epoch"], "epoch")
+        expect_place(self.owner, identity, state, length, step)
+
+    def _choose(self, epoch: int) -> None:
+        self._is_set = self._is_said = True
+        if epoch != self._epoch:
+            self._go_to(epoch, 0)
+            self._has_begun = False
+
+    def _epoch_outside(self) -> int | None:
+        return next((epoch for one in self._leads if (epoch := epoch_of(one)) is not None), None)
+
+    def _follow(self) -> None:
+        """Take the epoch that was set on what is led itself, as is usual with torch's samplers."""
+        if (epoch := self._epoch_outside()) != self._seen:
+            self._seen = epoch
+            if epoch is not None:
+                self._choose(epoch)
+
+    def _lead(self) -> None:
+        for one in self._leads:
+            set_epoch_of(one, self._epoch)
+        self._seen = self._epoch_outside()
 
     def _go_to(self, epoch: int, place: int) -> None:
-        self.epoch, self.num_done, self._current = epoch, place, None
+        self._epoch, self.num_done, self._current = epoch, place, None
         self._resumes = self._is_finished = False
 
     def _warn_of_repetition(self) -> None:
@@ -150,7 +180,7 @@ class EpochProgress:
             return
         self._has_warned = True
         warnings.warn(
-            f"{self.owner}: epoch {self.epoch} is read again, sample by sample; on several ranks call "
+            f"{self.owner}: epoch {self._epoch} is read again, sample by sample; on several ranks call "
             "set_epoch(epoch) before each pass",
             stacklevel=2,
         )
@@ -184,9 +214,10 @@ class EpochPass:
         if self.is_current:
             self._progress._is_finished = True
 
-    def counted(self, items: Iterable[T]) -> Iterator[T]:
-        """The items, each counted as done when it is handed out."""
+    def counted(self, items: Iterable[T], step: int = 1) -> Iterator[T]:
+        """The items, counted as done when so many more were handed out."""
         for num_done, item in enumerate(items, start=self.start + 1):
-            self.done(num_done)
+            if num_done % step == 0:
+                self.done(num_done)
             yield item
         self.finish()

@@ -8,6 +8,7 @@ from typing import TypeVar
 from torch.utils.data.distributed import DistributedSampler
 
 from segpaste.epochs.progress import EpochPass, EpochProgress
+from segpaste.epochs.reader import EpochReader
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -15,7 +16,7 @@ ACCELERATE_SHARDS = ("BatchSamplerShard", "DataLoaderDispatcher")
 """Classes of Accelerate that give each process a part of what they read."""
 
 
-class EpochSampler(DistributedSampler[T_co]):
+class EpochSampler(EpochReader, DistributedSampler[T_co]):  # type: ignore[override]
     """A sampler whose epoch, place and rank are an `EpochProgress`.
 
     It is a DistributedSampler because Lightning puts one of its own around samplers of other classes, so each rank
@@ -34,11 +35,6 @@ class EpochSampler(DistributedSampler[T_co]):
         self.this: EpochPass | None = None
 
     @property
-    def epoch(self) -> int:  # type: ignore[override]
-        """The epoch of the pass that began last, or the next one if none did."""
-        return self.progress.epoch
-
-    @property
     def rank(self) -> int:  # type: ignore[override]
         """This process's number, as given or as it is now."""
         return self.progress.replicas.now().rank
@@ -48,15 +44,10 @@ class EpochSampler(DistributedSampler[T_co]):
         """How many processes there are, as given or as it is now."""
         return self.progress.replicas.now().num_replicas
 
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next pass, >= 0, and of every pass until the next call.
-
-        To set the epoch that is set already changes nothing, so a loaded place survives.
-
-        Raises:
-            ValueError: it is negative, or no integer.
-        """
-        self.progress.set_epoch(epoch)
+    @property
+    def num_items(self) -> int:
+        """Items of an epoch on this replica."""
+        return len(self)
 
     def begin(self) -> EpochPass:
         """Start a pass; see `EpochProgress.begin`.

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
-from segpaste.epochs import EpochPass, EpochProgress, EpochSampler
+from segpaste.epochs import EpochPass, EpochProgress, EpochReader, EpochSampler
 from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
 from segpaste.samplers.epoch import Plan
 from segpaste.samplers.report import NxMReport, report_batches
@@ -110,6 +110,11 @@ class NxMSampler(EpochSampler[int]):
         """Indices of an epoch on this replica; as many on every other."""
         return self.num_batches * self.batch_size
 
+    @property
+    def items_per_batch(self) -> int:
+        """Indices of a batch, N M; a place in the middle of one counts as its start."""
+        return self.batch_size
+
     def epoch_batches(self, epoch: int | None = None) -> NDArray[np.int64]:
         """All batches of an epoch, by default this one, of all replicas, none twice: [T, N M]."""
         seed = derive_seed(self.base_seed, self.epoch if epoch is None else epoch, 0, 0, 0)
@@ -127,32 +132,11 @@ class NxMSampler(EpochSampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         this = self.begin()
-        yield from this.counted(self.pass_indices(this))
+        yield from this.counted(self.pass_indices(this), self.batch_size)
 
     def batch_sampler(self) -> NxMBatches:
         """The same, a list of indices for each batch, for ``DataLoader(dataset, batch_sampler=...)``."""
         return NxMBatches(self)
-
-    def state_dict(self, num_drawn: int | None = None) -> dict[str, Any]:
-        """The place in the epoch, and whose it is; the same on every replica.
-
-        With the workers of a plain DataLoader ``num_drawn`` must be given: they draw ahead, so only the training loop
-        knows it. `segpaste.datasets.EpochDataLoader` knows it by itself.
-
-        Args:
-            num_drawn: indices of this epoch that were used; by default those of the batches that were handed out whole.
-        """
-        if num_drawn is None:
-            num_drawn = self.progress.num_done // self.batch_size * self.batch_size
-        return self.progress.state(self.identity(), num_drawn)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume there: the next pass gives the indices that are left, though `len` stays that of a whole epoch.
-
-        Raises:
-            ValueError: the state is of a sampler with other arguments or labels, or not at the end of a batch.
-        """
-        self.progress.load_state(state, self.identity(), len(self), self.batch_size)
 
     def identity(self) -> dict[str, Any]:
         """The facts that decide what an epoch consists of; a state with others is refused."""
@@ -197,7 +181,7 @@ class ExhaustiveNxMSampler(NxMSampler):
     exhaustive = True
 
 
-class NxMBatches(Sampler[list[int]]):
+class NxMBatches(EpochReader, Sampler[list[int]]):
     """The batches of a sampler as lists of indices; epochs and states are the sampler's.
 
     Args:
@@ -205,7 +189,7 @@ class NxMBatches(Sampler[list[int]]):
     """
 
     def __init__(self, sampler: NxMSampler) -> None:
-        self.sampler = sampler
+        self.sampler, self.progress = sampler, sampler.progress
 
     @property
     def batch_size(self) -> int:
@@ -227,14 +211,16 @@ class NxMBatches(Sampler[list[int]]):
         while batch := list(islice(indices, self.sampler.batch_size)):
             yield batch
 
-    def set_epoch(self, epoch: int) -> None:
-        """See `segpaste.epochs.EpochSampler.set_epoch`."""
-        self.sampler.set_epoch(epoch)
+    def identity(self) -> dict[str, Any]:
+        """See `NxMSampler.identity`."""
+        return self.sampler.identity()
 
-    def state_dict(self, num_drawn: int | None = None) -> dict[str, Any]:
-        """See `NxMSampler.state_dict`."""
-        return self.sampler.state_dict(num_drawn)
+    @property
+    def num_items(self) -> int:
+        """Indices of an epoch on this replica."""
+        return len(self.sampler)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See `NxMSampler.load_state_dict`."""
-        self.sampler.load_state_dict(state)
+    @property
+    def items_per_batch(self) -> int:
+        """Indices of a batch, N M."""
+        return self.batch_size

@@ -1,0 +1,74 @@
+"""What samplers and loaders of epochs share: the epoch and the state of an `EpochProgress`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from segpaste.epochs.foreign import set_epoch_of
+from segpaste.epochs.progress import EpochProgress
+from segpaste.epochs.stateful import Stateful
+from segpaste.epochs.states import expect_place
+
+
+class EpochReader(Stateful):
+    """A sampler or loader whose epoch, place and rank are an `EpochProgress`.
+
+    Attributes:
+        progress: which epoch is read, from which place on; a loader shares that of the sampler it was given.
+    """
+
+    progress: EpochProgress
+    _beside: Any = None  # what is read beside it, in the same epochs, and is not led by the progress
+
+    @property
+    def owner(self) -> str:
+        """What errors and warnings call it."""
+        return self.progress.owner
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the pass that began last, or the next one if none did."""
+        return self.progress.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next pass, >= 0, of all that is read, and of every pass until the next call.
+
+        To set the epoch that is set already changes nothing, so a loaded place survives. Persistent workers follow.
+
+        Raises:
+            ValueError: it is negative, or no integer.
+        """
+        self.progress.set_epoch(epoch)
+        set_epoch_of(self._beside, epoch)
+
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """The facts that decide what an epoch consists of, values of JSON; a state with others is refused."""
+
+    @property
+    @abstractmethod
+    def num_items(self) -> int:
+        """Items of an epoch on this replica; places are counted in them."""
+
+    @property
+    def items_per_batch(self) -> int:
+        """Items of a batch, where a place is at the end of a batch; only the last batch may have fewer."""
+        return 1
+
+    def state_values(self, num_drawn: int | None) -> dict[str, Any]:
+        """The place, and whose it is."""
+        return self.progress.state(self.identity(), num_drawn)
+
+    def expect_values(self, state: Any) -> None:
+        """Refuse a state of another reader, or a place that an epoch does not have.
+
+        Raises:
+            ValueError: the message says what was expected.
+        """
+        expect_place(self.owner, self.identity(), state, self.num_items, self.items_per_batch)
+
+    def take_values(self, state: Mapping[str, Any]) -> None:
+        """Take the place."""
+        self.progress.resume(state)
