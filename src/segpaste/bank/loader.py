@@ -93,7 +93,7 @@ class BankDataLoader(EpochLoader):
             persistent_workers=persistent_workers and num_workers > 0,
             prefetch_factor=prefetch_factor if num_workers else None,
         )
-        self.draws, self._steps = sampler, steps
+        self.draws = sampler
         self._num_drawn = np.zeros(len(bank.class_names), np.int64)
         self._num_rejected = np.zeros_like(self._num_drawn)
         self._facts = {
@@ -116,16 +116,6 @@ class BankDataLoader(EpochLoader):
         of others are not in it.
         """
         return self.draws.report()
-
-    @property
-    def num_items(self) -> int:
-        """Crops of an epoch on this replica."""
-        return self._steps.num_items
-
-    @property
-    def items_per_batch(self) -> int:
-        """Crops of a step, B K."""
-        return self._steps.num_crops
 
     def identity(self) -> dict[str, Any]:
         """The facts that decide what an epoch consists of; a state with others is refused."""

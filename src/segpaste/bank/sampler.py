@@ -159,7 +159,7 @@ class BankSampler(EpochSampler[int]):
     @property
     def num_samples(self) -> int:  # type: ignore[override]
         """Draws of an epoch on this replica; as many on every other."""
-        num = -(-len(self.crops) // self.num_replicas) if self._num_samples is None else self._num_samples
+        num = self.replica.share(len(self.crops)) if self._num_samples is None else self._num_samples
         return -(-num // self._multiple_of) * self._multiple_of
 
     def _in_multiples_of(self, num: int) -> None:
@@ -177,10 +177,6 @@ class BankSampler(EpochSampler[int]):
             num = min(_BLOCK, num_samples - first)
             yield from self.draws(first, num, epoch=this.epoch, replica=this.replica).crops.tolist()
 
-    def __iter__(self) -> Iterator[int]:
-        this = self.begin()
-        yield from this.counted(self.pass_indices(this))
-
     def draws(self, first: int, num: int, *, epoch: int | None = None, replica: Replica | None = None) -> Draws:
         """What a replica draws in an epoch from a place on, whatever was iterated before.
 
@@ -190,12 +186,11 @@ class BankSampler(EpochSampler[int]):
             epoch: by default the present one.
             replica: by default this process.
         """
-        rank, num_replicas = replica or self.progress.replicas.now()
-        turns = np.arange(first, first + num, dtype=np.int64)
-        independent = self.replicas == "independent"
+        replica = replica or self.replica
         epoch = self.epoch if epoch is None else epoch
-        seed = derive_seed(self.base_seed, epoch, rank if independent else 0, 0, 0)
-        positions = turns if independent else turns * num_replicas + rank
+        independent = self.replicas == "independent"
+        seed = derive_seed(self.base_seed, epoch, replica.rank if independent else 0, 0, 0)
+        positions = (Replica(0, 1) if independent else replica).turns(first, num)
         classes = self._table.draw(uniforms(seed, "bank.class", positions))
         places = uniforms(seed, "bank.crop", positions) * self.crops.counts[classes]
         return Draws(seed, positions, classes, self.crops.pick(classes, places.astype(np.int64)))

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import warnings
 from array import array
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
-from segpaste.epochs import EpochPass, EpochProgress, EpochSampler, Replica, sampler_facts
+from segpaste.epochs import EpochPass, EpochProgress, EpochSampler, sampler_facts
 from segpaste.seeding import derive_seed, random_bits_numpy
 
 
@@ -31,35 +30,13 @@ class SamplePlace(NamedTuple):
     sample_idx: int
 
 
-class Order(Protocol):
-    """The samples of a pass."""
-
-    @property
-    def progress(self) -> EpochProgress:
-        """Which epoch is read, from which place on."""
-        ...
-
-    def __len__(self) -> int:
-        """Indices of an epoch on this replica."""
-        ...
-
-    def pass_indices(self, this: EpochPass) -> Iterable[int]:
-        """The indices of a pass, those before its start left out."""
-        ...
-
-    def identity(self) -> dict[str, Any]:
-        """The facts that decide which indices an epoch has."""
-        ...
-
-
-@dataclass(frozen=True)
-class DatasetOrder:
+class DatasetOrder(EpochSampler[int]):
     """All samples of a dataset, shared out over the replicas.
 
     As with torch's sampler every replica gets the same number: the first indices are repeated, or with ``drop_last``
     the last ones left out. The order is drawn by `segpaste.seeding` from (seed, epoch).
 
-    Attributes:
+    Args:
         num: samples of the dataset.
         base_seed: the run's seed.
         shuffle: a new order each epoch; else ascending.
@@ -67,32 +44,26 @@ class DatasetOrder:
         progress: which epoch is read.
     """
 
-    num: int
-    base_seed: int
-    shuffle: bool
-    drop_last: bool
-    progress: EpochProgress
+    def __init__(self, num: int, base_seed: int, shuffle: bool, drop_last: bool, progress: EpochProgress) -> None:
+        super().__init__(progress)
+        self.num, self.base_seed, self.shuffle, self.drop_last = num, base_seed, shuffle, drop_last
 
     def __len__(self) -> int:
-        return self._length(self.progress.replicas.now())
-
-    def _length(self, replica: Replica) -> int:
-        per_replica, rest = divmod(self.num, replica.num_replicas)
-        return per_replica + (rest > 0 and not self.drop_last)
+        return self.replica.share(self.num, self.drop_last)
 
     def pass_indices(self, this: EpochPass) -> list[int]:
         """The indices of a pass; every R-th of the epoch's order, from the rank's on."""
         order = shuffled_order(self.num, self.base_seed, this.epoch) if self.shuffle else np.arange(self.num)
-        turns = np.arange(this.start, self._length(this.replica)) * this.replica.num_replicas + this.replica.rank
+        turns = this.replica.turns(this.start, this.replica.share(self.num, self.drop_last) - this.start)
         indices: list[int] = order[turns % max(self.num, 1)].tolist()
         return indices
 
     def identity(self) -> dict[str, Any]:
         """The facts that decide which indices an epoch has."""
-        return {"shuffle": bool(self.shuffle), "num_replicas": int(self.progress.replicas.now().num_replicas)}
+        return {"shuffle": bool(self.shuffle), "num_replicas": int(self.num_replicas)}
 
 
-class SamplerOrder:
+class SamplerOrder(EpochSampler[int]):
     """What a sampler of another make gives.
 
     A resumed pass draws the indices that were used before and leaves them out; it warns if they are others.
@@ -103,7 +74,8 @@ class SamplerOrder:
     """
 
     def __init__(self, sampler: Sampler[int], progress: EpochProgress) -> None:
-        self.sampler, self.progress = sampler, progress
+        super().__init__(progress)
+        self.sampler = sampler
         self._drawn = array("q")
         self._expected: tuple[int, str | None] = 0, None
 
@@ -145,8 +117,7 @@ class SamplerOrder:
 
     def identity(self) -> dict[str, Any]:
         """The facts that are known of it."""
-        num_replicas = int(self.progress.replicas.now().num_replicas)
-        return {**sampler_facts(self.sampler), "num_indices": len(self), "num_replicas": num_replicas}
+        return {**sampler_facts(self.sampler), "num_indices": len(self), "num_replicas": int(self.num_replicas)}
 
 
 class PassSampler(EpochSampler[SamplePlace]):
@@ -156,7 +127,7 @@ class PassSampler(EpochSampler[SamplePlace]):
         order: of the samples.
     """
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: EpochSampler[int]) -> None:
         super().__init__(order.progress)
         self.order = order
 

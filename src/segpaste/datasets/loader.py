@@ -16,11 +16,11 @@ from typing import Any, Literal
 from torch.utils.data import BatchSampler, Dataset, Sampler
 
 from segpaste.datasets._epoch_samples import Collate, Fetched, SeededSamples
-from segpaste.datasets._orders import DatasetOrder, Order, PassSampler, SamplerOrder
+from segpaste.datasets._orders import DatasetOrder, PassSampler, SamplerOrder
 from segpaste.datasets.coco import CocoDetectionV2
 from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
 from segpaste.datasets.records import DatasetError
-from segpaste.epochs import EpochLoader, EpochProgress, ReplicaFinder, callable_facts
+from segpaste.epochs import EpochLoader, EpochProgress, EpochSampler, ReplicaFinder, callable_facts
 from segpaste.samplers import NxMBatches, NxMSampler
 from segpaste.seeding import SampleKey, check_uint64
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
@@ -138,7 +138,7 @@ class EpochDataLoader(EpochLoader):
         replicas = ReplicaFinder("EpochDataLoader", rank, num_replicas)
         if sampler is None:
             progress = EpochProgress("EpochDataLoader", replicas=replicas)
-            order: Order = DatasetOrder(num, base_seed, shuffle, drop_last, progress)
+            order: EpochSampler[int] = DatasetOrder(num, base_seed, shuffle, drop_last, progress)
         else:
             order = _order_of(sampler, num, replicas)
         self._order, self._samples = order, SeededSamples(dataset, jitter, base_seed)
@@ -157,17 +157,6 @@ class EpochDataLoader(EpochLoader):
         self.max_instances = max_instances
         self.on_error = on_error
         self.stats = LoaderStats()
-
-    @property
-    def num_items(self) -> int:
-        """Samples of an epoch on this replica."""
-        return len(self._order)
-
-    @property
-    def items_per_batch(self) -> int:
-        """Samples of a batch, B."""
-        assert self.batch_size is not None
-        return self.batch_size
 
     def state_values(self, num_drawn: int | None) -> dict[str, Any]:
         """The place, whose it is, and a digest of the indices before it that a sampler of another make gave."""
@@ -238,7 +227,7 @@ class EpochDataLoader(EpochLoader):
         )
 
 
-def _order_of(sampler: Sampler[int], num: int, replicas: ReplicaFinder) -> Order:
+def _order_of(sampler: Sampler[int], num: int, replicas: ReplicaFinder) -> EpochSampler[int]:
     """What a sampler gives; one of N x M batches shares its progress with the loader.
 
     Raises:

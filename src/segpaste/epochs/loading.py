@@ -27,6 +27,18 @@ class EpochLoader(EpochReader, DataLoader[Any]):
         assert isinstance(self.sampler, EpochSampler)
         return self.sampler.progress
 
+    @property
+    def num_items(self) -> int:
+        """Items of an epoch on this replica."""
+        assert isinstance(self.sampler, EpochSampler)
+        return self.sampler.num_items
+
+    @property
+    def items_per_batch(self) -> int:
+        """Items of a batch; only the last may have fewer."""
+        assert isinstance(self.sampler, EpochSampler)
+        return (self.batch_size or 1) * self.sampler.items_per_batch
+
     def fetched(self) -> Iterator[Any]:
         """What the workers fetch in a pass, each batch counted as done when it is handed out."""
         assert isinstance(self.sampler, EpochSampler)

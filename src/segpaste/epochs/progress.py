@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from segpaste.epochs.foreign import epoch_of, set_epoch_of
 from segpaste.epochs.replicas import Replica, ReplicaFinder
-from segpaste.epochs.states import expect_place
+from segpaste.epochs.states import expect_own_state
 from segpaste.seeding import check_uint64
 
 T = TypeVar("T")
@@ -142,13 +142,24 @@ class EpochProgress:
         self._resumes = not self._has_begun
         self._lead()
 
-    def expect_state(self, state: Any, identity: Mapping[str, Any], length: int, step: int = 1) -> None:
-        """Check what `load_state` would load, and change nothing.
+    def expect_state(
+        self, state: Any, identity: Mapping[str, Any], length: int, step: int = 1, owner: str | None = None
+    ) -> None:
+        """Check what `load_state` would load, and change nothing; ``owner`` names who loads it in errors.
 
         Raises:
             ValueError: as `load_state` does.
         """
-        expect_place(self.owner, identity, state, length, step)
+        owner = owner or self.owner
+        expect_own_state(owner, identity, state)
+        place, finished = state["num_drawn"], state.get("finished", False)
+        is_place = isinstance(place, int) and not isinstance(place, bool)
+        if not is_place or not 0 <= place <= length or (place % step and place != length):
+            steps = f" in steps of {step}" if step > 1 else ""
+            raise ValueError(f"{owner}: expected num_drawn from 0 to {length}{steps}, got {place!r}")
+        if not isinstance(finished, bool):
+            raise ValueError(f"{owner}: expected finished to be true or false, got {finished!r}")
+        check_uint64(state["epoch"], "epoch")
 
     def _choose(self, epoch: int) -> None:
         self._is_set = self._is_said = True

@@ -9,7 +9,6 @@ from typing import Any
 from segpaste.epochs.foreign import set_epoch_of
 from segpaste.epochs.progress import EpochProgress
 from segpaste.epochs.stateful import Stateful
-from segpaste.epochs.states import expect_place
 
 
 class EpochReader(Stateful):
@@ -67,7 +66,7 @@ class EpochReader(Stateful):
         Raises:
             ValueError: the message says what was expected.
         """
-        expect_place(self.owner, self.identity(), state, self.num_items, self.items_per_batch)
+        self.progress.expect_state(state, self.identity(), self.num_items, self.items_per_batch, self.owner)
 
     def take_values(self, state: Mapping[str, Any]) -> None:
         """Take the place."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import distributed
 
 
@@ -24,6 +25,14 @@ class Replica(NamedTuple):
 
     rank: int
     num_replicas: int
+
+    def share(self, num: int, drop_last: bool = False) -> int:
+        """Items that each replica takes of so many: as many on every other, so some twice, or the last are left out."""
+        return num // self.num_replicas if drop_last else -(-num // self.num_replicas)
+
+    def turns(self, first: int, num: int) -> NDArray[np.int64]:
+        """Places, among the items of all replicas, of this replica's items from a first one on, [num]: every R-th."""
+        return np.arange(first, first + num, dtype=np.int64) * self.num_replicas + self.rank
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from torch.utils.data.distributed import DistributedSampler
 
 from segpaste.epochs.progress import EpochPass, EpochProgress
 from segpaste.epochs.reader import EpochReader
+from segpaste.epochs.replicas import Replica
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -35,19 +37,32 @@ class EpochSampler(EpochReader, DistributedSampler[T_co]):  # type: ignore[overr
         self.this: EpochPass | None = None
 
     @property
+    def replica(self) -> Replica:
+        """This process, as given or as it is now."""
+        return self.progress.replicas.now()
+
+    @property
     def rank(self) -> int:  # type: ignore[override]
-        """This process's number, as given or as it is now."""
-        return self.progress.replicas.now().rank
+        """This process's number."""
+        return self.replica.rank
 
     @property
     def num_replicas(self) -> int:  # type: ignore[override]
-        """How many processes there are, as given or as it is now."""
-        return self.progress.replicas.now().num_replicas
+        """How many processes there are."""
+        return self.replica.num_replicas
 
     @property
     def num_items(self) -> int:
         """Items of an epoch on this replica."""
         return len(self)
+
+    def pass_indices(self, this: EpochPass) -> Iterable[T_co]:
+        """What a pass gives, that before its start left out: decided by its epoch and replica."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[T_co]:
+        this = self.begin()
+        yield from this.counted(self.pass_indices(this), self.items_per_batch)
 
     def begin(self) -> EpochPass:
         """Start a pass; see `EpochProgress.begin`.

@@ -9,8 +9,6 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
-from segpaste.seeding import check_uint64
-
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 """Types whose values stand for themselves."""
 
@@ -84,30 +82,6 @@ def expect_own_state(owner: str, identity: Mapping[str, Any], state: Mapping[str
     if not isinstance(theirs, Mapping) or not {"epoch", "num_drawn"} <= set(state):
         raise ValueError(f"{owner}: expected a state made by state_dict of one like this, got {_shortened(state)}")
     expect_facts(owner, identity, theirs)
-
-
-def expect_place(owner: str, identity: Mapping[str, Any], state: Any, length: int, step: int = 1) -> None:
-    """Refuse a state of another owner, or a place that is not in an epoch of this one.
-
-    Args:
-        owner: who loads it.
-        identity: its facts.
-        state: made by `segpaste.epochs.EpochProgress.state`.
-        length: items of an epoch on this rank.
-        step: places are multiples of it, but for ``length`` itself.
-
-    Raises:
-        ValueError: the message says what was expected.
-    """
-    expect_own_state(owner, identity, state)
-    place, finished = state["num_drawn"], state.get("finished", False)
-    is_place = isinstance(place, int) and not isinstance(place, bool)
-    if not is_place or not 0 <= place <= length or (place % step and place != length):
-        steps = f" in steps of {step}" if step > 1 else ""
-        raise ValueError(f"{owner}: expected num_drawn from 0 to {length}{steps}, got {place!r}")
-    if not isinstance(finished, bool):
-        raise ValueError(f"{owner}: expected finished to be true or false, got {finished!r}")
-    check_uint64(state["epoch"], "epoch")
 
 
 def expect_facts(owner: str, identity: Mapping[str, Any], theirs: Any) -> None:

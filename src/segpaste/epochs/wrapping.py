@@ -34,14 +34,13 @@ class LoaderWrapper(EpochReader):
 
     def __init__(self, loader: Iterable[Any], crops: Any = None) -> None:
         self.loader, self._beside = loader, crops
-        progress = getattr(loader, "progress", None)
+        progress: Any = getattr(loader, "progress", None)
         self._is_shared = isinstance(progress, EpochProgress)
-        self.progress: EpochProgress = progress if self._is_shared else self._leading()  # type: ignore[assignment]
+        if not self._is_shared:
+            replicas = LoaderReplicas(self.owner, loader=loader)
+            progress = EpochProgress(self.owner, replicas=replicas, leads=(loader, crops))
+        self.progress = progress
         self._may_warn_of_ranks = True
-
-    def _leading(self) -> EpochProgress:
-        replicas = LoaderReplicas(self.owner, loader=self.loader)
-        return EpochProgress(self.owner, replicas=replicas, leads=(self.loader, self._beside))
 
     def __len__(self) -> int:
         return len(self.loader)  # type: ignore[arg-type]

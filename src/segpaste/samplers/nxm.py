@@ -104,7 +104,7 @@ class NxMSampler(EpochSampler[int]):
     @property
     def num_batches(self) -> int:
         """Batches of an epoch on this replica; as many on every other."""
-        return -(-self._plan.num_batches // self.num_replicas)
+        return self.replica.share(self._plan.num_batches)
 
     def __len__(self) -> int:
         """Indices of an epoch on this replica; as many on every other."""
@@ -122,17 +122,12 @@ class NxMSampler(EpochSampler[int]):
 
     def replica_batches(self, epoch: int | None = None) -> NDArray[np.int64]:
         """Those that this replica takes, [`num_batches`, N M]."""
-        turns = np.arange(self.num_batches) * self.num_replicas + self.rank
-        return self.epoch_batches(epoch)[turns % self._plan.num_batches]
+        return self.epoch_batches(epoch)[self.replica.turns(0, self.num_batches) % self._plan.num_batches]
 
     def pass_indices(self, this: EpochPass) -> list[int]:
         """What a pass draws: the indices of its epoch that are not done."""
         indices: list[int] = self.replica_batches(this.epoch).ravel()[this.start :].tolist()
         return indices
-
-    def __iter__(self) -> Iterator[int]:
-        this = self.begin()
-        yield from this.counted(self.pass_indices(this), self.batch_size)
 
     def batch_sampler(self) -> NxMBatches:
         """The same, a list of indices for each batch, for ``DataLoader(dataset, batch_sampler=...)``."""
