@@ -279,6 +279,11 @@ def test_every_pass_is_a_new_epoch_around_a_torch_sampler(tmp_path: Path) -> Non
             assert augmented.epoch == augmented.loader.sampler.epoch == 5
         set_epoch(6)
         assert augmented.epoch == 6
+    next(iter(augmented))
+    assert (augmented.state_dict()["num_drawn"], augmented.state_dict()["num_rows"]) == (1, 2)
+    augmented.loader.sampler.set_epoch(7)
+    state = augmented.state_dict()
+    assert (state["epoch"], state["num_drawn"], state["num_rows"]) == (7, 0, 0)
 
 
 @pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
@@ -506,6 +511,11 @@ class TestStates:
         state = EpochDataLoader(Images(), batch_size=2, max_instances=K).state_dict()  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="jitter is 'NoneType' there and 'LargeScaleJitter"):
             epoch_loader(tmp_path, 0).load_state_dict(state)
+
+    def test_what_has_parts_counts_by_itself(self, tmp_path: Path) -> None:
+        for make in (augmented, augmented_plain, pairs):
+            with pytest.raises(ValueError, match="expected no num_drawn, for its parts count by themselves, got 2"):
+                make(tmp_path, 0).state_dict(2)
 
     def test_a_sampler_that_draws_others_when_resumed_is_told(self, tmp_path: Path) -> None:
         started = epoch_loader(tmp_path, 0, sampler=RandomSampler(CLASSES))

@@ -28,13 +28,16 @@ class Stateful:
         Args:
             num_drawn: items of this epoch that were used, where the training loop knows better: the workers of a plain
                 DataLoader read a sampler ahead. The loaders of this package count what they yield.
+
+        Raises:
+            ValueError: ``num_drawn`` was given to one of several parts, which count by themselves.
         """
+        parts = self.state_parts()
+        if parts and num_drawn is not None:
+            raise ValueError(f"{self.owner}: expected no num_drawn, for its parts count by themselves, got {num_drawn}")
+        values = self.state_values(num_drawn)  # first, for it may find that another epoch was set
         numbers = {name: getattr(self, name) for name in self.state_numbers}
-        return {
-            **numbers,
-            **self.state_values(num_drawn),
-            **{name: _state_of(part) for name, part in self.state_parts().items()},
-        }
+        return {**values, **numbers, **{name: _state_of(part) for name, part in parts.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume there: the next pass gives what is left, though `len` stays that of a whole epoch.
