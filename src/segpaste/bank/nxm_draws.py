@@ -44,10 +44,10 @@ class NxMDraws:
         return len(self.sampler)
 
     def draws(self, first: int, num: int, *, epoch: int, replica: Replica) -> Draws:
-        """What this replica draws in an epoch from a place on."""
+        """What a replica draws in an epoch from a place on."""
         if self._of_pass is None or self._of_pass[:2] != (epoch, replica):
             size = -1, self.sampler.N_classes_per_batch, self.sampler.M_samples_per_class
-            by_class = self.sampler.replica_batches(epoch).reshape(size)
+            by_class = self.sampler.replica_batches(epoch, replica).reshape(size)
             self._of_pass = epoch, replica, by_class.transpose(0, 2, 1).ravel()  # neighbours are of several classes
         crops = self._of_pass[2][first : first + num]
         seed = derive_seed(self.sampler.base_seed, epoch, replica.rank, 0, 0)

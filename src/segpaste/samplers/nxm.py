@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
-from segpaste.epochs import EpochPass, EpochProgress, EpochReader, EpochSampler
+from segpaste.epochs import EpochPass, EpochProgress, EpochReader, EpochSampler, Replica
 from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
 from segpaste.samplers.epoch import Plan
 from segpaste.samplers.report import NxMReport, report_batches
@@ -120,13 +120,14 @@ class NxMSampler(EpochSampler[int]):
         seed = derive_seed(self.base_seed, self.epoch if epoch is None else epoch, 0, 0, 0)
         return self._plan.batches(self._samples, self.shuffle, seed)
 
-    def replica_batches(self, epoch: int | None = None) -> NDArray[np.int64]:
-        """Those that this replica takes, [`num_batches`, N M]."""
-        return self.epoch_batches(epoch)[self.replica.turns(0, self.num_batches) % self._plan.num_batches]
+    def replica_batches(self, epoch: int | None = None, replica: Replica | None = None) -> NDArray[np.int64]:
+        """Those that a replica takes, by default this one, [`num_batches`, N M]."""
+        replica, num = replica or self.replica, self._plan.num_batches
+        return self.epoch_batches(epoch)[replica.turns(0, replica.share(num)) % num]
 
     def pass_indices(self, this: EpochPass) -> list[int]:
         """What a pass draws: the indices of its epoch that are not done."""
-        indices: list[int] = self.replica_batches(this.epoch).ravel()[this.start :].tolist()
+        indices: list[int] = self.replica_batches(this.epoch, this.replica).ravel()[this.start :].tolist()
         return indices
 
     def batch_sampler(self) -> NxMBatches:
