@@ -26,14 +26,17 @@ from segpaste.types import (
     IGNORE_INDEX,
     BatchedDenseSample,
     CameraIntrinsics,
+    CrowdMask,
     DenseSample,
     InstanceMask,
+    KeypointSchema,
     Modality,
     PaddedBatchedDenseSample,
     PaddingMask,
     PanopticMap,
     SemanticMap,
 )
+from segpaste.types.fields import FLAGS
 
 THINGS = (1, 2, 3)
 STUFF = (11, 12)
@@ -52,6 +55,9 @@ class Schema:
 
 
 SCHEMA = Schema(MappingProxyType({**dict.fromkeys(THINGS, "thing"), **dict.fromkeys(STUFF, "stuff")}))
+
+POINTS = KeypointSchema(("nose", "left_ear", "right_ear", "tail"), ((0, 1), (0, 2)), ((1, 2),))
+"""The keypoints of samples that have some."""
 
 Array = np.ndarray[Any, Any]
 
@@ -83,6 +89,8 @@ def make_sample(
     metric_depth: bool = False,
     camera: bool | None = None,
     padding: tuple[int, int] | None = None,
+    keypoints: bool = False,
+    crowd: bool = False,
 ) -> DenseSample:
     """One random sample, the same for the same arguments; dropping a modality changes no other field.
 
@@ -95,6 +103,8 @@ def make_sample(
         metric_depth: the flag; with depth it needs ``camera``.
         camera: whether it has intrinsics; by default where ``metric_depth`` asks for them.
         padding: (rows at the bottom, columns at the right) that are padding; None leaves ``padding_mask`` out.
+        keypoints: whether it has keypoints, those of `POINTS`; visible ones lie in their instance.
+        crowd: whether it has a crowd mask.
     """
     wanted = {Modality(m) for m in modalities}
     rng = np.random.default_rng([seed, *size, num_instances])
@@ -118,6 +128,11 @@ def make_sample(
         fields["padding_mask"] = PaddingMask(torch.from_numpy(is_padding[None]))
     if metric_depth if camera is None else camera:
         fields["camera_intrinsics"] = CameraIntrinsics(fx, fy, size[1] / 2 - 0.25, size[0] / 2 + 0.5)
+    rng = np.random.default_rng([seed, *size, num_instances, 1])
+    if keypoints:
+        fields |= {"keypoints": _keypoints(rng, masks, is_padding), "keypoint_schema": POINTS}
+    if crowd:
+        fields["crowd_mask"] = CrowdMask(torch.from_numpy((~is_padding & (rng.random(size) < 0.3))[None]))
     return DenseSample(**fields)
 
 
@@ -177,7 +192,7 @@ def tight_boxes(masks: Array) -> torch.Tensor:
 def assert_same(one: Any, other: Any) -> None:
     """Two containers of one class hold the same fields, types and values, bit for bit (NaN equals NaN)."""
     assert type(one) is type(other)
-    names = {n for f in FIELDS for n in (f.name, f.batched_name)} | {"metric_depth"}
+    names = {n for f in FIELDS for n in (f.name, f.batched_name)} | set(FLAGS)
     for name in sorted(n for n in names if hasattr(one, n) and not callable(getattr(one, n))):
         _assert_same_value(name, getattr(one, name), getattr(other, name))
 
@@ -255,6 +270,19 @@ def _surfaces(rng: np.random.Generator, owner: Array, num: int, is_padding: Arra
         Modality.DEPTH: {"depth": torch.from_numpy(depth[None]), "depth_valid": torch.from_numpy(valid[None])},
         Modality.NORMALS: {"normals": torch.from_numpy(normals)},
     }
+
+
+def _keypoints(rng: np.random.Generator, masks: Array, is_padding: Array) -> torch.Tensor:
+    """[N, P, 3] float32: visible points anywhere in a pixel of their own, hidden ones in any pixel of the picture."""
+    points = np.zeros((len(masks), POINTS.num_points, 3), np.float32)
+    for mask, own in zip(masks, points, strict=True):
+        for point in own:
+            point[2] = rng.choice([0, 1, 2], p=[0.2, 0.2, 0.6])
+            if point[2]:
+                rows, cols = np.nonzero(mask if point[2] == 2 else ~is_padding)
+                place = rng.integers(len(rows))
+                point[:2] = np.array([cols[place], rows[place]]) + rng.choice([0.0, 0.25, 0.5, 0.875], 2)
+    return torch.from_numpy(points)
 
 
 def placement_of(paste: BatchCopyPaste, batch: PaddedBatchedDenseSample) -> Placement:

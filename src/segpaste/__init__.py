@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from segpaste.seeding import derive_seed as derive_seed
     from segpaste.types import BatchedDenseSample as BatchedDenseSample
     from segpaste.types import CameraIntrinsics as CameraIntrinsics
+    from segpaste.types import CrowdMask as CrowdMask
     from segpaste.types import DenseSample as DenseSample
     from segpaste.types import InstanceMask as InstanceMask
+    from segpaste.types import KeypointSchema as KeypointSchema
     from segpaste.types import Modality as Modality
     from segpaste.types import PaddedBatchedDenseSample as PaddedBatchedDenseSample
     from segpaste.types import PaddingMask as PaddingMask
@@ -70,8 +72,10 @@ _ROOMS = {
     "segpaste.types": (
         "BatchedDenseSample",
         "CameraIntrinsics",
+        "CrowdMask",
         "DenseSample",
         "InstanceMask",
+        "KeypointSchema",
         "Modality",
         "PaddedBatchedDenseSample",
         "PaddingMask",

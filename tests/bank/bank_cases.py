@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 
 from segpaste.bank import Crop, Layout, LMDBWriter, MemmapBank, MemmapWriter, WebDatasetWriter, open_bank
+from segpaste.types import KeypointSchema
+
+POINTS = KeypointSchema.of_sides(("nose", "left_eye", "right_eye"))
+"""Of banks that keep keypoints."""
 
 WRITERS: dict[str, Any] = {"memmap": MemmapWriter, "lmdb": LMDBWriter, "webdataset": WebDatasetWriter}
 

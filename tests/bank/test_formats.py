@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bank_cases import write_bank
+from bank_cases import POINTS, write_bank
 
 from segpaste.bank import (
     BankError,
@@ -87,7 +87,7 @@ def assert_equal(actual: Crop, expected: Crop) -> None:
 
 
 def write(kind: str, path: Path, num: int = NUM, groups: Any = GROUPS, first: int = 0) -> Path:
-    layout = Layout(SIZE, groups)
+    layout = Layout(SIZE, groups, POINTS)
     with WRITERS[kind](path, layout, NAMES, build_seed=7) as writer:
         for index in range(first, first + num):
             writer.add(make_crop(layout, index))
@@ -443,7 +443,7 @@ class TestForged:
     def test_values_that_poison(self, kind: str, column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Every reader names the crop; the writer here looks away."""
         monkeypatch.setattr("segpaste.bank.writer.first_fault", lambda columns: None)
-        layout = Layout(SIZE, GROUPS)
+        layout = Layout(SIZE, GROUPS, POINTS)
         for bad in (np.nan, np.inf, -np.inf, *([0.0, -1.0, 1e9] * (column == "scale"))):
             folder = tmp_path / f"{bad}"
             with WRITERS[kind](folder, layout, NAMES) as writer:
@@ -619,7 +619,7 @@ class TestWrite:
 
     def test_a_killed_build_too(self, kind: str, tmp_path: Path) -> None:
         """And the next one does not find its rests."""
-        layout = Layout(SIZE, GROUPS)
+        layout = Layout(SIZE, GROUPS, POINTS)
         writer = WRITERS[kind](tmp_path / "bank", layout, NAMES)
         writer.add(make_crop(layout, 0))
         writer._discard()
@@ -695,7 +695,7 @@ class TestWrite:
         ],
     )
     def test_what_does_not_fit(self, kind: str, change: dict[str, Any], words: str, tmp_path: Path) -> None:
-        layout = Layout(SIZE, GROUPS)
+        layout = Layout(SIZE, GROUPS, POINTS)
         values = {field.name: getattr(make_crop(layout, 0), field.name) for field in fields(Crop)}
         with WRITERS[kind](tmp_path / "bank", layout, NAMES) as writer:
             with pytest.raises(BankError, match=words):

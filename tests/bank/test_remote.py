@@ -20,6 +20,7 @@ from typing import Any
 import fsspec
 import numpy as np
 import pytest
+from bank_cases import POINTS
 from moto.server import ThreadedMotoServer
 from test_formats import NAMES, NUM, SIZE, WRITERS, assert_equal, assert_sound, make_crop, read_all, write
 from torch.utils.data import DataLoader, Dataset
@@ -152,7 +153,7 @@ def small_blocks(url: str, cache: Path, max_bytes: int | None = None) -> WebData
 
 def write_large_shards(url: str) -> None:
     """So that only reads of crops fetch the blocks in the middle of a shard, such as that of crop 4."""
-    layout = Layout(SIZE, GROUPS)
+    layout = Layout(SIZE, GROUPS, POINTS)
     with WebDatasetWriter(url, layout, NAMES, shard_bytes=20_000) as writer:
         for index in range(NUM):
             writer.add(make_crop(layout, index))
@@ -176,7 +177,7 @@ class TestRead:
     def test_what_was_built_to_it(self, s3: Any, tmp_path: Path) -> None:
         """The same bytes as on a disk, one shard at a time on this machine."""
         local = write("webdataset", tmp_path / "bank")
-        layout = Layout(SIZE, GROUPS)
+        layout = Layout(SIZE, GROUPS, POINTS)
         with WebDatasetWriter(URL, layout, NAMES, shard_bytes=6000, build_seed=7) as writer:
             for index in range(NUM):
                 writer.add(make_crop(layout, index))
@@ -302,7 +303,7 @@ class TestConnection:
             open_bank("s3://bucket/bank2", storage_options={"endpoint_url": "http://127.0.0.1:9"})
 
     def test_a_build_that_cannot_go_on(self, s3: Any, proxy: Proxy, tmp_path: Path) -> None:
-        layout = Layout(SIZE, GROUPS)
+        layout = Layout(SIZE, GROUPS, POINTS)
         with WebDatasetWriter(URL, layout, NAMES, shard_bytes=3000) as writer:
             writer._destination.store.inner_retries = False  # type: ignore[attr-defined]
             for index in range(2):
@@ -378,7 +379,7 @@ class TestBuild:
         assert names_at(s3) == [SHARD]
 
     def test_an_interrupted_build_leaves_nothing(self, s3: Any, tmp_path: Path) -> None:
-        layout = Layout(SIZE, GROUPS)
+        layout = Layout(SIZE, GROUPS, POINTS)
         with WebDatasetWriter(URL, layout, NAMES, shard_bytes=3000) as writer:
             for index in range(NUM):
                 writer.add(make_crop(layout, index))
@@ -388,7 +389,7 @@ class TestBuild:
 
     def test_a_killed_build_does_not_open(self, s3: Any) -> None:
         """And the next one removes its rests, of which it has more than the new one writes over."""
-        layout = Layout(SIZE, GROUPS)
+        layout = Layout(SIZE, GROUPS, POINTS)
         writer = WebDatasetWriter(URL, layout, NAMES, shard_bytes=3000)
         for index in range(NUM):
             writer.add(make_crop(layout, index))
@@ -449,7 +450,7 @@ class TestFaults:
 
     def test_blocks_of_another_object_are_not_read(self, memory: Any) -> None:
         """Of the same name, length and bank, after the cache was filled."""
-        assert open_bank("memory://bank")[0].image[0, 0, 0] == make_crop(Layout(SIZE, GROUPS), 0).image[0, 0, 0]
+        assert open_bank("memory://bank")[0].image[0, 0, 0] == make_crop(Layout(SIZE, GROUPS, POINTS), 0).image[0, 0, 0]
         memory.pipe_file(f"/bank/{SHARD}", bytes(len(memory.cat_file(f"/bank/{SHARD}"))))
         with pytest.raises(BankError, match=rf"{SHARD}: expected the bytes that meta\.json says, got others at 0"):
             open_bank("memory://bank")[0]

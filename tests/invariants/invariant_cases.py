@@ -82,6 +82,8 @@ def _draw_batch(rng: np.random.Generator, subset: Subset, number: int) -> Padded
         image_dtype=_pick(rng, [torch.uint8, torch.uint8, torch.float32, torch.float16, torch.bfloat16]),
         metric_depth=bool(rng.random() < 0.5),
         padding=_pick(rng, [None, (0, 0), (3, 0), (2, 5)]),
+        keypoints=True,
+        crowd=True,
     )
     if batch.depth is not None and batch.depth_valid is not None and rng.random() < 0.5:
         batch = replace(batch, depth=torch.where(batch.depth_valid, batch.depth, torch.nan))

@@ -38,7 +38,9 @@ CONFIG = BatchCopyPasteConfig(
 @pytest.fixture(scope="module")
 def sound() -> Case:
     """A forward of which image 1 has a survivor in slot 0, a paste, and everything else."""
-    before = make_batch(3, size=(19, 23), max_instances=9, num_instances=4, metric_depth=True, seed=1)
+    before = make_batch(
+        3, size=(19, 23), max_instances=9, num_instances=4, metric_depth=True, seed=1, keypoints=True, crowd=True
+    )
     case = run(before, CONFIG)
     assert bool(case.survives[SPOILED, 0])
     assert int(case.report.num_placed[SPOILED]) > 1
@@ -96,6 +98,14 @@ def _a_stuff_pixel(case: Case) -> tuple[int, int]:
     assert case.after.semantic_maps is not None
     y, x = (case.after.semantic_maps[SPOILED] == 11).nonzero()[0].tolist()
     return y, x
+
+
+def _hidden_point(case: Case) -> tuple[int, int]:
+    """Slot and number of a point of a paste that is labelled and not visible."""
+    assert case.after.keypoints is not None
+    hidden = (case.after.keypoints[SPOILED, :, :, 2] == 1) & case.is_paste[SPOILED, :, None]
+    slot, point = hidden.nonzero()[0].tolist()
+    return slot, point
 
 
 SPOILS = [
@@ -162,6 +172,19 @@ SPOILS = [
         "target's",
         _put("normals", lambda t, _: t + 0.1, lambda case: (slice(None), *_ignored(case))),
     ),
+    (
+        "keypoints_visible_only_on_own_pixels",
+        "visible points on pixels of their own",
+        _put("keypoints", lambda t, _: t.new_tensor(2), lambda case: (*_hidden_point(case), 2)),
+    ),
+    (
+        "keypoints_visible_only_on_own_pixels",
+        "points of a paste",
+        _put("keypoints", lambda t, _: t + 0.5, lambda case: (*_hidden_point(case), 0)),
+    ),
+    ("keypoints_visible_only_on_own_pixels", "points of a survivor", _put("keypoints", lambda t, _: t + 1, _in_slot_0)),
+    ("crowd_never_under_paste", "under a paste", _put("crowd_mask", lambda t, _: ~t, lambda c: (0, *_in_paste(c)))),
+    ("crowd_never_under_paste", "as before", _put("crowd_mask", lambda t, _: ~t, lambda c: (0, *_a_stuff_pixel(c)))),
 ]
 
 
@@ -321,7 +344,7 @@ def test_a_source_batch_of_its_own(sound: Case) -> None:
 
 @pytest.mark.parametrize(("batch_size", "num_slots"), [(0, 4), (2, 0), (1, 3)])
 def test_degenerate_batches(batch_size: int, num_slots: int) -> None:
-    before = make_batch(batch_size, max_instances=num_slots, num_instances=0)
+    before = make_batch(batch_size, max_instances=num_slots, num_instances=0, keypoints=True, crowd=True)
     for config in (CONFIG, CONFIG.model_copy(update={"max_instances": 6})):
         case = run(before, config)
         assert violations(case) == []

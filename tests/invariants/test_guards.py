@@ -17,12 +17,12 @@ from torch import Tensor
 
 from samples import STUFF
 from segpaste import invariants
-from segpaste.engine import Scene, reference
+from segpaste.engine import Placement, Scene, derived, reference
 from segpaste.engine.reference import layer_view, pixels, slots, stages
 from segpaste.invariants import Case, Violation
 from segpaste.invariants.case import what_is_missing
+from segpaste.types import KeypointSchema, sampling
 from segpaste.types import check as types_check
-from segpaste.types import sampling
 
 pytestmark = [pytest.mark.xdist_group("invariants-guards"), pytest.mark.usefixtures("reference_kernels")]
 
@@ -378,6 +378,30 @@ def n_x_is_not_negated(patch: pytest.MonkeyPatch) -> None:
 def normals_point_up(patch: pytest.MonkeyPatch) -> None:
     flip = torch.tensor([1.0, -1.0, 1.0])[:, None, None]
     wrap(patch, layer_view.LayerView, "normals", lambda original, view: original(view) * flip)
+
+
+@guards("keypoints_visible_only_on_own_pixels")
+def points_of_survivors_stay_visible(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, derived, "_at", lambda original, *args: torch.full_like(original(*args), -1))
+
+
+@guards("keypoints_visible_only_on_own_pixels")
+def points_of_pastes_stay_where_they_were(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, scene: Scene, placement: Placement, outcome: Any) -> Tensor:
+        return original(scene, replace(placement, translate=torch.zeros_like(placement.translate)), outcome)
+
+    wrap(patch, derived, "_pasted_keypoints", change)
+
+
+@guards("keypoints_visible_only_on_own_pixels")
+def points_do_not_swap(patch: pytest.MonkeyPatch) -> None:
+    order = property(lambda schema: tuple(range(schema.num_points)))
+    patch.setattr(KeypointSchema, "flip_order", order)
+
+
+@guards("crowd_never_under_paste")
+def crowds_are_not_cut(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(derived.RULES, "crowd_mask", lambda scene, *_: scene.target.crowd_mask)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("name", "mutation"), MUTATIONS)

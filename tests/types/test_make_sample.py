@@ -62,7 +62,7 @@ class TestAllModalitySubsets:
 
 
 def batch_of_all_fields() -> PaddedBatchedDenseSample:
-    batch = make_batch(metric_depth=True, padding=(1, 1))
+    batch = make_batch(metric_depth=True, padding=(1, 1), keypoints=True, crowd=True)
     return batch.derived(sample_keys=torch.arange(5 * batch.batch_size).view(-1, 5))
 
 

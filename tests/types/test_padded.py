@@ -17,12 +17,12 @@ from samples import OPTIONAL, all_modality_subsets, assert_same, make_batch, mak
 from segpaste.types import FIELDS, BatchedDenseSample, Modality, PaddedBatchedDenseSample, SemanticMap
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
-INSTANCE_NAMES = ("boxes", "labels", "instance_ids", "instance_masks")
+INSTANCE_NAMES = tuple(field.batched_name for field in FIELDS if field.layout == "instance")
 
 
 def full_batch(**options: Any) -> PaddedBatchedDenseSample:
     """A batch with every field; K = 5 slots for 3, 1 and 2 instances."""
-    batch = make_batch(metric_depth=True, padding=(2, 1), **options)
+    batch = make_batch(metric_depth=True, padding=(2, 1), keypoints=True, crowd=True, **options)
     return dataclasses.replace(batch, sample_keys=torch.arange(5 * batch.batch_size).view(-1, 5))
 
 

@@ -7,6 +7,7 @@ import pickle
 import pytest
 import torch
 
+from samples import POINTS
 from segpaste.types import StagedCrops
 from segpaste.types.staged import SHAPES, of_buffer, places_of
 
@@ -15,13 +16,14 @@ NAMES = ("images", "alphas", "class_ids", "boxes", "crop_idx", "scales")
 
 def staged(num_targets: int) -> StagedCrops:
     """As `segpaste.stage_bank_batch` makes it: all tensors in one buffer."""
-    sizes = {"B": num_targets, "K": 2, "h": 32, "w": 32}
+    sizes = {"B": num_targets, "K": 2, "h": 32, "w": 32, "P": POINTS.num_points}
     shapes = {
         name: (dtype, tuple(sizes[n] if isinstance(n, str) else n for n in shape))
         for name, (shape, dtype) in ((name, SHAPES[name]) for name in NAMES)
     }
     places, size = places_of(shapes)
-    return of_buffer(torch.arange(size).remainder(2).to(torch.uint8), places, False, "version")
+    said = {"metric_depth": False, "keypoint_schema": POINTS if "keypoints" in NAMES else None, "version": "version"}
+    return of_buffer(torch.arange(size).remainder(2).to(torch.uint8), places, said)
 
 
 def assert_same(one: StagedCrops, other: StagedCrops) -> None:

@@ -10,7 +10,7 @@ from segpaste.augmentation.crop_pool import is_bank
 from segpaste.augmentation.placement import PlacementRequest
 from segpaste.engine import Placement, PlacementCounts, Sources, engine_for
 from segpaste.engine.records import SCALE_DEN
-from segpaste.types import PaddedBatchedDenseSample, StagedCrops
+from segpaste.types import FIELDS, Field, PaddedBatchedDenseSample, StagedCrops
 
 
 class BankSource:
@@ -131,24 +131,24 @@ def source_batch(
                 f"are {target.images.dtype}, got {config.value_range:.4g}; set it to 1 or 255, or give float32 images"
             )
         images = (images.to(torch.float32) * (config.value_range / 255)).to(target.images.dtype)
+    others = {f.batched_name: _carried(f, staged, target) for f in FIELDS}
     has_object = (staged.boxes[..., 2:] > staged.boxes[..., :2]).all(-1).view(-1, 1)
-    with_depth = target.depth is not None and staged.depth is not None
-    cameras = staged.camera_intrinsics
-    return target.derived(
-        images=images,
-        boxes=staged.boxes.view(-1, 1, 4).to(torch.float32),
-        labels=torch.where(has_object, staged.class_ids.view(-1, 1), 0),
-        instance_valid=has_object,
-        instance_ids=has_object.to(torch.int32),
-        instance_masks=masks,
-        semantic_maps=None,
-        panoptic_maps=None,
-        depth=staged.depth.flatten(0, 1) if with_depth and staged.depth is not None else None,
-        depth_valid=staged.depth_valid.flatten(0, 1) if with_depth and staged.depth_valid is not None else None,
-        normals=None if target.normals is None or staged.normals is None else staged.normals.flatten(0, 1),
-        padding_mask=None,
-        camera_intrinsics=None if cameras is None else cameras.flatten(0, 1),
-        sample_seeds=None,
-        sample_keys=None,
-        metric_depth=staged.metric_depth and with_depth,
-    )
+    own = {
+        "images": images,
+        "boxes": staged.boxes.view(-1, 1, 4).to(torch.float32),
+        "labels": torch.where(has_object, staged.class_ids.view(-1, 1), 0),
+        "instance_valid": has_object,
+        "instance_ids": has_object.to(torch.int32),
+        "instance_masks": masks,
+        "metric_depth": staged.metric_depth and others["depth"] is not None,
+        "keypoint_schema": None if others["keypoints"] is None else staged.keypoint_schema,
+    }
+    return target.derived(**{**others, **own})
+
+
+def _carried(field: Field, staged: StagedCrops, target: PaddedBatchedDenseSample) -> Tensor | None:
+    """Return what staged crops have of a field, as rows of a batch with one slot; None where the target has none."""
+    value: Tensor | None = getattr(staged, field.batched_name, None)
+    if value is None or (field.layout != "image" and getattr(target, field.batched_name) is None):
+        return None
+    return value.flatten(0, 1).unsqueeze(1) if field.layout == "instance" else value.flatten(0, 1)

@@ -30,6 +30,7 @@ from segpaste.engine import (
     PlacementCounts,
     Scene,
     Survey,
+    derived,
     engine_for,
 )
 from segpaste.engine.planes import write_back
@@ -263,12 +264,14 @@ class BatchCopyPaste(nn.Module):
 
     def _composed(self, engine: Engine, scene: Scene, placement: Placement, *, with_layer: bool) -> Outcome:
         """Compose the paste, and harmonise it if the config says so."""
-        if not self.config.harmonize.is_active:
-            return engine.compose(scene, placement, with_layer=with_layer, in_place=self.inplace)
-        target = scene.target
+        target, harmonizes = scene.target, self.config.harmonize.is_active
         assert target.sample_seeds is not None
-        before = target.images.clone() if self.inplace else target.images
-        outcome = engine.compose(scene, placement, with_layer=True, in_place=self.inplace)
+        before = target.images.clone() if self.inplace and harmonizes else target.images
+        with_layer = with_layer or harmonizes or derived.needs_layer(target)
+        outcome = engine.compose(scene, placement, with_layer=with_layer, in_place=self.inplace)
+        outcome = derived.with_derived(scene, placement, outcome, self.inplace)
+        if not harmonizes:
+            return outcome
         seen, pasted = outcome.visible_layer >= 0, outcome.batch
         images = harmonized(
             pasted.images, before, seen, target.sample_seeds, self.config.harmonize, target.padding_mask

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation.config import BatchCopyPasteConfig
-from segpaste.engine.planes import memory_span, written_fields
+from segpaste.engine.planes import changed_fields, memory_span
 from segpaste.types import PaddedBatchedDenseSample
 
 
@@ -30,7 +30,7 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
             f"BatchCopyPaste: expected at most the batch's {batch.max_instances} slots in max_instances because "
             f"inplace=True, got {max_instances}; pad the batch to that many, or leave inplace out"
         )
-    written = written_fields(batch)
+    written = changed_fields(batch)
     for name, tensor in written.items():
         if not _has_own_places(tensor):
             raise ValueError(

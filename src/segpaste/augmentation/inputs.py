@@ -9,7 +9,7 @@ import torch
 from segpaste.augmentation import slots
 from segpaste.augmentation.config import BatchCopyPasteConfig
 from segpaste.augmentation.pad import padded_to_multiple
-from segpaste.types import Modality, PaddedBatchedDenseSample
+from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 GATES = {
     Modality.INSTANCE: "emit_instance",
@@ -17,9 +17,9 @@ GATES = {
     Modality.DEPTH: "emit_depth",
 }
 _FIELDS = {
-    Modality.INSTANCE: ("instance_masks", "instance_ids"),
-    Modality.PANOPTIC: ("panoptic_maps",),
-    Modality.DEPTH: ("depth", "depth_valid"),
+    marking.modality: (marking.batched_name, *(f.batched_name for f in FIELDS if marking.name in f.needs))
+    for marking in FIELDS
+    if marking.modality in GATES
 }
 
 
@@ -119,6 +119,12 @@ def check_source(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSam
             f"{source_channels} channels, {source_dtype}; convert them (mind the range of their values)"
         )
     check_depths(target, source)
+    schemas = target.keypoint_schema, source.keypoint_schema
+    if None not in schemas and schemas[0] != schemas[1]:
+        raise ValueError(
+            f"BatchCopyPaste: expected one keypoint_schema on both sides of a paste, got {schemas[0]} in the target "
+            f"and {schemas[1]} in the source; bring the points of one into the order of the other"
+        )
 
 
 def can_be_pasted(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> bool:

@@ -16,7 +16,7 @@ from segpaste.augmentation.draw_rules import smallest_scale
 from segpaste.augmentation.placement import PlacementRequest
 from segpaste.augmentation.source import IntraBatchSource, RowStrategy, SourceStrategy
 from segpaste.engine import LayerRows, Placement, PlacementCounts
-from segpaste.engine.planes import memory_span, written_fields
+from segpaste.engine.planes import changed_fields, memory_span
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.sampling import FARTHEST_EDGE
 
@@ -73,7 +73,7 @@ def checked_sample(
 
 def _apart(placement: Placement, target: PaddedBatchedDenseSample) -> Placement:
     """Copy tensors of the placement that share memory with the target, into which a paste in place writes."""
-    spans = [memory_span(tensor) for tensor in written_fields(target).values() if tensor.numel()]
+    spans = [memory_span(tensor) for tensor in changed_fields(target).values() if tensor.numel()]
 
     def owned(tensor: Tensor) -> Tensor:
         start, end = memory_span(tensor)

@@ -33,7 +33,7 @@ from segpaste.bank.lmdb import LMDBWriter
 from segpaste.bank.memmap import MemmapWriter
 from segpaste.bank.meta import Format
 from segpaste.bank.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, naming, stored_id
-from segpaste.bank.record import BankError, Layout
+from segpaste.bank.record import COLUMNS, GROUPS, BankError, Layout
 from segpaste.bank.remote import is_url, local_path
 from segpaste.bank.shards import WebDatasetWriter
 from segpaste.bank.work_folder import (
@@ -48,6 +48,7 @@ from segpaste.bank.work_folder import (
 from segpaste.bank.writer import FolderWriter
 from segpaste.extras import require
 from segpaste.types import DenseSample
+from segpaste.types.fields import flags_of
 from segpaste.workspace import claimed
 
 _WRITERS: dict[Format, type[FolderWriter]] = {
@@ -119,7 +120,7 @@ def build_bank(
         margin_frac: of photo kept about each object, see `segpaste.bank.cropping.crop_object`.
         selection: which objects become crops.
         groups: optional columns, see `segpaste.bank.record.COLUMNS`; by default provenance and whatever the first photo
-            has of depth, normals and intrinsics.
+            has of the others.
         workers: processes that cut crops.
         engine: ``"ray"`` runs them by Ray Data, on the cluster that is connected or on this machine; the work folder
             must then be one that all its nodes see.
@@ -148,8 +149,8 @@ def build_bank(
     image_ids = np.fromiter(ids, np.int64, len(photos))
     order = _order(image_ids)
     first = photos[int(order[0])]
-    layout = Layout(crop_size, _groups_of(first) if groups is None else groups)
-    maker = PartMaker(photos, order, layout, selection, margin_frac, len(class_names), first.metric_depth, work / PARTS)
+    layout = Layout(crop_size, _groups_of(first) if groups is None else groups, first.keypoint_schema)
+    maker = PartMaker(photos, order, layout, selection, margin_frac, len(class_names), flags_of(first), work / PARTS)
     options = {
         "margin_frac": margin_frac,
         **{name: getattr(selection, name) for name in Selection.__slots__},
@@ -170,7 +171,7 @@ def build_bank(
             layout,
             class_names,
             build_seed=build_seed,
-            metric_depth=maker.metric_depth,
+            metric_depth=first.metric_depth,
             built_from=options,
             **writer_options,
         )
@@ -213,9 +214,10 @@ def _order(image_ids: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np
 
 
 def _groups_of(sample: DenseSample) -> list[str]:
-    """The optional columns that can be filled from a sample."""
-    has = {"depth": sample.depth, "normals": sample.normals, "intrinsics": sample.camera_intrinsics}
-    return ["provenance", *(name for name, value in has.items() if value is not None)]
+    """Return the optional columns that can be filled from a sample."""
+    names = {"intrinsics": "camera_intrinsics"}  # of the sample's fields, where a column is called otherwise
+    wanted = {c.group for c in COLUMNS if getattr(sample, names.get(c.name, c.name), None) is not None}
+    return ["provenance", *(group for group in GROUPS if group in wanted - {"core"})]
 
 
 def _make_missing(maker: PartMaker, workers: int, engine: Engine) -> None:

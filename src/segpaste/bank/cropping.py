@@ -73,8 +73,8 @@ def crop_object(
         annotation_id: of the object.
 
     Returns:
-        The crop, with all that the sample has of depth, normals and camera; without embedding. A mask that is much
-        thinner than a pixel of the crop can have no pixel left.
+        The crop, with all that the sample has of depth, normals, camera and keypoints; without embedding. A mask that
+        is much thinner than a pixel of the crop can have no pixel left.
 
     Raises:
         BankError: the sample has no masks, the mask is empty, or the image is of another kind.
@@ -97,6 +97,8 @@ def crop_object(
     if (camera := sample.camera_intrinsics) is not None:
         moved = camera.cropped(top, left).resized(num / den, num / den).cropped(-y, -x)
         values["intrinsics"] = np.array([moved.fx, moved.fy, moved.cx, moved.cy], np.float32)
+    if sample.keypoints is not None:
+        values["keypoints"] = _moved_points(sample.keypoints[position], (left, top), num / den, (x, y))
     return Crop(
         alpha=alpha.numpy(),
         class_id=int(sample.labels[position]),
@@ -196,6 +198,14 @@ def _geometry(sample: DenseSample, rows: Axis, cols: Axis) -> dict[str, Tensor]:
         normals = sample.normals.as_subclass(Tensor)
         values["normals"] = sampling.mix_normals(taps(normals), weights, normals[..., at[0], at[1]])
     return values
+
+
+def _moved_points(points: Tensor, corner: tuple[int, int], scale: float, offset: tuple[int, int]) -> Tensor:
+    """Return keypoints [P, 3] of a photo in a crop; ``corner`` (x, y) of the photo is at ``offset`` there."""
+    moved = points.double()
+    shift = torch.tensor([*offset], dtype=torch.float64)
+    moved[:, :2] = (moved[:, :2] - torch.tensor([*corner], dtype=torch.float64)) * scale + shift
+    return torch.where(points[:, 2:] > 0, moved, 0.0).float()
 
 
 def _edges_go_on(value: Tensor, rows: Axis, cols: Axis) -> Tensor:

@@ -106,7 +106,7 @@ def replace_embeddings(
             )
         rows["embedding"] = vectors
 
-    layout = Layout(bank.crop_size, {*bank.layout.groups, "embedding"})
+    layout = bank.layout.also("embedding")
     return _write(bank, out, np.arange(len(bank)), layout, {"embedder": made_by}, fill, batch_size, format, announce)
 
 

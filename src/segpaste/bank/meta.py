@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from segpaste.bank.blocks import DIGEST_CHARS, block_spans
 from segpaste.bank.record import BankError, Layout
+from segpaste.types import KeypointSchema
 
 META = "meta.json"
 FORMAT_VERSION = 1
@@ -64,6 +65,8 @@ class BankMeta(BaseModel):
         class_frequencies: crops of each class.
         class_names: of each class.
         groups: the optional columns, see `segpaste.bank.record.COLUMNS`.
+        keypoints: the `segpaste.types.KeypointSchema` of the crops' keypoints, by the names of its fields; None where
+            the bank keeps none, and then not in the file.
         files: the data files, by name.
         sha256: of all other fields: the version.
     """
@@ -84,6 +87,7 @@ class BankMeta(BaseModel):
     class_frequencies: tuple[Annotated[int, Field(ge=0)], ...]
     class_names: tuple[str, ...]
     groups: tuple[str, ...]
+    keypoints: KeypointSchema | None = None
     files: Mapping[str, FileEntry]
     sha256: str
 
@@ -94,12 +98,14 @@ class BankMeta(BaseModel):
             raise ValueError("class_frequencies, class_names, num_classes and num_crops disagree")
         if self.has_embeddings != ("embedding" in self.groups):
             raise ValueError("has_embeddings and groups disagree")
+        if (self.keypoints is not None) != ("keypoints" in self.groups):
+            raise ValueError("keypoints and groups disagree")
         return self
 
     @property
     def layout(self) -> Layout:
         """The columns of a crop."""
-        return Layout((self.crop_h, self.crop_w), self.groups)
+        return Layout((self.crop_h, self.crop_w), self.groups, self.keypoints)
 
 
 def sealed(values: Mapping[str, Any]) -> bytes:

@@ -29,6 +29,7 @@ from segpaste.bank.files import HashedFile
 from segpaste.bank.record import Array, BankError, Layout
 from segpaste.bank.strays import without_strays
 from segpaste.types import DenseSample
+from segpaste.types.fields import flags_of
 from segpaste.workspace import rename_flushed, write_json
 
 PHOTOS_PER_PART = 32
@@ -121,7 +122,7 @@ class PartMaker:
         selection: which objects become crops.
         margin_frac: see `segpaste.bank.cropping.crop_object`.
         num_classes: labels are below it.
-        metric_depth: of every sample.
+        flags: `segpaste.types.fields.FLAGS` of every sample.
         folder: where parts lie.
     """
 
@@ -131,7 +132,7 @@ class PartMaker:
     selection: Selection
     margin_frac: float
     num_classes: int
-    metric_depth: bool
+    flags: Mapping[str, Any]
     folder: Path
 
     @property
@@ -230,10 +231,9 @@ class PartMaker:
         """The dataset's id of each instance of a sample."""
         if sample.instance_masks is None or sample.instance_ids is None:
             raise BankError("expected instance_masks, got none; objects are cut out by their masks")
-        if sample.metric_depth != self.metric_depth:
-            raise BankError(
-                f"expected metric_depth={self.metric_depth} as in the first photo, got {sample.metric_depth}"
-            )
+        for name, value in flags_of(sample).items():
+            if value != self.flags[name]:
+                raise BankError(f"expected {name}={self.flags[name]} as in the first photo, got {value}")
         labels = sample.labels.tolist()
         if labels and not 0 <= min(labels) <= max(labels) < self.num_classes:
             raise BankError(f"expected labels from 0 to {self.num_classes - 1}, got {min(labels)} to {max(labels)}")

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste.types import KeypointSchema
+
 Array = NDArray[Any]
 
 EMBEDDING_SIZE = 256
@@ -26,7 +28,7 @@ class Column(NamedTuple):
     Attributes:
         name: the field of `Crop`.
         dtype: of NumPy, little-endian.
-        shape: of one row; ``h`` and ``w`` are those of the crop.
+        shape: of one row; ``h`` and ``w`` are those of the crop, ``P`` is the number of its keypoints.
         group: columns that are there together; a bank without optional ones has ``core`` alone.
     """
 
@@ -51,13 +53,14 @@ COLUMNS = (
     Column("depth_valid", "?", (1, "h", "w"), "depth"),
     Column("normals", "<f4", (3, "h", "w"), "normals"),
     Column("intrinsics", "<f4", (4,), "intrinsics"),
+    Column("keypoints", "<f4", ("P", 3), "keypoints"),
 )
 """All columns that there are; later versions only add some, at the end."""
 
 SMALLEST_SCALE = 2.0**-20
 """A photo of a million pixels on a side shrinks to one pixel by it."""
 
-CHECKED = ("embedding", "source_box", "intrinsics", "scale")
+CHECKED = ("embedding", "source_box", "intrinsics", "scale", "keypoints")
 """The columns that `first_fault` looks at."""
 
 GROUPS = tuple(dict.fromkeys(column.group for column in COLUMNS))
@@ -87,6 +90,7 @@ class Crop:
         depth_valid: bool [1, h, w].
         normals: float32 [3, h, w], unit, camera frame right-down-forward; 0 where there is none.
         intrinsics: float32 [4], fx, fy, cx, cy in pixels of the crop.
+        keypoints: float32 [P, 3], x, y, v in pixel edges of the crop, beyond which they may lie.
     """
 
     image: Array
@@ -103,6 +107,7 @@ class Crop:
     depth_valid: Array | None = None
     normals: Array | None = None
     intrinsics: Array | None = None
+    keypoints: Array | None = None
 
 
 class Layout:
@@ -111,6 +116,7 @@ class Layout:
     Args:
         crop_size: (h, w).
         groups: the optional columns; ``core`` is always there.
+        keypoint_schema: of the crops' keypoints, where they are kept.
 
     Attributes:
         columns: those that are kept, in order.
@@ -118,19 +124,29 @@ class Layout:
         dtype: structured, of a packed record.
     """
 
-    def __init__(self, crop_size: tuple[int, int], groups: Iterable[str] = ()) -> None:
+    def __init__(
+        self, crop_size: tuple[int, int], groups: Iterable[str] = (), keypoint_schema: KeypointSchema | None = None
+    ) -> None:
         wanted = {"core", *groups}
         if unknown := wanted - set(GROUPS):
             raise BankError(f"expected groups of columns among {', '.join(GROUPS)}, got {sorted(unknown)}")
         if min(crop_size) < 1:
             raise BankError(f"expected crop_size (h, w) of at least 1 pixel, got {crop_size}")
+        if "keypoints" in wanted and keypoint_schema is None:
+            raise BankError("expected a keypoint_schema beside the group keypoints, got None; give that of the samples")
         self.crop_size = crop_size
+        self.keypoint_schema = keypoint_schema if "keypoints" in wanted else None
         self.groups = tuple(group for group in GROUPS if group in wanted)
         self.columns = tuple(column for column in COLUMNS if column.group in wanted)
-        sizes = {"h": crop_size[0], "w": crop_size[1]}
+        num_points = self.keypoint_schema.num_points if self.keypoint_schema is not None else 0
+        sizes = {"h": crop_size[0], "w": crop_size[1], "P": num_points}
         self.shapes = {c.name: tuple(sizes[n] if isinstance(n, str) else n for n in c.shape) for c in self.columns}
         self.dtypes = {c.name: np.dtype(c.dtype) for c in self.columns}
         self.dtype = np.dtype([(c.name, c.dtype, self.shapes[c.name]) for c in self.columns])
+
+    def also(self, group: str) -> Layout:
+        """Return this layout with one more group of columns."""
+        return Layout(self.crop_size, {*self.groups, group}, self.keypoint_schema)
 
     def shape(self, column: Column) -> tuple[int, ...]:
         """Of one row."""
@@ -179,8 +195,11 @@ def first_fault(columns: Mapping[str, Array]) -> tuple[int, str] | None:
         finite = np.isfinite(embeddings).all(-1)
         if not finite.all():
             return int(finite.argmin()), "a finite embedding, got one with NaN or infinity"
-    for name in ("source_box", "intrinsics"):
-        if (values := columns.get(name)) is not None and not (finite := np.isfinite(values).all(-1)).all():
+    for name in ("source_box", "intrinsics", "keypoints"):
+        if (values := columns.get(name)) is None:
+            continue
+        finite = np.isfinite(values).all(tuple(range(1, values.ndim)))
+        if not finite.all():
             row = int(finite.argmin())
             return row, f"finite {name}, got {values[row].tolist()}"
     if (cameras := columns.get("intrinsics")) is not None and not (sound := (cameras[:, :2] > 0).all(-1)).all():

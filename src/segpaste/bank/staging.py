@@ -16,12 +16,9 @@ _COLUMNS = {
     "alphas": "alpha",
     "class_ids": "class_id",
     "scales": "scale",
-    "depth": "depth",
-    "depth_valid": "depth_valid",
-    "normals": "normals",
     "camera_intrinsics": "intrinsics",
 }
-"""Fields that are columns of the bank, by the column's name."""
+"""The columns of the fields that have another name than they."""
 
 
 def stage_bank_batch(bank: InstanceBank, crop_idx: ArrayLike, class_map: ArrayLike | None = None) -> StagedCrops:
@@ -53,7 +50,7 @@ def stage_bank_batch(bank: InstanceBank, crop_idx: ArrayLike, class_map: ArrayLi
             f"{list(labels.shape)}"
         )
     kept = {column.name: column for column in bank.layout.columns}
-    columns = {name: kept[column] for name, column in _COLUMNS.items() if column in kept}
+    columns = {name: kept[column] for name in SHAPES if (column := _COLUMNS.get(name, name)) in kept}
     shapes = {name: (SHAPES[name][1], (*wanted.shape, *bank.layout.shape(c))) for name, c in columns.items()}
     shapes["boxes"], shapes["crop_idx"] = (torch.int64, (*wanted.shape, 4)), (torch.int64, wanted.shape)
     places, size = places_of(shapes)
@@ -66,7 +63,8 @@ def stage_bank_batch(bank: InstanceBank, crop_idx: ArrayLike, class_map: ArrayLi
     views["boxes"].flatten(0, 1).copy_(tight_boxes(views["alphas"].flatten(0, 1)[:, 0]))
     if labels is not None:
         views["class_ids"].copy_(torch.from_numpy(labels[views["class_ids"].numpy()]))
-    return of_buffer(buffer, places, bank.metric_depth, bank.version)
+    flags = {"metric_depth": bank.metric_depth, "keypoint_schema": bank.layout.keypoint_schema}
+    return of_buffer(buffer, places, {**flags, "version": bank.version})
 
 
 def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:

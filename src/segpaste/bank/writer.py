@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Protocol, Self
@@ -135,6 +136,8 @@ class FolderWriter(ABC):
             "groups": list(self.layout.groups),
             "files": files,
         }
+        if self.layout.keypoint_schema is not None:
+            values["keypoints"] = asdict(self.layout.keypoint_schema)
         write_whole(self._folder / META, sealed(values))
         self._destination.finish()
         return self.path

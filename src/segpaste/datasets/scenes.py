@@ -25,6 +25,7 @@ from segpaste.datasets._scene_casting import Hits, cast_scene
 from segpaste.datasets._scene_config import STUFF_NAMES, SceneConfig
 from segpaste.datasets._scene_geometry import Array, Box, Material, Patch, Plane, Scene, Solid, Sphere
 from segpaste.datasets._scene_layout import draw_scene
+from segpaste.datasets._scene_points import CORNERS, corner_points
 from segpaste.datasets._scene_shading import render_image
 from segpaste.seeding import SampleKey, derive_seed, key_tensors
 from segpaste.types import (
@@ -93,6 +94,7 @@ class SceneDataset(Dataset[DenseSample]):
         seed: scene i is a pure function of (seed, i) and of the configuration.
         modalities: what the samples carry beside image, boxes and labels; panoptic brings instance and semantic,
             depth brings the intrinsics and is metric.
+        keypoints: whether they also carry the corners of boxes.
 
     Raises:
         ValueError: ``num_scenes`` is negative.
@@ -104,6 +106,7 @@ class SceneDataset(Dataset[DenseSample]):
         config: SceneConfig = SceneConfig(),  # noqa: B008 (frozen)
         seed: int = 0,
         modalities: Collection[Modality] = tuple(Modality),
+        keypoints: bool = False,
     ) -> None:
         if num_scenes < 0:
             raise ValueError(f"SceneDataset: expected num_scenes >= 0, got {num_scenes}")
@@ -111,6 +114,7 @@ class SceneDataset(Dataset[DenseSample]):
         self.config = config
         self.seed = seed
         self.modalities = frozenset(Modality(m) for m in modalities)
+        self.keypoints = keypoints
 
     @property
     def schema(self) -> SceneSchema:
@@ -137,10 +141,15 @@ class SceneDataset(Dataset[DenseSample]):
         return draw_scene(self.config, np.random.Generator(np.random.Philox(key=sample_seed)))
 
     def __getitem__(self, index: int) -> DenseSample:
-        return render_scene(self.scene(index), self.config, self.modalities)
+        return render_scene(self.scene(index), self.config, self.modalities, self.keypoints)
 
 
-def render_scene(scene: Scene, config: SceneConfig, modalities: Collection[Modality] = tuple(Modality)) -> DenseSample:
+def render_scene(
+    scene: Scene,
+    config: SceneConfig,
+    modalities: Collection[Modality] = tuple(Modality),
+    keypoints: bool = False,
+) -> DenseSample:
     """Picture and ground truth of one scene.
 
     Masks are the visible parts, so they exclude one another; a solid of which no pixel's centre is visible is absent.
@@ -149,6 +158,7 @@ def render_scene(scene: Scene, config: SceneConfig, modalities: Collection[Modal
         scene: the scene.
         config: the configuration that it was drawn from.
         modalities: what the sample carries, as for `SceneDataset`.
+        keypoints: as for `SceneDataset`.
 
     Returns:
         The sample: an image of uint8 [3, H, W], and the fields of the modalities. Depth is z in metres, 0 where it is
@@ -164,6 +174,8 @@ def render_scene(scene: Scene, config: SceneConfig, modalities: Collection[Modal
         **_geometry_fields(scene, config, hits, rays, semantic),
     }
     names = _names_of(modalities)
+    if keypoints:
+        names |= {"keypoints", "keypoint_schema"}
     return DenseSample(**{name: value for name, value in values.items() if name in names})
 
 
@@ -172,6 +184,7 @@ def scene_batch(
     max_instances: int,
     config: SceneConfig = SceneConfig(),  # noqa: B008 (frozen)
     seed: int = 0,
+    keypoints: bool = False,
 ) -> PaddedBatchedDenseSample:
     """A batch of scenes with all modalities, in one line.
 
@@ -180,6 +193,7 @@ def scene_batch(
         max_instances: K; of a scene with more objects the largest are kept.
         config: what kind of scenes.
         seed: as for `SceneDataset`, whose first B scenes these are.
+        keypoints: as for `SceneDataset`.
 
     Returns:
         The batch, with ``sample_seeds`` and ``sample_keys``.
@@ -189,7 +203,7 @@ def scene_batch(
     """
     if batch_size < 1:
         raise ValueError(f"scene_batch: expected batch_size >= 1, got {batch_size}")
-    dataset = SceneDataset(batch_size, config, seed)
+    dataset = SceneDataset(batch_size, config, seed, keypoints=keypoints)
     batch = BatchedDenseSample.from_samples([dataset[i] for i in range(batch_size)])
     keys = [SampleKey(seed, 0, 0, 0, i) for i in range(batch_size)]
     return batch.to_padded(max_instances, overflow="largest", **key_tensors(keys))
@@ -217,6 +231,8 @@ def _instance_fields(scene: Scene, hits: Hits) -> dict[str, Any]:
         "instance_masks": InstanceMask(torch.from_numpy(masks)),
         "boxes": tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(scene.height, scene.width)),
         "labels": torch.from_numpy(labels),
+        "keypoints": corner_points(scene, hits, ids),
+        "keypoint_schema": CORNERS,
     }
 
 

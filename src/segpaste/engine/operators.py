@@ -93,11 +93,9 @@ def _fields(batch: PaddedBatchedDenseSample) -> Optionals:
 
 def _batch(tensors: Sequence[Tensor | None], metric_depth: bool = False) -> PaddedBatchedDenseSample:
     """Build a batch from the tensors of `_fields`, without validation, since they come from a valid batch."""
-    batch = object.__new__(PaddedBatchedDenseSample)
-    for name, tensor in zip(_NAMES, tensors, strict=True):
-        object.__setattr__(batch, name, tensor)
-    object.__setattr__(batch, "metric_depth", metric_depth)
-    return batch
+    return PaddedBatchedDenseSample._unchecked(
+        {**dict(zip(_NAMES, tensors, strict=True)), "metric_depth": metric_depth}
+    )
 
 
 def _own(tensors: Sequence[Tensor]) -> Tensors:

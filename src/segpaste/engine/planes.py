@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
-from segpaste.engine.records import WRITTEN
-from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types import FIELDS, PaddedBatchedDenseSample
 
-PLANES = ("images", "instance_masks", "semantic_maps", "panoptic_maps", "depth", "depth_valid", "normals")
-"""Pixel fields that a paste changes."""
+PLANES = tuple(field.batched_name for field in FIELDS if field.paste == "painted")
+"""Fields of pixels that an engine writes, in the order of ``records.hpp``."""
 
-ROWS = ("boxes", "labels", "instance_ids", "instance_valid")
-"""Instance fields that a paste changes."""
+ROWS = tuple(field.batched_name for field in FIELDS if field.paste == "listed")
+"""Fields of instances that an engine writes, in the order of ``records.hpp``."""
+
+CHANGED = tuple(field.batched_name for field in FIELDS if field.paste is not None)
+"""Fields that a paste changes."""
 
 
 def empty_plane(name: str, like: Tensor) -> Tensor:
@@ -25,12 +29,21 @@ def empty_plane(name: str, like: Tensor) -> Tensor:
 
 def present_planes(batch: PaddedBatchedDenseSample) -> dict[str, Tensor]:
     """Return the planes that a batch has, by name."""
-    return {name: plane for name in PLANES if (plane := getattr(batch, name)) is not None}
+    return _present(batch, PLANES)
+
+
+def _present(batch: PaddedBatchedDenseSample, names: Iterable[str]) -> dict[str, Tensor]:
+    return {name: tensor for name in names if (tensor := getattr(batch, name)) is not None}
 
 
 def written_fields(batch: PaddedBatchedDenseSample) -> dict[str, Tensor]:
+    """Return the fields that a batch has and an engine writes, by name."""
+    return _present(batch, (*PLANES, *ROWS))
+
+
+def changed_fields(batch: PaddedBatchedDenseSample) -> dict[str, Tensor]:
     """Return the fields that a batch has and a paste changes, by name."""
-    return {name: tensor for name in WRITTEN if (tensor := getattr(batch, name)) is not None}
+    return _present(batch, CHANGED)
 
 
 def can_be_written(batch: PaddedBatchedDenseSample) -> bool:
@@ -52,7 +65,7 @@ def memory_span(tensor: Tensor) -> tuple[int, int]:
 
 def write_back(batch: PaddedBatchedDenseSample, out: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
     """Copy the values of ``out`` into the tensors of ``batch``, and return ``batch``."""
-    for name, own in written_fields(batch).items():
+    for name, own in changed_fields(batch).items():
         new: Tensor | None = getattr(out, name)
         if new is not None and new is not own:
             own.copy_(new)

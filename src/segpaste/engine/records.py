@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -319,19 +318,3 @@ class Outcome(NamedTuple):
     slot_layer: Tensor
     slot_source: Tensor
     visible_layer: Tensor
-
-
-WRITTEN: Sequence[str] = (
-    "images",
-    "boxes",
-    "labels",
-    "instance_valid",
-    "instance_ids",
-    "instance_masks",
-    "semantic_maps",
-    "panoptic_maps",
-    "depth",
-    "depth_valid",
-    "normals",
-)
-"""Fields of a batch that a paste changes."""

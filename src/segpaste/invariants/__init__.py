@@ -26,6 +26,7 @@ from segpaste.invariants.instance import (
     instance_small_area_dropped,
     instance_target_masks_subtract_paste_union,
 )
+from segpaste.invariants.keypoints import crowd_never_under_paste, keypoints_visible_only_on_own_pixels
 from segpaste.invariants.normals import normals_camera_frame_convention, normals_unit_norm_on_valid
 from segpaste.invariants.panoptic import (
     panoptic_contact_priority,
@@ -57,6 +58,8 @@ INVARIANTS: tuple[Check, ...] = (
     depth_metric_intrinsics_rescale,
     normals_unit_norm_on_valid,
     normals_camera_frame_convention,
+    keypoints_visible_only_on_own_pixels,
+    crowd_never_under_paste,
 )
 """All checks of one forward, in the order of the modalities."""
 
@@ -70,6 +73,7 @@ __all__ = [
     "check",
     "check_all",
     "check_batch",
+    "crowd_never_under_paste",
     "depth_metric_intrinsics_rescale",
     "depth_monotonicity",
     "depth_validity_join",
@@ -80,6 +84,7 @@ __all__ = [
     "instance_no_same_class_overlap",
     "instance_small_area_dropped",
     "instance_target_masks_subtract_paste_union",
+    "keypoints_visible_only_on_own_pixels",
     "normals_camera_frame_convention",
     "normals_unit_norm_on_valid",
     "panoptic_contact_priority",

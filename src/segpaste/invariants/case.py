@@ -166,19 +166,20 @@ class Case:
 
 
 Check = Callable[[Case], list[Violation]]
-_NEEDS: dict[str, tuple[frozenset[Modality], bool]] = {}
+_NEEDS: dict[str, tuple[frozenset[Modality], tuple[str, ...], bool]] = {}
 
 
-def invariant(*modalities: Modality, taxonomy: bool = False) -> Callable[[Check], Check]:
+def invariant(*modalities: Modality, fields: tuple[str, ...] = (), taxonomy: bool = False) -> Callable[[Check], Check]:
     """Declare what a check reads, so that it refuses a case without it.
 
     Args:
         modalities: what input and output must both carry.
+        fields: of no modality, likewise, by their names in a batch.
         taxonomy: whether ``config.panoptic`` must be there.
     """
 
     def declare(function: Check) -> Check:
-        _NEEDS[function.__name__] = frozenset(modalities), taxonomy
+        _NEEDS[function.__name__] = frozenset(modalities), fields, taxonomy
 
         @wraps(function)
         def checked(case: Case) -> list[Violation]:
@@ -193,11 +194,11 @@ def invariant(*modalities: Modality, taxonomy: bool = False) -> Callable[[Check]
 
 def what_is_missing(name: str, case: Case) -> str | None:
     """Why the check of this name cannot run on the case, or None if it can."""
-    modalities, taxonomy = _NEEDS[name]
-    if missing := modalities - case.modalities:
-        return (
-            f"expected {sorted(m.value for m in missing)} in the batch before and after the paste, got neither or one"
-        )
+    modalities, fields, taxonomy = _NEEDS[name]
+    missing = sorted(m.value for m in modalities - case.modalities)
+    missing += [name for name in fields if None in (getattr(case.before, name), getattr(case.after, name))]
+    if missing:
+        return f"expected {missing} in the batch before and after the paste, got neither or one"
     if taxonomy and case.panoptic is None:
         return "expected config.panoptic, which says what is thing and what is stuff, got None; give it to Case"
     return None

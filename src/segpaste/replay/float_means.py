@@ -24,7 +24,7 @@ TOLERANCE = 1e-4
 
 
 def float_means(batch: PaddedBatchedDenseSample, b: int) -> dict[str, tuple[float, ...]]:
-    """The floats of row ``b`` but for its boxes, by the name of their field.
+    """Return the floats of row ``b`` but for those of instances, by the name of their field.
 
     Returns:
         Of a dense field the mean of each cell, [channels * GRID * GRID], pixels that are not valid counted as 0; of
@@ -33,7 +33,7 @@ def float_means(batch: PaddedBatchedDenseSample, b: int) -> dict[str, tuple[floa
     found = {}
     for field in FIELDS:
         value: Tensor | None = getattr(batch, field.batched_name)
-        if value is None or not value.is_floating_point() or field.name == "boxes":
+        if value is None or not value.is_floating_point() or field.layout == "instance":
             continue
         row = value[b].detach().cpu().double().nan_to_num(0.0, 0.0, 0.0)
         if field.name == "depth" and batch.depth_valid is not None:

@@ -66,9 +66,9 @@ def records(
 
 
 def row_digest(batch: PaddedBatchedDenseSample, b: int) -> str:
-    """SHA-256 over what is equal of row ``b`` on every backend: integers, masks, boxes; of other floats the shape.
+    """Return the SHA-256 of what is equal in row ``b`` on every backend: integers, masks, all of instances.
 
-    The values of other floats are in `segpaste.replay.float_means.float_means`.
+    Of other floats it covers the shape; `segpaste.replay.float_means.float_means` has their means.
     """
     digest = hashlib.sha256()
     valid = batch.instance_valid[b].cpu()
@@ -77,7 +77,7 @@ def row_digest(batch: PaddedBatchedDenseSample, b: int) -> str:
         if value is None or field.name in ("sample_seeds", "sample_keys"):
             continue
         digest.update(f"{field.name} {value.dtype} {list(value.shape[1:])};".encode())
-        if value.is_floating_point() and field.name != "boxes":
+        if value.is_floating_point() and field.layout != "instance":
             continue
         row = value[b].cpu()
         array = (row[valid] if field.layout == "instance" else row).numpy()

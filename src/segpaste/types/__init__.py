@@ -6,12 +6,14 @@ from segpaste.types.batched import BatchedDenseSample, keep_largest, select_inst
 from segpaste.types.boxes import tight_boxes
 from segpaste.types.dense import DenseSample
 from segpaste.types.fields import FIELDS, Field
+from segpaste.types.keypoints import KeypointSchema
 from segpaste.types.movable import Movable
 from segpaste.types.padded import PaddedBatchedDenseSample
 from segpaste.types.staged import StagedCrops
 from segpaste.types.tensors import (
     IGNORE_INDEX,
     CameraIntrinsics,
+    CrowdMask,
     InstanceMask,
     Modality,
     PaddingMask,
@@ -25,9 +27,11 @@ __all__ = [
     "IGNORE_INDEX",
     "BatchedDenseSample",
     "CameraIntrinsics",
+    "CrowdMask",
     "DenseSample",
     "Field",
     "InstanceMask",
+    "KeypointSchema",
     "Modality",
     "Movable",
     "PaddedBatchedDenseSample",

@@ -13,11 +13,13 @@ from torchvision.transforms import v2
 
 from segpaste.types import check, tagging
 from segpaste.types.dense import DenseSample
-from segpaste.types.fields import DENSE_FIELDS, INSTANCE_FIELDS, SAMPLE_FIELDS
+from segpaste.types.fields import DENSE_FIELDS, FLAGS, INSTANCE_FIELDS, SAMPLE_FIELDS, flags_of
+from segpaste.types.keypoints import KeypointSchema, check_keypoints
 from segpaste.types.movable import Movable, register_pytree
 from segpaste.types.tensors import (
     IGNORE_INDEX,
     CameraIntrinsics,
+    CrowdMask,
     InstanceMask,
     Modality,
     PaddingMask,
@@ -48,9 +50,12 @@ class BatchedDenseSample(Movable):
     depth: Tensor | None = None
     depth_valid: Tensor | None = None
     normals: Tensor | None = None
+    keypoints: list[Tensor] | None = None
+    crowd_mask: CrowdMask | None = None
     padding_mask: PaddingMask | None = None
     camera_intrinsics: list[CameraIntrinsics] | None = None
     metric_depth: bool = False
+    keypoint_schema: KeypointSchema | None = None
 
     def __post_init__(self) -> None:
         if torch.compiler.is_compiling():
@@ -79,6 +84,7 @@ class BatchedDenseSample(Movable):
                 check.check_instance_ids(f"BatchedDenseSample.instance_ids[{b}]", self.instance_ids[b])
         if self.panoptic_maps is not None:
             check.check_panoptic_map("BatchedDenseSample.panoptic_maps", self.panoptic_maps)
+        check_keypoints("BatchedDenseSample", self.keypoints, self.keypoint_schema)
         check.check_metric("BatchedDenseSample", self.metric_depth, self.depth, self.camera_intrinsics)
 
     @property
@@ -117,7 +123,7 @@ class BatchedDenseSample(Movable):
             return _emptied(empty_like)
         _check_uniform(samples)
         first = samples[0]
-        values: dict[str, Any] = {"metric_depth": first.metric_depth}
+        values = flags_of(first)
         for field in SAMPLE_FIELDS:
             column = [getattr(s, field.name) for s in samples]
             if column[0] is None:
@@ -133,7 +139,7 @@ class BatchedDenseSample(Movable):
         """The inverse of `from_samples`."""
         samples = []
         for b in range(self.batch_size):
-            values: dict[str, Any] = {"metric_depth": self.metric_depth}
+            values = flags_of(self)
             for field in SAMPLE_FIELDS:
                 column = getattr(self, field.batched_name)
                 if column is None:
@@ -184,14 +190,15 @@ class BatchedDenseSample(Movable):
     def _children(self, transform: v2.Transform | None) -> dict[str, Any]:
         if transform is not None:
             check_transform(transform, "BatchedDenseSample", batched=True)
-        return tagging.tagged({f.batched_name: getattr(self, f.batched_name) for f in SAMPLE_FIELDS}, self.canvas_size)
+        values = {f.batched_name: getattr(self, f.batched_name) for f in SAMPLE_FIELDS}
+        return tagging.tagged(values, self.canvas_size, self.keypoint_schema)
 
     @classmethod
     def _of_children(cls, values: Mapping[str, Any], by_transform: bool) -> BatchedDenseSample:
         if not by_transform and not tagging.are_tensors(values):
             return cls._unchecked(values)
-        present = {name: value for name, value in values.items() if value is not None and name != "metric_depth"}
-        return cls(**tagging.untagged("BatchedDenseSample", present), metric_depth=values["metric_depth"])
+        present = {name: value for name, value in values.items() if value is not None and name not in FLAGS}
+        return cls(**tagging.untagged("BatchedDenseSample", present), **{name: values[name] for name in FLAGS})
 
 
 register_pytree(BatchedDenseSample)
@@ -264,15 +271,17 @@ def _check_uniform(samples: Sequence[DenseSample]) -> None:
                     f"BatchedDenseSample.from_samples: expected {field.name!r} in all samples or in none, "
                     f"but sample 0 and sample {i} differ"
                 )
-        if sample.metric_depth != first.metric_depth:
-            raise ValueError(
-                f"BatchedDenseSample.from_samples: expected one metric_depth, got {first.metric_depth} in sample 0 "
-                f"and {sample.metric_depth} in sample {i}"
-            )
+        for name in FLAGS:
+            own, other = getattr(first, name), getattr(sample, name)
+            if own != other:
+                raise ValueError(
+                    f"BatchedDenseSample.from_samples: expected one {name}, got {own} in sample 0 and {other} in "
+                    f"sample {i}"
+                )
 
 
 def _emptied(like: BatchedDenseSample) -> BatchedDenseSample:
-    values: dict[str, Any] = {"metric_depth": like.metric_depth}
+    values = flags_of(like)
     for field in SAMPLE_FIELDS:
         column = getattr(like, field.batched_name)
         if column is None:

@@ -13,9 +13,18 @@ from torchvision.transforms import v2
 
 from segpaste.types import check, tagging
 from segpaste.types.boxes import tight_boxes
-from segpaste.types.fields import SAMPLE_FIELDS
+from segpaste.types.fields import FLAGS, SAMPLE_FIELDS, flags_of
+from segpaste.types.keypoints import KeypointSchema, check_keypoints
 from segpaste.types.movable import Movable, register_pytree
-from segpaste.types.tensors import CameraIntrinsics, InstanceMask, Modality, PaddingMask, PanopticMap, SemanticMap
+from segpaste.types.tensors import (
+    CameraIntrinsics,
+    CrowdMask,
+    InstanceMask,
+    Modality,
+    PaddingMask,
+    PanopticMap,
+    SemanticMap,
+)
 from segpaste.types.transform_calls import check_transform
 
 
@@ -35,9 +44,14 @@ class DenseSample(Movable):
         depth: [1, H, W], float32, metres if ``metric_depth``; beside ``depth_valid``.
         depth_valid: [1, H, W], bool.
         normals: [3, H, W], float32, unit vectors in the camera frame right-down-forward; zero where invalid.
+        keypoints: [N, P, 3], float32 (x, y, v): x and y in pixel edges as boxes; v is 0 where a point is not labelled
+            (x and y are 0 then), 1 where it is labelled and not visible, 2 where it is visible.
+        crowd_mask: [1, H, W], bool, True in regions whose objects are not told apart; such pixels are pasted over as
+            others are, and nothing is pasted from them.
         padding_mask: [1, H, W], bool, True where a pixel is padding.
         camera_intrinsics: pixels; required for metric depth.
         metric_depth: depth is in metres.
+        keypoint_schema: what the keypoints are called, and which swap in a mirror; beside ``keypoints``.
 
     Raises:
         TypeError, ValueError: at construction, naming the field, what was expected and what came.
@@ -53,9 +67,12 @@ class DenseSample(Movable):
     depth: Tensor | None = None
     depth_valid: Tensor | None = None
     normals: Tensor | None = None
+    keypoints: Tensor | None = None
+    crowd_mask: CrowdMask | None = None
     padding_mask: PaddingMask | None = None
     camera_intrinsics: CameraIntrinsics | None = None
     metric_depth: bool = False
+    keypoint_schema: KeypointSchema | None = None
 
     def __post_init__(self) -> None:
         if torch.compiler.is_compiling():
@@ -84,6 +101,7 @@ class DenseSample(Movable):
             check.check_instance_ids("DenseSample.instance_ids", self.instance_ids)
         if self.panoptic_map is not None:
             check.check_panoptic_map("DenseSample.panoptic_map", self.panoptic_map)
+        check_keypoints("DenseSample", self.keypoints, self.keypoint_schema)
         check.check_metric("DenseSample", self.metric_depth, self.depth, self.camera_intrinsics)
 
     @classmethod
@@ -133,8 +151,9 @@ class DenseSample(Movable):
         aligned; depth travels as NaN where invalid. Other geometry raises for the fields that it cannot move truly. The
         inverse is `from_dict`.
         """
-        out = tagging.tagged({f.name: getattr(self, f.name) for f in SAMPLE_FIELDS}, self.canvas_size)
-        return {**out, "metric_depth": self.metric_depth}
+        values = {f.name: getattr(self, f.name) for f in SAMPLE_FIELDS}
+        flags = {name: value for name, value in flags_of(self).items() if value is not None}
+        return {**tagging.tagged(values, self.canvas_size, self.keypoint_schema), **flags}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> DenseSample:
@@ -146,19 +165,17 @@ class DenseSample(Movable):
         Raises:
             TypeError: an unknown key, or a value that is no tensor.
         """
-        present = {name: value for name, value in fields.items() if value is not None and name != "metric_depth"}
+        present = {name: value for name, value in fields.items() if value is not None and name not in FLAGS}
         unknown = set(present) - {f.name for f in SAMPLE_FIELDS}
         if unknown:
             raise TypeError(f"DenseSample.from_dict: expected field names, got {sorted(unknown)}")
         values = tagging.untagged("DenseSample", present)
-        return cls(**values, metric_depth=fields.get("metric_depth", False))
+        return cls(**values, **{name: fields[name] for name in FLAGS if name in fields})
 
     def _children(self, transform: v2.Transform | None) -> dict[str, Any]:
         if transform is not None:
             check_transform(transform, "DenseSample", batched=False)
-        values = self.to_dict()
-        del values["metric_depth"]
-        return values
+        return {name: value for name, value in self.to_dict().items() if name not in FLAGS}
 
     @classmethod
     def _of_children(cls, values: Mapping[str, Any], by_transform: bool) -> DenseSample:

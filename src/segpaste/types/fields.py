@@ -12,8 +12,10 @@ from typing import Any, Literal
 import torch
 from torchvision import tv_tensors
 
+from segpaste.types.keypoints import MovingKeypoints
 from segpaste.types.tensors import (
     IGNORE_INDEX,
+    CrowdMask,
     DepthMap,
     DepthValidMask,
     InstanceMask,
@@ -26,6 +28,7 @@ from segpaste.types.tensors import (
 
 Layout = Literal["dense", "instance", "image", "batch_only"]
 Resample = Literal["filter", "linear", "nearest"]
+Paste = Literal["painted", "listed", "derived"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class Field:
         transform_tag: the class that carries it through transforms v2, or None where nothing moves it.
         resample: how its pixels are read between pixel centres, or None if it has no pixels.
         pad_value: what stands outside the picture.
+        paste: how a paste writes it: ``painted`` pixel by pixel and ``listed`` slot by slot by an engine, or
+            ``derived`` from what an engine has found, see `segpaste.engine.derived`; None where a paste leaves it.
     """
 
     name: str
@@ -61,6 +66,7 @@ class Field:
     transform_tag: type[Any] | None = None
     resample: Resample | None = None
     pad_value: float | int | bool = 0
+    paste: Paste | None = None
     batched_dtypes: tuple[torch.dtype, ...] = ()
 
     def __post_init__(self) -> None:
@@ -87,11 +93,29 @@ FIELDS: tuple[Field, ...] = (
         required=True,
         tag=tv_tensors.Image,
         resample="filter",
+        paste="painted",
         batched_dtypes=_BATCHED_IMAGE_DTYPES,
     ),
-    Field("boxes", "boxes", ("N", 4), (torch.float32,), "instance", required=True, tag=tv_tensors.BoundingBoxes),
-    Field("labels", "labels", ("N",), (torch.int64,), "instance", required=True),
-    Field("instance_ids", "instance_ids", ("N",), (torch.int32,), "instance", needs=("instance_masks",)),
+    Field(
+        "boxes",
+        "boxes",
+        ("N", 4),
+        (torch.float32,),
+        "instance",
+        required=True,
+        tag=tv_tensors.BoundingBoxes,
+        paste="listed",
+    ),
+    Field("labels", "labels", ("N",), (torch.int64,), "instance", required=True, paste="listed"),
+    Field(
+        "instance_ids",
+        "instance_ids",
+        ("N",),
+        (torch.int32,),
+        "instance",
+        needs=("instance_masks",),
+        paste="listed",
+    ),
     Field(
         "instance_masks",
         "instance_masks",
@@ -103,6 +127,7 @@ FIELDS: tuple[Field, ...] = (
         tag=InstanceMask,
         resample="nearest",
         pad_value=False,
+        paste="painted",
     ),
     Field(
         "semantic_map",
@@ -114,6 +139,7 @@ FIELDS: tuple[Field, ...] = (
         tag=SemanticMap,
         resample="nearest",
         pad_value=IGNORE_INDEX,
+        paste="painted",
     ),
     Field(
         "panoptic_map",
@@ -125,6 +151,7 @@ FIELDS: tuple[Field, ...] = (
         needs=("semantic_map",),
         tag=PanopticMap,
         resample="nearest",
+        paste="painted",
     ),
     Field(
         "depth",
@@ -137,6 +164,7 @@ FIELDS: tuple[Field, ...] = (
         transform_tag=DepthMap,
         resample="linear",
         pad_value=float("nan"),
+        paste="painted",
     ),
     Field(
         "depth_valid",
@@ -148,6 +176,7 @@ FIELDS: tuple[Field, ...] = (
         transform_tag=DepthValidMask,
         resample="nearest",
         pad_value=False,
+        paste="painted",
     ),
     Field(
         "normals",
@@ -159,6 +188,27 @@ FIELDS: tuple[Field, ...] = (
         transform_tag=NormalMap,
         resample="linear",
         pad_value=0.0,
+        paste="painted",
+    ),
+    Field(
+        "keypoints",
+        "keypoints",
+        ("N", "P", 3),
+        (torch.float32,),
+        "instance",
+        transform_tag=MovingKeypoints,
+        paste="derived",
+    ),
+    Field(
+        "crowd_mask",
+        "crowd_mask",
+        (1, "H", "W"),
+        (torch.bool,),
+        "dense",
+        tag=CrowdMask,
+        resample="nearest",
+        pad_value=False,
+        paste="derived",
     ),
     Field(
         "padding_mask",
@@ -171,11 +221,14 @@ FIELDS: tuple[Field, ...] = (
         pad_value=True,
     ),
     Field("camera_intrinsics", "camera_intrinsics", (4,), (torch.float32,), "image"),
-    Field("instance_valid", "instance_valid", ("N",), (torch.bool,), "batch_only"),
+    Field("instance_valid", "instance_valid", ("N",), (torch.bool,), "batch_only", paste="listed"),
     Field("sample_seeds", "sample_seeds", (), (torch.int64,), "batch_only"),
     Field("sample_keys", "sample_keys", (5,), (torch.int64,), "batch_only"),
 )
-"""All fields. ``metric_depth`` is the one flag of a sample and no tensor, so it has no row."""
+"""All fields that hold tensors, or a camera."""
+
+FLAGS = ("metric_depth", "keypoint_schema")
+"""The fields that say something of others and are the same for all samples of a batch."""
 
 SAMPLE_FIELDS = tuple(f for f in FIELDS if f.layout != "batch_only")
 DENSE_FIELDS = tuple(f for f in FIELDS if f.layout == "dense")
@@ -183,3 +236,8 @@ INSTANCE_FIELDS = tuple(f for f in FIELDS if f.layout == "instance")
 BY_TRANSFORM_TAG: dict[type[Any], Field] = {
     f.transform_tag: f for f in FIELDS if f.transform_tag is not None and f.resample is not None
 }
+
+
+def flags_of(record: Any) -> dict[str, Any]:
+    """Return the `FLAGS` of a sample or a batch, by name."""
+    return {name: getattr(record, name) for name in FLAGS}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -18,6 +18,7 @@ from torch.utils._pytree import MappingKey, register_pytree_node
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
+from segpaste.types.keypoints import KeypointSchema
 from segpaste.types.transform_calls import calling_transform
 
 _REASON = (
@@ -138,7 +139,7 @@ def register_pytree(cls: type[Movable]) -> None:
         _flatten,
         unflatten,
         serialized_type_name=f"segpaste.{cls.__name__}",
-        to_dumpable_context=json.dumps,
+        to_dumpable_context=_dumped,
         from_dumpable_context=_structure,
         flatten_with_keys_fn=_flatten_with_keys,
     )
@@ -172,8 +173,12 @@ def _flatten_with_keys(record: Movable) -> tuple[list[tuple[Any, Any]], _Structu
     return [(MappingKey(name), value) for name, value in zip(structure.names, values, strict=True)], structure
 
 
+def _dumped(structure: _Structure) -> str:
+    return json.dumps(structure, default=asdict)
+
+
 def _structure(text: str) -> _Structure:
-    names, constants, by_transform = json.loads(text)
+    names, constants, by_transform = json.loads(text, object_hook=lambda schema: KeypointSchema(**schema))
     return _Structure(tuple(names), tuple((name, value) for name, value in constants), by_transform)
 
 

@@ -17,7 +17,8 @@ from torchvision.transforms import v2
 
 from segpaste.types import check, tagging
 from segpaste.types.batched import BatchedDenseSample, largest_instances, without_orphans
-from segpaste.types.fields import FIELDS, SAMPLE_FIELDS
+from segpaste.types.fields import FIELDS, FLAGS, INSTANCE_FIELDS, SAMPLE_FIELDS, flags_of
+from segpaste.types.keypoints import KeypointSchema, check_keypoints
 from segpaste.types.movable import Movable, register_pytree
 from segpaste.types.tensors import CameraIntrinsics, Modality
 from segpaste.types.transform_calls import check_transform
@@ -43,12 +44,15 @@ class PaddedBatchedDenseSample(Movable):
         depth: [B, 1, H, W], float32.
         depth_valid: [B, 1, H, W], bool.
         normals: [B, 3, H, W], float32, right-down-forward; zero where invalid.
+        keypoints: [B, K, P, 3], float32 (x, y, v), as in `DenseSample`.
+        crowd_mask: [B, 1, H, W], bool, True in regions whose objects are not told apart.
         padding_mask: [B, 1, H, W], bool, True is padding: to the right of the picture and below it.
         camera_intrinsics: [B, 4], float32 (fx, fy, cx, cy) in pixels: finite, focal lengths > 0.
         sample_seeds: [B], int64, one seed per image; None lets the augmentation draw them.
         sample_keys: [B, 5], int64, the numbers that name each image in its run (`segpaste.seeding.SampleKey`), each the
             64 bits of a uint64; for replay records, nothing is drawn from them.
         metric_depth: depth is in metres.
+        keypoint_schema: what the keypoints are called; beside ``keypoints``.
 
     Raises:
         TypeError, ValueError: at construction outside of tracing, naming the field, what was expected, what came.
@@ -65,11 +69,14 @@ class PaddedBatchedDenseSample(Movable):
     depth: Tensor | None = None
     depth_valid: Tensor | None = None
     normals: Tensor | None = None
+    keypoints: Tensor | None = None
+    crowd_mask: Tensor | None = None
     padding_mask: Tensor | None = None
     camera_intrinsics: Tensor | None = None
     sample_seeds: Tensor | None = None
     sample_keys: Tensor | None = None
     metric_depth: bool = False
+    keypoint_schema: KeypointSchema | None = None
 
     def __post_init__(self) -> None:
         if torch.compiler.is_compiling():
@@ -98,17 +105,20 @@ class PaddedBatchedDenseSample(Movable):
         self._check_invalid_rows()
         if self.camera_intrinsics is not None:
             check.check_cameras("PaddedBatchedDenseSample.camera_intrinsics", self.camera_intrinsics)
+        check_keypoints("PaddedBatchedDenseSample", self.keypoints, self.keypoint_schema)
         check.check_metric("PaddedBatchedDenseSample", self.metric_depth, self.depth, self.camera_intrinsics)
 
     def _check_invalid_rows(self) -> None:
         if self.images.device.type != "cpu":
             return
-        for name in ("boxes", "labels", "instance_ids"):
-            value: Tensor | None = getattr(self, name)
-            if value is not None and bool((value[~self.instance_valid] != 0).any()):
+        for field in INSTANCE_FIELDS:
+            value: Tensor | None = getattr(self, field.batched_name)
+            if value is None or field.resample is not None:
+                continue
+            if bool((value[~self.instance_valid] != 0).any()):
                 raise ValueError(
-                    f"PaddedBatchedDenseSample.{name}: expected zeros in rows whose instance_valid is False, got other "
-                    "values; zero them"
+                    f"PaddedBatchedDenseSample.{field.batched_name}: expected zeros in rows whose instance_valid is "
+                    "False, got other values; zero them"
                 )
 
     @property
@@ -142,7 +152,7 @@ class PaddedBatchedDenseSample(Movable):
 
     def to_batched(self) -> BatchedDenseSample:
         """Drop empty slots and wrap the tensors in their classes; the inverse of `BatchedDenseSample.to_padded`."""
-        values: dict[str, Any] = {"metric_depth": self.metric_depth}
+        values = flags_of(self)
         for field in SAMPLE_FIELDS:
             value: Tensor | None = getattr(self, field.batched_name)
             if value is None:
@@ -167,18 +177,19 @@ class PaddedBatchedDenseSample(Movable):
         if transform is None:
             return Movable._children(self, None)
         check_transform(transform, "PaddedBatchedDenseSample", batched=True)
-        return tagging.tagged({f.batched_name: getattr(self, f.batched_name) for f in FIELDS}, self.canvas_size)
+        values = {f.batched_name: getattr(self, f.batched_name) for f in FIELDS}
+        return tagging.tagged(values, self.canvas_size, self.keypoint_schema)
 
     @classmethod
     def _of_children(cls, values: Mapping[str, Any], by_transform: bool) -> PaddedBatchedDenseSample:
         if not by_transform:
             return cls._unchecked(values)
-        present = {name: value for name, value in values.items() if value is not None and name != "metric_depth"}
+        present = {name: value for name, value in values.items() if value is not None and name not in FLAGS}
         moved = tagging.untagged("PaddedBatchedDenseSample", tagging.at_top_left(present))
         check.check_boxes("PaddedBatchedDenseSample.boxes", moved["boxes"], moved["boxes"].canvas_size)
         valid, boxes = moved["instance_valid"], moved["boxes"].as_subclass(Tensor)
         moved["boxes"] = boxes.view(*valid.shape, 4).masked_fill(~valid[..., None], 0)  # a flip moves zeros
-        return cls(**moved, metric_depth=values["metric_depth"])
+        return cls(**moved, **{name: values[name] for name in FLAGS})
 
     def _tagged(self, tag: type[Any] | None, row: Tensor) -> Tensor:
         if tag is None:
@@ -208,9 +219,10 @@ def pad_batch(
         check.check_padding("to_padded: padding_mask", batch.padding_mask.as_subclass(Tensor))
     device = batch.images.device
     kept = [_kept(batch, b, max_instances, overflow) for b in range(batch.batch_size)]
-    values: dict[str, Any] = {"metric_depth": batch.metric_depth, "sample_seeds": sample_seeds}
-    values["sample_keys"] = sample_keys
+    values = {**flags_of(batch), "sample_seeds": sample_seeds, "sample_keys": sample_keys}
     sizes = {"H": batch.canvas_size[0], "W": batch.canvas_size[1]}
+    if batch.keypoint_schema is not None:
+        sizes["P"] = batch.keypoint_schema.num_points
     for field in SAMPLE_FIELDS:
         column = getattr(batch, field.batched_name)
         if column is None:

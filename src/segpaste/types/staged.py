@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from segpaste.types import check
+from segpaste.types.fields import flags_of
+from segpaste.types.keypoints import KeypointSchema, check_keypoints
 from segpaste.types.movable import Movable, register_pytree
 
 _ALIGN = 64
@@ -31,6 +33,7 @@ SHAPES: Mapping[str, tuple[_Shape, torch.dtype]] = {
     "depth_valid": (("B", "K", 1, "h", "w"), torch.bool),
     "normals": (("B", "K", 3, "h", "w"), torch.float32),
     "camera_intrinsics": (("B", "K", 4), torch.float32),
+    "keypoints": (("B", "K", "P", 3), torch.float32),
 }
 """The tensors of `StagedCrops`."""
 
@@ -71,7 +74,9 @@ class StagedCrops(Movable):
         depth_valid: [B, K, 1, h, w] bool.
         normals: [B, K, 3, h, w] float32.
         camera_intrinsics: [B, K, 4] float32, fx, fy, cx, cy in pixels of the crop.
+        keypoints: [B, K, P, 3] float32, x, y, v in pixel edges of the crop.
         metric_depth: depth is in metres.
+        keypoint_schema: what the keypoints are called; beside ``keypoints``.
         version: of the bank.
 
     Raises:
@@ -89,7 +94,9 @@ class StagedCrops(Movable):
     depth_valid: Tensor | None = None
     normals: Tensor | None = None
     camera_intrinsics: Tensor | None = None
+    keypoints: Tensor | None = None
     metric_depth: bool = False
+    keypoint_schema: KeypointSchema | None = None
     version: str = ""
 
     def __post_init__(self) -> None:
@@ -102,7 +109,9 @@ class StagedCrops(Movable):
         check.check_class("StagedCrops.images", self.images, Tensor)
         if self.images.ndim != 5:
             raise ValueError(f"StagedCrops.images: expected [B, K, 3, h, w], got {list(self.images.shape)}")
+        check_keypoints("StagedCrops", self.keypoints, self.keypoint_schema)
         sizes = dict(zip(("B", "K", "", "h", "w"), self.images.shape, strict=True))
+        sizes["P"] = 0 if self.keypoint_schema is None else self.keypoint_schema.num_points
         for name, (shape, dtype) in SHAPES.items():
             value: Tensor | None = getattr(self, name)
             if value is not None:
@@ -156,12 +165,12 @@ class StagedCrops(Movable):
     def __reduce__(self) -> Any:
         buffer = self._buffer()
         if buffer is None:
-            return _of_tensors, (
-                {name: _own(tensor) for name, tensor in self._tensors().items()},
-                self.metric_depth,
-                self.version,
-            )
-        return of_buffer, (buffer, self._places(), self.metric_depth, self.version)
+            return _of_tensors, ({name: _own(tensor) for name, tensor in self._tensors().items()}, self._said())
+        return of_buffer, (buffer, self._places(), self._said())
+
+    def _said(self) -> dict[str, Any]:
+        """The fields that are no tensors."""
+        return {**flags_of(self), "version": self.version}
 
     def _tensors(self) -> dict[str, Tensor]:
         found = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -214,13 +223,14 @@ def places_of(shapes: Mapping[str, tuple[torch.dtype, tuple[int, ...]]]) -> tupl
     return places, end
 
 
-def of_buffer(buffer: Tensor, places: Mapping[str, Place], metric_depth: bool, version: str) -> StagedCrops:
-    """Crops whose tensors lie in one buffer of bytes."""
-    return _of_tensors({name: place.view(buffer) for name, place in places.items()}, metric_depth, version)
+def of_buffer(buffer: Tensor, places: Mapping[str, Place], said: Mapping[str, Any]) -> StagedCrops:
+    """Crops whose tensors lie in one buffer of bytes; ``said`` holds the other fields."""
+    return _of_tensors({name: place.view(buffer) for name, place in places.items()}, said)
 
 
-def _of_tensors(tensors: Mapping[str, Tensor], metric_depth: bool, version: str) -> StagedCrops:
-    return StagedCrops(**tensors, metric_depth=metric_depth, version=version)
+def _of_tensors(tensors: Mapping[str, Tensor], said: Mapping[str, Any]) -> StagedCrops:
+    values: dict[str, Any] = {**tensors, **said}
+    return StagedCrops(**values)
 
 
 def _aligned(num_bytes: int) -> int:

@@ -16,20 +16,28 @@ from torchvision.transforms.v2 import functional as F
 from segpaste.types import sampling
 from segpaste.types.boxes import tight_boxes
 from segpaste.types.fields import FIELDS, Field
+from segpaste.types.keypoints import KeypointSchema, MovingKeypoints
 from segpaste.types.tensors import CameraIntrinsics, DepthMap, IntrinsicsTensor, LooseBoxes, MovedPadding, MovingBoxes
 
 ROWS: Mapping[str, Field] = {name: field for field in FIELDS for name in (field.name, field.batched_name)}
 """The rows of the field table by the names of fields, in a sample and in a batch."""
 
 
-def tagged(values: Mapping[str, Any], canvas_size: tuple[int, int]) -> dict[str, Any]:
+def tagged(values: Mapping[str, Any], canvas_size: tuple[int, int], schema: KeypointSchema | None) -> dict[str, Any]:
     """Tag fields so that transforms move them; depth becomes NaN where it is invalid.
 
     Args:
         values: fields by name, each a tensor, a `CameraIntrinsics` or a list of them. None is left out.
         canvas_size: (H, W).
+        schema: which keypoints swap in a mirror.
     """
-    out = {name: _each(_tag, ROWS[name], value, canvas_size) for name, value in values.items() if value is not None}
+
+    def tag(field: Field, value: Any, canvas_size: tuple[int, int]) -> Any:
+        if field.transform_tag is MovingKeypoints:
+            return MovingKeypoints.tag(value.as_subclass(Tensor), schema, canvas_size)
+        return _tag(field, value, canvas_size)
+
+    out = {name: _each(tag, ROWS[name], value, canvas_size) for name, value in values.items() if value is not None}
     if out.get("depth") is not None and out.get("depth_valid") is not None:
         depth = values["depth"].as_subclass(Tensor)
         valid = sampling.usable_depth(depth, values["depth_valid"].as_subclass(Tensor))
@@ -148,6 +156,8 @@ def _untag(field: Field, value: Any, canvas_size: tuple[int, int]) -> Any:
     plain, tag = value.as_subclass(Tensor), field.tag
     if field.name == "camera_intrinsics":
         return CameraIntrinsics.from_tensor(plain) if plain.ndim == 1 else plain[..., :4].float()
+    if isinstance(value, MovingKeypoints):
+        return plain[..., :3].float()
     if tag is None:
         return plain
     if tag is tv_tensors.BoundingBoxes:

@@ -51,6 +51,10 @@ class PaddingMask(tv_tensors.Mask):
     """True where a pixel is padding and not picture, [1, H, W] bool."""
 
 
+class CrowdMask(tv_tensors.Mask):
+    """True in regions whose objects are not told apart, [1, H, W] bool."""
+
+
 class MovedPadding(PaddingMask):
     """A padding mask whose pixels a transform has moved; a padded batch then moves its pictures to the top left."""
 

@@ -21,6 +21,7 @@ from torchvision.transforms.v2 import functional as F
 
 from segpaste.types import sampling
 from segpaste.types.fields import BY_TRANSFORM_TAG, Field
+from segpaste.types.keypoints import MovingKeypoints, moved_points, packed
 from segpaste.types.tensors import (
     DepthMap,
     InstanceMask,
@@ -158,6 +159,48 @@ def _flipped(value: Tensor, *, horizontal: bool, is_normals: bool) -> Tensor:
     return value
 
 
+def _cut_and_size(
+    name: str, canvas: tuple[int, int], arguments: dict[str, Any]
+) -> tuple[tuple[int, int, int, int], tuple[int, int]]:
+    """Return (top, left, height, width) of what a transform keeps of a canvas (H, W), and the size that it gets."""
+    box = 0, 0, *canvas
+    if name == "resized_crop":
+        box = arguments["top"], arguments["left"], arguments["height"], arguments["width"]
+        return box, resized_size(box[2:], arguments["size"], None)
+    if name == "resize":
+        return box, resized_size(canvas, arguments["size"], arguments["max_size"])
+    if name not in ("horizontal_flip", "vertical_flip"):
+        box = cut_box(name, canvas, arguments)
+    return box, box[2:]
+
+
+def _keypoints_kernel(name: str) -> Callable[..., Any]:
+    bind = _binder(name)
+    mirror = name.removesuffix("_flip") if name.endswith("_flip") else None
+
+    def kernel(inpt: MovingKeypoints, *args: Any, **kwargs: Any) -> MovingKeypoints:
+        if not inpt.numel():
+            return inpt
+        box, out_size = _cut_and_size(name, inpt.canvas_size, bind(inpt, *args, **kwargs))
+        return moved_points(inpt.as_subclass(Tensor), box, out_size, mirror).as_subclass(MovingKeypoints)
+
+    return kernel
+
+
+def _turned_keypoints(name: str) -> Callable[..., Any]:
+    # torchvision moves points that have no sides and are never hidden.
+    def kernel(inpt: MovingKeypoints, *args: Any, **kwargs: Any) -> MovingKeypoints:
+        if not inpt.numel():
+            return inpt
+        plain = inpt.as_subclass(Tensor)
+        points = tv_tensors.KeyPoints(plain[..., :2], canvas_size=inpt.canvas_size)
+        moved = getattr(F, name)(points, *args, **kwargs)
+        x, y = (moved.as_subclass(Tensor) + (0.5 if name == "elastic" else 0)).unbind(-1)  # its points are pixels
+        return packed(x, y, plain[..., 2], plain[..., 3], moved.canvas_size).as_subclass(MovingKeypoints)
+
+    return kernel
+
+
 def _intrinsics_kernel(name: str) -> Callable[..., Any]:
     bind = _binder(name)
 
@@ -165,23 +208,14 @@ def _intrinsics_kernel(name: str) -> Callable[..., Any]:
         plain = inpt.as_subclass(torch.Tensor)
         if not plain.numel():
             return inpt
-        arguments = bind(inpt, *args, **kwargs)
-        canvas, out_size = inpt.canvas_size, None
-        box = 0, 0, *canvas
-        if name == "resized_crop":
-            box = arguments["top"], arguments["left"], arguments["height"], arguments["width"]
-            out_size = resized_size(box[2:], arguments["size"], None)
-        elif name == "resize":
-            out_size = resized_size(canvas, arguments["size"], arguments["max_size"])
-        elif name not in ("horizontal_flip", "vertical_flip"):
-            box = cut_box(name, canvas, arguments)
+        canvas = inpt.canvas_size
+        box, out_size = _cut_and_size(name, canvas, bind(inpt, *args, **kwargs))
         fx, fy, cx, cy = plain[..., :4].unbind(-1)
         cx, cy = cx - box[1], cy - box[0]
         if name == "horizontal_flip":
             cx = canvas[1] - cx
         elif name == "vertical_flip":
             cy = canvas[0] - cy
-        out_size = out_size or box[2:]
         by_y, by_x = out_size[0] / box[2], out_size[1] / box[3]
         height, width = (torch.full_like(fx, size) for size in out_size)
         return torch.stack([fx * by_x, fy * by_y, cx * by_x, cy * by_y, height, width], -1).as_subclass(
@@ -233,7 +267,9 @@ def register() -> None:
         F.register_kernel(name, MovingBoxes)(_loosely(name))
     for name in MOVED_BY:
         F.register_kernel(name, IntrinsicsTensor)(_intrinsics_kernel(name))
+        F.register_kernel(name, MovingKeypoints)(_keypoints_kernel(name))
     for name in REFUSED:
+        F.register_kernel(name, MovingKeypoints)(_turned_keypoints(name))
         F.register_kernel(name, IntrinsicsTensor)(_refusal(name, "camera_intrinsics"))
 
 

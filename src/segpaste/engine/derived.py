@@ -1,0 +1,117 @@
+"""Fields that no backend writes: they follow from what any of them has found, in a few small tensor operations.
+
+`RULES` has one function for each field that the field table calls ``derived``. They run after `Engine.compose`, on any
+device, in eager and in compiled code, and give the same bits everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from segpaste.engine.planes import write_back
+from segpaste.engine.records import Outcome, Placement, Scene
+from segpaste.engine.reference import geometry
+from segpaste.types import FIELDS, PaddedBatchedDenseSample
+from segpaste.types.keypoints import HIDDEN, UNLABELLED, VISIBLE
+
+DERIVED = tuple(field.batched_name for field in FIELDS if field.paste == "derived")
+"""Fields that a paste changes and no backend writes."""
+
+
+def needs_layer(batch: PaddedBatchedDenseSample) -> bool:
+    """Tell whether a batch has a field that follows from ``Outcome.visible_layer``."""
+    return any(getattr(batch, name) is not None for name in DERIVED)
+
+
+def with_derived(scene: Scene, placement: Placement, outcome: Outcome, in_place: bool) -> Outcome:
+    """Return an outcome whose derived fields are those of its pastes.
+
+    Args:
+        scene: what was composed; in place its derived fields are still those of the target.
+        placement: the maps of its layers.
+        outcome: with ``visible_layer``.
+        in_place: write into the tensors of the target.
+    """
+    present = [name for name in DERIVED if getattr(scene.target, name) is not None]
+    if not present:
+        return outcome
+    batch = outcome.batch.derived(**{name: RULES[name](scene, placement, outcome) for name in present})
+    return outcome._replace(batch=write_back(scene.target, batch) if in_place else batch)
+
+
+def crowd_mask(scene: Scene, placement: Placement, outcome: Outcome) -> Tensor:
+    """Return the crowd regions that no paste covers, [B, 1, H, W] bool."""
+    assert scene.target.crowd_mask is not None
+    return scene.target.crowd_mask & (outcome.visible_layer < 0)[:, None]
+
+
+def keypoints(scene: Scene, placement: Placement, outcome: Outcome) -> Tensor:
+    """Return the keypoints of survivors and pastes, [B, K, P, 3] float32.
+
+    Those of pastes move with their layer. Visible ones become labelled and not visible where a survivor's pixel is
+    pasted over, or a paste does not own its pixel; those of pastes outside of the picture become unlabelled.
+    """
+    own, pasted = scene.target.keypoints, _pasted_keypoints(scene, placement, outcome)
+    assert own is not None
+    is_paste, out = outcome.slot_layer >= 0, outcome.batch
+    survives = out.instance_valid & ~is_paste
+    points = torch.where(is_paste[..., None, None], pasted, torch.where(survives[..., None, None], own, 0.0))
+    assert out.instance_masks is not None
+    masks = out.instance_masks.flatten(2)
+    owns = masks.gather(2, _pixels(points, out.canvas_size))
+    covered = _at(outcome.visible_layer, points) >= 0
+    is_seen = torch.where(is_paste[..., None], owns, ~covered)
+    v = points[..., 2]
+    v = torch.where((v == VISIBLE) & ~is_seen, float(HIDDEN), v)
+    return torch.cat([points[..., :2], v[..., None]], -1)
+
+
+def _pasted_keypoints(scene: Scene, placement: Placement, outcome: Outcome) -> Tensor:
+    """Return the keypoints of the paste in each output slot, [B, K, P, 3]; of no meaning where there is none.
+
+    An edge X of the source is at ``X * num / den + translate``. In float64 the product is exact, so a fused
+    multiply-add gives the same bits.
+    """
+    target, source = scene.target, scene.source
+    assert target.keypoints is not None
+    if source.keypoints is None or target.keypoint_schema is None or not source.keypoints.numel():
+        return torch.zeros_like(target.keypoints)
+    layer, slot = outcome.slot_layer.clamp(min=0), outcome.slot_source.clamp(0, source.max_instances - 1)
+    rows = placement.source_idx.gather(1, layer)
+    x, y, v = source.keypoints[rows, slot].double().unbind(-1)
+    order = target.keypoint_schema.flip_order
+    flips = placement.hflip.gather(1, layer)[..., None]
+    extent = geometry.valid_extent(source.padding_mask, source.batch_size, source.canvas_size, source.device)[rows]
+    mirrored = [torch.stack([value[..., point] for point in order], -1) for value in (extent[..., :1] - x, y, v)]
+    x, y, v = (torch.where(flips, one, other) for one, other in zip(mirrored, (x, y, v), strict=True))
+    num, den, offset = (
+        value.gather(1, layer[..., None].expand(-1, -1, 2)).double()[:, :, None]
+        for value in (placement.scale_num, placement.scale_den, placement.translate)
+    )
+    x, y = (c * num[..., i] / den[..., i] + offset[..., i] for i, c in enumerate((x, y)))
+    room = geometry.valid_extent(target.padding_mask, target.batch_size, target.canvas_size, target.device)
+    room = room[:, None, None].double()
+    labelled = (v != UNLABELLED) & (x >= 0) & (y >= 0) & (x <= room[..., 0]) & (y <= room[..., 1])
+    return torch.where(labelled[..., None], torch.stack([x, y, v], -1), 0.0).float()
+
+
+def _pixels(points: Tensor, canvas_size: tuple[int, int]) -> Tensor:
+    """Return the pixel [B, K, P] int64, in row-major order, that each point lies in; the last one on the far edges."""
+    height, width = canvas_size
+    x, y = (points[..., i].floor().long().clamp(0, max(size - 1, 0)) for i, size in enumerate((width, height)))
+    return y * width + x
+
+
+def _at(plane: Tensor, points: Tensor) -> Tensor:
+    """Return the values of a plane [B, H, W] at points [B, K, P, 3]."""
+    flat, pixels = plane.flatten(1), _pixels(points, (plane.shape[1], plane.shape[2]))
+    return flat.gather(1, pixels.flatten(1)).view(pixels.shape)
+
+
+RULES: Mapping[str, Callable[[Scene, Placement, Outcome], Tensor]] = {
+    "keypoints": keypoints,
+    "crowd_mask": crowd_mask,
+}

@@ -1,0 +1,179 @@
+"""Keypoints: the `KeypointSchema` that names the points of an object, and how points move with an image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from torchvision import tv_tensors
+
+Pair = tuple[int, int]
+
+UNLABELLED, HIDDEN, VISIBLE = 0, 1, 2
+"""The third number of a keypoint, as in COCO: not labelled; labelled and not visible; labelled and visible."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeypointSchema:
+    """The points of an object, the same for all objects of a dataset.
+
+    Attributes:
+        names: of the points.
+        skeleton: pairs of points, from 0, that are drawn joined.
+        flip_pairs: pairs of points, from 0, that swap when an image is mirrored, such as left and right eye.
+
+    Raises:
+        ValueError: there is no name, one is there twice, or a pair names a point that is not there or swaps already.
+    """
+
+    names: tuple[str, ...]
+    skeleton: tuple[Pair, ...] = ()
+    flip_pairs: tuple[Pair, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
+        for name in ("skeleton", "flip_pairs"):
+            object.__setattr__(self, name, tuple((int(a), int(b)) for a, b in getattr(self, name)))
+        if not self.names or len(set(self.names)) != len(self.names):
+            raise ValueError(f"KeypointSchema.names: expected at least one name, each once, got {list(self.names)}")
+        for name in ("skeleton", "flip_pairs"):
+            for pair in getattr(self, name):
+                if not all(0 <= point < len(self.names) for point in pair) or pair[0] == pair[1]:
+                    raise ValueError(
+                        f"KeypointSchema.{name}: expected pairs of two points below {len(self.names)}, got {pair}"
+                    )
+        swapped = [point for pair in self.flip_pairs for point in pair]
+        if len(set(swapped)) != len(swapped):
+            raise ValueError(
+                f"KeypointSchema.flip_pairs: expected each point in one pair at most, got {list(self.flip_pairs)}"
+            )
+
+    @classmethod
+    def of_sides(cls, names: Sequence[str], skeleton: Sequence[Pair] = ()) -> Self:
+        """Make a schema whose ``left`` and ``right`` points swap, found by their names, as in COCO.
+
+        Args:
+            names: such as ``left_eye`` and ``right_eye``; names without a counterpart do not swap.
+            skeleton: pairs of points, from 0.
+        """
+        place = {name: point for point, name in enumerate(names)}
+        others = ((point, place.get(name.replace("left", "right"))) for name, point in place.items() if "left" in name)
+        return cls(tuple(names), tuple(skeleton), tuple((a, b) for a, b in others if b is not None))
+
+    @property
+    def num_points(self) -> int:
+        """P."""
+        return len(self.names)
+
+    @property
+    def flip_order(self) -> tuple[int, ...]:
+        """For each point of a mirrored object, the point that it was."""
+        order = list(range(len(self.names)))
+        for one, other in self.flip_pairs:
+            order[one], order[other] = other, one
+        return tuple(order)
+
+
+class MovingKeypoints(tv_tensors.TVTensor):
+    """Keypoints on their way through transforms v2: (x, y, v, mirrored, H, W), float64 [..., P, 6].
+
+    ``mirrored`` is the point that each one becomes in a mirror. It and the canvas travel among the values, because
+    attributes of a tensor do not survive a clone.
+    """
+
+    @property
+    def canvas_size(self) -> tuple[int, int]:
+        """(H, W) of the image; (0, 0) where there is no point."""
+        if not self.numel():
+            return 0, 0
+        height, width = (int(size) for size in self.as_subclass(Tensor).reshape(-1, 6)[0, 4:])
+        return height, width
+
+    @classmethod
+    def tag(cls, keypoints: Tensor, schema: KeypointSchema | None, canvas_size: tuple[int, int]) -> MovingKeypoints:
+        """The keypoints [..., P, 3] of an image of size (H, W)."""
+        order = range(keypoints.shape[-2]) if schema is None else schema.flip_order
+        facts = torch.tensor([[point, *canvas_size] for point in order], dtype=torch.float64, device=keypoints.device)
+        facts = facts.reshape(-1, 3).expand(*keypoints.shape[:-1], 3)
+        return torch.cat([keypoints.double(), facts], -1).as_subclass(cls)
+
+
+def moved_points(
+    keypoints: Tensor, box: tuple[int, int, int, int], out_size: tuple[int, int], mirror: str | None = None
+) -> Tensor:
+    """Move packed keypoints as an image is mirrored, cut to a box, and resized.
+
+    Args:
+        keypoints: see `MovingKeypoints`.
+        box: (top, left, height, width) of the cut, in the mirrored image; it may leave the canvas.
+        out_size: (H, W) that the cut is resized to.
+        mirror: ``horizontal``, ``vertical``, or None.
+
+    Returns:
+        The points, [..., P, 6]; those outside of the new canvas are unlabelled, and all zero.
+    """
+    x, y, v, mirrored, height, width = keypoints.unbind(-1)
+    if mirror == "horizontal":
+        x = width - x
+    elif mirror == "vertical":
+        y = height - y
+    x, y = (x - box[1]) * (out_size[1] / box[3]), (y - box[0]) * (out_size[0] / box[2])
+    if mirror is not None:
+        order = mirrored.long()
+        x, y, v = (value.gather(-1, order) for value in (x, y, v))
+    return packed(x, y, v, mirrored, out_size)
+
+
+def packed(x: Tensor, y: Tensor, v: Tensor, mirrored: Tensor, canvas_size: tuple[int, int]) -> Tensor:
+    """Pack keypoints as `MovingKeypoints` has them; what lies outside of the canvas is unlabelled, and zero."""
+    inside = (v > UNLABELLED) & is_inside(x, y, canvas_size)
+    zero = torch.zeros_like(x)
+    x, y, v = (torch.where(inside, value, zero) for value in (x, y, v))
+    height, width = (torch.full_like(x, size) for size in canvas_size)
+    return torch.stack([x, y, v, mirrored, height, width], -1)
+
+
+def is_inside(x: Tensor, y: Tensor, canvas_size: tuple[int, int]) -> Tensor:
+    """Tell which points lie on a canvas (H, W), its edges included."""
+    return (x >= 0) & (x <= canvas_size[1]) & (y >= 0) & (y <= canvas_size[0])
+
+
+def check_keypoints(container: str, keypoints: Any, schema: KeypointSchema | None) -> None:
+    """Check that keypoints come with their schema.
+
+    Raises:
+        TypeError: the schema is of another class.
+        ValueError: one comes without the other, or they differ in the number of points.
+    """
+    if schema is not None and not isinstance(schema, KeypointSchema):
+        raise TypeError(f"{container}.keypoint_schema: expected KeypointSchema, got {type(schema).__name__}")
+    if (keypoints is None) != (schema is None):
+        missing, there = ("keypoint_schema", "keypoints") if schema is None else ("keypoints", "keypoint_schema")
+        raise ValueError(f"{container}.{missing}: expected a value beside {there}, got None; give both or neither")
+    if schema is None:
+        return
+    for points in keypoints if isinstance(keypoints, list) else [keypoints]:
+        if points.ndim >= 2 and points.shape[-2] != schema.num_points:
+            raise ValueError(
+                f"{container}.keypoints: expected {schema.num_points} points for each object, as the schema names, "
+                f"got shape {list(points.shape)}"
+            )
+        _check_values(f"{container}.keypoints", points)
+
+
+def _check_values(label: str, keypoints: Tensor) -> None:
+    if keypoints.device.type != "cpu" or keypoints.ndim < 2 or keypoints.shape[-1] != 3:
+        return
+    v = keypoints[..., 2]
+    if not bool(keypoints.isfinite().all()):
+        raise ValueError(f"{label}: expected finite numbers, got NaN or infinity; set v = 0 where a point is not known")
+    if not bool(((v == UNLABELLED) | (v == HIDDEN) | (v == VISIBLE)).all()):
+        raise ValueError(
+            f"{label}: expected v to be 0 (not labelled), 1 (labelled, not visible) or 2 (visible), got "
+            f"{sorted(set(v.flatten().tolist()) - {0.0, 1.0, 2.0})[:5]}"
+        )
+    if bool((keypoints[..., :2] != 0)[v == UNLABELLED].any()):
+        raise ValueError(f"{label}: expected x = y = 0 where v = 0, got other coordinates; zero them")

@@ -1,0 +1,158 @@
+"""Keypoints and crowds under a paste: compiled, in place, from banks and from sources without any.
+
+What must hold of every paste is in tests/invariants/test_keypoints.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from samples import CPU_BACKENDS, SCHEMA, assert_backends_agree, make_batch
+from segpaste.augmentation import (
+    BatchCopyPaste,
+    BatchCopyPasteConfig,
+    PanopticConfig,
+    PlacementConfig,
+    SourceConfig,
+)
+from segpaste.augmentation.bank_source import source_batch
+from segpaste.bank import MemmapWriter, build_bank, open_bank, stage_bank_batch
+from segpaste.datasets import SceneConfig, SceneDataset
+from segpaste.engine import use_backend
+from segpaste.invariants import Case, check_all
+from segpaste.types import KeypointSchema, PaddedBatchedDenseSample
+
+
+def config_of(**options: Any) -> BatchCopyPasteConfig:
+    placement = PlacementConfig(layers=2, scale_range=(0.5, 1.5), max_attempts=4)
+    return BatchCopyPasteConfig(**{"placement": placement, "panoptic": PanopticConfig(taxonomy=SCHEMA), **options})
+
+
+def batch_of(**options: Any) -> PaddedBatchedDenseSample:
+    return make_batch(4, size=(19, 23), max_instances=9, keypoints=True, crowd=True, **options)
+
+
+@pytest.mark.parametrize("backend", CPU_BACKENDS)
+def test_in_place_is_out_of_place(backend: str) -> None:
+    batch = batch_of()
+    with use_backend(backend):
+        expected = BatchCopyPaste(config_of())(batch, return_report=True)
+        own = batch.clone()
+        out, report = BatchCopyPaste(config_of(), inplace=True)(own, return_report=True)
+    assert_backends_agree((out, report), expected)
+    for name in ("keypoints", "crowd_mask"):
+        assert getattr(out, name).data_ptr() == getattr(own, name).data_ptr()
+        assert not torch.equal(getattr(out, name), getattr(batch, name))
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+def test_compiled_is_eager(inplace: bool) -> None:
+    module = BatchCopyPaste(config_of(), inplace=inplace)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    for seed in range(2):
+        expected = module(batch_of(seed=seed).clone(), return_report=True)
+        assert_backends_agree(compiled(batch_of(seed=seed).clone(), return_report=True), expected)
+
+
+def test_classmix() -> None:
+    batch, config = batch_of(), config_of(emit_classmix=True, placement=PlacementConfig(layers=2))
+    out, report = BatchCopyPaste(config)(batch, return_report=True)
+    assert int(report.num_placed.sum()) > 0
+    check_all(Case(batch, out, report, config))
+    assert (out.crowd_mask != batch.crowd_mask).any()
+
+
+def test_images_without_a_paste_keep_all(recwarn: pytest.WarningsRecorder) -> None:
+    placement = PlacementConfig(paste_prob=0.0)
+    batch = batch_of()
+    out = BatchCopyPaste(config_of(placement=placement))(batch)
+    assert torch.equal(out.keypoints, batch.keypoints)
+    assert torch.equal(out.crowd_mask, batch.crowd_mask)
+
+
+class _Other:
+    """A source of one's own: another batch, as given."""
+
+    def __init__(self, source: PaddedBatchedDenseSample) -> None:
+        self.source = source
+
+    def sample(self, target: Any, eligible: Any, request: Any) -> Any:
+        from segpaste.augmentation import IntraBatchSource
+
+        _, placement, counts = IntraBatchSource().sample(target, eligible, request)
+        return self.source, placement, counts
+
+
+class TestSources:
+    def test_without_keypoints_give_unlabelled_ones(self) -> None:
+        batch = batch_of()
+        source = _Other(replace(batch, keypoints=None, keypoint_schema=None))
+        out, report = BatchCopyPaste(config_of(), source)(batch, return_report=True)
+        pasted = report.slot_layer >= 0
+        assert pasted.any()
+        assert not out.keypoints[pasted].any()
+        assert out.keypoints[~pasted & out.instance_valid].any()
+
+    def test_keypoints_that_the_target_lacks_are_left_out(self) -> None:
+        batch = batch_of()
+        target = replace(batch, keypoints=None, keypoint_schema=None)
+        out = BatchCopyPaste(config_of(), _Other(batch))(target)
+        assert out.keypoints is None
+        assert out.keypoint_schema is None
+
+    def test_of_another_schema_are_refused(self) -> None:
+        batch = batch_of()
+        other = replace(batch, keypoint_schema=KeypointSchema(tuple("abcd")))
+        with pytest.raises(ValueError, match="expected one keypoint_schema on both sides of a paste"):
+            BatchCopyPaste(config_of(), _Other(other))(batch)
+
+
+class _Scenes(SceneDataset):
+    """Scenes as a bank is built from."""
+
+    def image_id(self, index: int) -> int:
+        return index
+
+    def annotation_ids(self, index: int) -> Any:
+        return range(1, len(self.scene(index).solids) + 1)
+
+    def left_out(self, index: int) -> dict[str, int]:
+        return {}
+
+
+def test_from_a_bank(tmp_path: Any) -> None:
+    """Corners of boxes, shrunk into crops, staged, and pasted: every invariant holds, and some are visible."""
+    scenes = _Scenes(6, SceneConfig(height=96, width=128, rays_per_px=1), seed=3, keypoints=True)
+    build_bank(scenes, tmp_path / "bank", class_names=scenes.class_names, crop_size=(24, 32))
+    panoptic = PanopticConfig(taxonomy=scenes.schema)
+    config = BatchCopyPasteConfig(
+        max_instances=24, panoptic=panoptic, source=SourceConfig(kind="bank", crops_per_target=3)
+    )
+    from segpaste.types import BatchedDenseSample
+
+    target = BatchedDenseSample.from_samples([scenes[i] for i in range(4)]).to_padded(16, overflow="largest")
+    target = replace(target, sample_seeds=torch.arange(4))
+    with open_bank(tmp_path / "bank") as bank:
+        assert bank.layout.keypoint_schema == target.keypoint_schema
+        staged = stage_bank_batch(bank, torch.arange(4 * 5).view(4, 5).numpy() % len(bank))
+        assert staged.keypoint_schema == bank.layout.keypoint_schema
+        crop = bank[0]
+        assert crop.keypoints is not None
+        assert crop.keypoints.shape == (8, 3)
+    out, report = BatchCopyPaste(config)(target, staged=staged, return_report=True)
+    case = Case(target, out, report, config, source_batch(staged, target, config.source))
+    check_all(case)
+    assert (out.keypoints[case.is_paste][..., 2] == 2).sum() > 3
+
+
+def test_a_bank_without_keypoints_stays_what_it_was(tmp_path: Any) -> None:
+    """Its meta has no new field, so that its version is the one it had."""
+    from segpaste.bank import Layout
+
+    with MemmapWriter(tmp_path / "bank", Layout((3, 4)), ["a"]) as writer:
+        writer.finish()
+    assert "keypoints" not in (tmp_path / "bank" / "meta.json").read_text()
