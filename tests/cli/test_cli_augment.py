@@ -105,7 +105,6 @@ class TestTables:
         assert info["segpaste"]["seed"] == SEED
         assert info["segpaste"]["config"]["placement"]["layers"] == 1
         assert "--num 11 --seed 1" in info["segpaste"]["command"]
-        assert "crowd" in info["segpaste"]["left_out"]
         assert str(world) not in (out / "annotations.json").read_text()
         assert str(world) not in (out / "report.html").read_text()
 
@@ -149,9 +148,16 @@ class TestProvenance:
         for row in read_json(out / "annotations.json")["annotations"]:
             assert row["category_id"] == category_of[row["segpaste"]["source_annotation_id"]]
 
-    def test_crowds_are_neither_kept_nor_pasted(self, out: Path) -> None:
+    def test_crowds_keep_their_rows_and_are_never_pasted(self, out: Path) -> None:
+        """Each is its annotation without what was pasted over it: `test_every_object_is_what_its_provenance_says`."""
         rows = read_json(out / "annotations.json")["annotations"]
-        assert CROWD_ID not in {row["segpaste"]["source_annotation_id"] for row in rows}
+        crowds = [row for row in rows if row["iscrowd"]]
+        assert len(crowds) == sum(
+            row["segpaste"]["source_image_id"] == 500 for row in read_json(out / "annotations.json")["images"]
+        )
+        for row in rows:
+            assert (row["segpaste"]["source_annotation_id"] == CROWD_ID) == bool(row["iscrowd"])
+        assert not any(row["segpaste"]["pasted"] for row in crowds)
 
     def test_one_photo_pastes_into_itself(self, tmp_path: Path) -> None:
         write_instances(tmp_path, SIZES[:1])
@@ -268,6 +274,9 @@ class TestRealPhotos:
         crowds = {row["id"] for row in source["annotations"] if row["iscrowd"]}
         assert crowds
         assert not crowds & {row["segpaste"]["source_annotation_id"] for row in rows}
+        written = [row for row in read_json(out / "annotations.json")["annotations"] if row["iscrowd"]]
+        assert written
+        assert {row["segpaste"]["source_annotation_id"] for row in written} <= crowds
 
 
 def test_a_photo_missing_midway_loses_nothing(

@@ -64,12 +64,18 @@ class TestPanoptic:
     def test_both_forms_agree(self, world: Path) -> None:
         check_forms_agree(world / "out")
 
-    def test_unlabelled_and_crowd_pixels_stay_unlabelled(self, world: Path) -> None:
+    def test_unlabelled_pixels_and_crowds_stay(self, world: Path) -> None:
+        segments = {
+            a["image_id"]: a["segments_info"] for a in read_json(world / "out" / "panoptic.json")["annotations"]
+        }
         for image in read_json(world / "out" / "panoptic.json")["images"]:
-            ids = read_pixels(world / "out" / "panoptic" / image["file_name"]).any(-1)
+            ids = read_pixels(world / "out" / "panoptic" / image["file_name"])
             assert not ids[-2:].any()
-            if image["segpaste"]["source_image_id"] == 40:
-                assert not ids[:2, :2].any()
+            crowds = [segment for segment in segments[image["id"]] if segment["iscrowd"]]
+            assert len(crowds) == (image["segpaste"]["source_image_id"] == 40)
+            for crowd in crowds:
+                assert (ids[:2, :2] @ [1, 256, 65536] == crowd["id"]).all()
+                assert (crowd["category_id"], crowd["area"], crowd["bbox"]) == (3, 4, [0, 0, 2, 2])
             index = image["segpaste"]["source_image_id"] - 40
             pixels = read_pixels(world / "out" / "images" / image["file_name"])
             np.testing.assert_array_equal(pixels[-2:], photo(SIZES[index], 100 + index)[-2:])

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from segpaste.cli._errors import CommandError
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, FederatedLabels, SceneConfig, SceneDataset
-from segpaste.datasets.records import read_tables
+from segpaste.datasets.records import Crowd, read_tables
 from segpaste.types import DenseSample, PanopticSchema
 
 NUM_SCENES = 100_000
@@ -38,6 +38,10 @@ class Photos(Protocol):
 
     def left_out(self, index: int) -> Mapping[str, int]:
         """How many annotations of a photo that was read are no instances, by reason."""
+        ...
+
+    def crowds(self, index: int) -> Sequence[Crowd]:
+        """The crowd and ignored regions of a photo that samples carry as their crowd mask."""
         ...
 
     def federated(self, index: int) -> FederatedLabels | None:
@@ -93,6 +97,10 @@ class Scenes(SceneDataset):
     def left_out(self, index: int) -> Mapping[str, int]:
         """Nothing."""
         return {}
+
+    def crowds(self, index: int) -> Sequence[Crowd]:
+        """Nothing."""
+        return ()
 
     def federated(self, index: int) -> FederatedLabels | None:
         """None: every solid is marked."""

@@ -52,10 +52,19 @@ def remade(record: ReplayRecord, sequence: PhotoSequence, inputs: Inputs, bank: 
     return cut_to(after, sizes[0])  # the target is read first
 
 
-def write_again(folder: Path, record: ReplayRecord, sample: DenseSample, inputs: Inputs, write: Write) -> SampleRows:
+def write_again(
+    folder: Path, record: ReplayRecord, sample: DenseSample, sequence: PhotoSequence, inputs: Inputs, write: Write
+) -> SampleRows:
     """Write a sample as `segpaste augment` did: under the same names, with the same rows but for their provenance."""
-    image_format = cast(ImageFormat, Path(record.name or "").suffix[1:])
-    return write_sample(folder, image_id_of(record), sample, inputs.by_label, image_format=image_format, write=write)
+    return write_sample(
+        folder,
+        image_id_of(record),
+        sample,
+        inputs.by_label,
+        image_format=cast(ImageFormat, Path(record.name or "").suffix[1:]),
+        crowds=[(crowd, {}) for crowd in inputs.photos.crowds(sequence.pick(record.target[4]).index)],
+        write=write,
+    )
 
 
 def _write_for_now(path: Path, content: Content) -> Path:
@@ -107,7 +116,7 @@ class Written:
         except ReplayError as error:
             return [str(error)]
         with tempfile.TemporaryDirectory() as scratch:
-            rows = write_again(Path(scratch), record, sample, inputs, _write_for_now)
+            rows = write_again(Path(scratch), record, sample, sequence, inputs, _write_for_now)
             return [*self._other_files(Path(scratch), Path(record.name or "").stem), *self._other_rows(rows)]
 
     def _other_files(self, scratch: Path, stem: str) -> Iterator[str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from segpaste.cli._pasting import Augmented, Origin, Paster
     from segpaste.cli._show import Tally
     from segpaste.datasets.coco_writer import SampleRows
+    from segpaste.datasets.records import Crowd
     from segpaste.viz import ReportItem
 
 _EXAMPLE = """\
@@ -176,7 +177,7 @@ def _written(
     from segpaste.datasets.coco_writer import write_sample
 
     inputs, pick = paster.inputs, augmented.pick
-    name = inputs.photos.file_name(pick.index)
+    name, image_id = inputs.photos.file_name(pick.index), inputs.photos.image_id(pick.index)
     rows = write_sample(
         folder,
         pick.position + 1,
@@ -185,10 +186,11 @@ def _written(
         image_format=args.format,
         write=files.write,
         provenance=[_provenance(origin, pick.seed) for origin in augmented.origins],
+        crowds=[(crowd, _crowd_provenance(crowd, image_id)) for crowd in inputs.photos.crowds(pick.index)],
         image_extra=_federated(inputs, augmented)
         | {
             "segpaste": {
-                "source_image_id": inputs.photos.image_id(pick.index),
+                "source_image_id": image_id,
                 "source_file_name": name,
                 "epoch": pick.epoch,
                 "position": pick.position,
@@ -242,6 +244,11 @@ def _provenance(origin: Origin, seed: int) -> dict[str, Any]:
     return row
 
 
+def _crowd_provenance(crowd: Crowd, image_id: int) -> dict[str, Any]:
+    """Where a crowd region comes from."""
+    return {"pasted": False, "source_image_id": image_id, "source_annotation_id": crowd.annotation_id}
+
+
 def _assemble(args: argparse.Namespace, space: _workspace.Workspace, paster: Paster, tally: Tally) -> None:
     """Tables, records, report and gallery, from what the steps found."""
     from segpaste.cli import _show
@@ -289,7 +296,6 @@ def _info(args: argparse.Namespace, paster: Paster, files: Path) -> dict[str, An
             "config": paster.config.model_dump(mode="json"),
             "source": {"name": paster.inputs.name, "sha256": paster.inputs.digest},
             **({} if paster.crops is None else {"bank": paster.crops.bank.version}),
-            "left_out": "crowd regions and ignored annotations of the source are in the images and not in the tables",
             "files": {name: text for name, text in LAYOUT.items() if (files / name).is_dir()},
         },
     }

@@ -149,7 +149,7 @@ def _write(
                 if not space.is_done(number):
                     sample = _remaking.remade(record, sequence, inputs, bank)
                     with WholeFiles() as files:
-                        rows_of_it = _remaking.write_again(space.files, record, sample, inputs, files.write)
+                        rows_of_it = _remaking.write_again(space.files, record, sample, sequence, inputs, files.write)
                     space.finish_step(number, asdict(rows_of_it))
                 bar.update()
 

@@ -1,6 +1,6 @@
 """Samples seen through a `Window`, by the native library where it can: equal to the parts of the jitter in turn.
 
-Images of uint8, masks and maps are read straight into their places. Depth, normals, cameras, images of floats, and
+Images of uint8, masks and maps are read straight into their places. All other fields that move, images of floats, and
 boxes without masks take the parts of the jitter, which are the reference.
 """
 
@@ -19,14 +19,17 @@ from torchvision import tv_tensors
 from segpaste.engine import engine_for, native
 from segpaste.engine.native import windows
 from segpaste.types import DenseSample, PaddingMask, select_instances
-from segpaste.types.fields import FIELDS
+from segpaste.types.fields import FIELDS, SAMPLE_FIELDS, flags_of
 from segpaste.types.window import Window
 
 Move = Callable[[DenseSample], DenseSample]
 """The parts of the jitter that move pixels, in turn."""
 
-_PAD_VALUES = {field.name: field.pad_value for field in FIELDS}
-_LEFT_TO_PARTS = ("depth", "depth_valid", "normals", "camera_intrinsics")
+_READ = {field.name: field for field in FIELDS if field.resample == "nearest" and field.tag is not None}
+"""Masks and maps that the library reads by themselves."""
+
+_OWN = ("image", "boxes", "labels", "instance_ids")
+_LEFT_TO_PARTS = tuple(field.name for field in SAMPLE_FIELDS if field.name not in {*_READ, *_OWN})
 
 
 def runs_natively() -> bool:
@@ -77,8 +80,8 @@ def look_through(sample: DenseSample, window: Window, fill: float, min_area_px: 
     values["padding_mask"] = (
         padding_of(window) if sample.padding_mask is None else _through(sample.padding_mask, "padding_mask", window)[0]
     )
-    for name in ("semantic_map", "panoptic_map"):
-        if (plane := getattr(sample, name)) is not None:
+    for name in _READ:
+        if name not in ("padding_mask", "instance_masks") and (plane := getattr(sample, name)) is not None:
             values[name] = _through(plane, name, window)[0]
     areas = None
     if (masks := sample.instance_masks) is not None:
@@ -89,21 +92,22 @@ def look_through(sample: DenseSample, window: Window, fill: float, min_area_px: 
         moved = move(_rest(sample, is_read))
         names = (*_LEFT_TO_PARTS, *(() if is_read else ("image",)), *(() if masks is not None else ("boxes",)))
         values.update({name: getattr(moved, name) for name in names})
-    return _sanitized(DenseSample(**values, metric_depth=sample.metric_depth), areas, min_area_px)
+    return _sanitized(DenseSample(**values, **flags_of(sample)), areas, min_area_px)
 
 
 def _through(value: Tensor, name: str, window: Window) -> tuple[Tensor, NDArray[np.int64] | None]:
     """A mask or map [..., H, W] through the window, and the measures of its planes."""
     planes = value.as_subclass(Tensor).reshape(-1, *window.canvas_size)
     out = torch.empty(len(planes), *window.size, dtype=planes.dtype)
-    found = windows.read_planes(planes, window, int(_PAD_VALUES[name]), out)
+    found = windows.read_planes(planes, window, int(_READ[name].pad_value), out)
     seen: Tensor = tv_tensors.wrap(out.reshape(*value.shape[:-2], *window.size), like=value)
     return seen, found
 
 
 def _rest(sample: DenseSample, without_image: bool) -> DenseSample:
     """The sample with only what its parts have to move; a canvas of one channel stands for the image."""
-    rest = replace(sample, instance_ids=None, instance_masks=None, semantic_map=None, panoptic_map=None)
+    read: dict[str, Any] = {name: None for name in (*_READ, "instance_ids") if name != "padding_mask"}
+    rest = replace(sample, **read)
     if without_image:
         rest = replace(rest, image=tv_tensors.Image(torch.zeros(1, *sample.canvas_size, dtype=torch.uint8)))
     return rest

@@ -1,6 +1,6 @@
 """COCO instances into `DenseSample`: https://cocodataset.org/#format-data, "Object Detection".
 
-For semantic and panoptic maps use `segpaste.datasets.coco_panoptic`; keypoints and captions are not read.
+For semantic and panoptic maps use `segpaste.datasets.coco_panoptic`; captions are not read.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor
 from torchvision import tv_tensors
 
 from segpaste.datasets._windows import boxes_of, padding_of
+from segpaste.datasets.coco_keypoints import checked_points, keypoints_of, read_schema, through_window
 from segpaste.datasets.federated import FederatedLabels
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.datasets.photo import read_pixels, read_rgb
@@ -26,6 +28,7 @@ from segpaste.datasets.records import (
     IMAGE_COLUMNS,
     AnnotatedPhotos,
     Columns,
+    Crowd,
     DatasetError,
     PackedRecords,
     Row,
@@ -38,7 +41,7 @@ from segpaste.datasets.records import (
 from segpaste.datasets.rle import coded_runs, decode_segmentation
 from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
-from segpaste.types import DenseSample, InstanceMask, tight_boxes
+from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema, tight_boxes
 from segpaste.types.window import Window
 
 _TABLES: dict[str, Columns] = {
@@ -52,9 +55,9 @@ class CocoDetectionV2(AnnotatedPhotos):
     """Photos with instances, one `DenseSample` each, in the order of the file's ``images``.
 
     A sample has image (uint8), boxes that fit their masks tightly (not the file's), labels, instance ids 1..N and
-    instance masks. A photo without annotations gives N = 0. Crowd regions (``iscrowd``) and ignored ones (``ignore``)
-    are no instances; `crowd_mask` gives their union. An annotation whose mask has no pixel is left out with one
-    warning, and counted in ``num_empty_masks``.
+    instance masks; keypoints where a category names some; and where the file has crowd regions (``iscrowd``) or ignored
+    ones (``ignore``), which are no instances, a crowd mask, their union. A photo without annotations gives N = 0. An
+    annotation whose mask has no pixel is left out with one warning, and counted in ``num_empty_masks``.
 
     LVIS files are read too: where a photo has no ``file_name``, it is the end of its ``coco_url``, such as
     ``train2017/000000391895.jpg``, and `federated` gives what the photo says about classes without instances.
@@ -67,6 +70,8 @@ class CocoDetectionV2(AnnotatedPhotos):
     Attributes:
         class_names: the name of each class; labels index it.
         category_ids: the id that each class has in the file, ascending; these may have gaps, labels have none.
+        keypoint_schema: what the keypoints are called; None where there are none.
+        has_crowds: whether samples have a crowd mask.
 
     Raises:
         DatasetError: the folder is missing, or the file is missing, broken or lacks what it must hold.
@@ -74,6 +79,8 @@ class CocoDetectionV2(AnnotatedPhotos):
 
     class_names: tuple[str, ...]
     category_ids: tuple[int, ...]
+    keypoint_schema: KeypointSchema | None
+    has_crowds: bool
 
     def __init__(
         self,
@@ -92,8 +99,7 @@ class CocoDetectionV2(AnnotatedPhotos):
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """The file's id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
-        ids, _, _ = self._instances(self._records[index])
-        return tuple(ids)
+        return tuple(annotation["id"] for annotation in self._instances(self._records[index])[0])
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
         """The class of each annotation that is no crowd, as the file has them: no photo or mask is read.
@@ -104,18 +110,19 @@ class CocoDetectionV2(AnnotatedPhotos):
 
     def crowd_mask(self, index: int) -> Tensor:
         """Where crowd and ignored regions lie: [H, W] bool, in the frame of the photo before ``transforms``."""
+        return self._crowd_mask(self._records[index])
+
+    def crowds(self, index: int) -> list[Crowd]:
+        """The crowd and ignored regions of a photo, each by itself, before ``transforms``."""
         record = self._records[index]
-        union = np.zeros((record["height"], record["width"]), bool)
-        for annotation in record["annotations"]:
-            if annotation["crowd"]:
-                union |= self._mask(record, annotation)
-        return torch.from_numpy(union)
+        rows = (annotation for annotation in record["annotations"] if annotation["crowd"])
+        return [Crowd(row["id"], row["label"], row["crowd"] == "ignore", self._mask(record, row)) for row in rows]
 
     def left_out(self, index: int) -> dict[str, int]:
         """How many annotations of a photo that was read are no instances: ``crowd`` or ignored, ``empty`` masks."""
         annotations = self._records[index]["annotations"]
         num_empty = sum(annotation["id"] in self._empty_ids for annotation in annotations)
-        return {"crowd": sum(annotation["crowd"] for annotation in annotations), "empty": num_empty}
+        return {"crowd": sum(bool(annotation["crowd"]) for annotation in annotations), "empty": num_empty}
 
     def federated(self, index: int) -> FederatedLabels | None:
         """Which classes were looked for in the photo; None where the file does not say."""
@@ -152,22 +159,26 @@ class CocoDetectionV2(AnnotatedPhotos):
 
     def _jittered(self, record: Row, image: tv_tensors.Image, window: Window, min_area_px: float) -> DenseSample:
         """The sample whose image is read already: masks are measured first, and drawn where they stay."""
-        kept: list[tuple[int, int, Counts, Shown]] = []
+        kept: list[tuple[int, Row, Counts, Shown]] = []
         number = 0
+        crowd = torch.zeros(1, *window.size, dtype=torch.bool)
         for annotation in record["annotations"]:
-            if annotation["crowd"]:
-                continue
             counts = coded_runs(annotation["segmentation"], window.canvas_size)
             shown = None if counts is None else windows.read_runs(counts, window)
             if counts is None or shown is None:
                 self._mask(record, annotation)  # raises, and says why
                 raise AssertionError(f"annotation {annotation['id']}: run lengths that only one reader refuses")
+            if annotation["crowd"]:
+                region = torch.zeros(window.size, dtype=torch.bool)
+                windows.read_runs(counts, window, region)
+                crowd |= region
+                continue
             if not shown.source_area:
                 self._leave_out(annotation["id"])
                 continue
             number += 1
             if shown.area and shown.area >= min_area_px:
-                kept.append((number, annotation["label"], counts, shown))
+                kept.append((number, annotation, counts, shown))
         masks = torch.zeros(len(kept), *window.size, dtype=torch.bool)
         for mask, (*_, counts, _) in zip(masks, kept, strict=True):
             windows.read_runs(counts, window, mask)
@@ -175,10 +186,12 @@ class CocoDetectionV2(AnnotatedPhotos):
         return DenseSample(
             image=image,
             boxes=boxes_of(boxes, window),
-            labels=torch.tensor([label for _, label, *_ in kept], dtype=torch.int64),
+            labels=torch.tensor([annotation["label"] for _, annotation, *_ in kept], dtype=torch.int64),
             instance_ids=torch.tensor([number for number, *_ in kept], dtype=torch.int32),
             instance_masks=InstanceMask(masks),
             padding_mask=padding_of(window),
+            crowd_mask=CrowdMask(crowd) if self.has_crowds else None,
+            **self._keypoints([annotation for _, annotation, *_ in kept], window),
         )
 
     def _read_records(self) -> PackedRecords:
@@ -188,6 +201,8 @@ class CocoDetectionV2(AnnotatedPhotos):
         categories = class_indices(path, tables["categories"])
         self.category_ids = tuple(categories)
         self.class_names = tuple(row["name"] for row in categories.values())
+        self.keypoint_schema = read_schema(path, categories.values())
+        self.has_crowds = any(_crowd_kind(row) for row in tables["annotations"])
         label_of = {category_id: label for label, category_id in enumerate(categories)}
         of_image: defaultdict[int, list[Row]] = defaultdict(list)
         for row in index_by_id(path, "annotations", tables["annotations"]).values():
@@ -197,8 +212,9 @@ class CocoDetectionV2(AnnotatedPhotos):
                 {
                     "id": row["id"],
                     "label": lookup(path, what, row["category_id"], label_of, "categories"),
-                    "crowd": bool(row.get("iscrowd") or row.get("ignore")),
+                    "crowd": _crowd_kind(row),
                     "segmentation": row.get("segmentation"),
+                    "keypoints": checked_points(path, row, self.keypoint_schema),
                 }
             )
         return PackedRecords(
@@ -215,19 +231,37 @@ class CocoDetectionV2(AnnotatedPhotos):
     def _read_sample(self, record: Row) -> DenseSample:
         size = record["height"], record["width"]
         image = read_rgb(self.images_dir / record["file_name"], size)
-        _, labels, masks = self._instances(record)
+        annotations, masks = self._instances(record)
         return DenseSample(
             image=tv_tensors.Image(image),
             boxes=tv_tensors.BoundingBoxes(tight_boxes(masks), format="XYXY", canvas_size=size),
-            labels=torch.tensor(labels, dtype=torch.int64),
-            instance_ids=torch.arange(1, len(labels) + 1, dtype=torch.int32),
+            labels=torch.tensor([annotation["label"] for annotation in annotations], dtype=torch.int64),
+            instance_ids=torch.arange(1, len(annotations) + 1, dtype=torch.int32),
             instance_masks=InstanceMask(masks),
+            crowd_mask=CrowdMask(self._crowd_mask(record)[None]) if self.has_crowds else None,
+            **self._keypoints(annotations),
         )
 
-    def _instances(self, record: Row) -> tuple[list[int], list[int], Tensor]:
-        """Annotation ids, labels and masks [N, H, W] of what is an instance."""
-        ids: list[int] = []
-        labels: list[int] = []
+    def _keypoints(self, annotations: list[Row], window: Window | None = None) -> dict[str, Any]:
+        """The keypoints of instances, as a window shows them; nothing where the file has none."""
+        if (schema := self.keypoint_schema) is None:
+            return {}
+        keypoints = keypoints_of([annotation["keypoints"] for annotation in annotations], schema)
+        if window is not None:
+            keypoints = through_window(keypoints, schema, window)
+        return {"keypoints": keypoints, "keypoint_schema": schema}
+
+    def _crowd_mask(self, record: Row) -> Tensor:
+        """The union of crowd and ignored regions, [H, W] bool."""
+        union = np.zeros((record["height"], record["width"]), bool)
+        for annotation in record["annotations"]:
+            if annotation["crowd"]:
+                union |= self._mask(record, annotation)
+        return torch.from_numpy(union)
+
+    def _instances(self, record: Row) -> tuple[list[Row], Tensor]:
+        """The annotations that are instances, and their masks [N, H, W]."""
+        kept: list[Row] = []
         masks = np.zeros((len(record["annotations"]), record["height"], record["width"]), bool)
         for annotation in record["annotations"]:
             if annotation["crowd"]:
@@ -236,10 +270,9 @@ class CocoDetectionV2(AnnotatedPhotos):
             if not mask.any():
                 self._leave_out(annotation["id"])
                 continue
-            masks[len(ids)] = mask
-            ids.append(annotation["id"])
-            labels.append(annotation["label"])
-        return ids, labels, torch.from_numpy(masks[: len(ids)])
+            masks[len(kept)] = mask
+            kept.append(annotation)
+        return kept, torch.from_numpy(masks[: len(kept)])
 
     def _mask(self, record: Row, annotation: Row) -> NDArray[np.bool_]:
         try:
@@ -258,6 +291,11 @@ class CocoDetectionV2(AnnotatedPhotos):
                 stacklevel=2,
             )
         self._empty_ids.add(annotation_id)
+
+
+def _crowd_kind(annotation: Row) -> str:
+    """``crowd`` or ``ignore`` for a region that is no instance, else nothing."""
+    return "crowd" if annotation.get("iscrowd") else "ignore" if annotation.get("ignore") else ""
 
 
 def _bare(image: Tensor) -> DenseSample:

@@ -23,6 +23,7 @@ from segpaste.datasets.records import (
     IMAGE_COLUMNS,
     AnnotatedPhotos,
     Columns,
+    Crowd,
     DatasetError,
     PackedRecords,
     Row,
@@ -33,7 +34,15 @@ from segpaste.datasets.records import (
     lookup,
     read_tables,
 )
-from segpaste.types import IGNORE_INDEX, DenseSample, InstanceMask, PanopticMap, SemanticMap, tight_boxes
+from segpaste.types import (
+    IGNORE_INDEX,
+    CrowdMask,
+    DenseSample,
+    InstanceMask,
+    PanopticMap,
+    SemanticMap,
+    tight_boxes,
+)
 
 _TABLES: dict[str, Columns] = {
     "images": IMAGE_COLUMNS,
@@ -68,8 +77,8 @@ class CocoPanoptic(AnnotatedPhotos):
     """Photos with panoptic maps, one `DenseSample` each, in the order of the file's ``images``.
 
     A sample has image (uint8), semantic map, panoptic map, and for its things boxes, labels, instance ids 1..N and
-    instance masks. Pixels of no segment (id 0) and of crowd segments are ignored: semantic 255, panoptic 0. Labels
-    and semantic map share one id space.
+    instance masks. Pixels of no segment (id 0) and of crowd segments are ignored: semantic 255, panoptic 0; where the
+    file has crowd segments, a crowd mask shows them. Labels and semantic map share one id space.
 
     Images without an annotation are no samples, as in other readers of this format: a map that is void everywhere would
     train nothing. They are left out with one warning, and counted in ``num_unannotated_images``.
@@ -85,6 +94,7 @@ class CocoPanoptic(AnnotatedPhotos):
         schema: which classes are things and which are stuff.
         class_names: the name of each class.
         category_ids: the id that each class has in the file, ascending; these may have gaps, classes have none.
+        has_crowds: whether samples have a crowd mask.
 
     Raises:
         DatasetError: a folder is missing, the file is missing, broken or lacks what it must hold, no image has an
@@ -93,6 +103,7 @@ class CocoPanoptic(AnnotatedPhotos):
 
     schema: CocoPanopticSchema
     category_ids: tuple[int, ...]
+    has_crowds: bool
 
     def __init__(
         self,
@@ -134,7 +145,16 @@ class CocoPanoptic(AnnotatedPhotos):
 
     def left_out(self, index: int) -> dict[str, int]:
         """How many segments of a photo are ``crowd``; stuff does not count."""
-        return {"crowd": sum(segment["class"] == IGNORE_INDEX for segment in self._records[index]["segments"])}
+        return {"crowd": sum(segment["crowd"] for segment in self._records[index]["segments"])}
+
+    def crowds(self, index: int) -> list[Crowd]:
+        """The crowd segments of a photo, each by itself, before ``transforms``."""
+        record = self._records[index]
+        numbered = [(n, row) for n, row in enumerate(record["segments"], start=1) if row["crowd"]]
+        if not numbered:
+            return []
+        segment_map = self._read_segment_map(record)
+        return [Crowd(row["id"], row["class"], False, segment_map == n) for n, row in numbered]
 
     def _read_records(self) -> PackedRecords:
         path = self.annotations_file
@@ -152,6 +172,7 @@ class CocoPanoptic(AnnotatedPhotos):
                 "map": row["file_name"],
                 "segments": self._checked_segments(what, row["segments_info"], label_of),
             }
+        self.has_crowds = any(segment["crowd"] for record in records.values() for segment in record["segments"])
         if images and not records:
             raise DatasetError(
                 f"{path}: expected an annotation of at least one image, none of {len(images)} has one; are the "
@@ -191,7 +212,8 @@ class CocoPanoptic(AnnotatedPhotos):
             segments.append(
                 {
                     "id": row["id"],
-                    "class": IGNORE_INDEX if is_crowd else label,
+                    "class": label,
+                    "crowd": is_crowd,
                     "instance_id": num_things if is_instance else 0,
                 }
             )
@@ -206,7 +228,9 @@ class CocoPanoptic(AnnotatedPhotos):
         size, segments = (record["height"], record["width"]), record["segments"]
         image = read_rgb(self.images_dir / record["file_name"], size)
         segment_map = self._read_segment_map(record)
-        semantic_map = np.array([IGNORE_INDEX, *(s["class"] for s in segments)], np.int64)[segment_map]
+        crowd_mask = np.array([False, *(s["crowd"] for s in segments)])[segment_map]
+        classes = [IGNORE_INDEX, *(IGNORE_INDEX if s["crowd"] else s["class"] for s in segments)]
+        semantic_map = np.array(classes, np.int64)[segment_map]
         panoptic_map = torch.from_numpy(np.array([0, *(s["instance_id"] for s in segments)], np.int64)[segment_map])
         labels = torch.tensor([s["class"] for s in segments if s["instance_id"]], dtype=torch.int64)
         ids = torch.arange(1, len(labels) + 1, dtype=torch.int32)
@@ -219,6 +243,7 @@ class CocoPanoptic(AnnotatedPhotos):
             instance_masks=InstanceMask(masks),
             semantic_map=SemanticMap(torch.from_numpy(semantic_map)),
             panoptic_map=PanopticMap(panoptic_map),
+            crowd_mask=CrowdMask(torch.from_numpy(crowd_mask[None])) if self.has_crowds else None,
         )
 
     def _read_segment_map(self, record: Row) -> NDArray[np.int64]:

@@ -28,11 +28,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from segpaste.datasets.coco_keypoints import keypoint_rows
+from segpaste.datasets.records import Crowd
 from segpaste.types import IGNORE_INDEX, DenseSample, tight_boxes
 from segpaste.workspace import Content, write_whole
 
 Row = dict[str, Any]
 ImageFormat = Literal["png", "jpg"]
+Crowds = Sequence[tuple[Crowd, Row]]
 Write = Callable[[Path, Content], Path]
 
 LAYOUT: Mapping[str, str] = {
@@ -70,6 +73,7 @@ def write_sample(
     *,
     image_format: ImageFormat = "png",
     provenance: Sequence[Row] | None = None,
+    crowds: Crowds = (),
     image_extra: Mapping[str, Any] | None = None,
     write: Write = write_whole,
 ) -> SampleRows:
@@ -82,6 +86,8 @@ def write_sample(
         categories: the category of each class, in the order of the classes; with ``isthing`` where it is panoptic.
         image_format: ``png`` keeps every pixel.
         provenance: for each instance what stands under the key ``segpaste`` of its rows.
+        crowds: the regions of ``sample.crowd_mask`` as they came, each with its ``provenance``; what is left of one
+            becomes a row.
         image_extra: further keys of the image's entry.
         write: writes the content of one file, a `segpaste.workspace.WholeFiles.write` for many samples at once.
 
@@ -101,11 +107,12 @@ def write_sample(
     _write_geometry(folder, name, sample, write)
     segments = None
     if sample.panoptic_map is not None:
-        ids, segments = panoptic_segments(sample, categories, origin)
+        ids, segments = panoptic_segments(sample, categories, origin, crowds)
         rgb = np.stack([ids & 255, ids >> 8 & 255, ids >> 16], -1).astype(np.uint8)
         write(folder / "panoptic" / f"{name}.png", _picture_bytes(rgb, "png"))
     image = _image_row(image_id, f"{name}.{image_format}", sample)
     instances = instance_rows(image_id, sample, categories, origin)
+    instances += crowd_rows(image_id, sample, categories, crowds)
     return SampleRows({**image, **(image_extra or {})}, instances, segments)
 
 
@@ -114,24 +121,46 @@ def instance_rows(
 ) -> list[Row]:
     """The annotations of a sample, without ``id``; see `write_sample`."""
     assert sample.instance_masks is not None
-    return [
-        {
-            "image_id": image_id,
-            "category_id": categories[label]["id"],
-            "segmentation": encode_mask(mask),
-            "area": int(np.count_nonzero(mask)),
-            "bbox": tight_xywh(mask),
-            "iscrowd": 0,
-            "segpaste": origin,
-        }
-        for label, mask, origin in zip(sample.labels.tolist(), _array(sample.instance_masks), provenance, strict=True)
-    ]
+    points: Sequence[Row] = [{}] * sample.num_instances
+    if sample.keypoints is not None:
+        points = keypoint_rows(sample.keypoints)
+    rows = []
+    for label, mask, own, origin in zip(
+        sample.labels.tolist(), _array(sample.instance_masks), points, provenance, strict=True
+    ):
+        category = categories[label]
+        row = {"image_id": image_id, "category_id": category["id"], **_region(mask), "iscrowd": 0, "segpaste": origin}
+        rows.append({**row, **own} if category.get("keypoints") else row)
+    return rows
+
+
+def crowd_rows(image_id: int, sample: DenseSample, categories: Sequence[Row], crowds: Crowds) -> list[Row]:
+    """Return the annotations of what is left of crowd and ignored regions, without ``id``; see `write_sample`."""
+    rows = []
+    for crowd, mask, origin in _crowds_left(sample, crowds):
+        row: Row = {"image_id": image_id, "category_id": categories[crowd.label]["id"], **_region(mask)}
+        row |= {"iscrowd": 0, "ignore": 1} if crowd.is_ignored else {"iscrowd": 1}
+        rows.append({**row, "segpaste": origin})
+    return rows
+
+
+def _crowds_left(sample: DenseSample, crowds: Crowds) -> list[tuple[Crowd, NDArray[np.bool_], Row]]:
+    """The crowds of which something is left, each with its pixels [H, W] and its provenance."""
+    if sample.crowd_mask is None:
+        return []
+    pixels = _array(sample.crowd_mask)[0]
+    return [(crowd, mask, origin) for crowd, origin in crowds if (mask := crowd.mask & pixels).any()]
+
+
+def _region(mask: NDArray[np.bool_]) -> Row:
+    """What an annotation says of a mask [H, W]."""
+    return {"segmentation": encode_mask(mask), "area": int(np.count_nonzero(mask)), "bbox": tight_xywh(mask)}
 
 
 def panoptic_segments(
-    sample: DenseSample, categories: Sequence[Row], provenance: Sequence[Row]
+    sample: DenseSample, categories: Sequence[Row], provenance: Sequence[Row], crowds: Crowds = ()
 ) -> tuple[NDArray[np.int64], list[Row]]:
-    """The segment id of every pixel, [H, W], 0 where unlabelled, and ``segments_info``: things, then stuff."""
+    """The segment id of every pixel, [H, W], 0 where unlabelled, and ``segments_info``: things, stuff, crowds."""
     assert sample.panoptic_map is not None
     assert sample.semantic_map is not None
     assert sample.instance_ids is not None
@@ -139,16 +168,21 @@ def panoptic_segments(
     ids = np.zeros(panoptic.shape, np.int64)
     found: list[tuple[NDArray[np.bool_], int, Row]] = []
     things = zip(sample.instance_ids.tolist(), sample.labels.tolist(), provenance, strict=True)
-    found += [(panoptic == instance_id, label, {"segpaste": origin}) for instance_id, label, origin in things]
+    found += [
+        (panoptic == instance_id, label, {"iscrowd": 0, "segpaste": origin}) for instance_id, label, origin in things
+    ]
     rest = np.unique(semantic[(panoptic == 0) & (semantic != IGNORE_INDEX)]).tolist()
     stuff = [label for label in rest if not categories[label]["isthing"]]
-    found += [((panoptic == 0) & (semantic == label), label, {}) for label in stuff]
+    found += [((panoptic == 0) & (semantic == label), label, {"iscrowd": 0}) for label in stuff]
+    found += [
+        (mask, crowd.label, {"iscrowd": 1, "segpaste": origin}) for crowd, mask, origin in _crowds_left(sample, crowds)
+    ]
     segments = []
     for number, (mask, label, more) in enumerate(found, start=1):
         segment_id = number * _SEGMENT_ID_STEP % 256**3
         ids[mask] = segment_id
         row = {"id": segment_id, "category_id": categories[label]["id"], "area": int(np.count_nonzero(mask))}
-        segments.append({**row, "bbox": tight_xywh(mask), "iscrowd": 0, **more})
+        segments.append({**row, "bbox": tight_xywh(mask), **more})
     return ids, segments
 
 

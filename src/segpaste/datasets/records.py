@@ -11,9 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from segpaste.datasets.federated import FederatedLabels
@@ -112,11 +113,31 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         """Which classes were looked for in the photo; None where the file does not say, as in COCO."""
         return None
 
+    @abstractmethod
+    def crowds(self, index: int) -> list[Crowd]:
+        """Return the crowd and ignored regions of a photo, each by itself, before ``transforms``."""
+
     @property
     def _records(self) -> PackedRecords:
         if self._packed is None:
             self._packed = self._read_records()
         return self._packed
+
+
+class Crowd(NamedTuple):
+    """A region of a photo whose objects are not told apart, or that an evaluation ignores.
+
+    Attributes:
+        annotation_id: its id in the file.
+        label: its class.
+        is_ignored: the file calls it ``ignore``, not ``iscrowd``.
+        mask: [H, W] bool.
+    """
+
+    annotation_id: int
+    label: int
+    is_ignored: bool
+    mask: NDArray[np.bool_]
 
 
 def expect_folder(path: str | PathLike[str]) -> Path:
