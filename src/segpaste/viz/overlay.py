@@ -19,6 +19,7 @@ from segpaste.types import IGNORE_INDEX, DenseSample, Modality
 from segpaste.viz import marks
 from segpaste.viz.marks import NO_CLASS, as_numpy, letter_px, line_px
 from segpaste.viz.palette import PAPER, UInt8Image, depth_colors, instance_color
+from segpaste.viz.points import draw_keypoints
 from segpaste.viz.shapes import Mask, blend, hatch, segment_borders
 from segpaste.viz.text import ClassNames, draw_plates, draw_scale
 
@@ -59,7 +60,9 @@ def draw_instances(
     show_boxes: bool = True,
     show_labels: bool = True,
 ) -> UInt8Image:
-    """Masks, boxes and class labels over the image; what was pasted has a bright outline with a dark rim.
+    """Draw masks, boxes, keypoints and class labels over the image; a paste has a bright outline with a dark rim.
+
+    Crowd regions are hatched.
 
     Args:
         sample: one image. Without masks, boxes and labels are drawn alone.
@@ -78,10 +81,13 @@ def draw_instances(
     """
     picture = draw_image(sample, value_range=value_range)
     things = marks.things_of(sample, pasted)
+    if sample.crowd_mask is not None:
+        blend(picture, as_numpy(sample.crowd_mask)[0], hatch(*sample.canvas_size), marks.MAP_OPACITY)
     for thing in things:
         marks.draw_mask(picture, thing)
     for thing in things if show_boxes else ():
         marks.draw_box(picture, thing)
+    draw_keypoints(picture, sample)
     if not show_labels:
         return picture
     letters = letter_px(picture)
