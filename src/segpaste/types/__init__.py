@@ -2,13 +2,13 @@
 
 from segpaste.types import collation as _register_collation  # noqa: F401
 from segpaste.types import transforms_v2 as _register_transforms_v2  # noqa: F401
-from segpaste.types.batched import BatchedDenseSample, keep_largest, select_instances
+from segpaste.types.batches import BatchedDenseSample, PaddedBatchedDenseSample
 from segpaste.types.boxes import tight_boxes
 from segpaste.types.dense import DenseSample
 from segpaste.types.fields import FIELDS, Field
+from segpaste.types.instances import keep_largest, select_instances
 from segpaste.types.keypoints import KeypointSchema
 from segpaste.types.movable import Movable
-from segpaste.types.padded import PaddedBatchedDenseSample
 from segpaste.types.staged import StagedCrops
 from segpaste.types.tensors import (
     IGNORE_INDEX,

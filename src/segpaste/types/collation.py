@@ -10,9 +10,8 @@ from typing import Any
 
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from segpaste.types.batched import BatchedDenseSample
+from segpaste.types.batches import BatchedDenseSample, PaddedBatchedDenseSample
 from segpaste.types.dense import DenseSample
-from segpaste.types.padded import PaddedBatchedDenseSample
 from segpaste.types.staged import StagedCrops
 
 

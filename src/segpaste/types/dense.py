@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -183,3 +183,34 @@ class DenseSample(Movable):
 
 
 register_pytree(DenseSample)
+
+
+def check_uniform(samples: Sequence[DenseSample]) -> None:
+    """Check that samples can be stacked: one size and dtype, the same fields and flags.
+
+    Raises:
+        ValueError: naming the first that differs from the first sample.
+    """
+    first = samples[0]
+    for i, sample in enumerate(samples):
+        if sample.image.shape != first.image.shape or sample.image.dtype != first.image.dtype:
+            raise ValueError(
+                f"BatchedDenseSample.from_samples: expected images of one shape and dtype, got "
+                f"{list(first.image.shape)} {first.image.dtype} in sample 0 and "
+                f"{list(sample.image.shape)} {sample.image.dtype} in sample {i}; bring all to one size and dtype, "
+                "for example with segpaste.datasets.make_large_scale_jittering, or keep them in a list with "
+                "DataLoader(..., collate_fn=list)"
+            )
+        for field in SAMPLE_FIELDS:
+            if (getattr(sample, field.name) is None) != (getattr(first, field.name) is None):
+                raise ValueError(
+                    f"BatchedDenseSample.from_samples: expected {field.name!r} in all samples or in none, "
+                    f"but sample 0 and sample {i} differ"
+                )
+        for name in FLAGS:
+            own, other = getattr(first, name), getattr(sample, name)
+            if own != other:
+                raise ValueError(
+                    f"BatchedDenseSample.from_samples: expected one {name}, got {own} in sample 0 and {other} in "
+                    f"sample {i}"
+                )

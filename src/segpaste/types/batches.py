@@ -1,14 +1,15 @@
-"""`PaddedBatchedDenseSample`: fixed shapes and plain tensors, the form that compiles and lives on a device.
+"""The two forms of a batch: `BatchedDenseSample`, ragged, for losses, and `PaddedBatchedDenseSample`, for devices.
 
-It is a pytree: it passes through ``torch.compile``, ``DataLoader`` workers and device transfers whole. Do not put
-tagged tensors back into it inside a compiled region; `PaddedBatchedDenseSample.to_batched` wraps them again.
+Each makes the other, so they share this file. The padded form holds plain tensors of fixed shapes: it passes through
+``torch.compile``, ``DataLoader`` workers and device transfers whole. Do not put tagged tensors back into it inside a
+compiled region; `PaddedBatchedDenseSample.to_batched` wraps them again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,12 +17,191 @@ from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 from segpaste.types import check, tagging
-from segpaste.types.batched import BatchedDenseSample, largest_instances, without_orphans
-from segpaste.types.fields import FIELDS, FLAGS, INSTANCE_FIELDS, SAMPLE_FIELDS, flags_of
+from segpaste.types.dense import DenseSample, check_uniform
+from segpaste.types.fields import DENSE_FIELDS, FIELDS, FLAGS, INSTANCE_FIELDS, SAMPLE_FIELDS, flags_of
+from segpaste.types.instances import Overflow, padded_columns
 from segpaste.types.keypoints import KeypointSchema, check_keypoints
 from segpaste.types.movable import Movable, register_pytree
-from segpaste.types.tensors import CameraIntrinsics, Modality
+from segpaste.types.tensors import (
+    CameraIntrinsics,
+    CrowdMask,
+    InstanceMask,
+    Modality,
+    PaddingMask,
+    PanopticMap,
+    SemanticMap,
+)
 from segpaste.types.transform_calls import check_transform
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchedDenseSample(Movable):
+    """B samples of one canvas size and the same modalities; B may be 0.
+
+    Dense fields are stacked to [B, ...]; instance fields and intrinsics are lists of length B whose entries are
+    those of `DenseSample`.
+    """
+
+    images: tv_tensors.Image
+    boxes: list[tv_tensors.BoundingBoxes]
+    labels: list[Tensor]
+    instance_ids: list[Tensor] | None = None
+    instance_masks: list[InstanceMask] | None = None
+    semantic_maps: SemanticMap | None = None
+    panoptic_maps: PanopticMap | None = None
+    depth: Tensor | None = None
+    depth_valid: Tensor | None = None
+    normals: Tensor | None = None
+    keypoints: list[Tensor] | None = None
+    crowd_mask: CrowdMask | None = None
+    padding_mask: PaddingMask | None = None
+    camera_intrinsics: list[CameraIntrinsics] | None = None
+    metric_depth: bool = False
+    keypoint_schema: KeypointSchema | None = None
+
+    def __post_init__(self) -> None:
+        if torch.compiler.is_compiling():
+            return
+        check.check_class("BatchedDenseSample.metric_depth", self.metric_depth, bool)
+        values = {f.name: getattr(self, f.batched_name) for f in SAMPLE_FIELDS}
+        check.check_presence("BatchedDenseSample", SAMPLE_FIELDS, values)
+        sizes: dict[str, int] = {}
+        for field in DENSE_FIELDS:
+            if (value := values[field.name]) is not None:
+                label = f"BatchedDenseSample.{field.batched_name}"
+                check.check_tensor(label, value, ("B", *field.shape), field.batched_dtypes, sizes)
+        for field in SAMPLE_FIELDS:
+            if field.layout != "dense" and (value := values[field.name]) is not None:
+                check.check_list(f"BatchedDenseSample.{field.batched_name}", value, self.batch_size)
+        for b, camera in enumerate(self.camera_intrinsics or ()):
+            check.check_class(f"BatchedDenseSample.camera_intrinsics[{b}]", camera, CameraIntrinsics)
+        for b in range(self.batch_size):
+            per_sample = {"H": sizes["H"], "W": sizes["W"]}
+            for field in INSTANCE_FIELDS:
+                if (value := values[field.name]) is not None:
+                    label = f"BatchedDenseSample.{field.batched_name}[{b}]"
+                    check.check_tensor(label, value[b], field.shape, field.dtypes, per_sample)
+            check.check_boxes(f"BatchedDenseSample.boxes[{b}]", self.boxes[b], self.canvas_size)
+            if self.instance_ids is not None:
+                check.check_instance_ids(f"BatchedDenseSample.instance_ids[{b}]", self.instance_ids[b])
+        if self.panoptic_maps is not None:
+            check.check_panoptic_map("BatchedDenseSample.panoptic_maps", self.panoptic_maps)
+        check_keypoints("BatchedDenseSample", self.keypoints, self.keypoint_schema)
+        check.check_metric("BatchedDenseSample", self.metric_depth, self.depth, self.camera_intrinsics)
+
+    @property
+    def batch_size(self) -> int:
+        """B."""
+        return int(self.images.shape[0])
+
+    @property
+    def canvas_size(self) -> tuple[int, int]:
+        """(H, W)."""
+        return self.images.shape[-2], self.images.shape[-1]
+
+    @property
+    def modalities(self) -> frozenset[Modality]:
+        """The modalities that the batch carries."""
+        return frozenset(f.modality for f in SAMPLE_FIELDS if f.modality and getattr(self, f.batched_name) is not None)
+
+    @classmethod
+    def from_samples(
+        cls, samples: Sequence[DenseSample], *, empty_like: BatchedDenseSample | None = None
+    ) -> BatchedDenseSample:
+        """Stack samples of one size and the same fields.
+
+        Args:
+            samples: B samples.
+            empty_like: for B = 0, a batch whose canvas, channels and modalities the empty batch takes.
+
+        Raises:
+            ValueError: mixed sizes, dtypes, modalities or metric flags, or no sample and no ``empty_like``.
+        """
+        if not samples:
+            if empty_like is None:
+                raise ValueError(
+                    "BatchedDenseSample.from_samples: got no sample, so the canvas is unknown; pass empty_like=a batch"
+                )
+            return _emptied(empty_like)
+        check_uniform(samples)
+        first = samples[0]
+        values = flags_of(first)
+        for field in SAMPLE_FIELDS:
+            column = [getattr(s, field.name) for s in samples]
+            if column[0] is None:
+                continue
+            if field.layout == "dense":
+                stacked = torch.stack([v.as_subclass(torch.Tensor) for v in column])
+                values[field.batched_name] = field.tag(stacked) if field.tag else stacked
+            else:
+                values[field.batched_name] = column
+        return cls(**values)
+
+    def to_samples(self) -> list[DenseSample]:
+        """The inverse of `from_samples`."""
+        samples = []
+        for b in range(self.batch_size):
+            values = flags_of(self)
+            for field in SAMPLE_FIELDS:
+                column = getattr(self, field.batched_name)
+                if column is None:
+                    continue
+                row = column[b]
+                values[field.name] = field.tag(row) if field.layout == "dense" and field.tag else row
+            samples.append(DenseSample(**values))
+        return samples
+
+    def map_samples(self, function: Callable[[DenseSample], DenseSample]) -> BatchedDenseSample:
+        """Apply a function to every sample, such as a transform that draws anew for each.
+
+        A transform that is called with the batch itself draws once and moves all samples alike.
+
+        Raises:
+            ValueError: the samples come back in several sizes.
+        """
+        if not self.batch_size:
+            return self
+        return BatchedDenseSample.from_samples([function(sample) for sample in self.to_samples()])
+
+    def to_padded(
+        self,
+        max_instances: int,
+        *,
+        overflow: Overflow = "raise",
+        sample_seeds: Tensor | None = None,
+        sample_keys: Tensor | None = None,
+    ) -> PaddedBatchedDenseSample:
+        """Give every image ``max_instances`` instance slots.
+
+        Args:
+            max_instances: K.
+            overflow: what to do with an image that has more instances: ``raise``, or keep the ``largest`` by area
+                (in their order); the pixels of a dropped instance become ignore in semantic and 0 in panoptic maps
+                where the batch is panoptic.
+            sample_seeds: [B] int64, one seed per image, for draws that can be replayed.
+            sample_keys: [B, 5] int64, what names each image in its run, for replay records.
+
+        Raises:
+            ValueError: an image has more instances than slots (naming the image and both counts), or padding to the
+                left of its picture or above it.
+        """
+        columns = {f.batched_name: getattr(self, f.batched_name) for f in SAMPLE_FIELDS}
+        num_points = 0 if self.keypoint_schema is None else self.keypoint_schema.num_points
+        values = padded_columns(columns, max_instances, overflow, num_points)
+        return PaddedBatchedDenseSample(**values, **flags_of(self), sample_seeds=sample_seeds, sample_keys=sample_keys)
+
+    def _children(self, transform: v2.Transform | None) -> dict[str, Any]:
+        if transform is not None:
+            check_transform(transform, "BatchedDenseSample", batched=True)
+        values = {f.batched_name: getattr(self, f.batched_name) for f in SAMPLE_FIELDS}
+        return tagging.tagged(values, self.canvas_size, self.keypoint_schema)
+
+    @classmethod
+    def _of_children(cls, values: Mapping[str, Any], by_transform: bool) -> BatchedDenseSample:
+        if not by_transform and not tagging.are_tensors(values):
+            return cls._unchecked(values)
+        present = {name: value for name, value in values.items() if value is not None and name not in FLAGS}
+        return cls(**tagging.untagged("BatchedDenseSample", present), **{name: values[name] for name in FLAGS})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,68 +381,19 @@ class PaddedBatchedDenseSample(Movable):
         return tagged
 
 
+register_pytree(BatchedDenseSample)
 register_pytree(PaddedBatchedDenseSample)
 
 
-def pad_batch(
-    batch: BatchedDenseSample,
-    max_instances: int,
-    overflow: Literal["raise", "largest"],
-    sample_seeds: Tensor | None,
-    sample_keys: Tensor | None,
-) -> PaddedBatchedDenseSample:
-    """The function behind `BatchedDenseSample.to_padded`, which documents it."""
-    check.check_count("to_padded: max_instances", max_instances)
-    if overflow not in ("raise", "largest"):
-        raise ValueError(f"to_padded: expected overflow='raise' or 'largest', got {overflow!r}")
-    if batch.padding_mask is not None:
-        check.check_padding("to_padded: padding_mask", batch.padding_mask.as_subclass(Tensor))
-    device = batch.images.device
-    kept = [_kept(batch, b, max_instances, overflow) for b in range(batch.batch_size)]
-    values = {**flags_of(batch), "sample_seeds": sample_seeds, "sample_keys": sample_keys}
-    sizes = {"H": batch.canvas_size[0], "W": batch.canvas_size[1]}
-    if batch.keypoint_schema is not None:
-        sizes["P"] = batch.keypoint_schema.num_points
+def _emptied(like: BatchedDenseSample) -> BatchedDenseSample:
+    values = flags_of(like)
     for field in SAMPLE_FIELDS:
-        column = getattr(batch, field.batched_name)
+        column = getattr(like, field.batched_name)
         if column is None:
             continue
         if field.layout == "dense":
-            values[field.batched_name] = column
-        elif field.layout == "image":
-            rows = [c.to_tensor() for c in column]
-            values[field.batched_name] = (torch.stack(rows) if rows else torch.zeros(0, 4)).to(device)
+            nothing = column.as_subclass(torch.Tensor)[:0]
+            values[field.batched_name] = field.tag(nothing) if field.tag else nothing
         else:
-            tail = [sizes[s] if isinstance(s, str) else s for s in field.shape[1:]]
-            padded = torch.zeros(len(column), max_instances, *tail, dtype=field.dtypes[0], device=device)
-            for b, row in enumerate(column):
-                padded[b, : len(kept[b])] = row.as_subclass(Tensor)[kept[b]]
-            values[field.batched_name] = padded
-    num = torch.tensor([len(k) for k in kept], dtype=torch.int64, device=device)
-    values["instance_valid"] = torch.arange(max_instances, device=device) < num[:, None]
-    _clear_orphans(values, [b for b in range(batch.batch_size) if len(kept[b]) < len(batch.labels[b])])
-    return PaddedBatchedDenseSample(**values)
-
-
-def _kept(batch: BatchedDenseSample, b: int, max_instances: int, overflow: str) -> Tensor:
-    """Indices of the instances of image ``b`` that get a slot."""
-    count = len(batch.labels[b])
-    if count <= max_instances:
-        return torch.arange(count, device=batch.images.device)
-    if overflow == "raise":
-        raise ValueError(
-            f"to_padded: sample {b} has {count} instances, max_instances is {max_instances}; "
-            "raise max_instances, or pass overflow='largest' to keep the largest"
-        )
-    masks = None if batch.instance_masks is None else batch.instance_masks[b]
-    return largest_instances(batch.boxes[b], masks, max_instances)
-
-
-def _clear_orphans(values: dict[str, Any], rows: list[int]) -> None:
-    """Where a panoptic batch lost instances, clear their pixels, in copies of the maps."""
-    if not rows or any(values.get(name) is None for name in ("panoptic_maps", "semantic_maps", "instance_ids")):
-        return
-    panoptic, semantic = (values[name].as_subclass(Tensor).clone() for name in ("panoptic_maps", "semantic_maps"))
-    for b in rows:
-        panoptic[b], semantic[b] = without_orphans(panoptic[b], semantic[b], values["instance_ids"][b])
-    values["panoptic_maps"], values["semantic_maps"] = panoptic, semantic
+            values[field.batched_name] = []
+    return BatchedDenseSample(**values)

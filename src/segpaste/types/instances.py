@@ -1,0 +1,135 @@
+"""Choosing instances: the largest of an image, or some by index, with maps that stay true to them; slots for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torchvision import tv_tensors
+
+from segpaste.types import check
+from segpaste.types.dense import DenseSample
+from segpaste.types.fields import INSTANCE_FIELDS, SAMPLE_FIELDS
+from segpaste.types.tensors import IGNORE_INDEX, PanopticMap, SemanticMap
+
+Overflow = Literal["raise", "largest"]
+"""What to do with an image that has more instances than slots."""
+
+
+def largest_instances(boxes: Tensor, masks: Tensor | None, max_instances: int) -> Tensor:
+    """Indices of the ``max_instances`` largest instances, ascending, int64; all where there are no more.
+
+    Area is the mask's, or the box's where there is no mask; of equal areas the earlier instance is kept.
+    """
+    if masks is not None:
+        area = masks.as_subclass(torch.Tensor).flatten(1).sum(1)
+    else:
+        corners = boxes.as_subclass(torch.Tensor)
+        area = (corners[:, 2:] - corners[:, :2]).prod(1)
+    return torch.sort(area, descending=True, stable=True).indices[:max_instances].sort().values
+
+
+def without_orphans(panoptic: Tensor, semantic: Tensor, instance_ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Panoptic and semantic map [H, W] whose thing pixels all have an instance: the others become 0 and ignore."""
+    orphan = (panoptic != 0) & ~torch.isin(panoptic, instance_ids.to(panoptic.dtype))
+    return panoptic.masked_fill(orphan, 0), semantic.masked_fill(orphan, IGNORE_INDEX)
+
+
+def keep_largest(sample: DenseSample, max_instances: int) -> DenseSample:
+    """The sample with only its ``max_instances`` largest instances, in their order; see `select_instances`."""
+    if sample.num_instances <= max_instances:
+        return sample
+    return select_instances(sample, largest_instances(sample.boxes, sample.instance_masks, max_instances))
+
+
+def select_instances(sample: DenseSample, keep: Tensor) -> DenseSample:
+    """The sample with only the instances at the indices ``keep`` (int64).
+
+    Where a panoptic map is present the others' pixels become 0 there and ignore in the semantic map, so that every
+    thing pixel still has its mask.
+    """
+    values = {f.name: getattr(sample, f.name) for f in fields(DenseSample)}
+    for field in INSTANCE_FIELDS:
+        if values[field.name] is not None:
+            values[field.name] = _tagged_like(values[field.name], values[field.name].as_subclass(torch.Tensor)[keep])
+    if sample.panoptic_map is not None and sample.semantic_map is not None and sample.instance_ids is not None:
+        panoptic, semantic = without_orphans(
+            sample.panoptic_map.as_subclass(torch.Tensor),
+            sample.semantic_map.as_subclass(torch.Tensor),
+            values["instance_ids"],
+        )
+        values["panoptic_map"], values["semantic_map"] = PanopticMap(panoptic), SemanticMap(semantic)
+    return DenseSample(**values)
+
+
+def _tagged_like(like: Tensor, value: Tensor) -> Tensor:
+    return tv_tensors.wrap(value, like=like) if isinstance(like, tv_tensors.TVTensor) else value
+
+
+def padded_columns(
+    columns: Mapping[str, Any], max_instances: int, overflow: Overflow, num_points: int
+) -> dict[str, Any]:
+    """Give the instances of every image slots; see `segpaste.types.BatchedDenseSample.to_padded`.
+
+    Args:
+        columns: the fields of a ragged batch, by its names for them.
+        max_instances: K.
+        overflow: what to do with an image that has more instances.
+        num_points: P of the keypoints.
+
+    Returns:
+        The fields of a padded batch, by name.
+    """
+    check.check_count("to_padded: max_instances", max_instances)
+    if overflow not in ("raise", "largest"):
+        raise ValueError(f"to_padded: expected overflow='raise' or 'largest', got {overflow!r}")
+    if (padding := columns.get("padding_mask")) is not None:
+        check.check_padding("to_padded: padding_mask", padding.as_subclass(Tensor))
+    images, labels = columns["images"], columns["labels"]
+    kept = [_kept(columns, b, max_instances, overflow) for b in range(len(labels))]
+    sizes, values = {"H": images.shape[-2], "W": images.shape[-1], "P": num_points}, dict[str, Any]()
+    for field in SAMPLE_FIELDS:
+        if (column := columns.get(field.batched_name)) is None:
+            continue
+        if field.layout == "dense":
+            values[field.batched_name] = column
+        elif field.layout == "image":
+            rows = [c.to_tensor() for c in column]
+            values[field.batched_name] = (torch.stack(rows) if rows else torch.zeros(0, 4)).to(images.device)
+        else:
+            tail = [sizes[s] if isinstance(s, str) else s for s in field.shape[1:]]
+            padded = torch.zeros(len(column), max_instances, *tail, dtype=field.dtypes[0], device=images.device)
+            for b, row in enumerate(column):
+                padded[b, : len(kept[b])] = row.as_subclass(Tensor)[kept[b]]
+            values[field.batched_name] = padded
+    num = torch.tensor([len(k) for k in kept], dtype=torch.int64, device=images.device)
+    values["instance_valid"] = torch.arange(max_instances, device=images.device) < num[:, None]
+    _clear_orphans(values, [b for b in range(len(labels)) if len(kept[b]) < len(labels[b])])
+    return values
+
+
+def _kept(columns: Mapping[str, Any], b: int, max_instances: int, overflow: Overflow) -> Tensor:
+    """Return the indices of the instances of image ``b`` that get a slot."""
+    count = len(columns["labels"][b])
+    if count <= max_instances:
+        return torch.arange(count, device=columns["images"].device)
+    if overflow == "raise":
+        raise ValueError(
+            f"to_padded: sample {b} has {count} instances, max_instances is {max_instances}; "
+            "raise max_instances, or pass overflow='largest' to keep the largest"
+        )
+    masks = columns.get("instance_masks")
+    return largest_instances(columns["boxes"][b], None if masks is None else masks[b], max_instances)
+
+
+def _clear_orphans(values: dict[str, Any], rows: list[int]) -> None:
+    """Where a panoptic batch lost instances, clear their pixels, in copies of the maps."""
+    if not rows or any(values.get(name) is None for name in ("panoptic_maps", "semantic_maps", "instance_ids")):
+        return
+    panoptic, semantic = (values[name].as_subclass(Tensor).clone() for name in ("panoptic_maps", "semantic_maps"))
+    for b in rows:
+        panoptic[b], semantic[b] = without_orphans(panoptic[b], semantic[b], values["instance_ids"][b])
+    values["panoptic_maps"], values["semantic_maps"] = panoptic, semantic
