@@ -1,6 +1,7 @@
 """Which room may import which: a table, kept over every import statement of the package, nested or not.
 
-A new room, or a new arrow, is a new entry of ARROWS. Imports inside one room are its own affair.
+A new room, or a new arrow, is a new entry of ARROWS. Modules never import each other in a circle, neither in a function
+nor for types only, also inside one room.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ ARROWS: dict[str, set[str]] = {
     "samplers": {"seeding", "epochs"},
     "bank": {"types", "seeding", "epochs", "samplers", "workspace"},
     "encoder": {"seeding", "samplers", "bank", "workspace"},  # a bank's embeddings may stand for a CSV
-    "integrations": {"types", "augmentation", "seeding"},
     "presets": {"augmentation", "types"},
     "replay": {"types", "augmentation", "engine", "datasets", "bank", "seeding"},
     "experimental": {"types", "engine", "augmentation", "seeding"},
@@ -127,6 +127,32 @@ def misplaced_modules(package: Path) -> list[str]:
     return found
 
 
+def import_graph(package: Path) -> dict[str, set[str]]:
+    """Return which module imports which, by dotted names; a package stands for its ``__init__``."""
+    names = {
+        path: ".".join(("segpaste", *path.relative_to(package).with_suffix("").parts)) for path in package.rglob("*.py")
+    }
+    names = {path: name.removesuffix(".__init__") for path, name in names.items()}
+    known = set(names.values())
+    graph: dict[str, set[str]] = {}
+    for path, module in names.items():
+        graph[module] = set()
+        for _, name in imported_names(path, package):
+            while name and name not in known:
+                name = name.rpartition(".")[0]
+            graph[module] |= {name} - {"", "segpaste", module}
+    return graph
+
+
+def circle(package: Path) -> list[str]:
+    """Return modules that import one another in a circle, the first one twice; nothing where there are none."""
+    try:
+        graphlib.TopologicalSorter(import_graph(package)).prepare()
+    except graphlib.CycleError as error:
+        return [str(module) for module in error.args[1]]
+    return []
+
+
 def heavy_imports(root: Path, statement: str) -> list[str]:
     """Run the statement in a fresh interpreter and return what segpaste under root imports of HEAVY."""
     command = [sys.executable, "-c", SPY, str(root), statement, *sorted(HEAVY)]
@@ -148,6 +174,14 @@ class TestPackage:
     def test_the_table_has_no_cycle(self) -> None:
         assert list(graphlib.TopologicalSorter(ARROWS).static_order())
 
+    def test_the_table_knows_rooms_that_exist(self) -> None:
+        there = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+        assert ROOMS | {"__main__", "__init__"} <= there
+
+    def test_no_modules_import_each_other(self) -> None:
+        assert len(import_graph(PACKAGE)) > 200
+        assert circle(PACKAGE) == []
+
     def test_there_is_something_to_check(self) -> None:
         names = [name for path in PACKAGE.rglob("*.py") for _, name in imported_names(path, PACKAGE)]
         assert "types" in {room_of(name) for name in names}
@@ -165,6 +199,23 @@ class TestPackage:
 
 class TestPlanted:
     """The checks above, on packages made to be wrong or just right."""
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "import segpaste.types.dense",
+            "from .dense import DenseSample",
+            "def f():\n    from segpaste.types import dense",
+            "if TYPE_CHECKING:\n    from segpaste.types.dense import DenseSample",
+        ],
+    )
+    def test_a_circle_is_found(self, tmp_path: Path, statement: str) -> None:
+        files = {
+            "types/__init__.py": "",
+            "types/dense.py": "from segpaste.types import fields",
+            "types/fields.py": statement,
+        }
+        assert set(circle(plant(tmp_path, files))) == {"segpaste.types.dense", "segpaste.types.fields"}
 
     @pytest.mark.parametrize(
         ("file", "statement"),

@@ -3,6 +3,7 @@
 Only this package draws placements and composes pixels; `segpaste.augmentation.harmonize` adjusts pasted colours later.
 """
 
+from segpaste.engine.dispatch import engine_for
 from segpaste.engine.planes import empty_plane
 from segpaste.engine.records import (
     Classes,
@@ -20,7 +21,7 @@ from segpaste.engine.records import (
     Survey,
     Targets,
 )
-from segpaste.engine.select import Engine, engine_for, use_backend
+from segpaste.engine.select import Engine, use_backend
 
 __all__ = [
     "Classes",

@@ -63,19 +63,6 @@ class Engine(Protocol):
         """See `segpaste.engine.reference.stages.compose`."""
 
 
-def engine_for(device: torch.device) -> Engine:
-    """Return the backend of a device; in compiled code, operators that call it.
-
-    Raises:
-        ValueError: ``SEGPASTE_BACKEND`` is not the name of a backend.
-    """
-    if torch.compiler.is_compiling():
-        from segpaste.engine import operators
-
-        return cast(Engine, operators)
-    return eager_engine(device)
-
-
 def eager_engine(device: torch.device) -> Engine:
     """Return the backend that was chosen by name, else that of the device."""
     if _asked_for is not None:
