@@ -26,6 +26,7 @@ from segpaste.augmentation.strict import known_keys
 from segpaste.cli import _arguments, _errors, _inputs, _pasting, _settings, _values, main
 from segpaste.datasets import SceneDataset
 from segpaste.presets import Preset
+from segpaste.workspace import naming
 
 SOURCE = Path(segpaste.__file__).parents[1]
 BANK_COMMANDS = ("build", "info", "verify", "gallery", "embed", "dedupe")
@@ -312,7 +313,7 @@ class TestSignals:
 
     def test_errors_of_libraries_keep_their_words(self, capsys: pytest.CaptureFixture[str]) -> None:
         for error in (OSError("broken data stream"), OSError(errno.ENOSPC, "No space left")):
-            with _errors.reported(debug=False), _errors.naming(Path("out")):
+            with _errors.reported(debug=False), naming(Path("out")):
                 raise error
         first, second = capsys.readouterr().err.splitlines()
         assert first == "segpaste: error: broken data stream"

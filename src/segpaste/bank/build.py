@@ -32,7 +32,7 @@ from segpaste.bank.engines import Engine, make_parts
 from segpaste.bank.lmdb import LMDBWriter
 from segpaste.bank.memmap import MemmapWriter
 from segpaste.bank.meta import Format
-from segpaste.bank.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, naming, stored_id
+from segpaste.bank.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, stored_id
 from segpaste.bank.record import COLUMNS, GROUPS, BankError, Layout
 from segpaste.bank.remote import is_url, local_path
 from segpaste.bank.shards import WebDatasetWriter
@@ -49,7 +49,7 @@ from segpaste.bank.writer import FolderWriter
 from segpaste.extras import require
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
-from segpaste.workspace import claimed
+from segpaste.workspace import claimed, naming
 
 _WRITERS: dict[Format, type[FolderWriter]] = {
     "memmap": MemmapWriter,

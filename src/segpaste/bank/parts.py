@@ -10,7 +10,6 @@ function of the fingerprint, so it does not matter who makes it, or when.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -30,7 +29,7 @@ from segpaste.bank.record import Array, BankError, Layout
 from segpaste.bank.strays import without_strays
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
-from segpaste.workspace import rename_flushed, write_json
+from segpaste.workspace import naming, rename_flushed, write_json
 
 PHOTOS_PER_PART = 32
 
@@ -264,14 +263,3 @@ def stored_id(value: int, kind: str) -> int:
     if not -(2**63) <= value < 2**63:
         raise BankError(f"expected ids from -2**63 to 2**63 - 1, got the {kind} id {value}; give it another one")
     return int(value)
-
-
-@contextlib.contextmanager
-def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """An OSError of the system that does not say where it arose, as of a full disk, gets this path."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is not None:
-            error.filename = error.filename or os.fspath(path)
-        raise

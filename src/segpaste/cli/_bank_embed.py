@@ -11,6 +11,7 @@ from typing import Any
 from segpaste._printable import printable
 from segpaste.cli._arguments import integer
 from segpaste.cli._errors import CommandError
+from segpaste.workspace import naming
 
 _EMBED_EXAMPLE = """\
 EMBEDDER is statistics (colours, edges and outline; needs no weights), torchvision:NAME, timm:NAME or open_clip:NAME.
@@ -65,7 +66,6 @@ def run(args: argparse.Namespace) -> None:
         _run_codes(args)
         return
     from segpaste.bank import embed_bank, open_bank
-    from segpaste.bank.parts import naming
     from segpaste.extras import MissingPackageError, require
 
     embedder = args.embedder or "statistics"
@@ -95,7 +95,6 @@ def _run_codes(args: argparse.Namespace) -> None:
     if not_used := [name for name, value in given.items() if value is not None]:
         raise CommandError(f"{not_used[0]}: expected it without --codes, which goes by the embeddings there are")
     from segpaste.bank import open_bank
-    from segpaste.bank.parts import naming
     from segpaste.encoder import encode_bank, load_encoder
 
     trained = load_encoder(args.codes)
@@ -125,7 +124,6 @@ def run_dedupe(args: argparse.Namespace) -> None:
     import numpy as np
 
     from segpaste.bank import copy_crops, near_duplicates, open_bank
-    from segpaste.bank.parts import naming
 
     with open_bank(args.bank) as bank, naming(args.out):
         left_out = near_duplicates(bank, args.threshold)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from segpaste._printable import in_html, printable
 from segpaste.bank import StoredBank, open_bank
 from segpaste.bank.meta import META
-from segpaste.cli._errors import CommandError, naming
+from segpaste.cli._errors import CommandError
 from segpaste.viz import Tile, gallery_png, grid, png_bytes
-from segpaste.workspace import write_whole
+from segpaste.workspace import naming, write_whole
 
 _TILE_PX, _PER_ROW, _SQUARE_PX = 160, 8, 8
 _LIGHT, _DARK = 250, 215

@@ -75,17 +75,6 @@ def reported(debug: bool, is_first: bool = True) -> Iterator[Outcome]:
             _print_line("segpaste: error", reason)
 
 
-@contextlib.contextmanager
-def naming(path: os.PathLike[str]) -> Iterator[None]:
-    """An OSError of the system that does not say where it arose, as of a full disk, gets this path."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is not None:  # of others, which libraries raise, a file name would hide the message
-            error.filename = error.filename or os.fspath(path)
-        raise
-
-
 def _reason(error: Exception) -> str | None:
     """The line that tells the user what went wrong, or None for a defect."""
     if isinstance(error, OSError) and error.strerror:

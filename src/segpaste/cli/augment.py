@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from segpaste.cli import _balance, _workspace
 from segpaste.cli._arguments import MAX_SEED, integer
-from segpaste.cli._errors import CommandError, naming
-from segpaste.workspace import WholeFiles, write_whole
+from segpaste.cli._errors import CommandError
+from segpaste.workspace import WholeFiles, naming, write_whole
 
 if TYPE_CHECKING:
     from segpaste.augmentation import BatchCopyPasteConfig

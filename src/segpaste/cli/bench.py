@@ -16,8 +16,8 @@ from typing import Any
 
 from segpaste.cli import _workspace
 from segpaste.cli._arguments import integer
-from segpaste.cli._errors import CommandError, naming
-from segpaste.workspace import flush, make_folder, rename_flushed
+from segpaste.cli._errors import CommandError
+from segpaste.workspace import flush, make_folder, naming, rename_flushed
 
 _EXAMPLE = """\
 Every figure is a ratio to a clone of the same batch, measured in turns in one run. Other libraries are measured

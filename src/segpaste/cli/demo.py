@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.cli._arguments import MAX_SEED, integer
-from segpaste.cli._errors import naming
+from segpaste.workspace import naming
 
 _EXAMPLE = """\
 KEY=VALUE words go over the configuration: placement.scale_range=[0.5,1.5], placement.layers=2.

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste.cli._errors import CommandError, naming
+from segpaste.cli._errors import CommandError
+from segpaste.workspace import naming, write_whole
 
 if TYPE_CHECKING:
     from segpaste.encoder import TrainedEncoder
@@ -71,7 +72,6 @@ def run(args: argparse.Namespace) -> None:
     from segpaste.encoder.assessment import encode
     from segpaste.encoder.trials import read_trials, score_trials, scores_csv
     from segpaste.encoder.vectors import read_named
-    from segpaste.workspace import write_whole
 
     trained = load_encoder(args.model)
     if trained.evidence is None:

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste.cli._errors import CommandError, expect_no_sigterm, naming
+from segpaste.cli._errors import CommandError, expect_no_sigterm
 from segpaste.extras import MissingPackageError
+from segpaste.workspace import naming
 
 if TYPE_CHECKING:
     from segpaste.encoder import Assessment, RatioFigures, Training

@@ -58,7 +58,7 @@ class WholeFiles:
         path = Path(path)
         make_folder(path.parent)
         partial = self._partials[path] = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        with _naming(path, partial), partial.open("wb") as file:
+        with naming(path, partial), partial.open("wb") as file:
             if isinstance(content, bytes | bytearray | memoryview):
                 file.write(content)
             else:
@@ -80,7 +80,7 @@ class WholeFiles:
 
     def _finish(self) -> None:
         for path, partial in self._partials.items():
-            with _naming(path, partial):
+            with naming(path, partial):
                 _sync(partial)
         for path, partial in self._partials.items():
             os.replace(partial, path)
@@ -145,7 +145,7 @@ def flush(path: Path) -> None:
         OSError: it cannot be read, or the disk is full or broken.
     """
     if not path.is_dir():
-        with _naming(path):
+        with naming(path):
             _sync(path)
         return
     for inside in path.iterdir():
@@ -196,11 +196,12 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _naming(path: Path, partial: Path | None = None) -> Iterator[None]:
-    """Name the file in errors of the system: where a disk is full they say nothing of it."""
+def naming(path: str | os.PathLike[str], partial: Path | None = None) -> Iterator[None]:
+    """Name a path in an OSError of the system that names no file, as of a full disk, or names ``partial``."""
     try:
         yield
     except OSError as error:
-        if error.filename in (None, str(partial)):
-            error.filename = str(path)
+        # Errors of libraries have no number; a file name would hide their message.
+        if error.errno is not None and error.filename in (None, "", str(partial)):
+            error.filename = os.fspath(path)
         raise
