@@ -36,9 +36,9 @@ import numpy as np
 import torch
 
 from segpaste.bank import parts
-from segpaste.bank.destination import MARKER
 from segpaste.cli import main as segpaste
 from segpaste.encoder.checkpoints import CheckpointError, read_checkpoint
+from segpaste.workspace import MARKER
 
 CHANGES = ("replace", "rename", "unlink", "remove", "mkdir", "rmdir", "fsync")
 """The functions of ``os`` before which a process is killed."""

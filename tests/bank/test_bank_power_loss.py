@@ -11,7 +11,7 @@ from photo_folder import NAMES, open_photos, write_photos
 
 from power_loss import below, every_state, read_tree, restore, watched
 from segpaste.bank import build_bank, open_bank
-from segpaste.bank.destination import MARKER
+from segpaste.workspace import MARKER
 
 
 class TestBank:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,11 +18,7 @@ from segpaste.bank.meta import META
 from segpaste.bank.object_store import ObjectStore
 from segpaste.bank.record import BankError
 from segpaste.bank.remote import is_url, local_path
-from segpaste.workspace import flush, is_partial, lock_folder, make_folder, rename_flushed, write_whole
-
-MARKER = "unfinished"
-"""A file, or object, that is there while a bank is built: what lies beside it may be removed."""
-_MARKER_TEXT = b"a bank is built here; the next build removes what this one leaves\n"
+from segpaste.workspace import MARKER, NewFolder, marker_text
 
 
 class Destination(Protocol):
@@ -43,12 +38,12 @@ class Destination(Protocol):
         """A file of the folder is whole, and is not touched any more."""
         ...
 
-    def finish(self) -> None:
+    def publish(self) -> None:
         """All files are whole, ``meta.json`` too: make it a bank."""
         ...
 
     def discard(self) -> None:
-        """Remove what was written, if it was not finished."""
+        """Remove what was written, if it was not published."""
         ...
 
 
@@ -70,30 +65,11 @@ def check_free(path: str | os.PathLike[str], storage_options: Mapping[str, Any] 
     if is_url(path):
         _check_names(os.fspath(path), set(ObjectStore(os.fspath(path), storage_options).list()))
         return
-    path = _resolved(local_path(path))
-    partial = _partial(path)
-    if (parent := next((p for p in path.parents if p.exists()), None)) is not None and not parent.is_dir():
-        raise BankError(f"{path}: expected a path within folders, {parent} is a file; choose another")
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise _occupied(path)
-    if os.path.ismount(path):
-        raise BankError(f"{path}: expected a folder that can be renamed, it is a mount point; choose one within it")
-    if partial.is_symlink() or (partial.exists() and not partial.is_dir()):
-        raise _foreign(partial, "something else")
-    names = _names_in(partial) if partial.exists() else set()
-    if names and MARKER not in names:
-        raise _foreign(partial, min(names))
+    NewFolder.expect_free(local_path(path), BankError, "bank")
 
 
-def _names_in(folder: Path) -> set[str]:
-    """Return the names in a folder, without those of files that a killed process left half-written."""
-    return {entry.name for entry in folder.iterdir() if not is_partial(entry.name)}
-
-
-class Rename:
-    """``PATH.partial``, which becomes ``PATH`` by one rename.
-
-    It holds the marker and is locked meanwhile: nothing but what a build left is removed, and none that goes on.
+class Rename(NewFolder):
+    """A folder on a disk, see `segpaste.workspace.NewFolder`.
 
     Args:
         path: the bank's folder.
@@ -103,51 +79,10 @@ class Rename:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = _resolved(path)
-        check_free(self.path)
-        self.folder = _partial(self.path)
-        make_folder(self.folder)
-        lock = lock_folder(self.folder)
-        if lock is None:
-            raise BankError(f"{self.folder}: another process builds a bank there; wait for it, or choose another path")
-        self._unlock = weakref.finalize(self, os.close, lock)
-        names = _names_in(self.folder)
-        if names and MARKER not in names:
-            self._unlock()
-            raise _foreign(self.folder, min(names))
-        self._remove()
-        try:
-            write_whole(self.folder / MARKER, _MARKER_TEXT)
-        except OSError:
-            self.discard()
-            raise
+        super().__init__(path, BankError, "bank")
 
     def take(self, name: str) -> None:
         """See `Destination.take`."""
-
-    def finish(self) -> None:
-        """See `Destination.finish`."""
-        flush(self.folder)
-        rename_flushed(self.folder, self.path)
-        (self.path / MARKER).unlink()  # last: without it a killed build's folder would pass for somebody else's
-        self._unlock()
-
-    def discard(self) -> None:
-        """See `Destination.discard`."""
-        if not self._unlock.alive:  # a folder of that name is somebody else's by now
-            return
-        with suppress(OSError):
-            self._remove()
-            self.folder.rmdir()
-        self._unlock()
-
-    def _remove(self) -> None:
-        """All that is in the folder, the marker last."""
-        for path in sorted(self.folder.iterdir(), key=lambda path: path.name == MARKER):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
 
 
 class Upload:
@@ -169,7 +104,7 @@ class Upload:
         self._names = names - {MARKER}
         self._remove()
         self.folder = Path(tempfile.mkdtemp(prefix="segpaste-"))
-        (self.folder / MARKER).write_bytes(_MARKER_TEXT)
+        (self.folder / MARKER).write_bytes(marker_text("bank"))
         self.take(MARKER)
 
     def take(self, name: str) -> None:
@@ -181,8 +116,8 @@ class Upload:
             raise BankError(f"{self.path}/{name}: cannot be written: {error}; check the URL") from error
         (self.folder / name).unlink()
 
-    def finish(self) -> None:
-        """See `Destination.finish`."""
+    def publish(self) -> None:
+        """See `Destination.publish`."""
         self.take(META)
         self._names = set()
         shutil.rmtree(self.folder)
@@ -203,28 +138,7 @@ class Upload:
         self._names = set()
 
 
-def _resolved(path: str | os.PathLike[str]) -> Path:
-    """Where a link leads to is where the bank goes: a link itself cannot be given to a folder by renaming it."""
-    path = Path(path).absolute()
-    return path.resolve() if path.is_symlink() else path
-
-
-def _partial(path: Path) -> Path:
-    return path.with_name(path.name + ".partial")
-
-
 def _check_names(url: str, names: set[str]) -> None:
     """Nothing lies in an object store's folder, or what an unfinished build left."""
     if META in names or (names and MARKER not in names):
-        raise _occupied(url)
-
-
-def _foreign(partial: Path, found: str) -> BankError:
-    return BankError(
-        f"{partial}: expected no folder, or one of an unfinished bank, found {found}; move it away, or choose "
-        "another path"
-    )
-
-
-def _occupied(path: Path | str) -> BankError:
-    return BankError(f"{path}: expected a new or an empty folder, it is not; choose another, or remove it")
+        raise BankError(f"{url}: expected a new or an empty folder, it is not; choose another, or remove it")

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.bank.data_files import read_meta
-from segpaste.bank.destination import MARKER
 from segpaste.bank.record import BankError
 from segpaste.bank.remote import folder_at, is_url, local_path
-from segpaste.workspace import FINGERPRINT, lock_folder
+from segpaste.workspace import FINGERPRINT, MARKER, lock_folder
 
 PARTS = "parts"
 """The folder in it that holds the parts."""

@@ -139,7 +139,7 @@ class FolderWriter(ABC):
         if self.layout.keypoint_schema is not None:
             values["keypoints"] = asdict(self.layout.keypoint_schema)
         write_whole(self._folder / META, sealed(values))
-        self._destination.finish()
+        self._destination.publish()
         return self.path
 
     def __enter__(self) -> Self:

@@ -5,6 +5,7 @@ under its final name through `publish`. Caches that check what they read need ne
 """
 
 from segpaste.workspace.claims import FINGERPRINT, claimed, lock_folder
+from segpaste.workspace.new_folder import MARKER, NewFolder, expect_free, marker_text, partial_of
 from segpaste.workspace.whole import (
     Content,
     WholeFiles,
@@ -21,14 +22,19 @@ from segpaste.workspace.whole import (
 
 __all__ = [
     "FINGERPRINT",
+    "MARKER",
     "Content",
+    "NewFolder",
     "WholeFiles",
     "claimed",
+    "expect_free",
     "flush",
     "is_partial",
     "lock_folder",
     "make_folder",
+    "marker_text",
     "naming",
+    "partial_of",
     "publish",
     "rename_flushed",
     "sweep",
