@@ -25,6 +25,7 @@ from segpaste.bank.cropping import crop_object
 from segpaste.cli._inputs import open_scenes
 from segpaste.datasets import CocoDetectionV2, DatasetError
 from segpaste.types import DenseSample
+from segpaste.workspace import Run
 
 FORMATS = pytest.mark.parametrize("kind", ["memmap", "lmdb", "webdataset"])
 SIZE = (11, 8)
@@ -312,11 +313,11 @@ class TestKilledAtTheEnd:
     def killed(self, out: Path, in_remove: Callable[[Path], None]) -> None:
         if (child := os.fork()) == 0:
 
-            def die(work: Path) -> None:
-                in_remove(work)
+            def die(run: Run) -> None:
+                in_remove(run.folder)
                 os.kill(os.getpid(), signal.SIGKILL)
 
-            build_module.remove = die
+            Run.remove = die  # type: ignore[method-assign]
             build(Listed(3), out)
             os._exit(1)
         assert os.waitpid(child, 0)[1] == signal.SIGKILL

@@ -13,9 +13,10 @@ from cli_world import check_instances, read_json, tree, write_instances
 
 from segpaste.bank import Crop, Layout, MemmapBank, MemmapWriter, open_bank
 from segpaste.bank.class_draws import class_probabilities
-from segpaste.cli import _crops, _workspace, main
+from segpaste.cli import _crops, main
 from segpaste.cli._errors import CommandError
 from segpaste.replay import read_records
+from segpaste.workspace import Workspace
 
 NAMES, COUNTS = ("cup", "car", "zebra", "unused"), (40, 9, 1, 0)
 NUM = 24
@@ -113,7 +114,7 @@ class TestOutput:
     ) -> None:
         words = ["--bank", str(world / "bank"), "--balance", "tempered", "--temperature"]
         with monkeypatch.context() as patch:
-            patch.setattr(_workspace.Workspace, "publish", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+            patch.setattr(Workspace, "publish", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
             assert augment(world, "left", *words, "0.3") == 130
         assert augment(world, "left", *words, "0.4") == 2
         assert "--temperature 0.3 there, 0.4 now" in capsys.readouterr().err

@@ -16,8 +16,8 @@ import pytest
 from cli_world import check_instances, read_pixels, tree, write_instances, write_panoptic
 
 import segpaste
-from segpaste.cli import _pasting, _workspace, main
-from segpaste.cli._errors import CommandError
+from segpaste.cli import _pasting, main
+from segpaste.workspace import Workspace
 
 NUM, BATCH_SIZE = 60, 2
 
@@ -149,7 +149,7 @@ class TestGoingOn:
         def interrupt(*_: Any) -> None:
             raise KeyboardInterrupt
 
-        owner = {"write_tables": coco_writer, "write_pages": _show, "publish": _workspace.Workspace}[where]
+        owner = {"write_tables": coco_writer, "write_pages": _show, "publish": Workspace}[where]
         with monkeypatch.context() as patch:
             patch.setattr(owner, where, interrupt)
             assert main(words_for(world, tmp_path / "out")) == 130
@@ -232,67 +232,6 @@ class TestFullDisk:
         assert partial.exists() == (what == "report")
         assert main(words) == 0
         check_instances(out)
-
-
-class TestWorkspace:
-    def test_two_at_once(self, tmp_path: Path) -> None:
-        with _workspace.opened(tmp_path / "out", {"seed": 1}) as space:
-            with pytest.raises(CommandError, match="another run is writing there"):
-                _workspace.opened(tmp_path / "out", {"seed": 1}).__enter__()
-            space.finish_step(0, [])
-        with _workspace.opened(tmp_path / "out", {"seed": 1}) as space:
-            assert space.is_done(0)
-
-    def test_an_unreadable_fingerprint(self, tmp_path: Path) -> None:
-        with _workspace.opened(tmp_path / "out", {"seed": 1}) as space:
-            space.finish_step(0, [])
-        (tmp_path / "out.partial" / "run.json").write_text("{")
-        with (
-            pytest.raises(CommandError, match="expected the fingerprint of an unfinished run"),
-            _workspace.opened(tmp_path / "out", {"seed": 1}),
-        ):
-            pass
-        assert (tmp_path / "out.partial" / "parts" / "000000.json").exists()
-
-    def test_steps_without_their_files_do_not_count(self, tmp_path: Path) -> None:
-        with _workspace.opened(tmp_path / "out", {}) as space:
-            space.finish_step(0, [])
-            space.files.rmdir()
-        with _workspace.opened(tmp_path / "out", {}) as space:
-            assert space.num_done() == 0
-
-    def test_killed_in_the_first_step(self, tmp_path: Path) -> None:
-        """Nothing was finished, so the next run may have other arguments, and finds no file of the first."""
-        left = _workspace.Workspace(tmp_path / "out")
-        for folder in (left.files / "images", left.parts):
-            folder.mkdir(parents=True)
-        (left.folder / "run.json").write_text('{"seed": 1}')
-        (left.files / "images" / "a.png").write_text("of seed 1")
-        (left.parts / "000000.npz").write_text("of seed 1")
-        with _workspace.opened(tmp_path / "out", {"seed": 2}) as space:
-            assert tree(space.folder).keys() == {"run.json"}
-            space.finish_step(0, [])
-        with pytest.raises(CommandError, match="seed 2 there, 1 now"), _workspace.opened(tmp_path / "out", {"seed": 1}):
-            pass
-
-    def test_what_a_killed_write_left_is_swept_up(self, tmp_path: Path) -> None:
-        with _workspace.opened(tmp_path / "out", {}) as space:
-            space.finish_step(0, [])
-            (space.files / "images").mkdir()
-            (space.files / "images" / ".a.png.123.partial").write_text("half")
-            (space.files / "images" / "a.png").write_text("whole")
-        with _workspace.opened(tmp_path / "out", {}) as space:
-            assert [path.name for path in (space.files / "images").iterdir()] == ["a.png"]
-
-    def test_an_occupied_place_is_never_overwritten(self, tmp_path: Path) -> None:
-        with _workspace.opened(tmp_path / "out", {}) as space:
-            space.finish_step(0, [])
-            (tmp_path / "out").mkdir()
-            (tmp_path / "out" / "mine.txt").write_text("mine")
-            with pytest.raises(CommandError, match="expected --out to be new"):
-                space.publish()
-        assert (tmp_path / "out" / "mine.txt").read_text() == "mine"
-        assert space.files.is_dir()
 
 
 def test_a_panoptic_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all; claims of folders."""
+"""Files and folders that are there whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from segpaste.workspace import WholeFiles, claimed, flush, make_folder, publish, sweep, write_json, write_whole
+from segpaste.workspace import WholeFiles, flush, make_folder, publish, sweep, write_whole
 
 
 def pieces(*given: bytes | BaseException) -> Iterator[bytes]:
@@ -165,17 +165,3 @@ class TestSweep:
             write_whole(tmp_path / "folder" / name, b"")
         sweep(tmp_path)
         assert sorted(os.listdir(tmp_path / "folder")) == sorted(self.OTHERS)
-
-    def test_a_claim_sweeps(self, tmp_path: Path) -> None:
-        for _ in range(2):
-            make_folder(tmp_path / "run")
-            (tmp_path / "run" / ".run.json.123.partial").write_text("{")
-            with claimed(tmp_path / "run", {"seed": 1}, "--out", ValueError):
-                assert os.listdir(tmp_path / "run") == ["run.json"]
-
-    def test_a_foreign_folder_is_not_swept(self, tmp_path: Path) -> None:
-        write_json(tmp_path / "mine.json", 1)
-        write_whole(tmp_path / self.NAMES[0], b"")
-        with pytest.raises(ValueError, match=r"found mine\.json"), claimed(tmp_path, {}, "--out", ValueError):
-            pass
-        assert sorted(os.listdir(tmp_path)) == sorted([self.NAMES[0], "mine.json"])

@@ -36,20 +36,12 @@ from segpaste.bank.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Sel
 from segpaste.bank.record import COLUMNS, GROUPS, BankError, Layout
 from segpaste.bank.remote import is_url, local_path
 from segpaste.bank.shards import WebDatasetWriter
-from segpaste.bank.work_folder import (
-    PARTS,
-    kept_when_interrupted,
-    remove,
-    remove_finished,
-    remove_unfinished,
-    said_of_bank,
-    work_folder,
-)
+from segpaste.bank.work_folder import remove_finished, said_of_bank, work_folder
 from segpaste.bank.writer import FolderWriter
 from segpaste.extras import require
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
-from segpaste.workspace import claimed, naming
+from segpaste.workspace import PARTS, Run, naming
 
 _WRITERS: dict[Format, type[FolderWriter]] = {
     "memmap": MemmapWriter,
@@ -142,15 +134,17 @@ def build_bank(
     """
     where = os.fspath(out) if is_url(out) else Path(local_path(out))
     _check(photos, where, format, crop_size, margin_frac, workers, engine)
-    work = work_folder(where, work_dir)
-    remove_finished(work, where, writer_options.get("storage_options"))
+    run = Run(work_folder(where, work_dir), BankError, other="work folder or output", again="call")
+    remove_finished(run, where, writer_options.get("storage_options"))
     check_free(where, writer_options.get("storage_options"))
     ids = (stored_id(photos.image_id(index), "image") for index in range(len(photos)))
     image_ids = np.fromiter(ids, np.int64, len(photos))
     order = _order(image_ids)
     first = photos[int(order[0])]
     layout = Layout(crop_size, _groups_of(first) if groups is None else groups, first.keypoint_schema)
-    maker = PartMaker(photos, order, layout, selection, margin_frac, len(class_names), flags_of(first), work / PARTS)
+    maker = PartMaker(
+        photos, order, layout, selection, margin_frac, len(class_names), flags_of(first), run.folder / PARTS
+    )
     options = {
         "margin_frac": margin_frac,
         **{name: getattr(selection, name) for name in Selection.__slots__},
@@ -162,9 +156,7 @@ def build_bank(
         **said_of_bank(__version__, class_names, crop_size, layout.groups, options),
         **(fingerprint or {}),
     }
-    claim = claimed(work, all_of_it, "work folder or output", BankError, results=(f"{PARTS}/*.json",))
-    with claim, kept_when_interrupted(work):
-        remove_unfinished(work)
+    with run.claim(all_of_it):
         _make_missing(maker, workers, engine)
         writer = _WRITERS[format](
             where,
@@ -177,7 +169,7 @@ def build_bank(
         )
         with naming(where), writer:
             summary = _write(maker, writer)
-        remove(work)
+        run.remove()
     return summary
 
 

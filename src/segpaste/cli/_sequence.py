@@ -14,6 +14,9 @@ from segpaste.replay import ReplayError
 from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample
 
+RECORDS = "replay.jsonl"
+"""The file of an augmented dataset that has a replay record of every image, one per line."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pick:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste.cli import _balance, _workspace
+from segpaste.cli import _balance
 from segpaste.cli._arguments import MAX_SEED, integer
 from segpaste.cli._errors import CommandError
-from segpaste.workspace import WholeFiles, naming, write_whole
+from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
 
 if TYPE_CHECKING:
     from segpaste.augmentation import BatchCopyPasteConfig
@@ -77,8 +77,8 @@ def run(args: argparse.Namespace) -> None:
         KeyboardInterrupt: interrupted; the message says what is left.
     """
     start = time.perf_counter()
-    out = Path(os.path.abspath(args.out))
-    _workspace.expect_free(out)
+    space = Workspace(Path(os.path.abspath(args.out)), CommandError)
+    space.expect_free()
     from segpaste.cli import _pasting, _settings, _show
 
     inputs = _open(args)
@@ -88,10 +88,9 @@ def run(args: argparse.Namespace) -> None:
     crops = _crops_of(args, inputs)
     paster = _pasting.Paster(inputs, config, args.seed, args.batch_size, crops)
     tally = _show.Tally()
-    with _workspace.opened(out, _fingerprint(args, inputs, config, crops)) as space, naming(space.folder):
-        with _workspace.keeping(space):
-            _make_batches(args, space, paster)
-            _assemble(args, space, paster, tally)
+    with space.claim(_fingerprint(args, inputs, config, crops)), naming(space.folder):
+        _make_batches(args, space, paster)
+        _assemble(args, space, paster, tally)
         space.publish()
     print("\n".join(tally.lines()))
     if paster.seconds:
@@ -99,7 +98,7 @@ def run(args: argparse.Namespace) -> None:
             f"speed    {paster.num_pasted_into / paster.seconds:,.1f} images/s in the augmentation itself, on the CPU"
         )
     print(f"time     {time.perf_counter() - start:.1f} s in all")
-    print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in out.iterdir())))
+    print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in space.out.iterdir())))
 
 
 def _open(args: argparse.Namespace) -> Inputs:
@@ -148,22 +147,22 @@ def _fingerprint(
     }
 
 
-def _make_batches(args: argparse.Namespace, space: _workspace.Workspace, paster: Paster) -> None:
+def _make_batches(args: argparse.Namespace, space: Workspace, paster: Paster) -> None:
     """One step per batch: write its files, keep its rows."""
     from segpaste.cli import _show
 
     size = paster.batch_size
     num_batches = -(-args.num // size)
-    done = [number for number in range(num_batches) if space.is_done(number)]
+    done = [number for number in range(num_batches) if space.notes.has(number)]
     with _show.progress(args.num, initial=min(args.num, len(done) * size)) as bar:
         for number in sorted(set(range(num_batches)) - set(done)):
             wanted = paster.batch(number)[: args.num - number * size]
             drawn = {a.pick.position: _show.draw(a, paster.inputs) for a in wanted if a.pick.position < args.gallery}
             with WholeFiles() as files:
                 if drawn:
-                    files.write(space.pictures(number), _show.pictures_npz(drawn))
+                    files.write(space.notes.path(number, "npz"), _show.pictures_npz(drawn))
                 found = [_written(args, space.files, files, paster, augmented) for augmented in wanted]
-            space.finish_step(number, found)
+            space.notes.write(number, found)
             bar.update(len(wanted))
 
 
@@ -249,33 +248,33 @@ def _crowd_provenance(crowd: Crowd, image_id: int) -> dict[str, Any]:
     return {"pasted": False, "source_image_id": image_id, "source_annotation_id": crowd.annotation_id}
 
 
-def _assemble(args: argparse.Namespace, space: _workspace.Workspace, paster: Paster, tally: Tally) -> None:
+def _assemble(args: argparse.Namespace, space: Workspace, paster: Paster, tally: Tally) -> None:
     """Tables, records, report and gallery, from what the steps found."""
-    from segpaste.cli import _show
+    from segpaste.cli import _sequence, _show
     from segpaste.datasets.coco_writer import SampleRows, write_tables
 
     numbers = range(-(-args.num // paster.batch_size))
 
     def rows() -> Iterator[SampleRows]:
-        return (SampleRows(**item["rows"]) for number in numbers for item in space.found(number))
+        return (SampleRows(**item["rows"]) for number in numbers for item in space.notes.read(number))
 
     def items() -> Iterator[ReportItem]:
         for number in numbers:
-            path = space.pictures(number)
+            path = space.notes.path(number, "npz")
             pictures = _show.load_pictures(path) if path.exists() else {}
-            for i, item in enumerate(space.found(number), start=number * paster.batch_size):
+            for i, item in enumerate(space.notes.read(number), start=number * paster.batch_size):
                 yield _show.report_item(item["shown"], pictures.get(i, ()))
 
     for number in numbers:
-        for item in space.found(number):
+        for item in space.notes.read(number):
             tally.add(item["shown"])
     categories = [
         {key: value for key, value in row.items() if key not in ("instance_count", "image_count")}  # the source's
         for row in paster.inputs.categories
     ]
     write_tables(space.files, _info(args, paster, space.files), categories, rows)
-    lines = (f"{item['record']}\n".encode() for number in numbers for item in space.found(number))
-    write_whole(space.files / _workspace.RECORDS, lines)
+    lines = (f"{item['record']}\n".encode() for number in numbers for item in space.notes.read(number))
+    write_whole(space.files / _sequence.RECORDS, lines)
     _show.write_pages(space.files, items(), tally, f"segpaste augment {paster.inputs.name}")
 
 

@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from segpaste.cli import _workspace
 from segpaste.cli._arguments import integer
 from segpaste.cli._errors import CommandError
-from segpaste.workspace import flush, make_folder, naming, rename_flushed
+from segpaste.workspace import expect_free, flush, make_folder, naming, rename_flushed
 
 _EXAMPLE = """\
 Every figure is a ratio to a clone of the same batch, measured in turns in one run. Other libraries are measured
@@ -27,6 +26,7 @@ examples:
   segpaste bench --quick
   segpaste bench --threads 2 --out bench_out
 """
+_FREE = "--out to be new or an empty folder"
 
 
 def add_to(commands: Any) -> None:
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     if args.overrides:
         raise CommandError(f"expected options only, got {next(iter(args.overrides))}=...; see segpaste bench --help")
     if args.out is not None:
-        _workspace.expect_free(args.out)
+        expect_free(args.out, CommandError, _FREE)
     programs = load_programs()
     if args.device == "cuda" and not importlib.import_module("torch").cuda.is_available():
         raise CommandError("--device cuda: expected a CUDA device, torch sees none; use --device cpu")
@@ -107,7 +107,7 @@ def _staged(out: Path | None) -> Iterator[Path | None]:
         with naming(out):
             folder.chmod(0o777 & ~_umask())
             yield folder
-            _workspace.expect_free(out)
+            expect_free(out, CommandError, _FREE)
             flush(folder)
             rename_flushed(folder, out)
     finally:

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste.cli import _workspace
 from segpaste.cli._arguments import integer
 from segpaste.cli._errors import CommandError
-from segpaste.workspace import WholeFiles, naming, write_whole
+from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
 
 if TYPE_CHECKING:
     from segpaste.bank import InstanceBank
@@ -64,10 +63,11 @@ def run(args: argparse.Namespace) -> None:
     if args.overrides:
         raise CommandError(f"expected no configuration, it is in the records, got {next(iter(args.overrides))}=...")
     if args.out is not None:
-        _workspace.expect_free(Path(os.path.abspath(args.out)))
-    path = args.records / _workspace.RECORDS if args.records.is_dir() else args.records
+        _space_of(args).expect_free()
+    from segpaste.cli._sequence import RECORDS
     from segpaste.replay import read_records
 
+    path = args.records / RECORDS if args.records.is_dir() else args.records
     records = _chosen(args, path, read_records(path))
     inputs = _open(args, path, records)
     bank = _bank_of(args, path, records)
@@ -75,6 +75,11 @@ def run(args: argparse.Namespace) -> None:
         _write(args, records, inputs, bank)
     elif not _is_same(args, records, inputs, bank):
         raise SystemExit(1)
+
+
+def _space_of(args: argparse.Namespace) -> Workspace:
+    """Return where the images are written."""
+    return Workspace(Path(os.path.abspath(args.out)), CommandError)
 
 
 def _chosen(args: argparse.Namespace, path: Path, records: list[ReplayRecord]) -> list[ReplayRecord]:
@@ -143,21 +148,22 @@ def _write(
     text = "".join(f"{record.to_json()}\n" for record in records).encode()
     fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(args.dataset)}
     sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
-    with _workspace.opened(Path(os.path.abspath(args.out)), fingerprint) as space, naming(space.folder):
-        with _workspace.keeping(space), _show.progress(len(records)) as bar:
+    space = _space_of(args)
+    with space.claim(fingerprint), naming(space.folder):
+        with _show.progress(len(records)) as bar:
             for number, record in enumerate(records):
-                if not space.is_done(number):
+                if not space.notes.has(number):
                     sample = _remaking.remade(record, sequence, inputs, bank)
                     with WholeFiles() as files:
                         rows_of_it = _remaking.write_again(space.files, record, sample, sequence, inputs, files.write)
-                    space.finish_step(number, asdict(rows_of_it))
+                    space.notes.write(number, asdict(rows_of_it))
                 bar.update()
 
         def rows() -> Iterator[SampleRows]:
-            return (SampleRows(**space.found(number)) for number in range(len(records)))
+            return (SampleRows(**space.notes.read(number)) for number in range(len(records)))
 
         write_tables(space.files, _info(inputs), inputs.categories, rows)
-        write_whole(space.files / _workspace.RECORDS, text)
+        write_whole(space.files / _sequence.RECORDS, text)
         space.publish()
     print(f"replayed {len(records):,} images")
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in args.out.iterdir())))

@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> None:
     test_set = None if args.test is None else read_vectors(args.test, **columns)
     opened = open_training(train_set, validation_set, config, args.out, test_set)
     try:
-        with naming(args.out), opened as training, _keeping(training):
+        with naming(args.out), opened as training, _silent(training):
             if training.processes.is_first:
                 sizes = f"{len(train_set):,} vectors of {len(train_set.label_names):,} classes"
                 print(f"train              {sizes}\n{training.report()}\n{_steps(training)}", flush=True)
@@ -163,14 +163,11 @@ def ratio_lines(found: RatioFigures | None) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _keeping(training: Training) -> Iterator[None]:
-    """What interrupts a run says what is left of it; the other processes leave that to the first."""
-    from segpaste.encoder.checkpoints import LAST
-
+def _silent(training: Training) -> Iterator[None]:
+    """Let only the first process say that the run was interrupted."""
     try:
         yield
     except KeyboardInterrupt:
-        if not training.processes.is_first:
-            raise SystemExit(130) from None
-        kept = f"{training.folder} keeps what is finished; the same command goes on from there"
-        raise KeyboardInterrupt(kept if (training.folder / LAST).exists() else "nothing was finished") from None
+        if training.processes.is_first:
+            raise
+        raise SystemExit(130) from None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -22,7 +21,7 @@ from segpaste.encoder.calibration import Calibration
 from segpaste.encoder.evidence import AttributeEvidence
 from segpaste.encoder.logs import CSV_NAME, TENSORBOARD_NAME
 from segpaste.encoder.model import BinaryAttributeEncoder
-from segpaste.workspace import FINGERPRINT, claimed, sweep, write_whole
+from segpaste.workspace import Run, write_whole
 
 LAST, BEST = "last.pt", "best.pt"
 _FORMAT = "segpaste encoder 1"
@@ -124,9 +123,7 @@ def _evidence_of(state: Any) -> AttributeEvidence | None:
 
 @contextlib.contextmanager
 def claimed_run(folder: Path, fingerprint: Mapping[str, Any]) -> Iterator[dict[str, Any] | None]:
-    """Take a folder for a run; at the end a run without a finished epoch leaves nothing behind.
-
-    A run that was killed before its first checkpoint is replaced, whatever its arguments.
+    """Take a folder for a run, see `segpaste.workspace.Run.claim`; what is finished is an epoch, with its checkpoints.
 
     Yields:
         The checkpoint that it goes on from, if there is one.
@@ -135,22 +132,20 @@ def claimed_run(folder: Path, fingerprint: Mapping[str, Any]) -> Iterator[dict[s
         CheckpointError: another run is there.
         OSError: the folder cannot be made.
     """
-    with claimed(folder, fingerprint, "folder (--out)", CheckpointError, "a run", (LAST, BEST)):
+    scraps = (CSV_NAME, TENSORBOARD_NAME)
+    run = Run(
+        folder,
+        CheckpointError,
+        results=(LAST, BEST),
+        scraps=scraps,
+        other="folder (--out)",
+        what="a run",
+        keeping=(),
+    )
+    with run.claim(fingerprint):
         is_kept = (folder / BEST).exists()  # without a last.pt: somebody has deleted all else of an earlier run
         try:
             yield read_checkpoint(folder / LAST) if (folder / LAST).exists() else None
         finally:
-            if not is_kept:
-                _remove_unfinished(folder)
-
-
-def _remove_unfinished(folder: Path) -> None:
-    """Remove what a run left that has not finished an epoch, and the folder if nothing else is in it."""
-    if (folder / LAST).exists():
-        return
-    sweep(folder)
-    for name in (BEST, CSV_NAME, FINGERPRINT):
-        (folder / name).unlink(missing_ok=True)
-    shutil.rmtree(folder / TENSORBOARD_NAME, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        folder.rmdir()
+            if not is_kept and not (folder / LAST).exists():  # interrupted between the first two
+                (folder / BEST).unlink(missing_ok=True)

@@ -4,8 +4,9 @@ Every file that the package writes for a user goes through `write_whole` or `Who
 under its final name through `publish`. Caches that check what they read need neither.
 """
 
-from segpaste.workspace.claims import FINGERPRINT, claimed, lock_folder
+from segpaste.workspace.claims import lock_folder
 from segpaste.workspace.new_folder import MARKER, NewFolder, expect_free, marker_text, partial_of
+from segpaste.workspace.runs import FINGERPRINT, PARTS, Notes, Run, Workspace, read_fingerprint
 from segpaste.workspace.whole import (
     Content,
     WholeFiles,
@@ -23,10 +24,13 @@ from segpaste.workspace.whole import (
 __all__ = [
     "FINGERPRINT",
     "MARKER",
+    "PARTS",
     "Content",
     "NewFolder",
+    "Notes",
+    "Run",
     "WholeFiles",
-    "claimed",
+    "Workspace",
     "expect_free",
     "flush",
     "is_partial",
@@ -36,6 +40,7 @@ __all__ = [
     "naming",
     "partial_of",
     "publish",
+    "read_fingerprint",
     "rename_flushed",
     "sweep",
     "write_json",
