@@ -28,6 +28,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -60,11 +61,11 @@ def replay(world: Path) -> list[str]:
     return ["replay", str(world / "augmented"), "--dataset", "scenes"]
 
 
-def build(kind: str) -> Callable[[Path], list[str]]:
+def build(world: Path, kind: str) -> list[str]:
     """Three parts of a bank."""
     parts.PHOTOS_PER_PART = 4
     sizes = ["--num", "10", "--size", "32", "--crop-size", "16", "--min-area", "4"]
-    return lambda world: ["bank", "build", "scenes", *sizes, "--format", kind]
+    return ["bank", "build", "scenes", *sizes, "--format", kind]
 
 
 def train(world: Path) -> list[str]:
@@ -82,9 +83,9 @@ def train(world: Path) -> list[str]:
 COMMANDS: dict[str, Callable[[Path], list[str]]] = {
     "augment": augment,
     "replay": replay,
-    "bank-memmap": build("memmap"),
-    "bank-lmdb": build("lmdb"),
-    "bank-webdataset": build("webdataset"),
+    "bank-memmap": partial(build, kind="memmap"),
+    "bank-lmdb": partial(build, kind="lmdb"),
+    "bank-webdataset": partial(build, kind="webdataset"),
     "train": train,
 }
 

@@ -492,7 +492,7 @@ class TestGoingOn:
         write = build_module._write
 
         def change(maker: Any, writer: Any) -> Any:
-            part = maker.folder / "000001.rows"
+            part = maker.notes.path(1, "rows")
             content = bytearray(part.read_bytes())
             content[5] ^= 1
             part.write_bytes(content)
@@ -570,7 +570,7 @@ class TestGoingOn:
         assert not (tmp_path / "bank").exists()
         assert not (tmp_path / "bank.partial").exists()
         assert (tmp_path / "bank.parts").exists() == (limit > 3_000)
-        assert not list(tmp_path.rglob("*.new"))
+        assert not list(tmp_path.rglob(".*.partial"))
         build(open_photos(folder), tmp_path / "bank")
         assert tree(tmp_path / "bank") == expected
 

@@ -41,7 +41,7 @@ from segpaste.bank.writer import FolderWriter
 from segpaste.extras import require
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
-from segpaste.workspace import PARTS, Run, naming
+from segpaste.workspace import Run, naming
 
 _WRITERS: dict[Format, type[FolderWriter]] = {
     "memmap": MemmapWriter,
@@ -142,9 +142,7 @@ def build_bank(
     order = _order(image_ids)
     first = photos[int(order[0])]
     layout = Layout(crop_size, _groups_of(first) if groups is None else groups, first.keypoint_schema)
-    maker = PartMaker(
-        photos, order, layout, selection, margin_frac, len(class_names), flags_of(first), run.folder / PARTS
-    )
+    maker = PartMaker(photos, order, layout, selection, margin_frac, len(class_names), flags_of(first), run.notes)
     options = {
         "margin_frac": margin_frac,
         **{name: getattr(selection, name) for name in Selection.__slots__},
@@ -213,9 +211,6 @@ def _groups_of(sample: DenseSample) -> list[str]:
 
 
 def _make_missing(maker: PartMaker, workers: int, engine: Engine) -> None:
-    maker.folder.mkdir(exist_ok=True)
-    for left_over in maker.folder.glob("*.new"):
-        left_over.unlink()
     missing = maker.missing()
     if not missing:
         return

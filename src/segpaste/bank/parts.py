@@ -11,12 +11,9 @@ function of the fingerprint, so it does not matter who makes it, or when.
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,12 +21,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.bank.cropping import box_of, crop_object
-from segpaste.bank.files import HashedFile
 from segpaste.bank.record import Array, BankError, Layout
 from segpaste.bank.strays import without_strays
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
-from segpaste.workspace import naming, rename_flushed, write_json
+from segpaste.workspace import Notes, write_whole
 
 PHOTOS_PER_PART = 32
 
@@ -122,7 +118,7 @@ class PartMaker:
         margin_frac: see `segpaste.bank.cropping.crop_object`.
         num_classes: labels are below it.
         flags: `segpaste.types.fields.FLAGS` of every sample.
-        folder: where parts lie.
+        notes: of the finished parts, with their rows beside them.
     """
 
     photos: Photos
@@ -132,7 +128,7 @@ class PartMaker:
     margin_frac: float
     num_classes: int
     flags: Mapping[str, Any]
-    folder: Path
+    notes: Notes
 
     @property
     def num_parts(self) -> int:
@@ -154,30 +150,28 @@ class PartMaker:
             BankError: a sample is not what it must be.
             ValueError, OSError: a photo cannot be read, or the part cannot be written.
         """
-        path = self._path(part, "rows")
-        new = path.with_name(f"{path.name}.{os.getpid()}.new")
         skipped: Counter[str] = Counter()
         kept: Counter[int] = Counter()
         num_trimmed = 0
-        with naming(path):
-            file = HashedFile(new)
-            try:
-                for index in self.photos_of(part).tolist():
-                    for row, is_trimmed in self._rows(index, skipped):
-                        file.append(row.tobytes())
-                        kept[int(row["class_id"])] += 1
-                        num_trimmed += is_trimmed
-                entry = file.finish()
-                rename_flushed(new, path)
-                found = {"size": entry.size, "sha256": entry.sha256, "trimmed": num_trimmed}
-                write_json(self._path(part, "json"), {**found, "skipped": skipped, "kept": kept})
-            finally:
-                new.unlink(missing_ok=True)
-                file.close()
+        digest = hashlib.sha256()
+
+        def records() -> Iterator[bytes]:
+            nonlocal num_trimmed
+            for index in self.photos_of(part).tolist():
+                for row, is_trimmed in self._rows(index, skipped):
+                    kept[int(row["class_id"])] += 1
+                    num_trimmed += is_trimmed
+                    record = row.tobytes()
+                    digest.update(record)
+                    yield record
+
+        path = write_whole(self.notes.path(part, "rows"), records())
+        found = {"size": path.stat().st_size, "sha256": digest.hexdigest(), "trimmed": num_trimmed}
+        self.notes.write(part, {**found, "skipped": skipped, "kept": kept})
 
     def found(self, part: int) -> dict[str, Any]:
         """What a finished part holds: ``skipped`` by reason, ``kept`` by class, ``trimmed``, size and SHA-256."""
-        values: dict[str, Any] = json.loads(self._path(part, "json").read_bytes())
+        values: dict[str, Any] = self.notes.read(part)
         return values
 
     def rows(self, part: int) -> Iterator[Array]:
@@ -186,7 +180,7 @@ class PartMaker:
         Raises:
             BankError: the file was changed; the part counts as not done then.
         """
-        path, size = self._path(part, "rows"), self.layout.dtype.itemsize
+        path, size = self.notes.path(part, "rows"), self.layout.dtype.itemsize
         digest = hashlib.sha256()
         with path.open("rb") as file:
             while len(record := file.read(size)) == size:
@@ -194,7 +188,7 @@ class PartMaker:
                 yield np.frombuffer(record, self.layout.dtype).reshape(())
             digest.update(record)
         if digest.hexdigest() != self.found(part)["sha256"]:
-            self._path(part, "json").unlink()
+            self.notes.path(part).unlink()
             raise BankError(f"{path}: expected what was written there, it was changed; build again, to make it anew")
 
     def _rows(self, index: int, skipped: Counter[str]) -> Iterator[tuple[Array, bool]]:
@@ -244,14 +238,11 @@ class PartMaker:
         try:
             found = self.found(part)
             return bool(
-                found["size"] == self._path(part, "rows").stat().st_size
+                found["size"] == self.notes.path(part, "rows").stat().st_size
                 and {"kept", "skipped", "trimmed"} <= found.keys()
             )
         except (FileNotFoundError, ValueError, TypeError, KeyError):
             return False
-
-    def _path(self, part: int, kind: str) -> Path:
-        return self.folder / f"{part:06d}.{kind}"
 
 
 def stored_id(value: int, kind: str) -> int:

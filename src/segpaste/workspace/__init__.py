@@ -6,7 +6,7 @@ under its final name through `publish`. Caches that check what they read need ne
 
 from segpaste.workspace.claims import lock_folder
 from segpaste.workspace.new_folder import MARKER, NewFolder, expect_free, marker_text, partial_of
-from segpaste.workspace.runs import FINGERPRINT, PARTS, Notes, Run, Workspace, read_fingerprint
+from segpaste.workspace.runs import Notes, Run, Workspace, read_fingerprint
 from segpaste.workspace.whole import (
     Content,
     WholeFiles,
@@ -22,9 +22,7 @@ from segpaste.workspace.whole import (
 )
 
 __all__ = [
-    "FINGERPRINT",
     "MARKER",
-    "PARTS",
     "Content",
     "NewFolder",
     "Notes",

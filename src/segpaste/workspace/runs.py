@@ -70,6 +70,7 @@ class Run:
 
     Attributes:
         folder: see above.
+        notes: of its steps.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Run:
         again: str = "command",
         keeping: tuple[type[Exception], ...] = (ValueError,),
     ) -> None:
-        self.folder, self._error = folder, error
+        self.folder, self.notes, self._error = folder, Notes(folder / PARTS), error
         self._results, self._scraps = results, scraps
         self._other, self._what, self._again = other, what, again
         self._keeping = keeping
@@ -197,14 +198,12 @@ class Workspace(Run):
     Attributes:
         out: the final name; of a link the folder that it leads to.
         files: what becomes ``out``.
-        notes: of its steps.
     """
 
     def __init__(self, out: Path, error: type[ValueError]) -> None:
         self.out, self._is_published = resolve_link(out), False
         super().__init__(partial_of(self.out), error, scraps=("files", PARTS))
         self.files = self.folder / "files"
-        self.notes = Notes(self.folder / PARTS)
 
     def expect_free(self) -> None:
         """Refuse, before any work is done, a final name that is taken.
