@@ -126,14 +126,14 @@ def run(words: Sequence[str]) -> int:
         return segpaste(list(words))
 
 
-def run_killed(words: Sequence[str], moment: Moment | None) -> int | None:
-    """Run the command in a child; returns its exit code, or None if it was killed."""
+def run_killed(function: Callable[[], int], moment: Moment | None) -> int | None:
+    """Call a function in a child; returns the exit code that it gives, or None if the child was killed."""
     if (child := os.fork()) == 0:
         try:
             with contextlib.ExitStack() as stack:
                 if moment is not None and moment.kind == "changes":
                     stack.enter_context(watched_changes(killing_after(int(moment.at))))
-                os._exit(run(words))
+                os._exit(function())
         finally:  # where it raises something
             os._exit(99)
     if moment is not None and moment.kind == "seconds":
@@ -206,7 +206,7 @@ def run_whole(command: str, world: Path) -> Whole:
     if code:
         raise SystemExit(f"segpaste {' '.join(words)}: expected exit code 0, got {code}")
     start = time.perf_counter()
-    run_killed([*words, "--out", str(world / "timed")], None)
+    run_killed(partial(run, [*words, "--out", str(world / "timed")]), None)
     return Whole(words, read_tree(out), len(changes), time.perf_counter() - start)
 
 
@@ -238,17 +238,18 @@ def kill_until_done(command: str, folder: Path, whole: Whole, rng: random.Random
     Returns:
         How often it was killed, and what was wrong.
     """
-    words, found, kills = [*whole.words, "--out", str(folder / "out")], list[str](), list[Moment]()
+    command_line = partial(run, [*whole.words, "--out", str(folder / "out")])
+    found, kills = list[str](), list[Moment]()
     for _ in range(rng.randint(1, MOST_IN_A_ROW)):
         moment = Moment("seconds", rng.uniform(0, whole.seconds))
         if rng.random() < 0.5:
             moment = Moment("changes", rng.randrange(whole.num_changes))
-        if run_killed(words, moment) is not None:
+        if run_killed(command_line, moment) is not None:
             break
         kills.append(moment)
         found += faults(command, folder, whole)
     was_there = command != "train" and (folder / "out").exists()
-    code = run_killed(words, None)
+    code = run_killed(command_line, None)
     if code != (OCCUPIED if was_there else 0):
         found.append(f"the same command ended with {code}")
     if left := sorted(path.name for path in folder.iterdir() if path.name != "out"):

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from power_loss import below, every_state, read_tree, watched
 from segpaste.workspace import NewFolder, Notes, Run, WholeFiles, Workspace, expect_free, make_folder, write_whole
 
-CHANGES = ("replace", "rename", "unlink", "remove", "mkdir", "rmdir", "fsync")
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+with mock.patch.object(sys, "path", [str(SCRIPTS), *sys.path]):
+    import kill_runs
+
 NUM_STEPS = 2
 
 
@@ -64,24 +68,12 @@ class TestKilledAnywhere:
 
     def killed(self, out: Path, moment: int, seed: int = 1) -> bool:
         """Work in a child that dies before its change of this number; whether it died."""
-        if (child := os.fork()) == 0:
-            left = iter(range(moment))
 
-            def counted(function: Callable[..., Any]) -> Callable[..., Any]:
-                def call(*args: Any, **options: Any) -> Any:
-                    if next(left, None) is None:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    return function(*args, **options)
+        def work_there() -> int:
+            work(out, seed)
+            return 0
 
-                return call
-
-            for name in CHANGES:
-                setattr(os, name, counted(getattr(os, name)))
-            try:
-                work(out, seed)
-            finally:
-                os._exit(0)
-        return os.waitpid(child, 0)[1] == signal.SIGKILL
+        return kill_runs.run_killed(work_there, kill_runs.Moment("changes", moment)) is None
 
     @pytest.mark.parametrize("again", [None, 17])
     def test_the_same_call_resumes(self, expected: dict[str, bytes], tmp_path: Path, again: int | None) -> None:
@@ -231,7 +223,7 @@ class TestClaim:
 
     def test_a_run_that_may_be_finished(self, tmp_path: Path) -> None:
         """Nobody is told to delete it; only what the run wrote is removed."""
-        run = Run(tmp_path / "run", PlaceError, results=("last.pt",), scraps=("log.csv",), what="a run", keeping=())
+        run = Run(tmp_path / "run", PlaceError, results=("last.pt",), owned=("log.csv",), what="a run", keeping=())
 
         def fail() -> None:
             with run.claim({"seed": 1}):

@@ -17,7 +17,6 @@ ALLOWED = {
     "bank/lmdb.py": "a scratch file of the folder that is flushed before it gets its name",
     "cli/_errors.py": "the null device, for a reader of stdout that has gone",
     "cli/_remaking.py": "files that are compared and removed",
-    "cli/bench.py": "a folder that is flushed before it gets its name",
     "encoder/checkpoints.py": "torch.save into memory",
     "engine/native/build.py": "a library that is built again where its digest is wrong",
 }

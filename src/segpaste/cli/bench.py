@@ -7,16 +7,14 @@ import contextlib
 import importlib
 import importlib.util
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from segpaste.cli._arguments import integer
 from segpaste.cli._errors import CommandError
-from segpaste.workspace import expect_free, flush, make_folder, naming, rename_flushed
+from segpaste.workspace import NewFolder, expect_free, naming
 
 _EXAMPLE = """\
 Every figure is a ratio to a clone of the same batch, measured in turns in one run. Other libraries are measured
@@ -26,7 +24,6 @@ examples:
   segpaste bench --quick
   segpaste bench --threads 2 --out bench_out
 """
-_FREE = "--out to be new or an empty folder"
 
 
 def add_to(commands: Any) -> None:
@@ -53,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
     if args.overrides:
         raise CommandError(f"expected options only, got {next(iter(args.overrides))}=...; see segpaste bench --help")
     if args.out is not None:
-        expect_free(args.out, CommandError, _FREE)
+        expect_free(args.out, CommandError, "--out to be new or an empty folder")
     programs = load_programs()
     if args.device == "cuda" and not importlib.import_module("torch").cuda.is_available():
         raise CommandError("--device cuda: expected a CUDA device, torch sees none; use --device cpu")
@@ -95,29 +92,17 @@ def load_programs(source: Path = Path(__file__).parents[2]) -> str:
 
 @contextlib.contextmanager
 def _staged(out: Path | None) -> Iterator[Path | None]:
-    """A new folder that gets the name ``out`` when all went well, and is removed when not."""
+    """Make a new folder that gets the name ``out`` when all went well, and is removed when not."""
     if out is None:
         yield None
         return
-    out = Path(os.path.abspath(out))
     with naming(out):
-        make_folder(out.parent)
-        folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
-        with naming(out):
-            folder.chmod(0o777 & ~_umask())
-            yield folder
-            expect_free(out, CommandError, _FREE)
-            flush(folder)
-            rename_flushed(folder, out)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        new = NewFolder(os.path.abspath(out), CommandError, "report")
+        try:
+            yield new.folder
+            new.publish()
+        finally:
+            new.discard()
 
 
 @contextlib.contextmanager

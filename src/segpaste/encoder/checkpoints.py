@@ -132,12 +132,12 @@ def claimed_run(folder: Path, fingerprint: Mapping[str, Any]) -> Iterator[dict[s
         CheckpointError: another run is there.
         OSError: the folder cannot be made.
     """
-    scraps = (CSV_NAME, TENSORBOARD_NAME)
+    owned = (CSV_NAME, TENSORBOARD_NAME)
     run = Run(
         folder,
         CheckpointError,
         results=(LAST, BEST),
-        scraps=scraps,
+        owned=owned,
         other="folder (--out)",
         what="a run",
         keeping=(),

@@ -1,10 +1,16 @@
-"""Long runs on disk: claim a folder, write files whole, publish the result. Durable against a crash of the machine.
+"""Long runs on disk: claim a folder, write files whole, note what is done, publish, heal what a kill left.
 
-Every file that the package writes for a user goes through `write_whole` or `WholeFiles`, and every folder that appears
-under its final name through `publish`. Caches that check what they read need neither.
+All of it is durable against a crash of the machine. Every file that the package writes for a user goes through
+`write_whole` or `WholeFiles`, and every folder that appears under its final name through `NewFolder` or `Workspace`:
+
+- `Workspace`: a run in steps that ends as a new folder, and resumes where it was interrupted.
+- `Run`: the same without the new folder, for what is kept where it is, or goes elsewhere.
+- `NewFolder`: a result that is written at one go, and is begun again where it was interrupted.
+
+Caches that check what they read need none of it.
 """
 
-from segpaste.workspace.claims import lock_folder
+from segpaste.workspace.locks import lock_folder
 from segpaste.workspace.new_folder import MARKER, NewFolder, expect_free, marker_text, partial_of
 from segpaste.workspace.runs import Notes, Run, Workspace, read_fingerprint
 from segpaste.workspace.whole import (

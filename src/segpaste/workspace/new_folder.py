@@ -8,7 +8,7 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-from segpaste.workspace.claims import lock_folder
+from segpaste.workspace.locks import lock_folder
 from segpaste.workspace.whole import flush, is_partial, make_folder, rename_flushed, write_whole
 
 MARKER = "unfinished"

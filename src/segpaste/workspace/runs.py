@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from segpaste.workspace.claims import lock_folder
+from segpaste.workspace.locks import lock_folder
 from segpaste.workspace.new_folder import expect_free, partial_of, resolve_link
 from segpaste.workspace.whole import is_partial, make_folder, publish, sweep, write_json
 
@@ -56,17 +56,18 @@ class Notes:
 
 
 class Run:
-    """The folder of a run.
+    """A run in a folder of its own.
 
     Args:
-        folder: it is made by `claim`.
+        folder: the run's; `claim` makes it.
         error: the class of what is raised.
-        results: glob patterns of what is finished. A run that has none of it is replaced, whatever its arguments.
-        scraps: names of all that the run writes but the fingerprint and what is published.
-        other: what the user can choose anew instead of this folder, such as ``--out``.
-        what: is there; with ``a run``, which may be finished, nobody is told to delete it.
+        results: glob patterns of files that are there when a part is finished. A run without any is replaced, whatever
+            its arguments.
+        owned: names of what else is in the folder, which is removed where nothing is finished.
+        other: what the user can choose instead of this folder, such as ``--out``.
+        what: what the folder holds. Only ``an unfinished run`` may be deleted by the user, in the words of an error.
         again: what the user repeats to resume, such as ``command``.
-        keeping: errors whose message says what is kept, as that of an interrupt does.
+        keeping: errors that get a note of what is kept, as an interrupt does.
 
     Attributes:
         folder: see above.
@@ -79,14 +80,14 @@ class Run:
         error: type[ValueError],
         *,
         results: Sequence[str] = (f"{PARTS}/*.json",),
-        scraps: Sequence[str] = (PARTS,),
+        owned: Sequence[str] = (PARTS,),
         other: str = "--out",
         what: str = "an unfinished run",
         again: str = "command",
         keeping: tuple[type[Exception], ...] = (ValueError,),
     ) -> None:
         self.folder, self.notes, self._error = folder, Notes(folder / PARTS), error
-        self._results, self._scraps = results, scraps
+        self._results, self._owned = results, owned
         self._other, self._what, self._again = other, what, again
         self._keeping = keeping
 
@@ -125,13 +126,13 @@ class Run:
         """Remove what a killed process left half-written, and where nothing is finished all that it left."""
         sweep(self.folder)
         if not self.has_results():
-            for name in self._scraps:
+            for name in self._owned:
                 _remove(self.folder / name)
 
     def remove(self) -> None:
         """Remove what the run has written; and the folder, if nothing else is in it."""
         sweep(self.folder)
-        for name in (*self._scraps, FINGERPRINT):  # the fingerprint last: without it the folder is not a run's
+        for name in (*self._owned, FINGERPRINT):  # the fingerprint last: without it the folder is not a run's
             _remove(self.folder / name)
         with contextlib.suppress(OSError):
             self.folder.rmdir()
@@ -202,7 +203,7 @@ class Workspace(Run):
 
     def __init__(self, out: Path, error: type[ValueError]) -> None:
         self.out, self._is_published = resolve_link(out), False
-        super().__init__(partial_of(self.out), error, scraps=("files", PARTS))
+        super().__init__(partial_of(self.out), error, owned=("files", PARTS))
         self.files = self.folder / "files"
 
     def expect_free(self) -> None:
