@@ -14,7 +14,7 @@ from unittest import mock
 import pytest
 
 from power_loss import below, every_state, read_tree, watched
-from segpaste.workspace import NewFolder, Notes, Run, WholeFiles, Workspace, expect_free, make_folder, write_whole
+from segpaste.workspace import NewFolder, Notes, Run, WholeFiles, Workspace, expect_free, write_whole
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 with mock.patch.object(sys, "path", [str(SCRIPTS), *sys.path]):
@@ -272,7 +272,7 @@ class TestNames:
             expect_free(tmp_path / "file" / "x", PlaceError)
         with pytest.raises(PlaceError, match="file: expected a new or an empty folder, it is not"):
             expect_free(tmp_path / "file", PlaceError)
-        make_folder(tmp_path / "mount")
+        (tmp_path / "mount").mkdir()
         monkeypatch.setattr(os.path, "ismount", lambda path: Path(path).name == "mount")
         with pytest.raises(PlaceError, match="expected a folder that can be renamed, it is a mount point"):
             Workspace(tmp_path / "mount", PlaceError).expect_free()

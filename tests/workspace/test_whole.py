@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from segpaste.workspace import WholeFiles, flush, make_folder, publish, sweep, write_whole
+from segpaste.workspace.whole import WholeFiles, flush, make_folder, publish, sweep, write_whole
 
 
 def pieces(*given: bytes | BaseException) -> Iterator[bytes]:

@@ -69,14 +69,7 @@ def check_free(path: str | os.PathLike[str], storage_options: Mapping[str, Any] 
 
 
 class Rename(NewFolder):
-    """A folder on a disk, see `segpaste.workspace.NewFolder`.
-
-    Args:
-        path: the bank's folder.
-
-    Raises:
-        BankError: it is there, and not empty; or ``PATH.partial`` is there, and not a build's, or of one that goes on.
-    """
+    """A folder on a disk; errors are `BankError`, see `segpaste.workspace.NewFolder`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path, BankError, "bank")

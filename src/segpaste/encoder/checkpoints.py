@@ -132,16 +132,8 @@ def claimed_run(folder: Path, fingerprint: Mapping[str, Any]) -> Iterator[dict[s
         CheckpointError: another run is there.
         OSError: the folder cannot be made.
     """
-    owned = (CSV_NAME, TENSORBOARD_NAME)
-    run = Run(
-        folder,
-        CheckpointError,
-        results=(LAST, BEST),
-        owned=owned,
-        other="folder (--out)",
-        what="a run",
-        keeping=(),
-    )
+    results, owned = (LAST, BEST), (CSV_NAME, TENSORBOARD_NAME)
+    run = Run(folder, CheckpointError, results=results, owned=owned, other="folder (--out)", what="a run", keeping=())
     with run.claim(fingerprint):
         is_kept = (folder / BEST).exists()  # without a last.pt: somebody has deleted all else of an earlier run
         try:

@@ -13,19 +13,7 @@ Caches that check what they read need none of it.
 from segpaste.workspace.locks import lock_folder
 from segpaste.workspace.new_folder import MARKER, NewFolder, expect_free, marker_text, partial_of
 from segpaste.workspace.runs import Notes, Run, Workspace, read_fingerprint
-from segpaste.workspace.whole import (
-    Content,
-    WholeFiles,
-    flush,
-    is_partial,
-    make_folder,
-    naming,
-    publish,
-    rename_flushed,
-    sweep,
-    write_json,
-    write_whole,
-)
+from segpaste.workspace.whole import Content, WholeFiles, naming, write_whole
 
 __all__ = [
     "MARKER",
@@ -36,17 +24,10 @@ __all__ = [
     "WholeFiles",
     "Workspace",
     "expect_free",
-    "flush",
-    "is_partial",
     "lock_folder",
-    "make_folder",
     "marker_text",
     "naming",
     "partial_of",
-    "publish",
     "read_fingerprint",
-    "rename_flushed",
-    "sweep",
-    "write_json",
     "write_whole",
 ]

@@ -145,32 +145,31 @@ class Run:
 
     def _adopt(self, fingerprint: Mapping[str, Any]) -> None:
         """Expect a folder of this run, and note the fingerprint of a new one."""
+        there = read_fingerprint(self.folder)
+        if there == fingerprint:
+            return
+        if problem := self._mismatch(there, fingerprint):
+            hint = f"delete {self.folder}, or choose another" if self._what == "an unfinished run" else "choose another"
+            raise self._error(f"{problem}; {hint} {self._other}")
         try:
-            problem = self._mismatch(fingerprint)
+            write_json(self.folder / FINGERPRINT, fingerprint)
         except OSError:
             with contextlib.suppress(OSError):  # where it is empty
                 self.folder.rmdir()
             raise
-        if problem:
-            hint = f"delete {self.folder}, or choose another" if self._what == "an unfinished run" else "choose another"
-            raise self._error(f"{problem}; {hint} {self._other}")
 
-    def _mismatch(self, fingerprint: Mapping[str, Any]) -> str | None:
-        path = self.folder / FINGERPRINT
-        if not path.exists():
-            if strange := [entry.name for entry in self.folder.iterdir() if not is_partial(entry.name)]:
-                return f"{self.folder}: expected no folder, or one of {self._what}, found {strange[0]}"
-            write_json(path, fingerprint)
-            return None
-        there = read_fingerprint(self.folder)
+    def _mismatch(self, there: Mapping[str, Any] | None, fingerprint: Mapping[str, Any]) -> str | None:
+        """Say why a folder with another fingerprint cannot be taken; None where it can."""
+        if there is None and (self.folder / FINGERPRINT).exists():
+            return f"{self.folder / FINGERPRINT}: expected the fingerprint of {self._what}, got something else"
         if there is None:
-            return f"{path}: expected the fingerprint of {self._what}, got something else"
-        if there != fingerprint and not self.has_results():
-            write_json(path, fingerprint)
+            strange = [entry.name for entry in self.folder.iterdir() if not is_partial(entry.name)]
+            return f"{self.folder}: expected no folder, or one of {self._what}, found {strange[0]}" if strange else None
+        if not self.has_results():
             return None
         keys = [key for key in {**there, **fingerprint} if there.get(key) != fingerprint.get(key)]
         changes = ", ".join(f"{key} {_brief(there.get(key))} there, {_brief(fingerprint.get(key))} now" for key in keys)
-        return f"{self.folder} holds {self._what} with other arguments: {changes}" if keys else None
+        return f"{self.folder} holds {self._what} with other arguments: {changes}"
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
