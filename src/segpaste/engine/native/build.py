@@ -97,6 +97,7 @@ class Toolchain(NamedTuple):
         is_zig: True for the compiler of the package ``ziglang``.
         options: compiler options, after all others.
         links: linker options.
+        linker: linker command; by default the compiler's.
     """
 
     command: tuple[str, ...]
@@ -105,6 +106,7 @@ class Toolchain(NamedTuple):
     is_zig: bool = False
     options: tuple[str, ...] = ()
     links: tuple[str, ...] = ("-s",)
+    linker: tuple[str, ...] = ()
 
 
 def build(
@@ -164,8 +166,10 @@ def toolchain(compiler: Sequence[str] | None, target: tuple[str, str] | None) ->
         raise BuildError(
             f"expected a target among {', '.join('-'.join(t) for t in _ZIG_TARGETS)}, got {'-'.join(target or here)}"
         )
-    command = (sys.executable, "-m", "ziglang", "c++", "-target", _ZIG_TARGETS[target or here])
-    return Toolchain(command, machine, _LEVELS[machine], is_zig=True)
+    zig, name = (sys.executable, "-m", "ziglang"), _ZIG_TARGETS[target or here]
+    # Its C++ driver would first compile a C++ library, which takes a minute and is not linked.
+    linker = (*zig, "cc", "-target", name)
+    return Toolchain((*zig, "c++", "-target", name), machine, _LEVELS[machine], is_zig=True, linker=linker)
 
 
 def compile_objects(tools: Toolchain, folder: Path) -> list[Path]:
@@ -184,7 +188,7 @@ def link(tools: Toolchain, objects: Sequence[Path], library: Path) -> None:
     Raises:
         BuildError: the linker fails.
     """
-    _run([*tools.command, "-shared", "-o", str(library), *map(str, objects), *tools.links])
+    _run([*(tools.linker or tools.command), "-shared", "-o", str(library), *map(str, objects), *tools.links])
 
 
 def _build(library: Path, tools: Toolchain) -> Path:
