@@ -7,13 +7,14 @@ and is not for all the other tests. The interpreter's time goes by the tile, wha
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from triton.runtime import interpreter
 
 from samples import OPTIONAL, SCHEMA, all_modality_subsets, assert_backends_agree, assert_same, make_batch, subset_id
 from segpaste.augmentation import (
@@ -43,6 +44,29 @@ if (
 MAPLESS = set(OPTIONAL) - {Modality.PANOPTIC}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def patched_once_a_launch() -> Iterator[None]:
+    """Triton's interpreter patches its language at every call of a function, a third of its time; once does the same.
+
+    Each launch patches it anew, and puts it back.
+    """
+    real, patched = getattr(interpreter, "_patch_lang", None), set[int]()
+
+    def patch_lang(function: Any) -> Any:
+        if id(function.__globals__) in patched:
+            return None
+        scope = real(function)
+        restore = scope.restore
+        scope.restore = lambda: (patched.clear(), restore())
+        patched.add(id(function.__globals__))
+        return scope
+
+    with pytest.MonkeyPatch.context() as patch:
+        if real is not None:
+            patch.setattr(interpreter, "_patch_lang", patch_lang)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def one_tile(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of whole images here, where the interpreter runs; those of the kernels on a device."""
@@ -53,7 +77,7 @@ def one_tile(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small_tiles(one_tile: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles whose borders cut through everything, no size a multiple of theirs."""
-    set_tiles(monkeypatch, (4, 8), 2)
+    set_tiles(monkeypatch, (8, 8), 2)
 
 
 def set_tiles(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], parts: int) -> None:

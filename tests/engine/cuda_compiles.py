@@ -46,7 +46,7 @@ class NoDevice:
         self.capability = capability
 
     def get_current_device(self) -> int:
-        return 0
+        return self.capability  # a device of its own, whose kernels Triton compiles anew
 
     def get_current_stream(self, device: int) -> int:
         return 0
@@ -101,28 +101,33 @@ def every_second(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
     return replace(batch, images=images)
 
 
-def main(capability: int, first: int, step: int) -> None:
-    driver.set_active(NoDevice(capability))
+def main(*cards: str) -> None:
+    """Compile for each card, written ``capability:first:step``, every ``step``-th launch from the ``first`` on."""
     real_run = triton.JITFunction.run
     compiled: dict[str, Any] = {}
 
     def run(kernel: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> None:
         found = real_run(kernel, *arguments, grid=grid, warmup=True, **options)
-        compiled[f"{kernel.__name__} {found.hash}"] = found
+        compiled[f"{card} {kernel.__name__} {found.hash}"] = found
 
     triton.JITFunction.run = run
     pixels._check_device = lambda *_: None
     for name in ("resolve", "measure", "render"):  # the reference's results go on, since nothing is launched
         pair = getattr(pixels, name), getattr(plain_pixels, name)
         setattr(pixels, name, lambda *arguments, pair=pair: [function(*arguments) for function in pair][1])
-    for augment, batch in islice(launches(), first, None, step):
-        with use_backend("triton"):
-            augment(batch)
+    for card in cards:
+        capability, first, step = map(int, card.split(":"))
+        driver.set_active(NoDevice(capability))
+        for augment, batch in islice(launches(), first, None, step):
+            with use_backend("triton"):
+                augment(batch)
     print("triton", triton.__version__)
     for name, found in compiled.items():
-        print(name.partition(" ")[0], "cubin" in found.asm, *sorted(set(INEXACT.findall(found.asm["ptx"]))))
+        capability_of, kernel, _ = name.split(" ")
+        target = f".target sm_{capability_of.partition(':')[0]}" in found.asm["ptx"]
+        print(capability_of, kernel, target and "cubin" in found.asm, *sorted(set(INEXACT.findall(found.asm["ptx"]))))
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main(*map(int, sys.argv[1:]))
+    main(*sys.argv[1:])

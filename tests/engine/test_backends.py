@@ -19,6 +19,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from fresh_process import fresh_output
 from samples import (
     CPU_BACKENDS,
     OPTIONAL,
@@ -374,7 +375,7 @@ if child == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    run = subprocess.run(
+    run = subprocess.run(  # not fresh_output, whose processes are forks themselves
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
@@ -430,15 +431,11 @@ with warnings.catch_warnings(record=True) as caught:
     found = {{engine_for(torch.device("cpu")).__name__.rpartition(".")[2] for _ in range(3)}}
 print(*found, sum("its native library cannot be used" in str(w.message) for w in caught))
 """
-        run = subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=True
-        )
-        assert run.stdout.strip() == expected
+        assert fresh_output(code, **environment) == expected
 
     def test_importing_segpaste_loads_no_library(self) -> None:
         code = "import sys, segpaste; segpaste.BatchCopyPaste(); print('segpaste.engine.native.library' in sys.modules)"
-        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert run.stdout.strip() == "False"
+        assert fresh_output(code) == "False"
 
 
 class TestSurvey:

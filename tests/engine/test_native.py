@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 import torch
 
+from fresh_process import fresh_output
 from samples import assert_same, make_batch
 from segpaste import BatchCopyPaste, seeding
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
@@ -32,6 +33,7 @@ from segpaste.engine.native import binding, build, library, threads
 LEVELS = {name: level for name, level in library._LEVELS.items() if name != "baseline"}
 
 
+@cache
 def digest_of_a_paste() -> str:
     """Return a digest of what pastes of every kind of pixel give."""
     found = hashlib.sha256()
@@ -47,21 +49,13 @@ def digest_of_a_paste() -> str:
     return found.hexdigest()
 
 
-def in_fresh_process(code: str, **environment: str) -> str:
-    """Return what Python prints that can import this file."""
-    paths = os.pathsep.join([*sys.path, str(Path(__file__).parent)])
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    merged = {**os.environ, "PYTHONPATH": paths, **environment}
-    return subprocess.run(command, env=merged, capture_output=True, text=True, check=True).stdout.strip()
-
-
 class TestInstructionSets:
     @pytest.mark.parametrize("level", LEVELS)
     def test_all_give_the_same_bits(self, level: str) -> None:
         if library.load().segpaste_level() < LEVELS[level]:
             pytest.skip(f"this processor has no {level}")
         code = "from test_native import digest_of_a_paste; print(digest_of_a_paste())"
-        assert in_fresh_process(code, SEGPASTE_ISA=level) == digest_of_a_paste()
+        assert fresh_output(code, SEGPASTE_ISA=level) == digest_of_a_paste()
 
 
 @dataclass(frozen=True)
@@ -114,7 +108,7 @@ class TestCompilers:
             "native = library.load(); print(native._name); "
             f"[print(native.segpaste_choose(level), digest_of_a_paste()) for level in {levels}]"
         )
-        found = in_fresh_process(code, SEGPASTE_NATIVE_LIBRARY=path).splitlines()
+        found = fresh_output(code, SEGPASTE_NATIVE_LIBRARY=path).splitlines()
         assert found == [path, *[f"0 {digest_of_a_paste()}"] * len(levels)]
 
     def test_instruction_sets_share_no_symbol(self, compiler: str, variants: Callable[[str], Variant]) -> None:
@@ -164,7 +158,7 @@ class TestOtherMachines:
         assert build.is_current(path)
         if (platform.system(), platform.machine()) == ("Linux", "aarch64") and target[0] == "linux":
             code = "from test_native import digest_of_a_paste; print(digest_of_a_paste())"
-            assert in_fresh_process(code, SEGPASTE_NATIVE_LIBRARY=str(path)) == digest_of_a_paste()
+            assert fresh_output(code, SEGPASTE_NATIVE_LIBRARY=str(path)) == digest_of_a_paste()
 
 
 class TestBuild:

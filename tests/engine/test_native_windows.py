@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import itertools
 import random
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_native import LEVELS, in_fresh_process
+from test_native import LEVELS
 from torch import Tensor
 
+from fresh_process import fresh_output
 from samples import tight_boxes
 from segpaste.engine.native import library, windows
 from segpaste.types.window import Window
@@ -187,6 +189,7 @@ class TestReadRuns:
         assert windows.read_runs(np.array([2**63 - 1, 2**63 - 1, 8], np.int64), window) is None
 
 
+@cache
 def digest_of_windows() -> str:
     """Return a digest of what windows of many sizes show."""
     found, draw = hashlib.sha256(), random.Random(5)
@@ -208,7 +211,7 @@ def test_all_instruction_sets_give_the_same_bits(level: str) -> None:
     if library.load().segpaste_level() < LEVELS[level]:
         pytest.skip(f"this processor has no {level}")
     code = "from test_native_windows import digest_of_windows; print(digest_of_windows())"
-    assert in_fresh_process(code, SEGPASTE_ISA=level) == digest_of_windows()
+    assert fresh_output(code, SEGPASTE_ISA=level) == digest_of_windows()
 
 
 def test_records_are_as_long_on_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
