@@ -15,6 +15,7 @@ Needs g++ with libasan and libubsan on Linux. Exits with 1 if a run fails, with 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -29,12 +30,33 @@ ROOT = Path(__file__).parents[1]
 BRUTE_FORCE = ("tests/augmentation/test_against_brute_force.py", "-k", "TestForward or TestCorners")
 REPORTS = {"outside": "AddressSanitizer: heap-buffer-overflow", "crooked": "load of misaligned address"}
 """What is reported of each deliberate fault."""
-LOADED = """
+ALL_RUNS = """
+import json, runpy, sys, time, traceback
 import torch
 from segpaste.engine import engine_for
 from segpaste.engine.native import library
-print(library.load()._name, engine_for(torch.device("cpu")).__name__.rpartition(".")[2])
+path, commands, failed = sys.argv[1], json.loads(sys.argv[2]), 0
+in_use = library.load()._name, engine_for(torch.device("cpu")).__name__.rpartition(".")[2]
+if in_use != (path, "native"):
+    sys.exit(f"segpaste does not load the library with sanitizers, but {in_use}")
+sys.path.insert(0, "scripts")
+for command in commands:
+    start, sys.argv[:] = time.monotonic(), command
+    try:
+        run = runpy.run_path if command[0].endswith(".py") else runpy.run_module
+        run(command[0], run_name="__main__")
+        status = 0
+    except SystemExit as end:
+        status = end.code or 0
+    except Exception:
+        traceback.print_exc()
+        status = 1
+    said = f"FAILED with {status}" if status else "nothing wrong"
+    print(f"{' '.join(command)}: {said}, {time.monotonic() - start:.0f} s", flush=True)
+    failed += status != 0
+sys.exit(failed)
 """
+"""One process for all, for importing torch under a sanitizer takes longer than many of the runs."""
 FAULT = """
 import ctypes, sys
 import numpy
@@ -90,14 +112,6 @@ def environment(library: Path) -> dict[str, str]:
     }
 
 
-def is_in_use(library: Path) -> bool:
-    """Tell whether segpaste loads this library in the `environment` for it."""
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED], env=environment(library), capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() == f"{library} native"
-
-
 def missed_faults(library: Path) -> list[str]:
     """Return what is wrong with the sanitizers: faults that they do not report, or reports of what is none."""
     wrong = []
@@ -133,23 +147,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         library = build.build_sanitized(Path(folder) / build.LIBRARY.name)
         print(f"built in {time.monotonic() - start:.0f} s", flush=True)
         wrong = missed_faults(library)
-        if not is_in_use(library):
-            wrong.append("segpaste does not load the library with sanitizers")
         if wrong:
             print(*wrong, sep="\n", file=sys.stderr)
             return 1
         print("both deliberate faults are reported", flush=True)
-        pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *options.pytest]
+        pytest = ["pytest", "-q", "-p", "no:cacheprovider", *options.pytest]
         num = ["--num", str(options.num)]
-        programs = [["scripts/hostile_batches.py", *num], ["scripts/hostile_plans.py", *num, "--alone"]]
-        failed = 0
-        for command in (*programs, pytest):
-            start = time.monotonic()
-            done = subprocess.run([sys.executable, *command], cwd=ROOT, env=environment(library), check=False)
-            said = "nothing wrong" if done.returncode == 0 else f"FAILED with {done.returncode}"
-            print(f"{' '.join(command)}: {said}, {time.monotonic() - start:.0f} s", flush=True)
-            failed += done.returncode != 0
-    return 1 if failed else 0
+        commands = [["scripts/hostile_batches.py", *num], ["scripts/hostile_plans.py", *num, "--alone"], pytest]
+        command = [sys.executable, "-c", ALL_RUNS, str(library), json.dumps(commands)]
+        done = subprocess.run(command, cwd=ROOT, env=environment(library), check=False)
+    if done.returncode:
+        print(f"FAILED: the process ended with {done.returncode}", flush=True)
+    return 1 if done.returncode else 0
 
 
 if __name__ == "__main__":

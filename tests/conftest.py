@@ -22,6 +22,7 @@ torch.set_num_threads(1)
 settings.register_profile(
     "ci", derandomize=True, deadline=None, max_examples=18, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("few", settings.get_profile("ci"), max_examples=6)
 settings.register_profile("thorough", settings.get_profile("ci"), derandomize=False, max_examples=500)
 settings.load_profile(os.environ.get("SEGPASTE_HYPOTHESIS", "ci"))
 

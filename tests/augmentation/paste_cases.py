@@ -94,7 +94,7 @@ def configs(draw: st.DrawFn, modalities: frozenset[Modality]) -> BatchCopyPasteC
         max_instances=draw(st.sampled_from([None, None, 10])),
         antialias=draw(st.booleans()),
         perspective_depth=draw(st.sampled_from([False, False, True])),
-        tile_size=draw(st.sampled_from([512, 512, 5])),
+        tile_size=draw(st.sampled_from([512, 512, 7])),
         min_area_px=draw(st.sampled_from([1, 1, 2, 4, 8])),
         min_residual_area_frac=draw(st.sampled_from([0.1, 0.0, 0.7, 1.0])),
         max_hidden_frac=draw(st.sampled_from([1.0, 1.0, 1.0, 0.5, 0.0, 0.3])),

@@ -203,7 +203,7 @@ class TestTileSize:
     @pytest.mark.parametrize("image_dtype", [torch.uint8, torch.float32])
     def test_changes_no_bit(self, image_dtype: torch.dtype) -> None:
         batch = make_batch(
-            3, size=(17, 11), max_instances=7, seed=2, image_dtype=image_dtype, metric_depth=True, padding=(1, 2)
+            3, size=(11, 7), max_instances=7, seed=2, image_dtype=image_dtype, metric_depth=True, padding=(1, 2)
         )
         panoptic = PanopticConfig(taxonomy=SCHEMA, tau_stuff_px=0)
         placement = PlacementConfig(layers=2, scale_range=(0.4, 1.5))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,8 +32,10 @@ def program() -> ModuleType:
 
 @pytest.mark.first
 def test_nothing_is_reported(program: ModuleType) -> None:
+    """The program by itself draws three times as many cases for the plain loops, and more hostile ones."""
     command = [sys.executable, ROOT / "scripts" / "sanitize_native.py", "--num", "200"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    few = {**os.environ, "SEGPASTE_HYPOTHESIS": "few"}
+    done = subprocess.run(command, env=few, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
     assert "both deliberate faults are reported" in done.stdout
     assert done.stdout.count("nothing wrong") == 3
