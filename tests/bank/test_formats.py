@@ -12,6 +12,7 @@ import resource
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import fields, replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -209,15 +210,29 @@ class TestBlocks:
 
 
 class TestProcesses:
-    @pytest.mark.parametrize("context", ["fork", "spawn"])
-    def test_each_opens_the_files_itself(self, bank: StoredBank, context: str) -> None:
+    def test_each_opens_the_files_itself(self, bank: StoredBank) -> None:
         """Also where the parent has read before, and goes on."""
         assert_sound(bank)
-        with ProcessPoolExecutor(3 if context == "fork" else 1, mp_context=get_context(context)) as pool:
+        with ProcessPoolExecutor(3, mp_context=get_context("fork")) as pool:
             futures = [pool.submit(read_all, bank, seed) for seed in range(6)]
             assert read_all(bank, 99)
             assert all(future.result(timeout=120) for future in futures)
         assert_sound(bank)
+
+    def test_a_spawned_one_opens_them_itself(self, tmp_path: Path) -> None:
+        """One process for the banks of all formats, for it takes seconds to start."""
+        with ExitStack() as stack:
+            banks = {kind: stack.enter_context(open_bank(write(kind, tmp_path / kind))) for kind in BANKS}
+            for bank in banks.values():
+                assert_sound(bank)
+            pool = stack.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
+            futures = {(kind, i): pool.submit(read_all, bank, i) for i in range(6) for kind, bank in banks.items()}
+            found = {kind: [read_all(bank, 99)] for kind, bank in banks.items()}
+            for (kind, _), future in futures.items():
+                found[kind].append(future.result(timeout=120))
+            assert found == dict.fromkeys(BANKS, [True] * 7)
+            for bank in banks.values():
+                assert_sound(bank)
 
     def test_a_pickle_holds_no_pixels(self, bank: StoredBank) -> None:
         bank[0]

@@ -51,7 +51,9 @@ def work(rank: int, folder: str) -> None:
 
 @pytest.mark.slow
 def test_both(tmp_path: Path) -> None:
-    multiprocessing.spawn(work, (str(tmp_path),), nprocs=2)
+    multiprocessing.start_processes(
+        work, (str(tmp_path),), nprocs=2, start_method="fork"
+    )  # no imports, which take long
     raised = ["ValueError a", "OSError [Errno 28] full: 'f'", "ImportError no tensorboard"]
     for rank, last in enumerate(("Unpicklable b and c", "RuntimeError Unpicklable: b and c")):
         of_first, of_other = " (said)" * (rank == 1), " (said)" * (rank == 0)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from invariant_cases import EVERYTHING, NUM_CASES, Subset, cases, subsets_with
+from invariant_cases import EVERYTHING, Subset, cases, num_cases, subsets_with
 
 from samples import SCHEMA, subset_id
 from segpaste.augmentation import DROP_REASONS
@@ -82,7 +82,7 @@ def test_cases_reach_overlaps_and_empty_masks() -> None:
     instance: Subset = frozenset({Modality.INSTANCE})
     batches = [case.before for case in cases(instance)]
     masks = [batch.instance_masks for batch in batches if batch.instance_masks is not None]
-    assert len(masks) == NUM_CASES
+    assert len(masks) == num_cases(instance)
     assert sum(bool((m.sum(1) > 1).any()) for m in masks) >= 20
     empty = [b.instance_valid & ~m.flatten(2).any(2) for b, m in zip(batches, masks, strict=True)]
     assert sum(bool(e.any()) for e in empty) >= 20
