@@ -227,9 +227,9 @@ class TestProcesses:
                 assert_sound(bank)
             pool = stack.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
             futures = {(kind, i): pool.submit(read_all, bank, i) for i in range(6) for kind, bank in banks.items()}
-            found = {kind: [read_all(bank, 99)] for kind, bank in banks.items()}
+            found: dict[str, list[Any]] = {kind: [read_all(bank, 99)] for kind, bank in banks.items()}
             for (kind, _), future in futures.items():
-                found[kind].append(future.result(timeout=120))
+                found[kind].append(future.exception(timeout=120) or future.result())
             assert found == dict.fromkeys(BANKS, [True] * 7)
             for bank in banks.values():
                 assert_sound(bank)
