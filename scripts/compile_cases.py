@@ -111,11 +111,19 @@ def source_kinds() -> tuple[str, ...]:
 
 
 def make_case(modalities: frozenset[Modality], *, inplace: bool = False, **options: Any) -> Case:
-    """A module with these options, and a batch of three small scenes of these modalities."""
-    scenes = SceneDataset(3, SCENES, seed=1, modalities=modalities)
+    """A module with these options, and a batch of three small scenes of these modalities.
+
+    Where it has all of them it also has keypoints and crowds.
+    """
+    has_all = modalities >= set(Modality) - {Modality.IMAGE}
+    scenes = SceneDataset(3, SCENES, seed=1, modalities=modalities, keypoints=has_all)
     batch = BatchedDenseSample.from_samples([scenes[i] for i in range(len(scenes))])
     seeds, keys = torch.arange(1, len(scenes) + 1), torch.arange(5 * len(scenes)).view(-1, 5)
     padded = batch.to_padded(8, overflow="largest", sample_seeds=seeds, sample_keys=keys)
+    if has_all:
+        crowd = torch.zeros(len(scenes), 1, *padded.canvas_size, dtype=torch.bool)
+        crowd[..., ::3, :] = True
+        padded = padded.derived(crowd_mask=crowd)
     from_bank = options.get("source", {}).get("kind") == "bank"
     needs_classes = Modality.PANOPTIC in modalities or (from_bank and Modality.SEMANTIC in modalities)
     panoptic = PanopticConfig.model_validate({"taxonomy": scenes.schema}) if needs_classes else None

@@ -311,7 +311,7 @@ class TestSeeds:
 
 class TestSlots:
     def test_more_slots_than_the_batch_has(self) -> None:
-        batch = make_batch(num_instances=3, max_instances=3)
+        batch = make_batch(num_instances=3, max_instances=3, keypoints=True)
         out, report = paste(batch, max_instances=8)
         assert out.max_instances == report.slot_layer.shape[1] == 8
         assert report.num_placed.any()

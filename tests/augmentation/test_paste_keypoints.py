@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from samples import CPU_BACKENDS, SCHEMA, assert_backends_agree, make_batch
+from samples import CPU_BACKENDS, POINTS, SCHEMA, assert_backends_agree, make_batch
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
+    IntraBatchSource,
     PanopticConfig,
     PlacementConfig,
     SourceConfig,
@@ -22,9 +23,10 @@ from segpaste.augmentation import (
 from segpaste.augmentation.bank_source import source_batch
 from segpaste.bank import MemmapWriter, build_bank, open_bank, stage_bank_batch
 from segpaste.datasets import SceneConfig, SceneDataset
+from segpaste.datasets.jitter import FixedSizeCrop
 from segpaste.engine import use_backend
 from segpaste.invariants import Case, check_all
-from segpaste.types import KeypointSchema, PaddedBatchedDenseSample
+from segpaste.types import BatchedDenseSample, DenseSample, KeypointSchema, PaddedBatchedDenseSample
 
 
 def config_of(**options: Any) -> BatchCopyPasteConfig:
@@ -74,6 +76,44 @@ def test_images_without_a_paste_keep_all(recwarn: pytest.WarningsRecorder) -> No
     assert torch.equal(out.crowd_mask, batch.crowd_mask)
 
 
+@pytest.mark.parametrize("padding", [0, 4])
+def test_edges_are_those_of_the_picture(padding: int) -> None:
+    """A point on its last edge belongs to the last pixel, with or without padding behind it; one far off to none."""
+    samples = []
+    for first in (0, 10):
+        masks = torch.zeros(1, 10, 20, dtype=torch.bool)
+        masks[:, :, first:] = True
+        sample = DenseSample.from_masks(
+            torch.zeros(3, 10, 20, dtype=torch.uint8),
+            masks,
+            torch.ones(1, dtype=torch.int64),
+            keypoints=torch.tensor([[[20.0, 4.0, 2.0], [500.0, 4.0, 2.0]]]),
+            keypoint_schema=KeypointSchema(("edge", "far")),
+            padding_mask=torch.zeros(1, 10, 20, dtype=torch.bool),
+        )
+        samples.append(FixedSizeCrop((10, 20 + padding)).transform(sample, (0, 0)) if padding else sample)
+    batch = BatchedDenseSample.from_samples(samples).to_padded(3)
+    points = torch.tensor([[20.0, 4.0, 2.0], [500.0, 4.0, 2.0]])
+    batch = replace(batch, keypoints=points * batch.instance_valid[..., None, None])  # a crop has cut one off
+    placement = PlacementConfig(scale_range=(1, 1), hflip_probability=0)
+    config = BatchCopyPasteConfig(min_residual_area_frac=0, placement=placement)
+    module = BatchCopyPaste(config, _Unmoved())
+    out, report = module(replace(batch, sample_seeds=torch.arange(2)), return_report=True)
+    check_all(Case(batch, out, report, config))
+    assert report.num_placed.tolist() == [1, 1]
+    for found, layers in zip(out.keypoints, report.slot_layer, strict=True):
+        assert found[layers >= 0][0, :, 2].tolist() == [2, 0]
+    assert out.keypoints[0, 0, :, 2].tolist() == [1, 2]  # of the second image nothing is left
+
+
+class _Unmoved:
+    """The other images of the batch, where they are."""
+
+    def sample(self, target: Any, eligible: Any, request: Any) -> Any:
+        source, placement, counts = IntraBatchSource().sample(target, eligible, request)
+        return source, replace(placement, translate=torch.zeros_like(placement.translate)), counts
+
+
 class _Other:
     """A source of one's own: another batch, as given."""
 
@@ -81,8 +121,6 @@ class _Other:
         self.source = source
 
     def sample(self, target: Any, eligible: Any, request: Any) -> Any:
-        from segpaste.augmentation import IntraBatchSource
-
         _, placement, counts = IntraBatchSource().sample(target, eligible, request)
         return self.source, placement, counts
 
@@ -107,8 +145,15 @@ class TestSources:
     def test_of_another_schema_are_refused(self) -> None:
         batch = batch_of()
         other = replace(batch, keypoint_schema=KeypointSchema(tuple("abcd")))
-        with pytest.raises(ValueError, match="expected one keypoint_schema on both sides of a paste"):
+        with pytest.raises(ValueError, match=r"expected the keypoints of the target, nose, .* in the source, got a, b"):
             BatchCopyPaste(config_of(), _Other(other))(batch)
+        nameless = batch.derived(keypoint_schema=None)
+        with pytest.raises(ValueError, match="in the source, got no keypoint_schema"):
+            BatchCopyPaste(config_of(), _Other(nameless))(batch)
+
+    def test_another_skeleton_is_no_other_schema(self) -> None:
+        batch = batch_of()
+        BatchCopyPaste(config_of(), _Other(replace(batch, keypoint_schema=replace(POINTS, skeleton=()))))(batch)
 
 
 class _Scenes(SceneDataset):
@@ -132,8 +177,6 @@ def test_from_a_bank(tmp_path: Any) -> None:
     config = BatchCopyPasteConfig(
         max_instances=24, panoptic=panoptic, source=SourceConfig(kind="bank", crops_per_target=3)
     )
-    from segpaste.types import BatchedDenseSample
-
     target = BatchedDenseSample.from_samples([scenes[i] for i in range(4)]).to_padded(16, overflow="largest")
     target = replace(target, sample_seeds=torch.arange(4))
     with open_bank(tmp_path / "bank") as bank:

@@ -71,6 +71,8 @@ def make_crop(layout: Layout, index: int) -> Crop:
             values[column.name] = dtype.type(rng.uniform(0.1, 1))
         if column.name == "intrinsics":
             values[column.name] = np.abs(values[column.name]) + dtype.type(1)
+        if column.name == "keypoints":
+            values[column.name][:, 2] = rng.integers(1, 3, len(values[column.name]))
         if not shape:
             values[column.name] = values[column.name].item()
     return Crop(**{**values, "class_id": index % len(NAMES)})

@@ -15,6 +15,7 @@ from typing import Any
 
 import fsspec
 import pytest
+from bank_cases import POINTS
 from test_formats import NAMES, NUM, SIZE, assert_equal, assert_sound, make_crop, write
 
 from segpaste.bank import BankError, BlockCache, Layout, RemoteFolder, WebDatasetBank, WebDatasetWriter, open_bank
@@ -34,7 +35,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def write_large_shards(where: Any, **options: Any) -> None:
     """So that crop 4 lies in the middle of a shard, where no block is compared."""
-    layout = Layout(SIZE, GROUPS)
+    layout = Layout(SIZE, GROUPS, POINTS)
     with WebDatasetWriter(where, layout, NAMES, shard_bytes=20_000, **options) as writer:
         for index in range(NUM):
             writer.add(make_crop(layout, index))

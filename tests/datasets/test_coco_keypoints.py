@@ -81,9 +81,53 @@ class TestRead:
         with pytest.raises(DatasetError, match=r"expected 3 keypoints \(x, y, v\) of annotation 11, each v 0, 1"):
             write(tmp_path, points=points)[0]
 
+    @pytest.mark.parametrize("number", [float("nan"), float("inf"), 1e39, True])
+    def test_numbers_that_are_none_are_refused(self, tmp_path: Path, number: Any) -> None:
+        with pytest.raises(DatasetError, match=r"keypoints .* of annotation 11"):
+            write(tmp_path, points=[number, 7, 2, 14, 9, 1, 0, 0, 0])
+
+    def test_points_of_others_are_not_looked_at(self, tmp_path: Path) -> None:
+        """Of a category that names none, and of a crowd."""
+        rows = [
+            annotation_row(1, 1, runs(rectangle(SIZE, 4, 8, 30, 20)), 5, keypoints=[1, 1, 2]),
+            annotation_row(2, 1, runs(rectangle(SIZE, 4, 8, 30, 20)), 1, iscrowd=1, keypoints=[0] * 6),
+        ]
+        photos = CocoDetectionV2(*write_coco(tmp_path, [image_row(1, SIZE)], rows, CATEGORIES))
+        assert photos[0].keypoints is not None
+        assert not photos[0].keypoints.any()
+
+    @pytest.mark.parametrize("skeleton", [[[0, 1]], [[1, 4]], [[2, 2]], ["ab"], 7])
+    def test_a_skeleton_that_is_none_is_not_drawn(self, tmp_path: Path, skeleton: Any) -> None:
+        with pytest.warns(UserWarning, match="expected a skeleton of pairs of points, counted from 1 to 3"):
+            photos = write(tmp_path, categories=[{**PERSON, "skeleton": skeleton}, CATEGORIES[1]])
+        assert photos.keypoint_schema is not None
+        assert photos.keypoint_schema.skeleton == ()
+        assert photos[0].keypoints is not None
+
+    def test_one_skeleton_is_enough(self, tmp_path: Path) -> None:
+        other = {"id": 5, "name": "cup", "keypoints": NAMES}
+        photos = write(tmp_path, categories=[other, PERSON])
+        assert photos.keypoint_schema is not None
+        assert photos.keypoint_schema.skeleton == ((0, 1), (0, 2))
+
+    @pytest.mark.parametrize("segmentation", [None, [], [[1, 2]], "none"])
+    def test_a_crowd_without_a_mask_counts_with_its_box(self, tmp_path: Path, segmentation: Any) -> None:
+        rows = [
+            annotation_row(1, 1, runs(rectangle(SIZE, 4, 8, 30, 20))),
+            {**annotation_row(2, 1, segmentation, ignore=1), "bbox": [25.5, 2, 10, 7.5]},
+        ]
+        photos = CocoDetectionV2(*write_coco(tmp_path, [image_row(1, SIZE)], rows))
+        crowd = photos[0].crowd_mask
+        assert crowd is not None
+        assert np.array_equal(crowd[0].numpy(), rectangle(SIZE, 2, 25, 10, 36))
+        jitter = make_large_scale_jittering((48, 36), (0.5, 1.5))
+        assert_same(photos.read_jittered(0, jitter, 3), jitter(photos[0], 3))
+
     def test_wrong_names_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(DatasetError, match=r"category 'person': KeypointSchema.names: expected .* each once"):
             write(tmp_path, categories=[{**PERSON, "keypoints": ["a", "a", "b"]}, CATEGORIES[1]])
+        with pytest.raises(DatasetError, match="expected a list of names as keypoints, got 'abc'"):
+            write(tmp_path, categories=[{**PERSON, "keypoints": "abc"}, CATEGORIES[1]])
 
     def test_different_lists_are_not_read(self, tmp_path: Path) -> None:
         other = {"id": 5, "name": "cup", "keypoints": ["handle"]}
@@ -121,8 +165,8 @@ def test_there_and_back(tmp_path: Path) -> None:
     write_tables(out, {}, categories, lambda: rows)
     table = json.loads((out / "annotations.json").read_text())
     by_image = [row for row in table["annotations"] if row["image_id"] == 1]
-    assert [row.get("keypoints") for row in by_image] == [POINTS, OTHERS, None, None, None]
-    assert [row.get("num_keypoints") for row in by_image] == [2, 2, None, None, None]
+    assert [row.get("keypoints") for row in by_image] == [POINTS, OTHERS, None, [0] * 9, None]
+    assert [row.get("num_keypoints") for row in by_image] == [2, 2, None, 0, None]
     assert [(row["iscrowd"], row.get("ignore", 0)) for row in by_image] == [(0, 0)] * 3 + [(1, 0), (0, 1)]
     again = CocoDetectionV2(out / "images", out / "annotations.json")
     for i in range(2):

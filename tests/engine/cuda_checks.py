@@ -26,7 +26,7 @@ from segpaste.augmentation import (
 )
 from segpaste.augmentation.placement import LayerSources, Placement, PlacementCounts, PlacementRequest, draw_placement
 from segpaste.engine import Scene, engine_for, triton, use_backend
-from segpaste.engine.planes import PLANES
+from segpaste.engine.planes import PLANES, ROWS
 from segpaste.engine.reference import geometry, stages
 from segpaste.engine.reference import pixels as plain_pixels
 from segpaste.engine.reference.plan import SlotPlan
@@ -93,7 +93,10 @@ def module(source: Any = None, panoptic: dict[str, Any] | None = None, **placeme
 
 
 def batch_of(dtype: torch.dtype = torch.uint8, batch_size: int = 2, **options: Any) -> PaddedBatchedDenseSample:
-    batch = make_batch(batch_size, **{"size": (17, 11), "num_instances": (2, 3), "seed": 2, **options})
+    batch = make_batch(
+        batch_size,
+        **{"size": (17, 11), "num_instances": (2, 3), "seed": 2, "keypoints": True, "crowd": True, **options},
+    )
     if dtype != torch.uint8:
         batch = replace(batch, images=((batch.images.float() - 60) / 3).to(dtype))
     return batch.to(DEVICE)
@@ -187,7 +190,7 @@ class TestAgree:
     def test_many_slots(self) -> None:
         """The last of which are those that are taken."""
         batch = batch_of(max_instances=24, num_instances=9, modalities={Modality.INSTANCE})
-        names = ("boxes", "labels", "instance_ids", "instance_valid", "instance_masks")
+        names = ("boxes", "labels", "instance_ids", "instance_valid", "instance_masks", "keypoints")
         agreed(replace(batch, **{name: getattr(batch, name).flip(1) for name in names}), module(layers=1), 5)
 
     @pytest.mark.parametrize("modalities", [{Modality.INSTANCE}, {Modality.INSTANCE, Modality.SEMANTIC}], ids=subset_id)
@@ -216,8 +219,7 @@ class TestShapes:
         batch, source = batch_of(modalities=MAPLESS), batch_of(modalities=MAPLESS, seed=5)
         empty = replace(
             batch,
-            **{n: getattr(batch, n)[:, :0] for n in ("boxes", "labels", "instance_ids", "instance_valid")},
-            instance_masks=batch.instance_masks[:, :0],
+            **{name: getattr(batch, name)[:, :0] for name in (*ROWS, "instance_masks", "keypoints")},
         )
         scene, plan = planned(empty, source)
         none = batch.instance_valid[:, :0]

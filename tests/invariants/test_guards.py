@@ -382,13 +382,13 @@ def normals_point_up(patch: pytest.MonkeyPatch) -> None:
 
 @guards("keypoints_visible_only_on_own_pixels")
 def points_of_survivors_stay_visible(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, derived, "_at", lambda original, *args: torch.full_like(original(*args), -1))
+    wrap(patch, derived, "_is_inside", lambda original, *args: torch.zeros_like(original(*args)))
 
 
 @guards("keypoints_visible_only_on_own_pixels")
 def points_of_pastes_stay_where_they_were(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, scene: Scene, placement: Placement, outcome: Any) -> Tensor:
-        return original(scene, replace(placement, translate=torch.zeros_like(placement.translate)), outcome)
+    def change(original: Any, scene: Scene, placement: Placement, *found: Any) -> Tensor:
+        return original(scene, replace(placement, translate=torch.zeros_like(placement.translate)), *found)
 
     wrap(patch, derived, "_pasted_keypoints", change)
 

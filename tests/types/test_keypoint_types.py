@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from test_transforms_v2 import CUTS, H, W, moved, numbered
 from torch import Tensor
+from torch.utils._pytree import tree_map
 from torchvision.transforms import v2
 
 from samples import POINTS, assert_same, make_batch, make_sample
@@ -26,6 +28,9 @@ class TestSchema:
         ("fields", "message"),
         [
             ({"names": ()}, "expected at least one name"),
+            ({"names": "abc"}, "expected a list of names, got 'abc'"),
+            ({"names": (1, 2)}, "expected a list of names"),
+            ({"names": ("a", "b"), "skeleton": ((0.2, 1.7),)}, "integer"),
             ({"names": ("a", "a")}, "each once"),
             (
                 {"names": ("a", "b"), "skeleton": ((0, 2),)},
@@ -36,7 +41,7 @@ class TestSchema:
         ],
     )
     def test_what_is_refused(self, fields: dict[str, Any], message: str) -> None:
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((TypeError, ValueError), match=message):
             KeypointSchema(**fields)
 
 
@@ -84,6 +89,26 @@ class TestContainers:
         other = dataclasses.replace(one, keypoint_schema=KeypointSchema(tuple("abcd")))
         with pytest.raises(ValueError, match="expected one keypoint_schema"):
             BatchedDenseSample.from_samples([one, other])
+
+
+class TestTrees:
+    """Functions of pytrees, and what takes the classes of tensors away."""
+
+    @pytest.mark.parametrize("make", ["sample", "ragged", "padded"])
+    def test_a_mapped_tree_is_the_same(self, make: str) -> None:
+        sample = make_sample(keypoints=True, crowd=True, metric_depth=True)
+        batch = BatchedDenseSample.from_samples([sample, sample])
+        one = {"sample": sample, "ragged": batch, "padded": batch.to_padded(4)}[make]
+        assert_same(tree_map(torch.clone, one), one)
+
+    def test_plain_tensors_come_back(self) -> None:
+        sample = make_sample(keypoints=True)
+        assert_same(DenseSample.from_dict(v2.ToPureTensor()(sample.to_dict())), sample)
+
+    def test_a_saved_batch_loads_safely(self, tmp_path: Path) -> None:
+        batch = make_batch(keypoints=True)
+        torch.save(batch, tmp_path / "batch.pt")
+        assert_same(torch.load(tmp_path / "batch.pt", weights_only=True), batch)
 
 
 def at_centres() -> DenseSample:
@@ -167,6 +192,22 @@ class TestTransforms:
             assert v == 2
             assert abs(float(cols.float().mean()) + 0.5 - x) <= far
             assert abs(float(rows.float().mean()) + 0.5 - y) <= far
+
+    @pytest.mark.parametrize("angle", [53, 17, 90, 211])
+    def test_a_turned_canvas_is_that_of_the_image(self, angle: int) -> None:
+        sample = DenseSample.from_masks(
+            torch.zeros(3, 40, 50, dtype=torch.uint8),
+            torch.zeros(1, 40, 50, dtype=torch.bool),
+            torch.zeros(1, dtype=torch.int64),
+            keypoints=torch.tensor([[[25.0, 20.0, 2.0]]]),
+            keypoint_schema=KeypointSchema(("centre",)),
+        )
+        after = v2.RandomRotation((angle, angle), expand=True)(sample.to_dict())
+        height, width = after["image"].shape[-2:]
+        assert after["keypoints"].canvas_size == (height, width)
+        torch.testing.assert_close(
+            DenseSample.from_dict(after).keypoints, torch.tensor([[[width / 2, height / 2, 2.0]]])
+        )
 
     def test_a_padded_batch_moves_as_its_samples(self) -> None:
         samples = [make_sample(seed=seed, keypoints=True, crowd=True, padding=(3, 2)) for seed in range(3)]

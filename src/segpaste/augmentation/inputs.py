@@ -119,11 +119,12 @@ def check_source(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSam
             f"{source_channels} channels, {source_dtype}; convert them (mind the range of their values)"
         )
     check_depths(target, source)
-    schemas = target.keypoint_schema, source.keypoint_schema
-    if None not in schemas and schemas[0] != schemas[1]:
+    own, other = target.keypoint_schema, source.keypoint_schema
+    if own is not None and source.keypoints is not None and not own.fits(other):
         raise ValueError(
-            f"BatchCopyPaste: expected one keypoint_schema on both sides of a paste, got {schemas[0]} in the target "
-            f"and {schemas[1]} in the source; bring the points of one into the order of the other"
+            f"BatchCopyPaste: expected the keypoints of the target, {', '.join(own.names)}, in the source, got "
+            f"{'no keypoint_schema' if other is None else ', '.join(other.names)}; bring the points of one into the "
+            "order of the other, with the same flip_pairs"
         )
 
 

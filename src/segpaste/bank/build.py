@@ -152,6 +152,7 @@ def build_bank(
         "image_ids": hashlib.sha256(image_ids[order].tobytes()).hexdigest(),
         "photos_per_part": PHOTOS_PER_PART,
         **said_of_bank(__version__, class_names, crop_size, layout.groups, options),
+        **({} if layout.keypoint_schema is None else {"keypoint_schema": repr(layout.keypoint_schema)}),
         **(fingerprint or {}),
     }
     with run.claim(all_of_it):

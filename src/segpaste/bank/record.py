@@ -205,6 +205,12 @@ def first_fault(columns: Mapping[str, Array]) -> tuple[int, str] | None:
     if (cameras := columns.get("intrinsics")) is not None and not (sound := (cameras[:, :2] > 0).all(-1)).all():
         row = int(sound.argmin())
         return row, f"focal lengths above 0, got {cameras[row, :2].tolist()}"
+    if (points := columns.get("keypoints")) is not None:
+        x, y, v = np.moveaxis(points, -1, 0)
+        sound = (np.isin(v, (0, 1, 2)) & ((v > 0) | ((x == 0) & (y == 0)))).all(1)
+        if not sound.all():
+            row = int(sound.argmin())
+            return row, f"keypoints with v 0, 1 or 2, and zero where v is 0, got {points[row].tolist()!s:.80}"
     if (scales := columns.get("scale")) is not None:
         sound = (scales >= SMALLEST_SCALE) & (scales <= 1)
         if not sound.all():

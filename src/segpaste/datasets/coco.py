@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import ceil, floor
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from torch import Tensor
 from torchvision import tv_tensors
 
 from segpaste.datasets._windows import boxes_of, padding_of
-from segpaste.datasets.coco_keypoints import checked_points, keypoints_of, read_schema, through_window
+from segpaste.datasets.coco_keypoints import Points, checked_points, keypoints_of, read_schema, through_window
 from segpaste.datasets.federated import FederatedLabels
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.datasets.photo import read_pixels, read_rgb
@@ -56,8 +57,9 @@ class CocoDetectionV2(AnnotatedPhotos):
 
     A sample has image (uint8), boxes that fit their masks tightly (not the file's), labels, instance ids 1..N and
     instance masks; keypoints where a category names some; and where the file has crowd regions (``iscrowd``) or ignored
-    ones (``ignore``), which are no instances, a crowd mask, their union. A photo without annotations gives N = 0. An
-    annotation whose mask has no pixel is left out with one warning, and counted in ``num_empty_masks``.
+    ones (``ignore``), which are no instances, a crowd mask, their union: of masks, or of boxes where there are none. A
+    photo without annotations gives N = 0. An annotation whose mask has no pixel is left out with one warning, and
+    counted in ``num_empty_masks``.
 
     LVIS files are read too: where a photo has no ``file_name``, it is the end of its ``coco_url``, such as
     ``train2017/000000391895.jpg``, and `federated` gives what the photo says about classes without instances.
@@ -116,7 +118,7 @@ class CocoDetectionV2(AnnotatedPhotos):
         """The crowd and ignored regions of a photo, each by itself, before ``transforms``."""
         record = self._records[index]
         rows = (annotation for annotation in record["annotations"] if annotation["crowd"])
-        return [Crowd(row["id"], row["label"], row["crowd"] == "ignore", self._mask(record, row)) for row in rows]
+        return [Crowd(row["id"], row["label"], row["crowd"] == "ignore", self._region(record, row)) for row in rows]
 
     def left_out(self, index: int) -> dict[str, int]:
         """How many annotations of a photo that was read are no instances: ``crowd`` or ignored, ``empty`` masks."""
@@ -161,18 +163,14 @@ class CocoDetectionV2(AnnotatedPhotos):
         """The sample whose image is read already: masks are measured first, and drawn where they stay."""
         kept: list[tuple[int, Row, Counts, Shown]] = []
         number = 0
-        crowd = torch.zeros(1, *window.size, dtype=torch.bool)
         for annotation in record["annotations"]:
+            if annotation["crowd"]:
+                continue
             counts = coded_runs(annotation["segmentation"], window.canvas_size)
             shown = None if counts is None else windows.read_runs(counts, window)
             if counts is None or shown is None:
                 self._mask(record, annotation)  # raises, and says why
                 raise AssertionError(f"annotation {annotation['id']}: run lengths that only one reader refuses")
-            if annotation["crowd"]:
-                region = torch.zeros(window.size, dtype=torch.bool)
-                windows.read_runs(counts, window, region)
-                crowd |= region
-                continue
             if not shown.source_area:
                 self._leave_out(annotation["id"])
                 continue
@@ -190,7 +188,7 @@ class CocoDetectionV2(AnnotatedPhotos):
             instance_ids=torch.tensor([number for number, *_ in kept], dtype=torch.int32),
             instance_masks=InstanceMask(masks),
             padding_mask=padding_of(window),
-            crowd_mask=CrowdMask(crowd) if self.has_crowds else None,
+            crowd_mask=CrowdMask(self._crowd_through(record, window)) if self.has_crowds else None,
             **self._keypoints([annotation for _, annotation, *_ in kept], window),
         )
 
@@ -214,7 +212,8 @@ class CocoDetectionV2(AnnotatedPhotos):
                     "label": lookup(path, what, row["category_id"], label_of, "categories"),
                     "crowd": _crowd_kind(row),
                     "segmentation": row.get("segmentation"),
-                    "keypoints": checked_points(path, row, self.keypoint_schema),
+                    "box": _box(row) if _crowd_kind(row) else None,
+                    "keypoints": self._points(row, categories),
                 }
             )
         return PackedRecords(
@@ -242,6 +241,11 @@ class CocoDetectionV2(AnnotatedPhotos):
             **self._keypoints(annotations),
         )
 
+    def _points(self, row: Row, categories: Mapping[int, Row]) -> Points | None:
+        """The keypoints of an annotation that is an instance of a category that has some."""
+        has_some = not _crowd_kind(row) and bool(categories[row["category_id"]].get("keypoints"))
+        return checked_points(self.annotations_file, row, self.keypoint_schema) if has_some else None
+
     def _keypoints(self, annotations: list[Row], window: Window | None = None) -> dict[str, Any]:
         """The keypoints of instances, as a window shows them; nothing where the file has none."""
         if (schema := self.keypoint_schema) is None:
@@ -256,8 +260,26 @@ class CocoDetectionV2(AnnotatedPhotos):
         union = np.zeros((record["height"], record["width"]), bool)
         for annotation in record["annotations"]:
             if annotation["crowd"]:
-                union |= self._mask(record, annotation)
+                union |= self._region(record, annotation)
         return torch.from_numpy(union)
+
+    def _crowd_through(self, record: Row, window: Window) -> Tensor:
+        """The crowd mask [1, h, w] that a window shows."""
+        shown = torch.zeros(1, *window.size, dtype=torch.bool)
+        if any(annotation["crowd"] for annotation in record["annotations"]):
+            windows.read_planes(self._crowd_mask(record)[None], window, 0, shown)
+        return shown
+
+    def _region(self, record: Row, annotation: Row) -> NDArray[np.bool_]:
+        """A crowd or ignored region, [H, W]: its mask, or where it has none its box, filled."""
+        try:
+            mask = self._mask(record, annotation)
+        except DatasetError:
+            mask = np.zeros((record["height"], record["width"]), bool)
+        if not mask.any() and annotation["box"] is not None:
+            x, y, width, height = annotation["box"]
+            mask[max(floor(y), 0) : max(ceil(y + height), 0), max(floor(x), 0) : max(ceil(x + width), 0)] = True
+        return mask
 
     def _instances(self, record: Row) -> tuple[list[Row], Tensor]:
         """The annotations that are instances, and their masks [N, H, W]."""
@@ -296,6 +318,13 @@ class CocoDetectionV2(AnnotatedPhotos):
 def _crowd_kind(annotation: Row) -> str:
     """``crowd`` or ``ignore`` for a region that is no instance, else nothing."""
     return "crowd" if annotation.get("iscrowd") else "ignore" if annotation.get("ignore") else ""
+
+
+def _box(annotation: Row) -> list[float] | None:
+    """The box (x, y, width, height) of an annotation; None where it has none that is one."""
+    box = annotation.get("bbox")
+    is_one = isinstance(box, list) and len(box) == 4 and all(isinstance(v, int | float) and abs(v) < 1e9 for v in box)
+    return box if is_one else None
 
 
 def _bare(image: Tensor) -> DenseSample:

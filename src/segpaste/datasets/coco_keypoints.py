@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from torch import Tensor
 
 from segpaste.datasets.records import DatasetError, Row
 from segpaste.types import KeypointSchema
-from segpaste.types.keypoints import MovingKeypoints, moved_points
+from segpaste.types.keypoints import MovingKeypoints, Pair, moved_points
 from segpaste.types.window import Size, Window
 
 Points = Sequence[float]
 _DECIMALS = 3
+_FARTHEST = 1e6  # pixels
 
 
 def read_schema(path: Path, categories: Iterable[Row]) -> KeypointSchema | None:
@@ -31,28 +33,52 @@ def read_schema(path: Path, categories: Iterable[Row]) -> KeypointSchema | None:
         categories: its table of that name.
 
     Returns:
-        The schema; None where no category has keypoints, or, with a warning, where categories have different ones.
+        The schema, with the first skeleton; None where no category has keypoints, or, with a warning, where categories
+        have different ones. A skeleton that is none is left out with a warning.
 
     Raises:
-        DatasetError: the names or the skeleton of a category are no such lists.
+        DatasetError: the names of a category are no list of names, each once.
     """
-    found = {}
-    for row in categories:
-        if not row.get("keypoints"):
-            continue
+    rows = [row for row in categories if row.get("keypoints")]
+    found: list[KeypointSchema] = []
+    for row in rows:
+        if not isinstance(row["keypoints"], list):
+            raise DatasetError(
+                f"{path}: category {row['name']!r}: expected a list of names as keypoints, got "
+                f"{row['keypoints']!r:.60}; correct it"
+            )
         try:
-            skeleton = tuple((int(a) - 1, int(b) - 1) for a, b in row.get("skeleton") or ())
-            found[row["name"]] = KeypointSchema.of_sides(row["keypoints"], skeleton)
-        except (TypeError, ValueError) as error:
+            found.append(KeypointSchema.of_sides(row["keypoints"]))
+        except (AttributeError, TypeError, ValueError) as error:
             raise DatasetError(f"{path}: category {row['name']!r}: {error}; correct its keypoints") from error
-    if len(set(found.values())) > 1:
+    if any(schema != found[0] for schema in found):
         warnings.warn(
             f"{path}: expected one list of keypoints for all categories that have some, got different ones of "
-            f"{', '.join(map(repr, found))}; keypoints are not read",
+            f"{', '.join(repr(row['name']) for row in rows)}; keypoints are not read",
             stacklevel=2,
         )
         return None
-    return next(iter(found.values()), None)
+    return replace(found[0], skeleton=_skeleton(path, rows, found[0].num_points)) if found else None
+
+
+def _skeleton(path: Path, categories: Iterable[Row], num_points: int) -> tuple[Pair, ...]:
+    """Return the first skeleton, from 0; nothing, with a warning, where it is none."""
+    pairs = next((row["skeleton"] for row in categories if row.get("skeleton")), ())
+    is_one = isinstance(pairs, list | tuple) and all(
+        isinstance(pair, list | tuple)
+        and len(pair) == 2
+        and all(type(point) is int and 1 <= point <= num_points for point in pair)
+        and pair[0] != pair[1]
+        for pair in pairs
+    )
+    if is_one:
+        return tuple((one - 1, other - 1) for one, other in pairs)
+    warnings.warn(
+        f"{path}: expected a skeleton of pairs of points, counted from 1 to {num_points}, got {pairs!r:.60}; it is not "
+        "drawn",
+        stacklevel=2,
+    )
+    return ()
 
 
 def checked_points(path: Path, annotation: Row, schema: KeypointSchema | None) -> Points | None:
@@ -64,7 +90,9 @@ def checked_points(path: Path, annotation: Row, schema: KeypointSchema | None) -
     points: Points | None = annotation.get("keypoints")
     if schema is None or not points:
         return None
-    is_list = isinstance(points, list) and all(isinstance(value, int | float) for value in points)
+    is_list = isinstance(points, list) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _FARTHEST for value in points
+    )
     if not is_list or len(points) != 3 * schema.num_points or not {*points[2::3]} <= {0, 1, 2}:
         raise DatasetError(
             f"{path}: expected {schema.num_points} keypoints (x, y, v) of annotation {annotation['id']}, each v 0, 1 "

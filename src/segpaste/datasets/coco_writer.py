@@ -140,6 +140,8 @@ def crowd_rows(image_id: int, sample: DenseSample, categories: Sequence[Row], cr
     for crowd, mask, origin in _crowds_left(sample, crowds):
         row: Row = {"image_id": image_id, "category_id": categories[crowd.label]["id"], **_region(mask)}
         row |= {"iscrowd": 0, "ignore": 1} if crowd.is_ignored else {"iscrowd": 1}
+        if names := categories[crowd.label].get("keypoints"):
+            row |= {"keypoints": [0] * (3 * len(names)), "num_keypoints": 0}
         rows.append({**row, "segpaste": origin})
     return rows
 

@@ -54,26 +54,29 @@ def keypoints(scene: Scene, placement: Placement, outcome: Outcome) -> Tensor:
     Those of pastes move with their layer. Visible ones become labelled and not visible where a survivor's pixel is
     pasted over, or a paste does not own its pixel; those of pastes outside of the picture become unlabelled.
     """
-    own, pasted = scene.target.keypoints, _pasted_keypoints(scene, placement, outcome)
-    assert own is not None
-    is_paste, out = outcome.slot_layer >= 0, outcome.batch
-    survives = out.instance_valid & ~is_paste
-    points = torch.where(is_paste[..., None, None], pasted, torch.where(survives[..., None, None], own, 0.0))
+    target, out, is_paste = scene.target, outcome.batch, outcome.slot_layer >= 0
+    extent = geometry.valid_extent(target.padding_mask, target.batch_size, target.canvas_size, target.device)
+    pasted = _pasted_keypoints(scene, placement, outcome, extent)
+    assert target.keypoints is not None
     assert out.instance_masks is not None
-    masks = out.instance_masks.flatten(2)
-    owns = masks.gather(2, _pixels(points, out.canvas_size))
-    covered = _at(outcome.visible_layer, points) >= 0
-    is_seen = torch.where(is_paste[..., None], owns, ~covered)
+    survives = out.instance_valid & ~is_paste
+    own = torch.where(survives[..., None, None], target.keypoints, 0.0)
+    points = torch.where(is_paste[..., None, None], pasted, own)
+    pixels = _pixels(points, extent, target.canvas_size[1])
+    owns = out.instance_masks.flatten(2).gather(2, pixels)
+    layers = outcome.visible_layer.flatten(1).gather(1, pixels.flatten(1)).view(pixels.shape)
+    is_seen = torch.where(is_paste[..., None], owns, (layers < 0) | ~_is_inside(points, extent))
     v = points[..., 2]
     v = torch.where((v == VISIBLE) & ~is_seen, float(HIDDEN), v)
     return torch.cat([points[..., :2], v[..., None]], -1)
 
 
-def _pasted_keypoints(scene: Scene, placement: Placement, outcome: Outcome) -> Tensor:
+def _pasted_keypoints(scene: Scene, placement: Placement, outcome: Outcome, extent: Tensor) -> Tensor:
     """Return the keypoints of the paste in each output slot, [B, K, P, 3]; of no meaning where there is none.
 
-    An edge X of the source is at ``X * num / den + translate``. In float64 the product is exact, so a fused
-    multiply-add gives the same bits.
+    An edge X of the source is at ``X * num / den + translate``, in float64. A division stands between product and sum,
+    so no compiler fuses them, and every device gives the same bits. ``extent`` [B, 2] is (width, height) of the targets
+    without padding.
     """
     target, source = scene.target, scene.source
     assert target.keypoints is not None
@@ -84,31 +87,29 @@ def _pasted_keypoints(scene: Scene, placement: Placement, outcome: Outcome) -> T
     x, y, v = source.keypoints[rows, slot].double().unbind(-1)
     order = target.keypoint_schema.flip_order
     flips = placement.hflip.gather(1, layer)[..., None]
-    extent = geometry.valid_extent(source.padding_mask, source.batch_size, source.canvas_size, source.device)[rows]
-    mirrored = [torch.stack([value[..., point] for point in order], -1) for value in (extent[..., :1] - x, y, v)]
+    room = geometry.valid_extent(source.padding_mask, source.batch_size, source.canvas_size, source.device)[rows]
+    mirrored = [torch.stack([value[..., point] for point in order], -1) for value in (room[..., :1] - x, y, v)]
     x, y, v = (torch.where(flips, one, other) for one, other in zip(mirrored, (x, y, v), strict=True))
     num, den, offset = (
         value.gather(1, layer[..., None].expand(-1, -1, 2)).double()[:, :, None]
         for value in (placement.scale_num, placement.scale_den, placement.translate)
     )
     x, y = (c * num[..., i] / den[..., i] + offset[..., i] for i, c in enumerate((x, y)))
-    room = geometry.valid_extent(target.padding_mask, target.batch_size, target.canvas_size, target.device)
-    room = room[:, None, None].double()
-    labelled = (v != UNLABELLED) & (x >= 0) & (y >= 0) & (x <= room[..., 0]) & (y <= room[..., 1])
-    return torch.where(labelled[..., None], torch.stack([x, y, v], -1), 0.0).float()
+    points = torch.stack([x, y, v], -1)
+    return torch.where(((v != UNLABELLED) & _is_inside(points, extent))[..., None], points, 0.0).float()
 
 
-def _pixels(points: Tensor, canvas_size: tuple[int, int]) -> Tensor:
+def _is_inside(points: Tensor, extent: Tensor) -> Tensor:
+    """Return which points [B, K, P, 3] lie in the image without its padding, edges included, [B, K, P] bool."""
+    places = points[..., :2]
+    return ((places >= 0) & (places <= extent[:, None, None])).all(-1)
+
+
+def _pixels(points: Tensor, extent: Tensor, width: int) -> Tensor:
     """Return the pixel [B, K, P] int64, in row-major order, that each point lies in; the last one on the far edges."""
-    height, width = canvas_size
-    x, y = (points[..., i].floor().long().clamp(0, max(size - 1, 0)) for i, size in enumerate((width, height)))
+    last = (extent - 1).clamp(min=0)[:, None, None]
+    x, y = points[..., :2].floor().long().clamp(min=0).minimum(last).unbind(-1)
     return y * width + x
-
-
-def _at(plane: Tensor, points: Tensor) -> Tensor:
-    """Return the values of a plane [B, H, W] at points [B, K, P, 3]."""
-    flat, pixels = plane.flatten(1), _pixels(points, (plane.shape[1], plane.shape[2]))
-    return flat.gather(1, pixels.flatten(1)).view(pixels.shape)
 
 
 RULES: Mapping[str, Callable[[Scene, Placement, Outcome], Tensor]] = {

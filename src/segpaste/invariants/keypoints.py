@@ -7,6 +7,7 @@ from torch import Tensor
 
 from segpaste.invariants.case import Case, invariant
 from segpaste.invariants.violation import Violation, found
+from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.keypoints import HIDDEN, UNLABELLED, VISIBLE
 
 _ROUNDING = 1e-3
@@ -28,11 +29,11 @@ def keypoints_visible_only_on_own_pixels(case: Case) -> list[Violation]:
     """
     name, after = "keypoints_visible_only_on_own_pixels", case.after
     points = _keypoints(after.keypoints)
-    row, pixel = torch.arange(len(points))[:, None, None], _pixels(points, after.canvas_size)
+    row, pixel = torch.arange(len(points))[:, None, None], _pixels(points, case.before)
     slot = torch.arange(points.shape[1])[None, :, None]
     assert after.instance_masks is not None
     owned = after.instance_masks[row, slot, pixel[..., 1], pixel[..., 0]]
-    pasted = case.pasted[row, pixel[..., 1], pixel[..., 0]]
+    pasted = case.pasted[row, pixel[..., 1], pixel[..., 0]] & _is_inside(points, case.before)
     is_paste = case.is_paste[..., None]
     wrong = (points[..., 2] == VISIBLE) & torch.where(is_paste, ~owned, pasted)
     text = "visible points on pixels of their own", "another at one of {points}"
@@ -72,8 +73,8 @@ def crowd_never_under_paste(case: Case) -> list[Violation]:
 def _survivors(case: Case) -> Tensor:
     """The points of the target, hidden where something is pasted over them, [B, K_t, P, 3]."""
     points = _keypoints(case.before.keypoints).clone()
-    row, pixel = torch.arange(len(points))[:, None, None], _pixels(points, case.before.canvas_size)
-    covered = case.pasted[row, pixel[..., 1], pixel[..., 0]]
+    row, pixel = torch.arange(len(points))[:, None, None], _pixels(points, case.before)
+    covered = case.pasted[row, pixel[..., 1], pixel[..., 0]] & _is_inside(points, case.before)
     points[..., 2][(points[..., 2] == VISIBLE) & covered] = HIDDEN
     return points
 
@@ -118,10 +119,20 @@ def _reach(lines: Tensor) -> int:
     return int(places.max()) + 1 if len(places) else 0
 
 
-def _pixels(points: Tensor, canvas_size: tuple[int, int]) -> Tensor:
-    """The pixel (x, y) of each point, int64; that before on the far edges."""
-    far = torch.tensor([canvas_size[1] - 1, canvas_size[0] - 1])
-    return points[..., :2].floor().long().minimum(far)
+def _rooms(batch: PaddedBatchedDenseSample) -> Tensor:
+    """(width, height) of each image without its padding, [B, 1, 1, 2]."""
+    rooms = [_room(batch.padding_mask, row, batch.canvas_size) for row in range(batch.batch_size)]
+    return torch.tensor(rooms, dtype=torch.int64).view(-1, 1, 1, 2)
+
+
+def _is_inside(points: Tensor, batch: PaddedBatchedDenseSample) -> Tensor:
+    """Which points lie in the image, edges included."""
+    return ((points[..., :2] >= 0) & (points[..., :2] <= _rooms(batch))).all(-1)
+
+
+def _pixels(points: Tensor, batch: PaddedBatchedDenseSample) -> Tensor:
+    """The pixel (x, y) of each point, int64; that before on the far edges, the nearest one outside of the image."""
+    return points[..., :2].floor().long().minimum(_rooms(batch) - 1).clamp(min=0)
 
 
 def _keypoints(keypoints: Tensor | None) -> Tensor:

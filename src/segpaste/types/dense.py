@@ -46,8 +46,8 @@ class DenseSample(Movable):
         normals: [3, H, W], float32, unit vectors in the camera frame right-down-forward; zero where invalid.
         keypoints: [N, P, 3], float32 (x, y, v): x and y in pixel edges as boxes; v is 0 where a point is not labelled
             (x and y are 0 then), 1 where it is labelled and not visible, 2 where it is visible.
-        crowd_mask: [1, H, W], bool, True in regions whose objects are not told apart; such pixels are pasted over as
-            others are, and nothing is pasted from them.
+        crowd_mask: [1, H, W], bool, True in regions whose objects are not told apart; they
+            are pasted over as other pixels are, and are no objects to paste.
         padding_mask: [1, H, W], bool, True where a pixel is padding.
         camera_intrinsics: pixels; required for metric depth.
         metric_depth: depth is in metres.
@@ -147,6 +147,7 @@ class DenseSample(Movable):
     def to_dict(self) -> dict[str, Any]:
         """The present fields, tagged so that torchvision.transforms.v2 moves every one of them.
 
+        Keypoints are [N, P, 6] float64 on their way.
         A transform that is called with the sample itself does the same. Resize, crop, pad and flip keep all fields
         aligned; depth travels as NaN where invalid. Other geometry raises for the fields that it cannot move truly. The
         inverse is `from_dict`.

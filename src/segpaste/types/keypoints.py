@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -26,6 +27,7 @@ class KeypointSchema:
         flip_pairs: pairs of points, from 0, that swap when an image is mirrored, such as left and right eye.
 
     Raises:
+        TypeError: a name is no text, or a pair does not hold integers.
         ValueError: there is no name, one is there twice, or a pair names a point that is not there or swaps already.
     """
 
@@ -34,9 +36,13 @@ class KeypointSchema:
     flip_pairs: tuple[Pair, ...] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.names, str) or not all(isinstance(name, str) for name in self.names):
+            raise TypeError(f"KeypointSchema.names: expected a list of names, got {self.names!r:.80}")
         object.__setattr__(self, "names", tuple(self.names))
         for name in ("skeleton", "flip_pairs"):
-            object.__setattr__(self, name, tuple((int(a), int(b)) for a, b in getattr(self, name)))
+            object.__setattr__(
+                self, name, tuple((operator.index(a), operator.index(b)) for a, b in getattr(self, name))
+            )
         if not self.names or len(set(self.names)) != len(self.names):
             raise ValueError(f"KeypointSchema.names: expected at least one name, each once, got {list(self.names)}")
         for name in ("skeleton", "flip_pairs"):
@@ -68,6 +74,10 @@ class KeypointSchema:
         """P."""
         return len(self.names)
 
+    def fits(self, other: KeypointSchema | None) -> bool:
+        """Tell whether the points of two schemas are the same; skeletons are only drawn."""
+        return other is not None and (self.names, self.flip_pairs) == (other.names, other.flip_pairs)
+
     @property
     def flip_order(self) -> tuple[int, ...]:
         """For each point of a mirrored object, the point that it was."""
@@ -75,6 +85,10 @@ class KeypointSchema:
         for one, other in self.flip_pairs:
             order[one], order[other] = other, one
         return tuple(order)
+
+
+MOVING_COLUMNS = 6
+"""Of `MovingKeypoints`."""
 
 
 class MovingKeypoints(tv_tensors.TVTensor):
@@ -155,7 +169,7 @@ def check_keypoints(container: str, keypoints: Any, schema: KeypointSchema | Non
         raise ValueError(f"{container}.{missing}: expected a value beside {there}, got None; give both or neither")
     if schema is None:
         return
-    for points in keypoints if isinstance(keypoints, list) else [keypoints]:
+    for points in keypoints if isinstance(keypoints, list | tuple) else [keypoints]:
         if points.ndim >= 2 and points.shape[-2] != schema.num_points:
             raise ValueError(
                 f"{container}.keypoints: expected {schema.num_points} points for each object, as the schema names, "

@@ -146,6 +146,9 @@ def register_pytree(cls: type[Movable]) -> None:
     torch.serialization.add_safe_globals([cls])  # torch.export.load reads example inputs with weights_only=True
 
 
+torch.serialization.add_safe_globals([KeypointSchema])
+
+
 def _untraced(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     disabled: Callable[[Any], Any] = torch.compiler.disable(function, reason=_REASON)  # type: ignore[no-untyped-call]
     return disabled

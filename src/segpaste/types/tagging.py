@@ -15,8 +15,8 @@ from torchvision.transforms.v2 import functional as F
 
 from segpaste.types import sampling
 from segpaste.types.boxes import tight_boxes
-from segpaste.types.fields import FIELDS, Field
-from segpaste.types.keypoints import KeypointSchema, MovingKeypoints
+from segpaste.types.fields import FIELDS, FLAGS, Field
+from segpaste.types.keypoints import MOVING_COLUMNS, KeypointSchema, MovingKeypoints
 from segpaste.types.tensors import CameraIntrinsics, DepthMap, IntrinsicsTensor, LooseBoxes, MovedPadding, MovingBoxes
 
 ROWS: Mapping[str, Field] = {name: field for field in FIELDS for name in (field.name, field.batched_name)}
@@ -111,7 +111,8 @@ def at_top_left(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def are_tensors(values: Mapping[str, Any]) -> bool:
     """Whether the fields hold tensors; pytree functions may put placeholders in their place."""
-    leaves = [v for value in values.values() for v in (value if isinstance(value, list) else [value])]
+    fields = (value for name, value in values.items() if name not in FLAGS)
+    leaves = [v for value in fields for v in (value if isinstance(value, list) else [value])]
     return all(value is None or isinstance(value, (Tensor, bool)) for value in leaves)
 
 
@@ -156,8 +157,8 @@ def _untag(field: Field, value: Any, canvas_size: tuple[int, int]) -> Any:
     plain, tag = value.as_subclass(Tensor), field.tag
     if field.name == "camera_intrinsics":
         return CameraIntrinsics.from_tensor(plain) if plain.ndim == 1 else plain[..., :4].float()
-    if isinstance(value, MovingKeypoints):
-        return plain[..., :3].float()
+    if field.transform_tag is MovingKeypoints:  # also where something has taken its class away
+        return plain[..., :3].float() if plain.shape[-1] == MOVING_COLUMNS else plain
     if tag is None:
         return plain
     if tag is tv_tensors.BoundingBoxes:

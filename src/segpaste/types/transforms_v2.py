@@ -4,8 +4,8 @@ Importing this module registers them. Three things differ from torchvision's own
 by integer indexing (int64 ids do not survive float32), pixels outside the picture get the field's own pad value from
 the field table, and labels are resampled about pixel centres like the image, so that they stay aligned with it.
 
-Do not extend this to rotations or perspective without turning normals and re-deriving the camera: for those the
-kernels registered here refuse the fields that they would falsify.
+Of rotations and perspective only masks and keypoints take part. Do not extend this to maps without turning normals and
+re-deriving the camera: the kernels registered here refuse the fields that they would falsify.
 """
 
 from __future__ import annotations
@@ -189,11 +189,22 @@ def _keypoints_kernel(name: str) -> Callable[..., Any]:
 
 def _turned_keypoints(name: str) -> Callable[..., Any]:
     # torchvision moves points that have no sides and are never hidden.
+    bind = _binder(name)
+
     def kernel(inpt: MovingKeypoints, *args: Any, **kwargs: Any) -> MovingKeypoints:
         if not inpt.numel():
             return inpt
-        plain = inpt.as_subclass(Tensor)
-        points = tv_tensors.KeyPoints(plain[..., :2], canvas_size=inpt.canvas_size)
+        plain, canvas = inpt.as_subclass(Tensor), inpt.canvas_size
+        points = tv_tensors.KeyPoints(plain[..., :2], canvas_size=canvas)
+        arguments = bind(inpt, *args, **kwargs)
+        if arguments.get("expand") and arguments["center"] is None:
+            # Its canvas for points may be smaller than that for images, which turn about their centre.
+            angle, blank = arguments["angle"], tv_tensors.Mask(torch.zeros(canvas, dtype=torch.uint8))
+            height, width = F.rotate(blank, angle, expand=True).shape
+            turned = F.rotate(points, angle).as_subclass(Tensor)
+            shift = [(width - canvas[1]) / 2, (height - canvas[0]) / 2]
+            x, y = (turned + torch.tensor(shift, dtype=turned.dtype, device=turned.device)).unbind(-1)
+            return packed(x, y, plain[..., 2], plain[..., 3], (height, width)).as_subclass(MovingKeypoints)
         moved = getattr(F, name)(points, *args, **kwargs)
         x, y = (moved.as_subclass(Tensor) + (0.5 if name == "elastic" else 0)).unbind(-1)  # its points are pixels
         return packed(x, y, plain[..., 2], plain[..., 3], moved.canvas_size).as_subclass(MovingKeypoints)
