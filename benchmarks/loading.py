@@ -22,7 +22,7 @@ from torchvision.datasets import CocoDetection, wrap_dataset_for_transforms_v2
 from torchvision.transforms import v2
 
 from segpaste.datasets import SceneConfig, SceneDataset, create_coco_dataloader
-from segpaste.datasets.coco_writer import write_sample, write_tables
+from segpaste.datasets.formats.coco_writer import write_sample, write_tables
 from segpaste.types import Modality
 
 from . import timing

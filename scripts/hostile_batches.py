@@ -32,7 +32,7 @@ from torch import Tensor
 
 from segpaste import BatchCopyPaste, PaddedBatchedDenseSample
 from segpaste.augmentation import PasteReport
-from segpaste.augmentation.bank_source import source_batch
+from segpaste.augmentation.sources.bank_source import source_batch
 from segpaste.engine import use_backend
 from segpaste.invariants import Case, batch_violations, violations
 from segpaste.types import FIELDS

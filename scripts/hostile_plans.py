@@ -37,7 +37,8 @@ from hostile_inputs import Inputs, hostile_inputs
 from torch import Tensor
 
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, PaddedBatchedDenseSample
-from segpaste.augmentation import HarmonizeConfig, Placement, PlacementCounts, PlacementRequest, source_check
+from segpaste.augmentation import HarmonizeConfig, Placement, PlacementCounts, PlacementRequest
+from segpaste.augmentation.sources import source_check
 from segpaste.engine import use_backend
 from segpaste.types import FIELDS, tight_boxes
 

@@ -36,9 +36,9 @@ from unittest import mock
 import numpy as np
 import torch
 
-from segpaste.bank import parts
+from segpaste.bank.build import parts
 from segpaste.cli import main as segpaste
-from segpaste.encoder.checkpoints import CheckpointError, read_checkpoint
+from segpaste.encoder.training.checkpoints import CheckpointError, read_checkpoint
 from segpaste.workspace import MARKER
 
 CHANGES = ("replace", "rename", "unlink", "remove", "mkdir", "rmdir", "fsync")

@@ -27,7 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "engine": {"types", "seeding"},
     "epochs": {"seeding"},
     "augmentation": {"types", "engine", "seeding", "epochs", "workspace"},  # a configuration is a file too
-    "augmentation.crop_pool": {"types", "engine", "seeding", "epochs", "workspace", "bank"},
+    "augmentation.sources.crop_pool": {"types", "engine", "seeding", "epochs", "workspace", "bank"},
     "datasets": {"types", "engine", "seeding", "epochs", "samplers", "workspace"},
     "invariants": {"types", "augmentation"},
     "viz": {"types", "augmentation", "workspace"},
@@ -44,6 +44,8 @@ ARROWS["__main__"] = {"cli"}
 ARROWS["__init__"] = ROOMS - {"cli"}
 
 FOR_EVERYBODY = {"extras"}  # the hints for optional dependencies
+DOZEN = 12
+REGISTRIES = {"cli", "invariants", "datasets/formats"}  # a file for each verb, rule and format
 GRAB_BAGS = {"utils", "util", "common", "helpers", "helper", "misc"}
 
 HEAVY = {
@@ -127,6 +129,13 @@ def misplaced_modules(package: Path) -> list[str]:
     return found
 
 
+def full_folders(package: Path) -> list[str]:
+    """Return one line for each folder with more than a dozen modules that is not a registry."""
+    folders = {path.parent for path in package.rglob("*.py")}
+    sizes = {str(folder.relative_to(package)): len([*folder.glob("*.py")]) for folder in folders}
+    return [f"{name} holds {size} modules" for name, size in sorted(sizes.items()) if size > DOZEN]
+
+
 def import_graph(package: Path) -> dict[str, set[str]]:
     """Return which module imports which, by dotted names; a package stands for its ``__init__``."""
     names = {
@@ -192,6 +201,9 @@ class TestPackage:
     def test_every_module_belongs_to_a_room(self) -> None:
         assert misplaced_modules(PACKAGE) == []
 
+    def test_folders_hold_a_dozen_modules(self) -> None:
+        assert {line.partition(" ")[0] for line in full_folders(PACKAGE)} <= REGISTRIES
+
     def test_import_is_light(self) -> None:
         statement = "import segpaste\nfor name in segpaste.__all__: getattr(segpaste, name)"
         assert heavy_imports(PACKAGE.parent, statement) == []
@@ -227,7 +239,7 @@ class TestPlanted:
             ("types/deep/er.py", "from ...datasets.coco import read"),
             ("engine/records.py", "from segpaste import augmentation"),
             ("engine/records.py", "if TYPE_CHECKING:\n    import segpaste.samplers as s"),
-            ("augmentation/source.py", "from segpaste.bank import protocol"),
+            ("augmentation/sources/strategies.py", "from segpaste.bank import protocol"),
             ("viz/overlay.py", "from segpaste import BatchCopyPaste"),
             ("viz/overlay.py", "import segpaste"),
             ("seeding.py", "from .types import DenseSample"),
@@ -251,10 +263,10 @@ class TestPlanted:
             ("types/dense.py", "import torch, os.path\nfrom segpaste_other import types"),
             ("types/dense.py", "from segpaste._build import x"),
             (
-                "augmentation/source.py",
+                "augmentation/sources/strategies.py",
                 "from ..types import DenseSample\nfrom segpaste import engine, seeding",
             ),
-            ("augmentation/crop_pool.py", "from segpaste.bank import protocol"),
+            ("augmentation/sources/crop_pool.py", "from segpaste.bank import protocol"),
             ("engine/select.py", "from segpaste.extras import require"),
             ("cli/main.py", "import segpaste\nfrom segpaste import viz, datasets, __version__"),
             ("__main__.py", "from segpaste.cli import main"),
@@ -271,6 +283,11 @@ class TestPlanted:
         found = misplaced_modules(plant(tmp_path, {file: ""}))
         assert found
         assert all(line.startswith(f"{file}:") for line in found)
+
+    def test_a_full_folder_is_found(self, tmp_path: Path) -> None:
+        names = [f"types/field{number}.py" for number in range(13)]
+        assert full_folders(plant(tmp_path / "a", dict.fromkeys(names[1:], ""))) == []
+        assert full_folders(plant(tmp_path / "b", dict.fromkeys(names, ""))) == ["types holds 13 modules"]
 
     def test_placed_module_is_let_through(self, tmp_path: Path) -> None:
         assert misplaced_modules(plant(tmp_path, {"types/dense.py": "", "_build.py": "", "seeding.py": ""})) == []

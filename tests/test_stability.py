@@ -69,8 +69,13 @@ def test_the_reference_names_what_is_promised() -> None:
 
 
 def test_a_private_name_is_seen() -> None:
-    pairs = imported("from segpaste.augmentation.placement import draw_placement\nimport segpaste.engine.triton._tiles")
-    assert pairs == {("segpaste.augmentation.placement", "draw_placement"), ("segpaste.engine.triton._tiles", "*")}
+    pairs = imported(
+        "from segpaste.augmentation.sources.placement import draw_placement\nimport segpaste.engine.triton._tiles"
+    )
+    assert pairs == {
+        ("segpaste.augmentation.sources.placement", "draw_placement"),
+        ("segpaste.engine.triton._tiles", "*"),
+    }
     assert not any(is_promised(*pair) for pair in pairs)
     assert is_promised("segpaste", "experimental")
     assert is_promised("segpaste.experimental", "draw_placement")

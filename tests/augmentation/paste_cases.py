@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from samples import SCHEMA, STUFF, make_batch, tight_boxes
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PlacementConfig
-from segpaste.augmentation.placement_config import SizeRange
+from segpaste.augmentation.config.placement import SizeRange
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 SIZES = st.sampled_from([(11, 7), (7, 13), (13, 19), (5, 17), (9, 9), (1, 6)])

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation import PlacementConfig, PlacementRequest
-from segpaste.augmentation.placement import LayerSources
 from segpaste.augmentation.schedule import Schedule
+from segpaste.augmentation.sources.placement import LayerSources
 
 
 def request(

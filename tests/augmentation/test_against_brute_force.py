@@ -32,7 +32,7 @@ from segpaste.augmentation import (
     PlacementConfig,
     SourceConfig,
 )
-from segpaste.augmentation.pad import padded_to_multiple
+from segpaste.augmentation.inputs.pad import padded_to_multiple
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 pytestmark = [

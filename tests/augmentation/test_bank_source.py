@@ -36,7 +36,7 @@ from segpaste.augmentation import (
     PlacementCounts,
     SourceConfig,
 )
-from segpaste.augmentation.bank_source import source_batch
+from segpaste.augmentation.sources.bank_source import source_batch
 from segpaste.engine import use_backend
 from segpaste.invariants import Case, violations
 from segpaste.types import Modality, StagedCrops

@@ -17,10 +17,11 @@ import brute_force
 import brute_force_draws
 from samples import CPU_BACKENDS, make_batch, placement_of
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
-from segpaste.augmentation import IntraBatchSource, Placement, PlacementConfig, Schedule, inputs
-from segpaste.augmentation.class_weights import MOST_ALIKE, TEMPERATURE_ONE, inverse_weights, log_table
+from segpaste.augmentation import IntraBatchSource, Placement, PlacementConfig, Schedule
+from segpaste.augmentation.inputs import prepare
+from segpaste.augmentation.rules.class_weights import MOST_ALIKE, TEMPERATURE_ONE, inverse_weights, log_table
 from segpaste.engine import use_backend
-from segpaste.engine.reference.draw_slots import negative_log2, weighted
+from segpaste.engine.reference.draws.slots import negative_log2, weighted
 from segpaste.types import PaddedBatchedDenseSample
 
 KERNELS = pytest.mark.parametrize("kernels", CPU_BACKENDS)
@@ -92,7 +93,7 @@ def objects(labels: list[int], num: int = 3, num_free: int = 5) -> PaddedBatched
 
 def placed(kernels: str, batch: PaddedBatchedDenseSample, paste: BatchCopyPaste) -> Placement:
     """The drawn placement alone, without its pixels."""
-    batch = inputs.prepared(batch, paste.config, None)
+    batch = prepare.prepared(batch, paste.config, None)
     with use_backend(kernels):
         return placement_of(paste, batch)
 

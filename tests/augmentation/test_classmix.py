@@ -39,7 +39,7 @@ from segpaste.augmentation import (
     PlacementCounts,
     SourceConfig,
 )
-from segpaste.augmentation.placement import SCALE_DEN
+from segpaste.augmentation.sources.placement import SCALE_DEN
 from segpaste.engine import use_backend
 from segpaste.invariants import Case, check_all
 from segpaste.types import Modality, PaddedBatchedDenseSample

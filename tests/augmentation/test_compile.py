@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from samples import OPTIONAL, SCHEMA, all_modality_subsets, make_batch, placement_of, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, list_presets
-from segpaste.augmentation import BankSource, IntraBatchSource, PanopticConfig, Placement, PlacementConfig, inputs
+from segpaste.augmentation import BankSource, IntraBatchSource, PanopticConfig, Placement, PlacementConfig
+from segpaste.augmentation.inputs import prepare
 from segpaste.engine import use_backend
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
@@ -255,7 +256,7 @@ class TestOptions:
         module = make_module(INSTANCE, **OPTIONS["one object a layer, sizes"])
 
         def placement(batch: PaddedBatchedDenseSample) -> Placement:
-            batch = inputs.prepared(batch, module.config, None)
+            batch = prepare.prepared(batch, module.config, None)
             return placement_of(module, batch)
 
         compiled, num_carried = torch.compile(placement, fullgraph=True), 0
@@ -307,7 +308,7 @@ class TestSeeds:
     def test_inductor_draws_all_64_bits(self) -> None:
         @torch.compile(fullgraph=True)
         def seeds_of(batch: PaddedBatchedDenseSample) -> Tensor:
-            seeds = inputs.seeded(batch, None).sample_seeds
+            seeds = prepare.seeded(batch, None).sample_seeds
             assert seeds is not None
             return seeds
 

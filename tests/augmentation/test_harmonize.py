@@ -12,7 +12,7 @@ import torch
 from samples import CPU_BACKENDS, OPTIONAL, SCHEMA, assert_backends_agree, assert_same, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PasteReport
-from segpaste.augmentation.harmonize import MODES, harmonized
+from segpaste.augmentation.harmonize.harmonized import MODES, harmonized
 from segpaste.engine import use_backend
 from segpaste.types import Modality, PaddedBatchedDenseSample
 

@@ -22,9 +22,10 @@ from harmonize_cases import (
 from hypothesis import given, settings
 
 from segpaste import seeding
-from segpaste.augmentation import HarmonizeConfig, _poisson
-from segpaste.augmentation._distance import is_near
-from segpaste.augmentation.harmonize import MODES, edge_weight, fitted, harmonized
+from segpaste.augmentation import HarmonizeConfig
+from segpaste.augmentation.harmonize import _poisson
+from segpaste.augmentation.harmonize._distance import is_near
+from segpaste.augmentation.harmonize.harmonized import MODES, edge_weight, fitted, harmonized
 
 ALL_MODES = pytest.mark.parametrize("mode", sorted(MODES))
 DTYPES = (torch.float32, torch.uint8, torch.float16, torch.bfloat16)

@@ -19,10 +19,10 @@ from segpaste.augmentation import (
     Placement,
     PlacementConfig,
     SizeRange,
-    inputs,
     num_mixed_tokens,
 )
-from segpaste.augmentation.draw_rules import smallest_scale
+from segpaste.augmentation.inputs import prepare
+from segpaste.augmentation.rules.draw_rules import smallest_scale
 from segpaste.engine import use_backend
 from segpaste.engine.reference import geometry
 from segpaste.types import PaddedBatchedDenseSample
@@ -54,7 +54,7 @@ def pasted(
 def placed(kernels: str, batch: PaddedBatchedDenseSample, seed: int = 0, **options: Any) -> Placement:
     """The drawn placement alone, without its pixels."""
     paste = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(**options)))
-    batch = inputs.prepared(batch, paste.config, torch.Generator().manual_seed(seed))
+    batch = prepare.prepared(batch, paste.config, torch.Generator().manual_seed(seed))
     with use_backend(kernels):
         return placement_of(paste, batch)
 

@@ -15,8 +15,8 @@ from torch import Tensor
 from samples import OPTIONAL, all_modality_subsets, make_batch, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, SourceStrategy
 from segpaste.augmentation import PasteReport, Placement, PlacementConfig, PlacementCounts, PlacementRequest
-from segpaste.augmentation.pad import padded_to_multiple
-from segpaste.augmentation.placement import SCALE_DEN
+from segpaste.augmentation.inputs.pad import padded_to_multiple
+from segpaste.augmentation.sources.placement import SCALE_DEN
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]

@@ -20,7 +20,7 @@ from segpaste.augmentation import (
     PlacementConfig,
     SourceConfig,
 )
-from segpaste.augmentation.bank_source import source_batch
+from segpaste.augmentation.sources.bank_source import source_batch
 from segpaste.bank import MemmapWriter, build_bank, open_bank, stage_bank_batch
 from segpaste.datasets import SceneConfig, SceneDataset
 from segpaste.datasets.jitter import FixedSizeCrop

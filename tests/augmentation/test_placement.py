@@ -21,7 +21,7 @@ from segpaste.augmentation import (
     PlacementConfig,
     PlacementCounts,
 )
-from segpaste.augmentation.placement import SCALE_DEN, draw_placement
+from segpaste.augmentation.sources.placement import SCALE_DEN, draw_placement
 
 NUM = 20_000
 

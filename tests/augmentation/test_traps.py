@@ -23,8 +23,8 @@ from segpaste.augmentation import (
     PanopticTaxonomy,
     PlacementConfig,
 )
-from segpaste.augmentation.panoptic import ClassTables
-from segpaste.augmentation.placement import SCALE_DEN
+from segpaste.augmentation.rules.class_tables import ClassTables
+from segpaste.augmentation.sources.placement import SCALE_DEN
 from segpaste.engine.reference import geometry
 from segpaste.invariants import check_batch
 from segpaste.types import Modality, PaddedBatchedDenseSample

@@ -25,7 +25,7 @@ from segpaste.bank import (
     stage_bank_batch,
     with_bank,
 )
-from segpaste.bank.predicates import walk
+from segpaste.bank.read.predicates import walk
 from segpaste.types import StagedCrops
 
 COUNTS = (60, 25, 12, 3)

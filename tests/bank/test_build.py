@@ -19,9 +19,10 @@ import numpy as np
 import pytest
 from photo_folder import NAMES, open_photos, tree, write_photos
 
-from segpaste.bank import BankError, BuildSummary, Selection, build_bank, open_bank, strays
-from segpaste.bank import build as build_module
-from segpaste.bank.cropping import crop_object
+from segpaste.bank import BankError, BuildSummary, Selection, build_bank, open_bank
+from segpaste.bank.build import build_bank as build_module
+from segpaste.bank.build import strays
+from segpaste.bank.build.cropping import crop_object
 from segpaste.cli._inputs import open_scenes
 from segpaste.datasets import CocoDetectionV2, DatasetError
 from segpaste.types import DenseSample

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segpaste.bank import BankError, Crop
-from segpaste.bank.cropping import crop_object
+from segpaste.bank.build.cropping import crop_object
 from segpaste.datasets import SceneConfig, SceneDataset
 from segpaste.types import CameraIntrinsics, DenseSample
 

@@ -22,8 +22,8 @@ from segpaste.bank import (
     near_duplicates,
     open_bank,
 )
-from segpaste.bank.embedders import make_embedder, projected
-from segpaste.bank.statistics import statistics_embedding
+from segpaste.bank.embed.embedders import make_embedder, projected
+from segpaste.bank.embed.statistics import statistics_embedding
 
 SIZE = (61, 53)
 
@@ -285,7 +285,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 class TestPrototypes:
     def test_against_numpy(self, embedded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("segpaste.bank.similarity._BLOCK", 33)
+        monkeypatch.setattr("segpaste.bank.embed.similarity._BLOCK", 33)
         rows, classes = unit64(embedded.read(range(160))["embedding"]), embedded.crop_class_ids()
         got = class_prototypes(embedded)
         assert got.shape == (5, 256)
@@ -332,7 +332,7 @@ class TestNearDuplicates:
     @pytest.mark.parametrize("block", [1, 7, 64, 1000])
     @pytest.mark.parametrize("threshold", [0.9, 0.97, 0.98])
     def test_against_all_pairs(self, block: int, threshold: float, embedded: Any, monkeypatch: Any) -> None:
-        monkeypatch.setattr("segpaste.bank.similarity._BLOCK", block)
+        monkeypatch.setattr("segpaste.bank.embed.similarity._BLOCK", block)
         vectors, classes = unit64(embedded.read(range(160))["embedding"]), embedded.crop_class_ids()
         similar = vectors @ vectors.T
         assert np.abs(similar - threshold).min() > 1e-6  # so that rounding decides nothing

@@ -39,11 +39,11 @@ from segpaste.bank import (
     open_bank,
     stage_bank_batch,
 )
-from segpaste.bank.blocks import block_spans
-from segpaste.bank.files import HashedFile
-from segpaste.bank.meta import sealed
-from segpaste.bank.record import GROUPS
-from segpaste.bank.writer import FolderWriter
+from segpaste.bank.format.blocks import block_spans
+from segpaste.bank.format.files import HashedFile
+from segpaste.bank.format.meta import sealed
+from segpaste.bank.format.record import GROUPS
+from segpaste.bank.format.writer import FolderWriter
 
 BANKS: dict[str, type[StoredBank]] = {"memmap": MemmapBank, "lmdb": LMDBBank, "webdataset": WebDatasetBank}
 WRITERS: dict[str, Callable[..., FolderWriter]] = {
@@ -459,7 +459,7 @@ class TestForged:
     @pytest.mark.parametrize("column", ["embedding", "scale"])
     def test_values_that_poison(self, kind: str, column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Every reader names the crop; the writer here looks away."""
-        monkeypatch.setattr("segpaste.bank.writer.first_fault", lambda columns: None)
+        monkeypatch.setattr("segpaste.bank.format.writer.first_fault", lambda columns: None)
         layout = Layout(SIZE, GROUPS, POINTS)
         for bad in (np.nan, np.inf, -np.inf, *([0.0, -1.0, 1e9] * (column == "scale"))):
             folder = tmp_path / f"{bad}"

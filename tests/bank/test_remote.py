@@ -36,8 +36,8 @@ from segpaste.bank import (
     open_bank,
     stage_bank_batch,
 )
-from segpaste.bank import object_store as store_module
-from segpaste.bank.record import GROUPS
+from segpaste.bank.format.record import GROUPS
+from segpaste.bank.remote import object_store as store_module
 from segpaste.types import StagedCrops
 
 SHARD = "shard-000000.tar"

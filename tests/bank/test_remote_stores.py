@@ -19,8 +19,8 @@ from bank_cases import POINTS
 from test_formats import NAMES, NUM, SIZE, assert_equal, assert_sound, make_crop, write
 
 from segpaste.bank import BankError, BlockCache, Layout, RemoteFolder, WebDatasetBank, WebDatasetWriter, open_bank
-from segpaste.bank import object_store as store_module
-from segpaste.bank.record import GROUPS
+from segpaste.bank.format.record import GROUPS
+from segpaste.bank.remote import object_store as store_module
 
 SHARD = "shard-000000.tar"
 

@@ -15,8 +15,8 @@ from bank_cases import write_bank
 from numpy.typing import NDArray
 
 from segpaste.bank import BankError, BankSampler
-from segpaste.bank.class_draws import MODES, ClassTable, class_probabilities, photo_fracs
-from segpaste.bank.sampler import DrawReport
+from segpaste.bank.read.class_draws import MODES, ClassTable, class_probabilities, photo_fracs
+from segpaste.bank.read.sampler import DrawReport
 from segpaste.samplers.classes import SamplesOfClasses
 
 TAIL = (1000, 316, 0, 100, 32, 10, 1)
@@ -154,7 +154,7 @@ class TestTables:
 
     @pytest.mark.parametrize("num_classes", [3, 300])
     def test_crops_of_each_class(self, num_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("segpaste.bank.class_draws._CHUNK", 64)
+        monkeypatch.setattr("segpaste.bank.read.class_draws._CHUNK", 64)
         ids = np.random.default_rng(1).integers(0, num_classes - 1, 1000)
         crops = SamplesOfClasses(ids, num_classes)
         for c in range(num_classes):

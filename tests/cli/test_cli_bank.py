@@ -16,6 +16,7 @@ import pytest
 from cli_world import CROWD_ID, read_pixels, tree, write_instances, write_panoptic
 
 from segpaste.bank import open_bank
+from segpaste.bank.build import build_bank
 from segpaste.cli import main, parse
 
 ROOT = Path(__file__).parents[2]
@@ -229,14 +230,13 @@ def test_one_clear_line_and_nothing_left(
 def test_not_gone_on_with_other_photos(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from segpaste.bank import build
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
     copytree(world / "photos", tmp_path / "others")
     with monkeypatch.context() as patch:
-        patch.setattr(build, "_write", interrupt)
+        patch.setattr(build_bank, "_write", interrupt)
         assert main(words(world, tmp_path / "bank")) == 130
     capsys.readouterr()
     assert main(words(world, tmp_path / "bank", "--images", str(tmp_path / "others"))) == 2
@@ -249,13 +249,12 @@ def test_not_gone_on_with_other_photos(
 def test_interrupted_and_gone_on(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from segpaste.bank import build
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(build, "_write", interrupt)
+        patch.setattr(build_bank, "_write", interrupt)
         assert main(words(world, tmp_path / "bank")) == 130
     note = "bank.parts keeps what is finished; the same call goes on from there\n"
     assert capsys.readouterr().err == f"segpaste: interrupted: {tmp_path}/{note}"

@@ -12,7 +12,7 @@ import pytest
 from cli_world import check_instances, read_json, tree, write_instances
 
 from segpaste.bank import Crop, Layout, MemmapBank, MemmapWriter, open_bank
-from segpaste.bank.class_draws import class_probabilities
+from segpaste.bank.read.class_draws import class_probabilities
 from segpaste.cli import _crops, main
 from segpaste.cli._errors import CommandError
 from segpaste.replay import read_records

@@ -144,7 +144,7 @@ class TestGoingOn:
         self, world: Path, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
     ) -> None:
         from segpaste.cli import _show
-        from segpaste.datasets import coco_writer
+        from segpaste.datasets.formats import coco_writer
 
         def interrupt(*_: Any) -> None:
             raise KeyboardInterrupt

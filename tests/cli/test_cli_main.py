@@ -22,7 +22,7 @@ from PIL import Image
 
 import segpaste
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.augmentation.strict import known_keys
+from segpaste.augmentation.config.strict import known_keys
 from segpaste.cli import _arguments, _errors, _inputs, _pasting, _settings, _values, main
 from segpaste.datasets import SceneDataset
 from segpaste.presets import Preset

@@ -1,4 +1,4 @@
-"""`segpaste.datasets.coco_writer`: rows and files say what the sample says."""
+"""`segpaste.datasets.formats.coco_writer`: rows and files say what the sample says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as arrays
 from torchvision import tv_tensors
 
 from samples import SCHEMA, make_sample
-from segpaste.datasets import coco_writer
+from segpaste.datasets.formats import coco_writer
 from segpaste.types import DenseSample, Modality
 
 SIZE = (17, 11)

@@ -10,7 +10,7 @@ import pytest
 
 from segpaste._printable import in_html, printable
 from segpaste.bank import BuildSummary, Crop, Layout, MemmapWriter
-from segpaste.bank.sampler import report_draws
+from segpaste.bank.read.sampler import report_draws
 from segpaste.cli import _bank_build, _errors, _show, main
 from segpaste.viz import PastedObject, ReportItem, write_html_report
 

@@ -19,7 +19,7 @@ from pycocotools.coco import COCO
 
 from samples import assert_same, tight_boxes
 from segpaste.datasets import CocoDetectionV2, DatasetError
-from segpaste.datasets.rle import decode_segmentation, run_lengths
+from segpaste.datasets.formats.rle import decode_segmentation, run_lengths
 
 SIZE = (17, 11)
 ORIENTATION = 0x0112

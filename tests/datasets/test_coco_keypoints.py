@@ -13,7 +13,7 @@ from coco_files import annotation_row, image_row, rectangle, runs, write_coco
 
 from samples import assert_same
 from segpaste.datasets import CocoDetectionV2, DatasetError, make_large_scale_jittering
-from segpaste.datasets.coco_writer import write_sample, write_tables
+from segpaste.datasets.formats.coco_writer import write_sample, write_tables
 
 SIZE = (40, 60)
 NAMES = ["nose", "left_eye", "right_eye"]

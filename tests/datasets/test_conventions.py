@@ -13,7 +13,7 @@ from PIL import Image
 from torchvision import tv_tensors
 
 from segpaste.datasets import convert_depth, convert_normals, convert_semantic
-from segpaste.datasets.conventions import _TOWARDS
+from segpaste.datasets.formats.conventions import _TOWARDS
 from segpaste.types import CameraIntrinsics, DenseSample, SemanticMap
 
 OPEN_GL = ("right", "up", "backward")

@@ -24,7 +24,7 @@ from segpaste.datasets import (
     make_large_scale_jittering,
 )
 from segpaste.datasets import _windows as sample_windows
-from segpaste.datasets.photo import read_pixels
+from segpaste.datasets.formats.photo import read_pixels
 from segpaste.engine import use_backend
 from segpaste.types import DenseSample
 

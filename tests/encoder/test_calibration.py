@@ -15,9 +15,9 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_curve
 
-from segpaste.encoder import pairs
-from segpaste.encoder.calibration import Calibration, cllr, equal_error_rate, min_cllr
-from segpaste.encoder.pairs import pairs_of
+from segpaste.encoder.data import pairs
+from segpaste.encoder.data.pairs import pairs_of
+from segpaste.encoder.evaluation.calibration import Calibration, cllr, equal_error_rate, min_cllr
 
 SCORES = st.lists(st.integers(-6, 6).map(lambda number: number / 2), min_size=1, max_size=25)
 """With ties."""

@@ -21,11 +21,12 @@ from encoder_cases import SIZE, bits, clusters, write_numbers
 import segpaste
 from segpaste import cli
 from segpaste._ranks import mark_own, mark_said
-from segpaste.augmentation.strict import known_keys
+from segpaste.augmentation.config.strict import known_keys
 from segpaste.cli import _errors, _values, main
-from segpaste.encoder import AttributeEvidence, LabelledVectors, TrainConfig, load_encoder, training, validate
-from segpaste.encoder.checkpoints import read_checkpoint
-from segpaste.encoder.objective import make_objective
+from segpaste.encoder import AttributeEvidence, LabelledVectors, TrainConfig, load_encoder, validate
+from segpaste.encoder.model.objective import make_objective
+from segpaste.encoder.training import loop
+from segpaste.encoder.training.checkpoints import read_checkpoint
 
 SMALL = ["data.N_classes_per_batch=3", "data.M_samples_per_class=2", "model.num_attributes=16", "trainer.device=cpu"]
 
@@ -182,7 +183,7 @@ class TestFirstEpoch:
         self, words: list[str], tmp_path: Path, at: str, error: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         given = [*words, "trainer.losses=[mse]", "trainer.epochs=1"]
-        write = training.write_checkpoint
+        write = loop.write_checkpoint
 
         def stop(path: Path, state: Any) -> None:
             if path.name == at:
@@ -191,7 +192,7 @@ class TestFirstEpoch:
             write(path, state)
 
         with monkeypatch.context() as patch:
-            patch.setattr(training, "write_checkpoint", stop)
+            patch.setattr(loop, "write_checkpoint", stop)
             assert main(given) == (130 if error is KeyboardInterrupt else 2)
         assert not (tmp_path / "run").exists()
         assert "keeps what is finished" not in capsys.readouterr().err

@@ -190,7 +190,7 @@ class TestBank:
 
     def test_not_finite(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """In a broken bank: a writer refuses it, and here looks away."""
-        monkeypatch.setattr("segpaste.bank.writer.first_fault", lambda columns: None)
+        monkeypatch.setattr("segpaste.bank.format.writer.first_fault", lambda columns: None)
         embeddings = np.zeros((3, 256))
         embeddings[1, 7] = np.inf
         with pytest.raises(BankError, match="bank: crop 1: expected a finite embedding"):

@@ -24,7 +24,13 @@ from segpaste.augmentation import (
     PanopticConfig,
     PlacementConfig,
 )
-from segpaste.augmentation.placement import LayerSources, Placement, PlacementCounts, PlacementRequest, draw_placement
+from segpaste.augmentation.sources.placement import (
+    LayerSources,
+    Placement,
+    PlacementCounts,
+    PlacementRequest,
+    draw_placement,
+)
 from segpaste.engine import Scene, engine_for, triton, use_backend
 from segpaste.engine.planes import PLANES, ROWS
 from segpaste.engine.reference import geometry, stages

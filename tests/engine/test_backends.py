@@ -37,7 +37,7 @@ from segpaste.augmentation import (
     PanopticConfig,
     PlacementConfig,
 )
-from segpaste.augmentation.placement import PlacementRequest
+from segpaste.augmentation.sources.placement import PlacementRequest
 from segpaste.engine import engine_for, native, reference, use_backend
 from segpaste.engine.native import threads
 from segpaste.types import Modality, PaddedBatchedDenseSample

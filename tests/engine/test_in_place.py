@@ -29,7 +29,7 @@ from segpaste.augmentation import (
     PanopticConfig,
     PlacementConfig,
 )
-from segpaste.augmentation.config import SourceConfig
+from segpaste.augmentation.config.paste import SourceConfig
 from segpaste.engine import use_backend
 from segpaste.engine.native import threads
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample

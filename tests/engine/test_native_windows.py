@@ -20,7 +20,7 @@ from torch import Tensor
 from fresh_process import fresh_output
 from samples import tight_boxes
 from segpaste.engine.native import library, windows
-from segpaste.types.window import Window
+from segpaste.types.sampling import Window
 
 
 def make_window(sizes: Any, corner: tuple[int, int], flip: bool) -> Window:

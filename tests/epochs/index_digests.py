@@ -26,8 +26,8 @@ from torch.utils.data import DataLoader, Sampler
 
 from samples import make_sample
 from segpaste import BankSampler, ExhaustiveNxMSampler, NxMSampler, RandomNxMSampler, create_bank_dataloader
-from segpaste.augmentation.crop_pool import CropPool
 from segpaste.augmentation.loading import AugmentedLoader
+from segpaste.augmentation.sources.crop_pool import CropPool
 from segpaste.bank import with_bank
 from segpaste.datasets import EpochDataLoader
 from segpaste.epochs import EpochLoader

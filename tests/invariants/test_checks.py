@@ -24,7 +24,7 @@ from segpaste.augmentation import (
     PlacementRequest,
     SourceConfig,
 )
-from segpaste.augmentation.bank_source import source_batch
+from segpaste.augmentation.sources.bank_source import source_batch
 from segpaste.invariants import Case, InvariantError, Violation, applicable, check, check_all, violations
 from segpaste.types import Modality, PaddedBatchedDenseSample, StagedCrops
 

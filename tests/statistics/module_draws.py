@@ -14,7 +14,7 @@ from torch import Tensor
 
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, derive_seed
 from segpaste.augmentation import PanopticConfig, PlacementConfig, SourceStrategy
-from segpaste.augmentation.config import PanopticTaxonomy
+from segpaste.augmentation.config.paste import PanopticTaxonomy
 from segpaste.seeding import to_int64
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from samples import CPU_BACKENDS
 from segpaste.bank import StoredBank
 from segpaste.engine import native, reference, use_backend
-from segpaste.engine.reference import draw_slots
+from segpaste.engine.reference.draws import slots
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +106,8 @@ def staged_crops_in_order(bank: StoredBank, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def chosen_blindly(bank: StoredBank, monkeypatch: pytest.MonkeyPatch) -> Array:
-    right = draw_slots.random_where
-    monkeypatch.setattr(draw_slots, "random_where", lambda where, *draw: right(torch.ones_like(where), *draw))
+    right = slots.random_where
+    monkeypatch.setattr(slots, "random_where", lambda where, *draw: right(torch.ones_like(where), *draw))
     return drawn_crops(bank)
 
 

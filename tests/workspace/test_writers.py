@@ -11,13 +11,13 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "src" / "segpaste"
 
 ALLOWED = {
-    "bank/block_cache.py": "a cache that finds damaged blocks by their sums, and reads them again",
-    "bank/destination.py": "a temporary folder, whose files go to an object store",
-    "bank/files.py": "HashedFile flushes at its end; a bank is flushed once more before it gets its name",
-    "bank/lmdb.py": "a scratch file of the folder that is flushed before it gets its name",
+    "bank/remote/block_cache.py": "a cache that finds damaged blocks by their sums, and reads them again",
+    "bank/build/destination.py": "a temporary folder, whose files go to an object store",
+    "bank/format/files.py": "HashedFile flushes at its end; a bank is flushed once more before it gets its name",
+    "bank/format/lmdb.py": "a scratch file of the folder that is flushed before it gets its name",
     "cli/_errors.py": "the null device, for a reader of stdout that has gone",
     "cli/_remaking.py": "files that are compared and removed",
-    "encoder/checkpoints.py": "torch.save into memory",
+    "encoder/training/checkpoints.py": "torch.save into memory",
     "engine/native/build.py": "a library that is built again where its digest is wrong",
 }
 """Modules that may call a writing function by themselves."""

@@ -9,18 +9,20 @@ from typing import Literal, cast, overload
 import torch
 from torch import nn
 
-from segpaste.augmentation import arguments, draw_rules, in_place, inputs, source_check
-from segpaste.augmentation.bank_source import BankSource
-from segpaste.augmentation.config import BatchCopyPasteConfig, SourceConfig
-from segpaste.augmentation.crop_pool import BankPool, CropPool, SeededCrops, SourcePool
-from segpaste.augmentation.harmonize import harmonized
+from segpaste.augmentation.config.paste import BatchCopyPasteConfig, SourceConfig
+from segpaste.augmentation.harmonize.harmonized import harmonized
+from segpaste.augmentation.inputs import arguments, in_place, prepare
 from segpaste.augmentation.loading import AugmentedLoader
-from segpaste.augmentation.panoptic import ClassTables
-from segpaste.augmentation.paste_rules import paste_rules
-from segpaste.augmentation.placement import PlacementRequest
 from segpaste.augmentation.report import PasteReport, nothing_pasted_warning, report_of, unchanged_report
+from segpaste.augmentation.rules import draw_rules
+from segpaste.augmentation.rules.class_tables import ClassTables
+from segpaste.augmentation.rules.paste_rules import paste_rules
 from segpaste.augmentation.schedule import Schedule
-from segpaste.augmentation.source import IntraBatchSource, RowStrategy, SourceStrategy
+from segpaste.augmentation.sources import source_check
+from segpaste.augmentation.sources.bank_source import BankSource
+from segpaste.augmentation.sources.crop_pool import BankPool, CropPool, SeededCrops, SourcePool
+from segpaste.augmentation.sources.placement import PlacementRequest
+from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
 from segpaste.engine import (
     Classes,
     Drawn,
@@ -56,8 +58,8 @@ class BatchCopyPaste(nn.Module):
         read_modalities: modalities that every batch must carry; all others that it carries are composed too. The class
             attribute holds for any config.
         write_modalities: modalities that the output may carry.
-        crops: draws from ``source_pool``, a `segpaste.augmentation.crop_pool.SeededCrops`, or None. For a record of a
-            call, ``crops.staged(out.sample_seeds)`` are the crops that it drew.
+        crops: draws from ``source_pool``, a `segpaste.augmentation.sources.crop_pool.SeededCrops`, or None. For a
+            record of a call, ``crops.staged(out.sample_seeds)`` are the crops that it drew.
 
     Raises:
         TypeError: an argument is of another class, such as a dict as the config.
@@ -88,7 +90,7 @@ class BatchCopyPaste(nn.Module):
         self.inplace = inplace
         self.source = _source_of(self.config) if source is None else source
         self.crops = None if source_pool is None else SeededCrops(source_pool, self.config.num_layers)
-        self.read_modalities, self.write_modalities = inputs.modalities_of(self.config)
+        self.read_modalities, self.write_modalities = prepare.modalities_of(self.config)
         self.schedule = Schedule(self.config.placement, chooses_objects=not self.config.emit_classmix)
         self._placement = self.config.placement
         if self.config.source.kind == "bank":  # each crop is a layer of its own
@@ -157,14 +159,14 @@ class BatchCopyPaste(nn.Module):
         takes_crops = not self.config.emit_classmix and not isinstance(self.source, IntraBatchSource)
         arguments.check_forward(target, generator, staged, return_report, takes_crops=takes_crops)
         batch = self._prepared(target, generator)
-        if not inputs.can_be_pasted(batch, self.config):
+        if not prepare.can_be_pasted(batch, self.config):
             return self._unchanged(batch, target, return_report)
         engine = engine_for(batch.device)
         found = engine.survey(batch, self._tables, self.config.ignore_index if self.config.emit_classmix else None)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged)
         outcome = self._composed(engine, scene, placement, with_layer=return_report)
         self._warn_once(placement, counts, outcome)
-        out = inputs.emitted(outcome.batch, target, self.config)
+        out = prepare.emitted(outcome.batch, target, self.config)
         return (out, report_of(placement, counts, outcome)) if return_report else out
 
     @classmethod
@@ -215,7 +217,7 @@ class BatchCopyPaste(nn.Module):
         self, target: PaddedBatchedDenseSample, generator: torch.Generator | None
     ) -> PaddedBatchedDenseSample:
         """Prepare the batch: seeds, slots and masks, without closed modalities; in place, check that it is writable."""
-        batch = inputs.prepared(target, self.config, generator)
+        batch = prepare.prepared(target, self.config, generator)
         if self.inplace:
             in_place.check_writable(target, self.config)
         return batch
@@ -224,8 +226,8 @@ class BatchCopyPaste(nn.Module):
         self, batch: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, return_report: bool
     ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
         """Return the output for a batch that cannot take pastes."""
-        out, report = inputs.with_finite_depth(batch), unchanged_report(batch, self.config.num_layers)
-        out = inputs.emitted(write_back(batch, out) if self.inplace else out, target, self.config)
+        out, report = prepare.with_finite_depth(batch), unchanged_report(batch, self.config.num_layers)
+        out = prepare.emitted(write_back(batch, out) if self.inplace else out, target, self.config)
         if self._may_look(batch.device):
             self._warn(nothing_pasted_warning(report, self.config))
         return (out, report) if return_report else out
@@ -247,7 +249,7 @@ class BatchCopyPaste(nn.Module):
         self._warn_of_few_scales(batch.canvas_size if staged is None else staged.crop_size)
         sampled = self.source.sample(batch, found.eligible, request)
         source, placement, counts = source_check.checked_sample(self.source, sampled, batch, request)
-        inputs.check_source(batch, source)
+        prepare.check_source(batch, source)
         arguments.check_no_grad("source", source)
         return Scene(batch, source, self._tables, self._rules), (placement, counts)
 

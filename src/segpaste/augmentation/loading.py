@@ -11,7 +11,7 @@ import torch
 from pydantic import BaseModel
 from torch import nn
 
-from segpaste.augmentation.crop_pool import CropPool
+from segpaste.augmentation.sources.crop_pool import CropPool
 from segpaste.epochs import EpochPass, LoaderWrapper
 from segpaste.seeding import derive_seed, to_int64
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from segpaste.augmentation.config import BatchCopyPasteConfig
+from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.engine import Outcome, Placement, PlacementCounts
 from segpaste.engine.records import SCALE_DEN
 from segpaste.types import PaddedBatchedDenseSample

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from segpaste.augmentation import class_weights, draw_rules
-from segpaste.augmentation.placement_config import PlacementConfig
-from segpaste.augmentation.strict import as_decimal
+from segpaste.augmentation.config.placement import PlacementConfig
+from segpaste.augmentation.config.strict import as_decimal
+from segpaste.augmentation.rules import class_weights, draw_rules
 from segpaste.engine import DrawTables
 
 _ONE = 1 << 32

@@ -12,25 +12,25 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from segpaste.bank.block_cache import BlockCache
-from segpaste.bank.build import BuildSummary, build_bank
-from segpaste.bank.data_files import read_meta
-from segpaste.bank.embed import copy_crops, embed_bank
-from segpaste.bank.lmdb import LMDBBank, LMDBWriter
-from segpaste.bank.loader import BankDataLoader, create_bank_dataloader
-from segpaste.bank.memmap import MemmapBank, MemmapWriter
-from segpaste.bank.pairing import with_bank
-from segpaste.bank.parts import Photos, Selection
-from segpaste.bank.predicates import CropPredicate
-from segpaste.bank.protocol import InstanceBank
-from segpaste.bank.record import BankError, Crop, Layout
-from segpaste.bank.remote import RemoteFolder, folder_at
-from segpaste.bank.sampler import BankSampler
-from segpaste.bank.shards import WebDatasetBank, WebDatasetWriter
-from segpaste.bank.similarity import SimilarToPrototype, class_prototypes, near_duplicates
-from segpaste.bank.staging import stage_bank_batch
-from segpaste.bank.stored import StoredBank
-from segpaste.bank.writer import BankWriter
+from segpaste.bank.build.build_bank import BuildSummary, build_bank
+from segpaste.bank.build.parts import Photos, Selection
+from segpaste.bank.embed.copies import copy_crops, embed_bank
+from segpaste.bank.embed.similarity import SimilarToPrototype, class_prototypes, near_duplicates
+from segpaste.bank.format.data_files import read_meta
+from segpaste.bank.format.lmdb import LMDBBank, LMDBWriter
+from segpaste.bank.format.memmap import MemmapBank, MemmapWriter
+from segpaste.bank.format.protocol import InstanceBank
+from segpaste.bank.format.record import BankError, Crop, Layout
+from segpaste.bank.format.shards import WebDatasetBank, WebDatasetWriter
+from segpaste.bank.format.stored import StoredBank
+from segpaste.bank.format.writer import BankWriter
+from segpaste.bank.read.loader import BankDataLoader, create_bank_dataloader
+from segpaste.bank.read.pairing import with_bank
+from segpaste.bank.read.predicates import CropPredicate
+from segpaste.bank.read.sampler import BankSampler
+from segpaste.bank.read.staging import stage_bank_batch
+from segpaste.bank.remote.block_cache import BlockCache
+from segpaste.bank.remote.folder import RemoteFolder, folder_at
 
 __all__ = [
     "BankDataLoader",

@@ -10,7 +10,7 @@ from segpaste.cli._arguments import fraction
 from segpaste.cli._errors import CommandError
 
 MODES = ("repeat_factor", "instance_aware", "tempered", "class_uniform")
-"""Of `segpaste.bank.class_draws`, which is not imported to parse."""
+"""Of `segpaste.bank.read.class_draws`, which is not imported to parse."""
 
 THRESHOLD, TEMPERATURE = 1e-3, 0.5
 """The defaults of `segpaste.bank.BankSampler`."""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from segpaste._printable import printable
 from segpaste.bank import BuildSummary, Selection, build_bank
-from segpaste.bank.cropping import DEFAULT_MARGIN_FRAC
-from segpaste.bank.parts import REASONS
+from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC
+from segpaste.bank.build.parts import REASONS
 from segpaste.cli import _inputs
 from segpaste.cli._errors import CommandError
 

@@ -45,7 +45,7 @@ def of_annotations(path: Path) -> ClassCounts:
     Raises:
         DatasetError: it is missing, broken, or lacks what it must hold.
     """
-    from segpaste.datasets.records import class_indices, lookup, read_tables
+    from segpaste.datasets.formats.records import class_indices, lookup, read_tables
 
     tables = read_tables(path, {"images": {"id": int}, "annotations": {}, "categories": {"id": int, "name": str}})
     by_id = class_indices(path, tables["categories"])
@@ -84,7 +84,7 @@ def of_bank(path: Path | str, photos: bool) -> ClassCounts:
         CommandError: the folder is neither a bank nor a dataset.
     """
     from segpaste.bank import open_bank
-    from segpaste.bank.class_draws import count_photos
+    from segpaste.bank.read.class_draws import count_photos
     from segpaste.samplers.classes import SamplesOfClasses
 
     if isinstance(path, Path) and not (path / "meta.json").is_file():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from segpaste.bank import BankSampler, StoredBank, open_bank, stage_bank_batch
-from segpaste.bank.class_draws import Mode
+from segpaste.bank.read.class_draws import Mode
 from segpaste.cli._errors import CommandError
 from segpaste.types import StagedCrops
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from segpaste.cli._errors import CommandError
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, FederatedLabels, SceneConfig, SceneDataset
-from segpaste.datasets.records import Crowd, read_tables
+from segpaste.datasets.formats.records import Crowd, read_tables
 from segpaste.types import DenseSample, PanopticSchema
 
 NUM_SCENES = 100_000

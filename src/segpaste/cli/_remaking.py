@@ -17,8 +17,8 @@ from segpaste.bank import InstanceBank
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._sequence import PhotoSequence, cornered, cut_to
-from segpaste.datasets.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_sample
-from segpaste.datasets.records import IMAGE_COLUMNS, read_tables
+from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_sample
+from segpaste.datasets.formats.records import IMAGE_COLUMNS, read_tables
 from segpaste.replay import ReplayError, ReplayRecord, replay
 from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample

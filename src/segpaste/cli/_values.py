@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from segpaste.augmentation.strict import known_fields, merged, nearest_key
+from segpaste.augmentation.config.strict import known_fields, merged, nearest_key
 from segpaste.cli._errors import CommandError
 
 _Model = TypeVar("_Model", bound=BaseModel)

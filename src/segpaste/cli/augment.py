@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from segpaste.cli._inputs import Inputs
     from segpaste.cli._pasting import Augmented, Origin, Paster
     from segpaste.cli._show import Tally
-    from segpaste.datasets.coco_writer import SampleRows
-    from segpaste.datasets.records import Crowd
+    from segpaste.datasets.formats.coco_writer import SampleRows
+    from segpaste.datasets.formats.records import Crowd
     from segpaste.viz import ReportItem
 
 _EXAMPLE = """\
@@ -173,7 +173,7 @@ def _written(
     from dataclasses import asdict
 
     from segpaste.cli import _show
-    from segpaste.datasets.coco_writer import write_sample
+    from segpaste.datasets.formats.coco_writer import write_sample
 
     inputs, pick = paster.inputs, augmented.pick
     name, image_id = inputs.photos.file_name(pick.index), inputs.photos.image_id(pick.index)
@@ -251,7 +251,7 @@ def _crowd_provenance(crowd: Crowd, image_id: int) -> dict[str, Any]:
 def _assemble(args: argparse.Namespace, space: Workspace, paster: Paster, tally: Tally) -> None:
     """Tables, records, report and gallery, from what the steps found."""
     from segpaste.cli import _sequence, _show
-    from segpaste.datasets.coco_writer import SampleRows, write_tables
+    from segpaste.datasets.formats.coco_writer import SampleRows, write_tables
 
     numbers = range(-(-args.num // paster.batch_size))
 
@@ -281,7 +281,7 @@ def _assemble(args: argparse.Namespace, space: Workspace, paster: Paster, tally:
 def _info(args: argparse.Namespace, paster: Paster, files: Path) -> dict[str, Any]:
     """The table of that name: what made this dataset. No time and no path, so that equal runs give equal bytes."""
     from segpaste import __version__
-    from segpaste.datasets.coco_writer import LAYOUT
+    from segpaste.datasets.formats.coco_writer import LAYOUT
 
     words = ["segpaste augment", paster.inputs.name]
     words += [f"--{name.replace('_', '-')} {value}" for name in _NAMED if (value := getattr(args, name)) is not None]

@@ -16,7 +16,7 @@ from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
 if TYPE_CHECKING:
     from segpaste.bank import InstanceBank
     from segpaste.cli._inputs import Inputs
-    from segpaste.datasets.coco_writer import SampleRows
+    from segpaste.datasets.formats.coco_writer import SampleRows
     from segpaste.replay import ReplayRecord
 
 _EXAMPLE = """\
@@ -143,7 +143,7 @@ def _write(
     from dataclasses import asdict
 
     from segpaste.cli import _remaking, _sequence, _show
-    from segpaste.datasets.coco_writer import SampleRows, write_tables
+    from segpaste.datasets.formats.coco_writer import SampleRows, write_tables
 
     text = "".join(f"{record.to_json()}\n" for record in records).encode()
     fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(args.dataset)}

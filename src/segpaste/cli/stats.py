@@ -13,7 +13,7 @@ from segpaste.cli._arguments import integer
 from segpaste.cli._errors import CommandError
 
 if TYPE_CHECKING:
-    from segpaste.bank.sampler import DrawReport
+    from segpaste.bank.read.sampler import DrawReport
     from segpaste.cli._counts import ClassCounts
 
 _EXAMPLE = """\
@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError("--num, --seed: expected them with scenes only; leave them out")
     options = {**_DEFAULTS, **_balance.options_of(args)}
     mode = options["mode"]
-    from segpaste.bank.class_draws import class_probabilities
-    from segpaste.bank.sampler import report_draws
+    from segpaste.bank.read.class_draws import class_probabilities
+    from segpaste.bank.read.sampler import report_draws
 
     counts = _count(args, has_photos=mode == "instance_aware")
     if not sum(counts.num_objects):
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _count(args: argparse.Namespace, has_photos: bool) -> ClassCounts:
-    from segpaste.bank.remote import is_url, local_path
+    from segpaste.bank.remote.folder import is_url, local_path
     from segpaste.cli import _counts
 
     if is_url(args.target):

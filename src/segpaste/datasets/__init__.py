@@ -6,10 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from segpaste.datasets.coco import CocoDetectionV2
-    from segpaste.datasets.coco_panoptic import CocoPanoptic, CocoPanopticSchema
-    from segpaste.datasets.conventions import convert_depth, convert_normals, convert_semantic
-    from segpaste.datasets.federated import FederatedLabels
+    from segpaste.datasets.formats.coco import CocoDetectionV2
+    from segpaste.datasets.formats.coco_panoptic import CocoPanoptic, CocoPanopticSchema
+    from segpaste.datasets.formats.conventions import convert_depth, convert_normals, convert_semantic
+    from segpaste.datasets.formats.federated import FederatedLabels
+    from segpaste.datasets.formats.records import DatasetError
     from segpaste.datasets.jitter import (
         FixedSizeCrop,
         LargeScaleJitter,
@@ -20,16 +21,15 @@ if TYPE_CHECKING:
         make_large_scale_jittering,
     )
     from segpaste.datasets.loader import EpochDataLoader, LoaderStats, create_coco_dataloader
-    from segpaste.datasets.records import DatasetError
     from segpaste.datasets.scenes import SceneConfig, SceneDataset, scene_batch
 
 _HOME = {
-    "CocoDetectionV2": "coco",
-    "CocoPanoptic": "coco_panoptic",
-    "CocoPanopticSchema": "coco_panoptic",
-    "DatasetError": "records",
+    "CocoDetectionV2": "formats.coco",
+    "CocoPanoptic": "formats.coco_panoptic",
+    "CocoPanopticSchema": "formats.coco_panoptic",
+    "DatasetError": "formats.records",
     "EpochDataLoader": "loader",
-    "FederatedLabels": "federated",
+    "FederatedLabels": "formats.federated",
     "FixedSizeCrop": "jitter",
     "LargeScaleJitter": "jitter",
     "LoaderStats": "loader",
@@ -39,9 +39,9 @@ _HOME = {
     "SanitizeInstances": "jitter",
     "SceneConfig": "scenes",
     "SceneDataset": "scenes",
-    "convert_depth": "conventions",
-    "convert_normals": "conventions",
-    "convert_semantic": "conventions",
+    "convert_depth": "formats.conventions",
+    "convert_normals": "formats.conventions",
+    "convert_semantic": "formats.conventions",
     "create_coco_dataloader": "loader",
     "make_large_scale_jittering": "jitter",
     "scene_batch": "scenes",

@@ -20,7 +20,7 @@ from segpaste.engine import engine_for, native
 from segpaste.engine.native import windows
 from segpaste.types import DenseSample, PaddingMask, select_instances
 from segpaste.types.fields import FIELDS, SAMPLE_FIELDS, flags_of
-from segpaste.types.window import Window
+from segpaste.types.sampling import Window
 
 Move = Callable[[DenseSample], DenseSample]
 """The parts of the jitter that move pixels, in turn."""

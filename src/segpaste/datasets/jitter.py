@@ -27,7 +27,7 @@ from segpaste.datasets import _windows
 from segpaste.engine.native import windows
 from segpaste.seeding import random_u32, to_int64
 from segpaste.types import DenseSample, PaddingMask, select_instances, tight_boxes
-from segpaste.types.window import Size, Window
+from segpaste.types.sampling import Size, Window
 
 
 class SampleTransform(Protocol):

@@ -17,9 +17,9 @@ from torch.utils.data import BatchSampler, Dataset, Sampler
 
 from segpaste.datasets._epoch_samples import Collate, Fetched, SeededSamples
 from segpaste.datasets._orders import DatasetOrder, PassSampler, SamplerOrder
-from segpaste.datasets.coco import CocoDetectionV2
+from segpaste.datasets.formats.coco import CocoDetectionV2
+from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
-from segpaste.datasets.records import DatasetError
 from segpaste.epochs import EpochLoader, EpochProgress, EpochSampler, ReplicaFinder, callable_facts
 from segpaste.samplers import NxMBatches, NxMSampler
 from segpaste.seeding import SampleKey, check_uint64

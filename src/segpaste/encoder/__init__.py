@@ -7,11 +7,12 @@ validation_set = read_vectors("validation.csv", label_names=train_set.label_name
 result = train(train_set, validation_set, TrainConfig(), "runs/encoder")
 """
 
-from segpaste.encoder.assessment import Assessment, RatioFigures
-from segpaste.encoder.banks import encode_bank, read_codes
-from segpaste.encoder.calibration import Calibration, cllr, equal_error_rate, min_cllr
-from segpaste.encoder.checkpoints import CheckpointError, TrainedEncoder, load_encoder
-from segpaste.encoder.codes import (
+from segpaste.encoder.data.banks import encode_bank, read_codes
+from segpaste.encoder.data.vector_csv import VectorsError
+from segpaste.encoder.data.vectors import LabelledVectors, read_vectors
+from segpaste.encoder.evaluation.assessment import Assessment, RatioFigures
+from segpaste.encoder.evaluation.calibration import Calibration, cllr, equal_error_rate, min_cllr
+from segpaste.encoder.evaluation.codes import (
     attribute_shares,
     hamming,
     near_duplicate_codes,
@@ -19,21 +20,20 @@ from segpaste.encoder.codes import (
     pack,
     unpack,
 )
-from segpaste.encoder.config import DataConfig, LossWeights, ModelConfig, TrainConfig, TrainerConfig
-from segpaste.encoder.evaluation import (
+from segpaste.encoder.evaluation.evaluate import (
     Validation,
     cosine_rows,
     hamming_rows,
     mean_average_precision,
     validate,
 )
-from segpaste.encoder.evidence import AttributeEvidence
-from segpaste.encoder.losses import EncoderLosses
-from segpaste.encoder.model import BinaryAttributeEncoder, Encoded, binarise
-from segpaste.encoder.run import open_training, train
-from segpaste.encoder.training import Training, TrainResult
-from segpaste.encoder.vector_csv import VectorsError
-from segpaste.encoder.vectors import LabelledVectors, read_vectors
+from segpaste.encoder.evaluation.evidence import AttributeEvidence
+from segpaste.encoder.model.encoder import BinaryAttributeEncoder, Encoded, binarise
+from segpaste.encoder.model.losses import EncoderLosses
+from segpaste.encoder.training.checkpoints import CheckpointError, TrainedEncoder, load_encoder
+from segpaste.encoder.training.config import DataConfig, LossWeights, ModelConfig, TrainConfig, TrainerConfig
+from segpaste.encoder.training.loop import Training, TrainResult
+from segpaste.encoder.training.run import open_training, train
 
 __all__ = [
     "Assessment",

@@ -48,12 +48,12 @@ def survey(batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int 
 
 
 def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
-    """See `segpaste.engine.reference.draws.choose_rows`."""
+    """See `segpaste.engine.reference.draws.draw.choose_rows`."""
     return LayerRows(*_choose_rows(candidates, seeds, num_layers))
 
 
 def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRules, pick: Pick | LayerRows) -> Drawn:
-    """See `segpaste.engine.reference.draws.draw`."""
+    """See `segpaste.engine.reference.draws.draw.draw`."""
     rows, how = (list(pick), _GIVEN) if isinstance(pick, LayerRows) else ([], pick)
     drawn = _draw(list(targets), list(sources), list(tables), list(rules), rows, how)
     return Placement(*(rows or drawn[:2]), *drawn[-9:-4]), PlacementCounts(*drawn[-4:])

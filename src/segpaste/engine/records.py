@@ -11,7 +11,7 @@ from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.movable import Movable, register_pytree
 
 Pick = Literal["others", "own"]
-"""Rule by which layers choose rows of the sources, see `segpaste.engine.reference.draws.draw`."""
+"""Rule by which layers choose rows of the sources, see `segpaste.engine.reference.draws.draw.draw`."""
 
 LARGEST_SCALE = 64.0
 """Largest scale that is drawn for an axis, before rounding to whole patches."""
@@ -68,9 +68,9 @@ class DrawTables(NamedTuple):
     Attributes:
         limits: [4] int64, the probability of pasting in units of 2**-32, the smallest and the largest number of slots,
             and the class temperature in units of 2**-32.
-        size_table: [C + 1, 2] int64, see `segpaste.augmentation.draw_rules.size_table`.
-        inverse_weights: [257] int64, see `segpaste.augmentation.class_weights.inverse_weights`.
-        log_table: [257] int64, see `segpaste.augmentation.class_weights.log_table`.
+        size_table: [C + 1, 2] int64, see `segpaste.augmentation.rules.draw_rules.size_table`.
+        inverse_weights: [257] int64, see `segpaste.augmentation.rules.class_weights.inverse_weights`.
+        log_table: [257] int64, see `segpaste.augmentation.rules.class_weights.log_table`.
     """
 
     limits: Tensor

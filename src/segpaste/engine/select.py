@@ -47,12 +47,12 @@ class Engine(Protocol):
         """See `segpaste.engine.reference.survey.survey`."""
 
     def choose_rows(self, candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
-        """See `segpaste.engine.reference.draws.choose_rows`."""
+        """See `segpaste.engine.reference.draws.draw.choose_rows`."""
 
     def draw(
         self, targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRules, pick: Pick | LayerRows
     ) -> Drawn:
-        """See `segpaste.engine.reference.draws.draw`."""
+        """See `segpaste.engine.reference.draws.draw.draw`."""
 
     def draw_classes(
         self, batch: PaddedBatchedDenseSample, found: Survey, rows: LayerRows, tables: DrawTables

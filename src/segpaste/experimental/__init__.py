@@ -4,6 +4,6 @@ All that `__all__` lists here is for users, documented and tested; only its stab
 move to a stable module and stay here as the same objects for one release line.
 """
 
-from segpaste.augmentation.placement import LayerSources, draw_placement
+from segpaste.augmentation.sources.placement import LayerSources, draw_placement
 
 __all__ = ["LayerSources", "draw_placement"]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PasteReport
-from segpaste.augmentation.pad import padded_to_multiple
+from segpaste.augmentation.inputs.pad import padded_to_multiple
 from segpaste.invariants.layers import LayerMap, layer_maps, seen, seen_map
 from segpaste.invariants.surfaces import Surface, layer_surface
 from segpaste.invariants.violation import Violation

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig
-from segpaste.augmentation.strict import Probability, SavedConfig, StrictConfig, merged
+from segpaste.augmentation.config.strict import Probability, SavedConfig, StrictConfig, merged
 from segpaste.types import PanopticSchema
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.augmentation.draw_rules import scale_limits, smallest_scale
+from segpaste.augmentation.rules.draw_rules import scale_limits, smallest_scale
 from segpaste.engine.records import LARGEST_NUM, SCALE_DEN
 from segpaste.seeding import SampleKey
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPaste, Placement, PlacementCounts, PlacementRequest
-from segpaste.augmentation.bank_source import source_batch
+from segpaste.augmentation.sources.bank_source import source_batch
 from segpaste.bank import InstanceBank, stage_bank_batch
 from segpaste.engine import LayerRows
 from segpaste.engine.records import SCALE_DEN
@@ -106,7 +106,7 @@ class _RecordedSource:
         return source, moved, PlacementCounts(tried, zero, zero, zero)
 
     def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
-        """See `segpaste.augmentation.source.RowStrategy.rows`.
+        """See `segpaste.augmentation.sources.strategies.RowStrategy.rows`.
 
         Raises:
             ReplayError: a source has no class that can be pasted.

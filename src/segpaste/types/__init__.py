@@ -1,9 +1,7 @@
 """What a sample is: the containers, their field table, and how torchvision's transforms move them."""
 
 from segpaste.types import collation as _register_collation  # noqa: F401
-from segpaste.types import transforms_v2 as _register_transforms_v2  # noqa: F401
 from segpaste.types.batches import BatchedDenseSample, PaddedBatchedDenseSample
-from segpaste.types.boxes import tight_boxes
 from segpaste.types.dense import DenseSample
 from segpaste.types.fields import FIELDS, Field
 from segpaste.types.instances import keep_largest, select_instances
@@ -20,7 +18,9 @@ from segpaste.types.tensors import (
     PanopticMap,
     PanopticSchema,
     SemanticMap,
+    tight_boxes,
 )
+from segpaste.types.transforms import transforms_v2 as _register_transforms_v2  # noqa: F401
 
 __all__ = [
     "FIELDS",

@@ -16,7 +16,7 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
-from segpaste.types import check, tagging
+from segpaste.types import check
 from segpaste.types.dense import DenseSample, check_uniform
 from segpaste.types.fields import DENSE_FIELDS, FIELDS, FLAGS, INSTANCE_FIELDS, SAMPLE_FIELDS, flags_of
 from segpaste.types.instances import Overflow, padded_columns
@@ -31,7 +31,8 @@ from segpaste.types.tensors import (
     PanopticMap,
     SemanticMap,
 )
-from segpaste.types.transform_calls import check_transform
+from segpaste.types.transforms import tagging
+from segpaste.types.transforms.transform_calls import check_transform
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,8 +11,7 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
-from segpaste.types import check, tagging
-from segpaste.types.boxes import tight_boxes
+from segpaste.types import check
 from segpaste.types.fields import FLAGS, SAMPLE_FIELDS, flags_of
 from segpaste.types.keypoints import KeypointSchema, check_keypoints
 from segpaste.types.movable import Movable, register_pytree
@@ -24,8 +23,10 @@ from segpaste.types.tensors import (
     PaddingMask,
     PanopticMap,
     SemanticMap,
+    tight_boxes,
 )
-from segpaste.types.transform_calls import check_transform
+from segpaste.types.transforms import tagging
+from segpaste.types.transforms.transform_calls import check_transform
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,7 @@ from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 from segpaste.types.keypoints import KeypointSchema
-from segpaste.types.transform_calls import calling_transform
+from segpaste.types.transforms.transform_calls import calling_transform
 
 _REASON = (
     "whether a transform of torchvision flattens a container is not seen in a trace; call transforms outside of the "

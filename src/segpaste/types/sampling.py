@@ -5,14 +5,18 @@ Pixel i has its centre at i + 0.5. An axis scaled by ``num / den`` and moved by 
     x_src = (x + 0.5 - offset) * den / num - 0.5,
 
 which is ``position / (2 num)`` with an integer ``position``. Everything here is exact integer arithmetic, so every
-device and every compiler agrees. `segpaste.types.transforms_v2` resizes with it and
+device and every compiler agrees. `segpaste.types.transforms.transforms_v2` resizes with it and
 `segpaste.engine.reference.geometry` builds its look-up tables from it.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
+
+Size = tuple[int, int]
 
 WEIGHT_BITS = 11
 WEIGHT_ONE = 1 << WEIGHT_BITS
@@ -144,3 +148,28 @@ def weighted_sum(taps: Tensor, weights: Tensor) -> Tensor:
     for t in range(1, taps.shape[-1]):
         total = total + taps[..., t] * weights[..., t]
     return total
+
+
+class Window(NamedTuple):
+    """Which pixels of an image an output of fixed size shows: resized, perhaps flipped, cut, padded right and below.
+
+    All sizes are (H, W), in pixels.
+
+    Attributes:
+        canvas_size: of the image as stored.
+        resized: of the image before it is cut.
+        flip: whether it is mirrored left to right after it is resized.
+        corner: (top, left) of the cut in the resized and flipped picture.
+        size: of the output.
+    """
+
+    canvas_size: Size
+    resized: Size
+    flip: bool
+    corner: Size
+    size: Size
+
+    @property
+    def inside(self) -> Size:
+        """(H, W) of what the image fills, at the top left of the output; the rest is padding."""
+        return min(self.resized[0], self.size[0]), min(self.resized[1], self.size[1])

@@ -1,7 +1,7 @@
 """The value types of a sample: tagged tensors, camera intrinsics, modalities, the panoptic schema.
 
 The tagged tensors are ``torchvision.tv_tensors``, so that ``torchvision.transforms.v2`` knows how to move each of
-them (`segpaste.types.transforms_v2` registers the kernels). Inside a compiled region use plain tensors:
+them (`segpaste.types.transforms.transforms_v2` registers the kernels). Inside a compiled region use plain tensors:
 `PaddedBatchedDenseSample` strips the tags.
 """
 
@@ -176,3 +176,23 @@ class PanopticSchema(Protocol):
     def max_instances_per_image(self) -> int:
         """More instances than this in one image are an error."""
         ...
+
+
+def tight_boxes(masks: Tensor) -> Tensor:
+    """Return the boxes of masks, in continuous pixel edges: columns 3..5 give x1 = 3, x2 = 6.
+
+    Not for masks with a batch dimension on a device: `segpaste.augmentation` measures those.
+
+    Args:
+        masks: [N, H, W] bool.
+
+    Returns:
+        [N, 4] float32 xyxy, zeros where a mask is empty.
+    """
+    edges = []
+    pixels = masks.as_subclass(Tensor).view(torch.uint8)  # torch reduces bool many times slower
+    for covered in (pixels.amax(1), pixels.amax(2)):
+        first = covered.argmax(1)
+        last = covered.shape[1] - covered.flip(1).argmax(1)
+        edges.append(torch.stack([first, last], 1) * covered.amax(1, keepdim=True))
+    return torch.stack(edges, 2).flatten(1).to(torch.float32)

@@ -91,7 +91,7 @@ def survey(batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int 
 
 
 def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
-    """See `segpaste.engine.reference.draws.choose_rows`."""
+    """See `segpaste.engine.reference.draws.draw.choose_rows`."""
     b = seeds.shape[0]
     rows = LayerRows(_integers(b, num_layers), _flags(b, num_layers))
     given = _dense(seeds), _dense(candidates)
@@ -101,7 +101,7 @@ def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows
 
 
 def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRules, pick: Pick | LayerRows) -> Drawn:
-    """See `segpaste.engine.reference.draws.draw`.
+    """See `segpaste.engine.reference.draws.draw.draw`.
 
     Raises:
         ValueError: the tables of the sources differ in shape; the library itself does not check bounds.

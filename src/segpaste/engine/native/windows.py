@@ -1,7 +1,8 @@
 """Native reads of images, masks and run lengths through a `Window`, straight into the output.
 
 The results are equal to the last bit to those of torchvision's antialiased resize of uint8 on x86 (images), and of
-`segpaste.types.transforms_v2` (masks and maps). Floats, depth and normals are not supported; torch reads them.
+`segpaste.types.transforms.transforms_v2` (masks and maps). Floats, depth and normals are not supported; torch reads
+them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.engine.native.library import load, workspace
-from segpaste.types.window import Window
+from segpaste.types.sampling import Window
 
 MAX_CHANNELS = 4
 """Largest number of channels that `read_image` takes."""

@@ -1,7 +1,7 @@
 """Reference backend: torch operations on any device, slow and simple. It defines what a paste is."""
 
 from segpaste.engine.reference.classmix import draw_classes
-from segpaste.engine.reference.draws import choose_rows, draw
+from segpaste.engine.reference.draws.draw import choose_rows, draw
 from segpaste.engine.reference.stages import compose
 from segpaste.engine.reference.survey import survey
 

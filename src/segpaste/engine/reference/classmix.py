@@ -26,7 +26,7 @@ from segpaste.engine.records import (
     Survey,
 )
 from segpaste.engine.reference import geometry
-from segpaste.engine.reference.draw_slots import draw_counts, largest, random_where
+from segpaste.engine.reference.draws.slots import draw_counts, largest, random_where
 from segpaste.engine.reference.pixels import in_classes
 from segpaste.types import PaddedBatchedDenseSample
 

@@ -1,0 +1,1 @@
+"""Configs: frozen pydantic models that reject unknown keys."""

@@ -1,0 +1,249 @@
+"""Config of a paste: frozen pydantic models that reject unknown keys.
+
+Build them once, outside any compiled region. A config can be loaded from and saved to YAML and JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
+
+from segpaste.augmentation.config.harmonize import HarmonizeConfig
+from segpaste.augmentation.config.placement import PlacementConfig
+from segpaste.augmentation.config.strict import FrozenMapping, Probability, SavedConfig, StrictConfig
+from segpaste.types import IGNORE_INDEX, PanopticSchema
+
+Kind = Literal["thing", "stuff"]
+Priority = Annotated[int, Field(ge=-1000, le=1000)]
+
+
+class SourceConfig(StrictConfig):
+    """Source of the pasted objects.
+
+    Attributes:
+        kind: ``intra_batch`` takes objects from the other rows of the batch, ``bank`` from the crops of an instance
+            bank that are staged for each call.
+        mask_from: masks of a batch that has boxes and no masks: ``boxes``, filled rectangles; all its boxes are then
+            rounded outwards to whole pixels. With None nothing is pasted into such a batch.
+        crops_per_target: with a bank, number of staged crops that are layers of a target, each with its own map.
+        value_range: with a bank, the value of white in float images, 1 or 255, since crops are uint8. Without it only
+            uint8 images are accepted. From 1e-6 to 1e9; it must also fit the dtype of the images.
+        relative_to: with a bank, reference of ``placement.scale_range``: the ``crop`` as stored, or the object in its
+            ``photo``, the original image, before it was shrunk to fit its crop.
+        without_depth: with a bank, treatment of crops without depth where the target has depth: with ``invalid`` they
+            are pasted and their depth is invalid, with ``skip`` they are left out.
+    """
+
+    kind: Literal["intra_batch", "bank"] = "intra_batch"
+    mask_from: Literal["boxes"] | None = None
+    crops_per_target: int = Field(default=1, ge=1, le=64)
+    value_range: float | None = Field(default=None, gt=0)
+    relative_to: Literal["crop", "photo"] = "crop"
+    without_depth: Literal["invalid", "skip"] = "invalid"
+
+    @field_validator("value_range")
+    @classmethod
+    def _check_value_range(cls, value: float | None) -> float | None:
+        if value is not None and not 1e-6 <= value <= 1e9:
+            raise ValueError(
+                f"expected the value of white from 1e-6 to 1e9, so that float32 holds 256 steps up to it, and sums of "
+                f"pixels, got {value}; it is 1 or 255 as a rule"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> Self:
+        names = ("crops_per_target", "value_range", "relative_to", "without_depth")
+        given = [n for n in names if getattr(self, n) != SourceConfig.model_fields[n].default]
+        if self.kind != "bank" and given:
+            raise ValueError(f"expected kind='bank' with {', '.join(given)}, got kind={self.kind!r}")
+        return self
+
+
+class PanopticTaxonomy(StrictConfig):
+    """`PanopticSchema` as part of a config.
+
+    Attributes:
+        classes: class id to ``"thing"`` or ``"stuff"``.
+        ignore_index: semantic class of unlabelled pixels, 255 as in all containers; readers convert others.
+        max_instances_per_image: largest number of instance slots; more are rejected.
+    """
+
+    classes: Mapping[int, Kind]
+    ignore_index: int = IGNORE_INDEX
+    max_instances_per_image: int = Field(default=256, ge=1)
+
+    @field_validator("classes", mode="after")
+    @classmethod
+    def _freeze(cls, value: Mapping[int, Kind]) -> Mapping[int, Kind]:
+        if not value or min(value) < 0:
+            raise ValueError(f"expected at least one class, all ids >= 0, got {dict(value)}")
+        if IGNORE_INDEX in value:
+            raise ValueError(f"expected class ids other than {IGNORE_INDEX}, which means ignored, got it among them")
+        return FrozenMapping(dict(sorted(value.items())))
+
+    @field_validator("ignore_index")
+    @classmethod
+    def _check_ignore_index(cls, value: int) -> int:
+        if value != IGNORE_INDEX:
+            raise ValueError(
+                f"expected {IGNORE_INDEX}, the ignored class of all containers, got {value}; convert the maps"
+            )
+        return value
+
+    @field_serializer("classes")
+    def _plain(self, value: Mapping[int, str]) -> dict[int, str]:
+        return dict(value)
+
+
+class PanopticConfig(StrictConfig):
+    """Taxonomy of panoptic batches, and protection of their stuff.
+
+    Attributes:
+        taxonomy: things and stuff; any `PanopticSchema` is accepted and copied.
+        stuff_policy: with ``revert``, a stuff class that falls below a threshold gets its pixels back; with
+            ``ignore``, what is left of it becomes ignore.
+        tau_stuff_frac: threshold as a fraction of the class's area before the paste.
+        tau_stuff_px: threshold in pixels.
+        contact_priority: class id to priority, -1000 to 1000; 0 for a class that is not named, or outside of the
+            taxonomy. A paste is seen only over classes of at most its own priority, of other pastes and of the target,
+            in addition to all other conditions. It is used only if the output has a panoptic map, so that each pixel
+            has one owner.
+    """
+
+    taxonomy: PanopticTaxonomy
+    stuff_policy: Literal["revert", "ignore"] = "revert"
+    tau_stuff_frac: Probability = 0.1
+    tau_stuff_px: int = Field(default=64, ge=0)
+    contact_priority: Mapping[int, Priority] = FrozenMapping({})
+
+    @field_validator("taxonomy", mode="before")
+    @classmethod
+    def _copy_schema(cls, value: Any) -> Any:
+        if isinstance(value, PanopticSchema) and not isinstance(value, PanopticTaxonomy):
+            return PanopticTaxonomy(
+                classes=dict(value.classes),
+                ignore_index=value.ignore_index,
+                max_instances_per_image=value.max_instances_per_image,
+            )
+        return value
+
+    @field_validator("contact_priority", mode="after")
+    @classmethod
+    def _check_classes(cls, value: Mapping[int, int], info: ValidationInfo) -> Mapping[int, int]:
+        taxonomy: PanopticTaxonomy | None = info.data.get("taxonomy")  # None where it was refused
+        if taxonomy is not None and not value.keys() <= taxonomy.classes.keys():
+            unknown = sorted(value.keys() - taxonomy.classes.keys())
+            raise ValueError(f"expected class ids that the taxonomy names, got {unknown} among them")
+        return FrozenMapping(dict(sorted(value.items())))
+
+    @field_serializer("contact_priority")
+    def _plain(self, value: Mapping[int, int]) -> dict[int, int]:
+        return dict(value)
+
+
+class BatchCopyPasteConfig(SavedConfig):
+    """Config of `BatchCopyPaste`.
+
+    A gate ``emit_x`` says whether the output has a modality: None, if the batch does; True, the batch must have it;
+    False, it is left out. Depth and panoptic maps that are left out do not affect the paste, instance masks do.
+
+    Attributes:
+        emit_instance: instance masks and ids.
+        emit_panoptic: the panoptic map; with it each pixel belongs to at most one instance.
+        emit_depth: depth and its validity; with it the nearer surface is seen.
+        emit_classmix: paste classes instead of objects: half of the semantic classes of each source, rounded up, with
+            their instances, at the same position. Batches must have semantic maps. Of ``placement`` only
+            ``paste_prob``, ``layers``, ``fade_last``, ``fade_curve`` and ``pad_to_multiple`` are used. Without a
+            taxonomy classes below 1024 are mixed.
+        blend_mode: how the image is composed; ``alpha`` is a hard mask.
+        max_instances: output slots K; fewer than the input has are rejected (None: as many as it has). Pastes need
+            free slots.
+        tile_size: side in pixels of the tiles that the reference works on; bounds memory, changes no bit.
+        antialias: filter the image where a layer shrinks its source.
+        perspective_depth: an object drawn larger is nearer: its depth is divided by its scale.
+        min_area_px: an instance with fewer visible pixels has no row.
+        min_residual_area_frac: an instance of the target with less than this of its area left has no row.
+        max_hidden_frac: an instance of the target that would lose more than this fraction of its pixels to pastes is
+            not hidden at all: it stays in front of them.
+        placement, source, harmonize, panoptic: see the classes of these configs.
+    """
+
+    _NO_KEYS: ClassVar[Mapping[str, str]] = {
+        "inplace": "which is an argument of the module: BatchCopyPaste(config, inplace=True)",
+        "source_pool": "which is an argument of the module: BatchCopyPaste(config, source_pool=bank)",
+    }
+
+    emit_instance: bool | None = None
+    emit_panoptic: bool | None = None
+    emit_depth: bool | None = None
+    emit_classmix: bool = False
+    blend_mode: Literal["alpha"] = "alpha"
+    max_instances: int | None = Field(default=None, ge=1)
+    tile_size: int = Field(default=512, ge=1)
+    antialias: bool = True
+    perspective_depth: bool = False
+    min_area_px: int = Field(default=1, ge=1)
+    min_residual_area_frac: Probability = 0.1
+    max_hidden_frac: Probability = 1.0
+    placement: PlacementConfig = PlacementConfig()
+    source: SourceConfig = SourceConfig()
+    harmonize: HarmonizeConfig = HarmonizeConfig()
+    panoptic: PanopticConfig | None = None
+
+    @model_validator(mode="after")
+    def _check_classmix(self) -> Self:
+        usual, heeded = PlacementConfig(), ("paste_prob", "layers", "fade_last", "fade_curve", "pad_to_multiple")
+        names = [n for n in PlacementConfig.model_fields if n not in heeded]
+        others = [n for n in names if getattr(self.placement, n) != getattr(usual, n)]
+        if self.emit_classmix and others:
+            raise ValueError(
+                f"emit_classmix: expected of placement only {', '.join(heeded)}, for classes are pasted where they "
+                f"stand, got {', '.join(others)}"
+            )
+        if self.emit_classmix and self.panoptic is not None and any(self.panoptic.contact_priority.values()):
+            raise ValueError(
+                "emit_classmix: expected no panoptic.contact_priority, which is for objects, got "
+                f"{dict(self.panoptic.contact_priority)}"
+            )
+        if self.emit_classmix and self.perspective_depth:
+            raise ValueError("emit_classmix: expected perspective_depth=False, for nothing is scaled, got True")
+        return self
+
+    @model_validator(mode="after")
+    def _check_bank(self) -> Self:
+        if self.source.kind != "bank":
+            return self
+        if self.emit_classmix:
+            raise ValueError("source.kind='bank': expected emit_classmix=False, for crops are objects, got True")
+        if self.placement.layers != 1:
+            raise ValueError(
+                "source.kind='bank': expected placement.layers=1, for source.crops_per_target says how many layers "
+                f"there are, got {self.placement.layers}"
+            )
+        if self.placement.class_temperature != 0:
+            raise ValueError(
+                "source.kind='bank': expected placement.class_temperature=0, for the sampler of the bank balances "
+                f"classes, got {self.placement.class_temperature}"
+            )
+        is_fixed = self.placement.size_range is not None or (
+            self.placement.patch_aligned_paste and self.placement.align == "canvas"
+        )
+        if self.source.relative_to == "photo" and is_fixed:
+            raise ValueError(
+                "source.relative_to='photo': expected neither placement.size_range nor align='canvas', which draw "
+                "sizes of their own, got one of them"
+            )
+        return self
+
+    @property
+    def num_layers(self) -> int:
+        """Number of layers, L."""
+        return self.source.crops_per_target if self.source.kind == "bank" else self.placement.layers
+
+    @property
+    def ignore_index(self) -> int:
+        """Semantic class that is never pasted, and never pasted over."""
+        return IGNORE_INDEX if self.panoptic is None else self.panoptic.taxonomy.ignore_index

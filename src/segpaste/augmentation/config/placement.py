@@ -1,0 +1,149 @@
+"""Config of the draws: number, size and place of pasted objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, Self
+
+from pydantic import Field, field_serializer, field_validator, model_validator
+
+from segpaste.augmentation.config.strict import FrozenMapping, Probability, StrictConfig
+from segpaste.engine.records import LARGEST_SCALE
+
+SMALLEST_SCALE = 1 / 64
+
+
+class SizeRange(StrictConfig):
+    """Range of sizes: the longer side of an object's box, in pixels of the target.
+
+    Attributes:
+        low: at least this.
+        high: at most this.
+    """
+
+    low: float = Field(gt=0, le=1 << 16)
+    high: float = Field(gt=0, le=1 << 16)
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"expected low <= high, got low={self.low}, high={self.high}")
+        return self
+
+
+class PlacementConfig(StrictConfig):
+    """Number, size and place of pasted objects.
+
+    Attributes:
+        scale_range: range of the scale of a layer relative to its source, drawn uniformly.
+        size_range: range of the longer side of an object's box in pixels of the target, drawn instead of a relative
+            scale. The resulting scale stays within ``scale_range``.
+        class_sizes: the same for objects of these classes; others are drawn from ``size_range`` if it is given, else
+            relative.
+        hflip_probability: probability of flipping a layer horizontally.
+        paste_prob: probability of pasting anything into an image.
+        fade_last: last part of training, as a fraction, in which less or nothing is pasted; `Schedule.at` of
+            ``BatchCopyPaste.schedule`` sets the progress of training.
+        fade_curve: with ``step``, nothing is pasted in that part; with ``linear``, the probability falls from
+            ``paste_prob`` at its start to 0 at the end of training.
+        k_range: range of the number of slots pasted into an image, a random subset of the eligible ones.
+        class_temperature: balance of that subset over classes. At 0 all objects of a source are equally likely, so that
+            common classes are pasted most; at 1 all its classes are, whatever their number of objects. Slots are drawn
+            one after another without replacement, in proportion to n ** -class_temperature, where n is the number of
+            eligible slots of their class in the source (at most 256). With ``grouping`` instance this is the order in
+            which the layers of a source carry them; if fewer slots are wanted, the layers to leave out are uniform.
+        layers: L, the number of source rows that one image draws from, each with its own map.
+        grouping: with ``image`` all slots of a layer share its map; with ``instance`` each layer carries one object,
+            with its own scale, place and flip. Then at most ``layers`` objects are pasted.
+        max_attempts: number of places tried at once per layer; the one that keeps the most slots inside the image, then
+            overlaps existing boxes least, is taken. With 1 an object is uniform over the places where it fits.
+        partial: treatment of a slot whose box extends beyond the image: it is not pasted (``drop``), or clipped
+            (``clip``) if at least ``min_visible_frac`` of its box stays.
+        min_visible_frac: see ``partial``.
+        pad_to_multiple: pad the canvas to the right and below to multiples of this, pixels: the patch size of a ViT.
+        patch_aligned_paste: edges lie on multiples of ``pad_to_multiple``: see ``align``.
+        align: edges to align. With ``canvas`` those of the source's canvas; with ``instance``, for ``grouping``
+            instance, those of the pasted object's box, each axis scaled to whole patches.
+    """
+
+    scale_range: tuple[float, float] = (0.5, 2.0)
+    size_range: SizeRange | None = None
+    class_sizes: Mapping[int, SizeRange] = FrozenMapping({})
+    hflip_probability: Probability = 0.5
+    paste_prob: Probability = 1.0
+    fade_last: Probability = 0.0
+    fade_curve: Literal["step", "linear"] = "step"
+    k_range: tuple[int, int] = (1, 256)
+    class_temperature: Probability = 0.0
+    layers: int = Field(default=1, ge=1, le=64)
+    grouping: Literal["image", "instance"] = "image"
+    max_attempts: int = Field(default=1, ge=1, le=64)
+    partial: Literal["drop", "clip"] = "drop"
+    min_visible_frac: Probability = 0.5
+    pad_to_multiple: int | None = Field(default=None, ge=1, le=1024)
+    patch_aligned_paste: bool = False
+    align: Literal["canvas", "instance"] = "canvas"
+
+    @field_validator("scale_range")
+    @classmethod
+    def _check_scale_range(cls, value: tuple[float, float]) -> tuple[float, float]:
+        low, high = value
+        if not SMALLEST_SCALE <= low <= high <= LARGEST_SCALE:
+            raise ValueError(f"expected 1/64 <= low <= high <= 64, got {value}")
+        return value
+
+    @field_validator("k_range")
+    @classmethod
+    def _check_k_range(cls, value: tuple[int, int]) -> tuple[int, int]:
+        low, high = value
+        if not 1 <= low <= high < 1 << 31:
+            raise ValueError(
+                f"expected 1 <= low <= high < 2**31, got {value}; use paste_prob to paste nothing at times"
+            )
+        return value
+
+    @field_validator("class_sizes", mode="after")
+    @classmethod
+    def _check_classes(cls, value: Mapping[int, SizeRange]) -> Mapping[int, SizeRange]:
+        if any(not 0 <= label < 1 << 16 for label in value):
+            raise ValueError(f"expected class ids from 0 to 65535, got {sorted(value)}")
+        return FrozenMapping(dict(sorted(value.items())))
+
+    @field_serializer("class_sizes")
+    def _plain(self, value: Mapping[int, SizeRange]) -> dict[int, dict[str, float]]:
+        return {label: size.model_dump() for label, size in value.items()}
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> Self:
+        if self.fade_curve != "step" and self.fade_last == 0:
+            raise ValueError(
+                f"fade_curve: expected fade_last above 0, the part that fades, got 0 and {self.fade_curve!r}"
+            )
+        if self.draws_sizes and self.grouping != "instance":
+            raise ValueError(
+                "size_range and class_sizes: expected grouping='instance', a size for each object, got 'image'"
+            )
+        if self.patch_aligned_paste and self.pad_to_multiple is None:
+            raise ValueError("patch_aligned_paste: expected pad_to_multiple, the size of a patch, got None")
+        if self.align == "instance" and not self.patch_aligned_paste:
+            raise ValueError("align='instance': expected patch_aligned_paste=True, got False")
+        if self.align == "instance" and (self.grouping != "instance" or self.partial != "drop"):
+            raise ValueError(
+                "align='instance': expected grouping='instance' and partial='drop', one whole object for each map, got "
+                f"grouping={self.grouping!r}, partial={self.partial!r}"
+            )
+        if self.partial == "drop" and self.min_visible_frac != PlacementConfig.model_fields["min_visible_frac"].default:
+            raise ValueError(
+                "min_visible_frac: expected partial='clip', for without it a slot of which anything would leave the "
+                f"picture is not pasted, got partial='drop' and {self.min_visible_frac}"
+            )
+        if self.align == "canvas" and self.patch_aligned_paste and self.draws_sizes:
+            raise ValueError(
+                "size_range and class_sizes: expected align='instance' where pastes are aligned, got 'canvas'"
+            )
+        return self
+
+    @property
+    def draws_sizes(self) -> bool:
+        """True if some sizes are drawn in pixels."""
+        return self.size_range is not None or len(self.class_sizes) > 0

@@ -1,0 +1,1 @@
+"""Harmonisation: fits pasted colours to the image around them."""

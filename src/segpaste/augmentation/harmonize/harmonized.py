@@ -1,0 +1,162 @@
+"""Harmonisation: fits pasted colours to the image around them. Labels, depth and normals do not change.
+
+It is one custom operator made of torch operations that round each value once: additions, products, quotients and roots
+in a fixed order, and no sums or filters of a library, whose order depends on the device and the size of the batch.
+Eager and compiled code, any device and any batch therefore give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from segpaste import seeding
+from segpaste.augmentation.config.harmonize import HarmonizeConfig
+from segpaste.augmentation.harmonize._distance import squared_distance
+from segpaste.augmentation.harmonize._multiband import multiband
+from segpaste.augmentation.harmonize._poisson import poisson
+from segpaste.augmentation.harmonize._reinhard import reinhard
+from segpaste.engine import empty_plane
+
+Mode = Callable[[Tensor, Tensor, Tensor, Tensor, HarmonizeConfig], Tensor]
+
+MODES: dict[str, Mode] = {"reinhard": reinhard, "multiband": multiband, "poisson": poisson}
+
+
+def harmonized(
+    composed: Tensor,
+    target: Tensor,
+    visible: Tensor,
+    seeds: Tensor,
+    config: HarmonizeConfig,
+    padding_mask: Tensor | None = None,
+) -> Tensor:
+    """Fit the pasted colours of composed images to the target.
+
+    Args:
+        composed: [B, C, H, W] uint8, float16, bfloat16 or float32 of any range, the target with pastes.
+        target: as ``composed``, before the paste.
+        visible: [B, H, W] bool, M_eff: pixels where a paste is seen.
+        seeds: [B] int64, seeds of the images, which decide the images to harmonise.
+        config: options.
+        padding_mask: [B, 1, H, W] bool, True for padding; as at the edge of the canvas, a paste has no surroundings
+            there.
+
+    Returns:
+        A new tensor of the shape, dtype and memory format of ``composed``. Outside of ``visible``, and in images that
+        are neither drawn nor feathered, it is ``composed`` bit for bit. uint8 is rounded, half to even; floats stay in
+        the range that ``composed`` and ``target`` of that image span.
+    """
+    out: Tensor = _harmonize(
+        composed,
+        target,
+        visible,
+        seeds,
+        padding_mask,
+        config.mode,
+        config.prob,
+        config.pyramid_levels,
+        config.surround_px,
+        config.max_gain,
+        config.poisson_cycles,
+        config.feather_px,
+    )
+    return out
+
+
+@torch.library.custom_op("segpaste::harmonize", mutates_args=())
+def _harmonize(
+    composed: Tensor,
+    target: Tensor,
+    visible: Tensor,
+    seeds: Tensor,
+    padding_mask: Tensor | None,
+    mode: str,
+    prob: float,
+    pyramid_levels: int,
+    surround_px: int,
+    max_gain: float,
+    poisson_cycles: int,
+    feather_px: int,
+) -> Tensor:
+    config = HarmonizeConfig.model_validate(
+        {
+            "mode": mode,
+            "prob": prob,
+            "pyramid_levels": pyramid_levels,
+            "surround_px": surround_px,
+            "max_gain": max_gain,
+            "poisson_cycles": poisson_cycles,
+            "feather_px": feather_px,
+        }
+    )
+    drawn = seeding.random_bernoulli(seeds, "harmonize", config.prob)
+    out = empty_plane("images", composed).copy_(composed)
+    outside = ~visible if padding_mask is None else ~visible & ~padding_mask[:, 0]
+    for rows in _parts(visible, drawn, config):
+        planes = composed[rows], target[rows], visible[rows, None], outside[rows, None]
+        out[rows] = fitted(*planes, drawn[rows], config)
+    return out
+
+
+@_harmonize.register_fake
+def _(composed: Tensor, *others: object) -> Tensor:
+    return empty_plane("images", composed)
+
+
+def _parts(visible: Tensor, drawn: Tensor, config: HarmonizeConfig) -> list[slice]:
+    """Return the rows to work on together: on the CPU one by one, which fits its caches, and only those that change."""
+    if visible.device.type != "cpu":
+        return [slice(None)]
+    changes = visible.flatten(1).any(1)
+    if config.feather_px == 0:
+        changes = changes & drawn
+    return [slice(b, b + 1) for b in changes.nonzero().flatten().tolist()]
+
+
+def fitted(
+    composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, drawn: Tensor, config: HarmonizeConfig
+) -> Tensor:
+    """Harmonise, then feather, some images.
+
+    Args:
+        composed: [B, C, H, W], the target with pastes.
+        target: [B, C, H, W], the target before the paste.
+        inside: [B, 1, H, W] bool, pixels where a paste is seen.
+        outside: [B, 1, H, W] bool, the target's other pixels; padding is neither.
+        drawn: [B] bool, images to harmonise.
+        config: options.
+
+    Returns:
+        As ``composed``.
+    """
+    before, colours = target.float(), composed.float()
+    changed = inside & drawn[:, None, None, None]
+    if config.prob > 0:
+        colours = torch.where(changed, MODES[config.mode](colours, before, inside, outside, config), colours)
+    if config.feather_px > 0:
+        weight = edge_weight(inside, outside, config.feather_px)
+        fades = inside & (weight < 1)
+        colours = torch.where(fades, before + (colours - before) * weight, colours)
+        changed = changed | fades
+    return torch.where(changed, _stored(colours, composed, target), composed)
+
+
+def edge_weight(inside: Tensor, outside: Tensor, feather_px: int) -> Tensor:
+    """Return the weight of the paste at each of its pixels, [B, 1, H, W] float32 in (0, 1].
+
+    It grows in proportion to the distance from the edge, which lies half a pixel before the nearest centre outside.
+    """
+    distance = squared_distance(outside, feather_px).float().sqrt() - 0.5
+    return torch.where(inside, distance * (1 / feather_px), 1.0).clamp(max=1.0)
+
+
+def _stored(colours: Tensor, composed: Tensor, target: Tensor) -> Tensor:
+    """Convert colours to the dtype of the images, rounded and clamped to their range."""
+    if not composed.is_floating_point():
+        return colours.round().clamp(0, 255).to(composed.dtype)
+    low = torch.minimum(*(image.amin((1, 2, 3), keepdim=True) for image in (composed, target)))
+    high = torch.maximum(*(image.amax((1, 2, 3), keepdim=True) for image in (composed, target)))
+    return colours.clamp(low.float(), high.float()).to(composed.dtype)

@@ -1,0 +1,1 @@
+"""Checks and preparation of what a caller gives to `BatchCopyPaste`."""

@@ -1,0 +1,210 @@
+"""Checks of the arguments of `BatchCopyPaste`; errors say what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from segpaste.augmentation.config.paste import BatchCopyPasteConfig
+from segpaste.augmentation.config.strict import StrictConfig
+from segpaste.augmentation.sources.bank_source import BankSource
+from segpaste.augmentation.sources.crop_pool import is_bank
+from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
+from segpaste.types import FIELDS, PaddedBatchedDenseSample, StagedCrops
+from segpaste.types.check import check_count
+from segpaste.types.staged import SHAPES
+
+
+def checked_config(config: object) -> BatchCopyPasteConfig:
+    """Return the config, or the default one for None.
+
+    Raises:
+        TypeError: another object.
+    """
+    if config is None:
+        return BatchCopyPasteConfig()
+    if not isinstance(config, BatchCopyPasteConfig):
+        raise TypeError(
+            f"BatchCopyPaste: expected config to be a BatchCopyPasteConfig or None, got {_shown(config)}"
+            f"{_instead_of_config(config)}"
+        )
+    return config
+
+
+def _instead_of_config(given: object) -> str:
+    """Return a hint on what to write in place of an object that is not a config, empty if there is none."""
+    if isinstance(given, Mapping):
+        return "; make one with BatchCopyPasteConfig.model_validate(values)"
+    if isinstance(given, str | PathLike):
+        return "; read a file with BatchCopyPasteConfig.load(path), take a preset's with get_preset(name).config"
+    if isinstance(getattr(given, "config", None), BatchCopyPasteConfig):
+        return "; give its config attribute"
+    if is_bank(given):
+        return "; give the bank as source_pool=bank"
+    for name, field in BatchCopyPasteConfig.model_fields.items():
+        kinds = [field.annotation, *getattr(field.annotation, "__args__", ())]
+        if isinstance(given, StrictConfig) and type(given) in kinds:
+            return f"; give BatchCopyPasteConfig({name}=...)"
+    return ""
+
+
+def check_sources(source: object, source_pool: object, config: BatchCopyPasteConfig) -> None:
+    """Check that the source is a strategy of the kind that the config names, and that a pool comes with kind ``bank``.
+
+    Raises:
+        TypeError: another object.
+        ValueError: source, pool and config do not fit together.
+    """
+    if source_pool is not None and config.source.kind != "bank":
+        raise ValueError(
+            f"BatchCopyPaste: expected source.kind='bank' because source_pool is given, got {config.source.kind!r}; "
+            "set BatchCopyPasteConfig(source=SourceConfig(kind='bank'))"
+        )
+    if source is None:
+        return
+    if isinstance(source, type) or not isinstance(source, SourceStrategy | RowStrategy):
+        instead = ""
+        if is_bank(source):
+            instead = "; give the bank as source_pool=bank"
+        elif isinstance(source, type):
+            instead = f"; make an object: {source.__name__}(...)"
+        elif isinstance(source, StrictConfig):
+            instead = "; give BatchCopyPasteConfig(source=...) as config"
+        raise TypeError(
+            f"BatchCopyPaste: expected source to be a SourceStrategy, an object with a method sample, got "
+            f"{_shown(source)}{instead}"
+        )
+    if config.emit_classmix and not isinstance(source, RowStrategy):
+        raise ValueError(
+            "BatchCopyPaste: expected a source that names rows of the batch (RowStrategy) because "
+            f"emit_classmix=True, got a {type(source).__name__}, which has no method rows"
+        )
+    if not config.emit_classmix and not isinstance(source, SourceStrategy):
+        raise ValueError(
+            f"BatchCopyPaste: expected emit_classmix=True because the source, a {type(source).__name__}, only names "
+            "rows of the batch, got False; give it a method sample, or set emit_classmix"
+        )
+    if isinstance(source, BankSource) and source.config != config.source:
+        raise ValueError(
+            f"BatchCopyPaste: expected the BankSource to have the config's source, got {source.config!r} in the one "
+            f"and {config.source!r} in the other; give BatchCopyPasteConfig(source=...) and leave source out"
+        )
+    if isinstance(source, IntraBatchSource) and config.source.kind != "intra_batch":
+        raise ValueError(
+            f"BatchCopyPaste: expected source.kind='intra_batch' in the config of an IntraBatchSource, got "
+            f"{config.source.kind!r}; leave source out, the config names it"
+        )
+
+
+def check_loader(loader: object, max_instances: object, device: object, source_pool: object) -> None:
+    """Check the classes of the arguments of ``from_dataloader``.
+
+    Raises:
+        TypeError: an argument is of another class.
+        ValueError: ``max_instances`` is negative, or there is no such kind of device.
+    """
+    if isinstance(loader, str | Mapping | PaddedBatchedDenseSample) or not hasattr(loader, "__iter__"):
+        raise TypeError(f"from_dataloader: expected loader to yield batches, got {_shown(loader)}")
+    check_count("from_dataloader: max_instances", max_instances)
+    if not isinstance(device, torch.device | str | int | None) or isinstance(device, bool):
+        raise TypeError(f"from_dataloader: expected device to be a torch.device, or its name, got {_shown(device)}")
+    try:
+        torch.device("cpu" if device is None else device)
+    except RuntimeError as error:
+        raise ValueError(f"from_dataloader: expected a device such as 'cuda:0', got {device!r}: {error}") from error
+    is_pool = is_bank(source_pool) or (hasattr(source_pool, "__iter__") and not isinstance(source_pool, Mapping))
+    if isinstance(source_pool, list | tuple):
+        is_pool = all(isinstance(crops, StagedCrops) for crops in source_pool)
+    if not is_pool and not isinstance(source_pool, str | PathLike | None):  # `CropPool` says how to open a path
+        raise TypeError(
+            f"from_dataloader: expected source_pool to be a bank or a loader of staged crops, got "
+            f"{_shown(source_pool)}; open_bank(path) opens one, create_bank_dataloader(bank, ...) makes the other"
+        )
+
+
+def check_flag(name: str, value: object) -> None:
+    """Check that a flag is True or False, since any text would count as True.
+
+    Raises:
+        TypeError: it is of another class.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"BatchCopyPaste: expected {name} to be True or False, got {_shown(value)}")
+
+
+def check_forward(
+    target: object, generator: object, staged: object, return_report: object, *, takes_crops: bool
+) -> None:
+    """Check the classes of the arguments of a forward pass, and that no field requires grad.
+
+    Args:
+        target: as given.
+        generator: as given.
+        staged: as given.
+        return_report: as given.
+        takes_crops: True if the module's source may read staged crops.
+
+    Raises:
+        TypeError: an argument is of another class.
+        ValueError: staged crops are given, but nothing would read them.
+        RuntimeError: a field requires grad while grad is enabled.
+    """
+    if not isinstance(target, PaddedBatchedDenseSample):
+        raise TypeError(
+            f"BatchCopyPaste: expected a PaddedBatchedDenseSample, got {type(target).__name__}; "
+            "make one with BatchedDenseSample.from_samples(samples).to_padded(max_instances=...)"
+        )
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"BatchCopyPaste: expected generator to be a torch.Generator or None, got {_shown(generator)}; "
+            "give torch.Generator().manual_seed(5), or seeds of your own as the batch's sample_seeds"
+        )
+    check_flag("return_report", return_report)
+    check_no_grad("target", target)
+    if staged is None:
+        return
+    if not isinstance(staged, StagedCrops):
+        raise TypeError(
+            f"BatchCopyPaste: expected staged to be StagedCrops or None, got {_shown(staged)}; make them with "
+            "stage_bank_batch(bank, crop_idx) or create_bank_dataloader(bank, ...)"
+        )
+    if not takes_crops:
+        raise ValueError(
+            "BatchCopyPaste: expected source.kind='bank' because staged crops are given, got 'intra_batch', which "
+            "pastes from the batch; set BatchCopyPasteConfig(source=SourceConfig(kind='bank')), or leave staged out"
+        )
+    check_no_grad("staged", staged)
+
+
+def check_no_grad(side: str, batch: PaddedBatchedDenseSample | StagedCrops) -> None:
+    """Check that no field requires grad while grad is enabled, since a paste is not differentiated.
+
+    ``requires_grad`` is static while code is traced, so compiled code checks it when it is compiled.
+
+    Args:
+        side: ``target``, ``source`` or ``staged``, for the error.
+        batch: batch or crops to check.
+
+    Raises:
+        RuntimeError: a field requires grad; the message names it.
+    """
+    if not torch.is_grad_enabled():
+        return
+    names = [field.batched_name for field in FIELDS] if isinstance(batch, PaddedBatchedDenseSample) else [*SHAPES]
+    for name in names:
+        value: Tensor | None = getattr(batch, name)
+        if value is not None and value.requires_grad:
+            raise RuntimeError(
+                f"BatchCopyPaste: expected no field that requires grad, for a paste is not differentiated, got {name} "
+                f"of the {side}; give {name}.detach(), or call it under torch.no_grad()"
+            )
+
+
+def _shown(value: Any) -> str:
+    """Return the class of a value, and the value itself if it is short."""
+    text = repr(value)
+    return type(value).__name__ + (f" {text}" if len(text) <= 40 and not isinstance(value, type) else "")

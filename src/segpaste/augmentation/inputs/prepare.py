@@ -1,0 +1,171 @@
+"""Preparation of the caller's batch for the stages (gates, slots, seeds, masks), and of the output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from segpaste.augmentation.config.paste import BatchCopyPasteConfig
+from segpaste.augmentation.inputs import slots
+from segpaste.augmentation.inputs.pad import padded_to_multiple
+from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
+
+GATES = {
+    Modality.INSTANCE: "emit_instance",
+    Modality.PANOPTIC: "emit_panoptic",
+    Modality.DEPTH: "emit_depth",
+}
+_FIELDS = {
+    marking.modality: (marking.batched_name, *(f.batched_name for f in FIELDS if marking.name in f.needs))
+    for marking in FIELDS
+    if marking.modality in GATES
+}
+
+
+def modalities_of(config: BatchCopyPasteConfig) -> tuple[frozenset[Modality], frozenset[Modality]]:
+    """Return the modalities that every batch must carry, and those that the output may carry."""
+    mixed = {Modality.SEMANTIC} if config.emit_classmix else set()
+    asked = {m for m, gate in GATES.items() if getattr(config, gate)}
+    closed = {m for m, gate in GATES.items() if getattr(config, gate) is False}
+    return frozenset({Modality.IMAGE, *asked, *mixed}), frozenset(Modality) - closed
+
+
+def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
+    """Check that every modality that the config requires is there, and that the slots fit the taxonomy.
+
+    Raises:
+        ValueError: a modality is missing, which the message names, or there are too many slots.
+    """
+    for modality, gate in GATES.items():
+        if getattr(config, gate) and modality not in target.modalities:
+            raise ValueError(
+                f"BatchCopyPaste: expected {' and '.join(_FIELDS[modality])} in the batch because {gate}=True, got "
+                f"a batch with {sorted(m.value for m in target.modalities)}"
+            )
+    if config.emit_classmix and target.semantic_maps is None:
+        raise ValueError(
+            f"BatchCopyPaste: expected semantic_maps in the batch because emit_classmix=True, got a batch with "
+            f"{sorted(m.value for m in target.modalities)}"
+        )
+    num_slots = max(target.max_instances, config.max_instances or 0)
+    if config.panoptic is not None and Modality.PANOPTIC in target.modalities:
+        limit = config.panoptic.taxonomy.max_instances_per_image
+        if num_slots > limit:
+            raise ValueError(
+                f"BatchCopyPaste: expected at most max_instances_per_image={limit} instance slots, got {num_slots}; "
+                "pad to fewer slots, or raise it in the taxonomy"
+            )
+
+
+def without_closed_gates(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:
+    """Remove the maps that the config keeps out of the output; instance masks are removed last, in `emitted`."""
+    closed: dict[str, Any] = {}
+    for modality in (Modality.PANOPTIC, Modality.DEPTH):
+        if getattr(config, GATES[modality]) is False:
+            closed.update(dict.fromkeys(_FIELDS[modality]))
+            if modality is Modality.DEPTH:
+                closed["metric_depth"] = False
+    return batch.derived(**closed) if closed else batch
+
+
+def seeded(batch: PaddedBatchedDenseSample, generator: torch.Generator | None) -> PaddedBatchedDenseSample:
+    """Return the batch with a seed per image: drawn from ``generator`` if given, else its own, else drawn by torch."""
+    if generator is None and batch.sample_seeds is not None:
+        return batch
+    device = batch.device if generator is None else generator.device
+    low, high = -(1 << 63), (1 << 63) - 1
+    seeds = torch.randint(low, high, (batch.batch_size,), generator=generator, device=device)
+    return batch.derived(sample_seeds=seeds.to(batch.device))
+
+
+def prepared(
+    target: PaddedBatchedDenseSample,
+    config: BatchCopyPasteConfig,
+    generator: torch.Generator | None,
+) -> PaddedBatchedDenseSample:
+    """Prepare a batch for the stages: checked, gated, with output slots, seeds and, if possible, instance masks."""
+    check_modalities(target, config)
+    batch = seeded(without_closed_gates(target, config), generator)
+    if config.placement.pad_to_multiple is not None:
+        batch = padded_to_multiple(batch, config.placement.pad_to_multiple)
+    if config.max_instances is not None:
+        batch = slots.with_slots(batch, config.max_instances)
+    if batch.instance_masks is None and config.source.mask_from == "boxes":
+        if batch.panoptic_maps is not None:
+            raise ValueError(
+                "BatchCopyPaste: expected instance masks beside the panoptic maps, got none; boxes overlap and cannot "
+                "say which pixel is whose: give the masks, or leave the panoptic maps out with emit_panoptic=False"
+            )
+        batch = slots.with_box_masks(batch)
+    if config.emit_classmix and batch.instance_masks is None:
+        batch = slots.with_empty_masks(batch)
+    return batch
+
+
+def check_source(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> None:
+    """Check that a source batch can be pasted into the target: it has masks, and images and depth of the same kind.
+
+    Raises:
+        ValueError: it cannot; the message names what differs.
+    """
+    if source.instance_masks is None:
+        raise ValueError("BatchCopyPaste: expected instance masks in the source batch, got none; give it masks")
+    kinds = [(images.shape[1], images.dtype) for images in (target.images, source.images)]
+    if kinds[0] != kinds[1]:
+        (channels, dtype), (source_channels, source_dtype) = kinds
+        raise ValueError(
+            f"BatchCopyPaste: expected source images of {channels} channels, {dtype}, as the target's, got "
+            f"{source_channels} channels, {source_dtype}; convert them (mind the range of their values)"
+        )
+    check_depths(target, source)
+    own, other = target.keypoint_schema, source.keypoint_schema
+    if own is not None and source.keypoints is not None and not own.fits(other):
+        raise ValueError(
+            f"BatchCopyPaste: expected the keypoints of the target, {', '.join(own.names)}, in the source, got "
+            f"{'no keypoint_schema' if other is None else ', '.join(other.names)}; bring the points of one into the "
+            "order of the other, with the same flip_pairs"
+        )
+
+
+def can_be_pasted(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> bool:
+    """Return whether a prepared batch can take pastes: it has instance slots with masks, or classes are mixed."""
+    return config.emit_classmix or (batch.instance_masks is not None and batch.max_instances > 0)
+
+
+def with_finite_depth(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
+    """Set depth to 0, and mark it invalid, where it is NaN or infinite, as rendering does."""
+    if batch.depth is None or batch.depth_valid is None:
+        return batch
+    finite = batch.depth.isfinite()
+    return batch.derived(depth=torch.where(finite, batch.depth, 0.0), depth_valid=batch.depth_valid & finite)
+
+
+def emitted(
+    out: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
+) -> PaddedBatchedDenseSample:
+    """Remove instance masks from the output if the input had none or the config leaves them out."""
+    if target.instance_masks is None or config.emit_instance is False:
+        return out.derived(instance_masks=None, instance_ids=None)
+    return out
+
+
+def check_depths(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> None:
+    """Check that the source's depth can be put on the target's scale.
+
+    Raises:
+        ValueError: one side is metric and the other is not, or a camera is missing.
+    """
+    if target.depth is None or source.depth is None:
+        return
+    if target.metric_depth != source.metric_depth:
+        raise ValueError(
+            f"BatchCopyPaste: expected one metric_depth on both sides of a paste, got {target.metric_depth} in the "
+            f"target and {source.metric_depth} in the source; convert one of them"
+        )
+    for batch, side in ((target, "target"), (source, "source")):
+        if target.metric_depth and batch.camera_intrinsics is None:
+            raise ValueError(
+                f"BatchCopyPaste: expected camera_intrinsics in the {side} because metric_depth=True, got None; crops "
+                "of a bank have them where its groups name intrinsics"
+            )

@@ -1,0 +1,1 @@
+"""Conversion of configs to the integers and tables that an engine takes."""

@@ -1,0 +1,120 @@
+"""Conversion of a placement config to the integers that an engine draws by."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from segpaste.augmentation.config.placement import PlacementConfig
+from segpaste.augmentation.config.strict import as_decimal
+from segpaste.engine import DrawRules
+from segpaste.engine.records import SCALE_DEN, SIZE_DEN
+
+FEW_SCALES = 4
+"""Smallest number of scales of the canvas grid in the range that causes no warning."""
+
+
+def fixed_rules(config: PlacementConfig) -> DrawRules:
+    """Return the parameters of the draws for any canvas; see `on_canvas`."""
+    low, high = scale_limits(config)
+    seen = as_decimal(config.min_visible_frac)
+    return DrawRules(
+        num_layers=config.layers,
+        low_scale=low,
+        high_scale=high,
+        scale_den=SCALE_DEN,
+        flip_threshold=round(config.hflip_probability * (1 << 32)),
+        max_attempts=config.max_attempts,
+        patch=(config.pad_to_multiple or 1) if config.patch_aligned_paste else 1,
+        on_grid=config.patch_aligned_paste and config.align == "canvas",
+        whole_patches=config.align == "instance",
+        one_each=config.grouping == "instance",
+        clips=config.partial == "clip",
+        seen_num=seen.numerator,
+        seen_den=seen.denominator,
+    )
+
+
+def on_canvas(fixed: DrawRules, config: PlacementConfig, canvas_size: tuple[int, int]) -> DrawRules:
+    """Return the parameters of the draws for sources of this canvas (H, W), whose edges may have to stay on patches.
+
+    Raises:
+        RuntimeError: no scale in the range keeps them there.
+    """
+    if not fixed.on_grid:
+        return fixed
+    low, high, den = canvas_grid(config, canvas_size)
+    return fixed._replace(low_scale=low, high_scale=high, scale_den=den)
+
+
+def scale_limits(config: PlacementConfig) -> tuple[int, int]:
+    """Return the smallest and the largest numerator of a scale over `SCALE_DEN`."""
+    low, high = config.scale_range
+    first = math.ceil(low * SCALE_DEN)
+    return first, max(first, math.floor(high * SCALE_DEN))
+
+
+def smallest_scale(config: PlacementConfig) -> float:
+    """Return a lower bound on the scale of an axis: almost 2.5 patches may be drawn as 1 if there is no room for 2."""
+    return config.scale_range[0] * (2 / 5 if config.align == "instance" else 1)
+
+
+def num_filter_taps(config: PlacementConfig, *, antialias: bool) -> int:
+    """Return the number of taps per axis that the image filter needs at the smallest scale."""
+    return max(2, math.ceil(2 / smallest_scale(config))) if antialias else 2
+
+
+def canvas_grid(config: PlacementConfig, canvas_size: tuple[int, int]) -> tuple[int, int, int]:
+    """Return the scales n * p / gcd(H, W) that keep the canvas edges on patches: first n, last n, and the gcd.
+
+    Raises:
+        RuntimeError: none lies in the scale range.
+    """
+    patch, edge = config.pad_to_multiple, math.gcd(*canvas_size)
+    assert patch is not None
+    low, high = scale_limits(config)
+    first, last = -(-low * edge // (SCALE_DEN * patch)), high * edge // (SCALE_DEN * patch)
+    if first > last:
+        height, width = canvas_size
+        raise RuntimeError(
+            f"BatchCopyPaste: expected a multiple of {patch}/{edge} in scale_range={config.scale_range}, got none: on "
+            f"{height} x {width} pixels only such scales keep the edges of a canvas on patches of {patch}; widen "
+            "placement.scale_range, make canvases whose sides share a larger divisor, or set align='instance'"
+        )
+    return first, last, edge
+
+
+def few_scales_warning(config: PlacementConfig, canvas_size: tuple[int, int]) -> str | None:
+    """Return a warning if the canvas leaves fewer than `FEW_SCALES` scales in the range, else None."""
+    if not config.patch_aligned_paste or config.align != "canvas":
+        return None
+    first, last, edge = canvas_grid(config, canvas_size)
+    if last - first + 1 >= FEW_SCALES:
+        return None
+    assert config.pad_to_multiple is not None
+    scales = ", ".join(str(Fraction(n * config.pad_to_multiple, edge)) for n in range(first, last + 1))
+    height, width = canvas_size
+    return (
+        f"BatchCopyPaste: expected at least {FEW_SCALES} scales in placement.scale_range={config.scale_range}, got "
+        f"{last - first + 1} ({scales}): on {height} x {width} pixels only multiples of "
+        f"{config.pad_to_multiple}/{edge} keep the edges of a canvas on patches of {config.pad_to_multiple}; make or "
+        "pad canvases whose sides share a larger divisor, set placement.align='instance', or widen "
+        "placement.scale_range"
+    )
+
+
+def size_table(config: PlacementConfig) -> Tensor:
+    """Return size ranges in 1 / `SIZE_DEN` pixels, [C + 1, 2] int64, the last for other classes; 0 where relative."""
+    others = (0, 0) if config.size_range is None else _steps(config.size_range.low, config.size_range.high)
+    table = torch.tensor([others]).repeat(max(config.class_sizes, default=-1) + 2, 1)
+    for label, size in config.class_sizes.items():
+        table[label] = torch.tensor(_steps(size.low, size.high))
+    return table
+
+
+def _steps(low: float, high: float) -> tuple[int, int]:
+    first = max(1, math.ceil(low * SIZE_DEN))
+    return first, max(first, math.floor(high * SIZE_DEN))

@@ -1,0 +1,190 @@
+"""Sources of staged crops for one batch after another: a bank, from which they are drawn, or a loader of crops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from segpaste.bank import BankSampler, InstanceBank, stage_bank_batch
+from segpaste.bank.read.class_draws import ClassTable, uniforms
+from segpaste.epochs import EpochPass, Stateful, expect_facts, has_state
+from segpaste.seeding import from_int64
+from segpaste.types import StagedCrops
+
+BankPool = InstanceBank
+"""Bank from which crops are drawn in the process that pastes them."""
+
+SourcePool = InstanceBank | Iterable[StagedCrops]
+"""Source of staged crops: a bank, or a loader of staged crops."""
+
+
+def is_bank(value: object) -> bool:
+    """Return whether a value is an instance bank."""
+    return isinstance(value, InstanceBank)
+
+
+class CropPool(Stateful):
+    """Staged crops for one batch after another.
+
+    Args:
+        pool: a bank, whose crops are drawn by a `segpaste.BankSampler` with its defaults and read when they are asked
+            for, or a loader of staged crops, such as `segpaste.create_bank_dataloader` makes, of at least as many steps
+            as there are batches.
+        crops_per_target: number of crops to draw from a bank for each target.
+
+    Attributes:
+        num_steps: steps of the loader that were taken in this epoch.
+
+    Raises:
+        TypeError: ``pool`` is a path.
+    """
+
+    owner = "source_pool"
+    state_numbers = ("num_steps",)
+
+    def __init__(self, pool: SourcePool, crops_per_target: int) -> None:
+        if isinstance(pool, str | PathLike):
+            raise TypeError(
+                f"source_pool: expected a bank, or a loader of staged crops, got the path {str(pool)!r}; give "
+                "open_bank(path)"
+            )
+        self.pool = pool
+        self.crops_per_target = crops_per_target
+        self._sampler = BankSampler(pool) if isinstance(pool, InstanceBank) else None
+        self.num_steps = 0
+        self._iterator: Iterator[StagedCrops] | None = None
+
+    @property
+    def loader(self) -> Iterable[StagedCrops] | None:
+        """The loader of crops; None where they are drawn of a bank."""
+        return None if isinstance(self.pool, InstanceBank) else self.pool
+
+    def begin(self, this: EpochPass) -> None:
+        """Begin a pass: let the crops follow the pass over the targets."""
+        self._iterator = None
+        if not this.start:
+            self.num_steps = 0
+
+    def state_parts(self) -> dict[str, Any]:
+        """See `segpaste.epochs.Stateful.state_parts`."""
+        return {} if self._sampler is not None else {"state": self.pool if has_state(self.pool) else None}
+
+    def state_values(self, num_drawn: int | None) -> dict[str, Any]:
+        """The facts of the bank that crops are drawn of."""
+        return {} if self._sampler is None else {"state": self._sampler.identity()}
+
+    def expect_values(self, state: Any) -> None:
+        """Refuse a state of other crops.
+
+        Raises:
+            ValueError: the message says what was expected.
+        """
+        if not isinstance(state, Mapping) or set(state) != {"num_steps", "state"}:
+            raise ValueError(f"{self.owner}: expected a state made by its state_dict, got {type(state).__name__}")
+        if self._sampler is not None:
+            expect_facts(self.owner, self._sampler.identity(), state["state"])
+
+    def staged(self, num_targets: int, first: int, this: EpochPass) -> StagedCrops:
+        """Return the crops of the next targets.
+
+        Args:
+            num_targets: number of targets.
+            first: position of the first one in the epoch.
+            this: the pass over the targets.
+
+        Raises:
+            BankError: a crop cannot be read.
+            ValueError: the loader has ended, or yields crops for fewer targets.
+        """
+        if self._sampler is not None and isinstance(self.pool, InstanceBank):
+            drawn = self._sampler.draws(
+                first * self.crops_per_target,
+                num_targets * self.crops_per_target,
+                epoch=this.epoch,
+                replica=this.replica,
+            ).crops
+            return stage_bank_batch(self.pool, drawn.reshape(num_targets, self.crops_per_target))
+        staged = self._next()
+        if staged.batch_size < num_targets:
+            raise ValueError(
+                f"source_pool: expected staged crops for {num_targets} targets, got {staged.batch_size}; give its "
+                "loader the batch size of the other"
+            )
+        return staged.first(num_targets)
+
+    def _next(self) -> StagedCrops:
+        """Return the crops that the loader yields for the next step."""
+        assert not isinstance(self.pool, InstanceBank)
+        if self._iterator is None:
+            self._iterator = iter(self.pool)
+            if not has_state(self.pool):
+                for _ in islice(self._iterator, self.num_steps):
+                    pass
+        staged = next(self._iterator, None)
+        if staged is None:
+            raise ValueError(
+                f"source_pool: expected staged crops for every batch of targets, got a loader that ends after "
+                f"{self.num_steps} batches; give it steps=, the length of the loader of the targets"
+            )
+        self.num_steps += 1
+        return staged
+
+
+class SeededCrops:
+    """Crops of a bank that depend on the seed of their target alone, read in this process.
+
+    A class is drawn first, then a crop of it, by the repeat factors of `segpaste.BankSampler`.
+
+    Args:
+        bank: bank to draw from.
+        crops_per_target: K, number of crops for each target.
+
+    Raises:
+        TypeError: ``bank`` is not a bank.
+        ValueError: it is empty.
+    """
+
+    def __init__(self, bank: InstanceBank, crops_per_target: int) -> None:
+        if not isinstance(bank, InstanceBank):
+            raise TypeError(
+                f"BatchCopyPaste: expected source_pool to be a bank, got {type(bank).__name__}; open_bank(path) opens "
+                "one; a loader of staged crops goes to BatchCopyPaste.from_dataloader(..., source_pool=loader)"
+            )
+        sampler = BankSampler(bank, rank=0, num_replicas=1)
+        self.bank, self.crops_per_target = bank, crops_per_target
+        self._crops, self._table = sampler.crops, ClassTable(sampler.probabilities)
+
+    def staged(self, seeds: Tensor) -> StagedCrops:
+        """Read the crops of the targets with these seeds.
+
+        Args:
+            seeds: [B] int64; reading them from an accelerator waits for it.
+
+        Returns:
+            B x K crops, in the memory of the host.
+
+        Raises:
+            ValueError: in compiled code, which cannot read a bank.
+            BankError: a crop cannot be read.
+        """
+        if torch.compiler.is_compiling():
+            raise ValueError(
+                "BatchCopyPaste: expected staged crops in compiled code, where no bank is read, got none; call it as "
+                "augment(batch, staged=crops), with crops of a loader or of augment.crops.staged(batch.sample_seeds)"
+            )
+        drawn = [self._drawn(from_int64(seed)) for seed in seeds.tolist()]
+        return stage_bank_batch(self.bank, np.array(drawn, np.int64).reshape(len(drawn), self.crops_per_target))
+
+    def _drawn(self, seed: int) -> NDArray[np.int64]:
+        """Draw the crops of one target, [K] int64."""
+        positions = np.arange(self.crops_per_target)
+        classes = self._table.draw(uniforms(seed, "bank.class", positions))
+        places = uniforms(seed, "bank.crop", positions) * self._crops.counts[classes]
+        return self._crops.pick(classes, places.astype(np.int64))

@@ -1,0 +1,181 @@
+"""Requests to a source, and the draw of a placement for its objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from segpaste.augmentation.config.placement import PlacementConfig
+from segpaste.augmentation.rules.draw_rules import fixed_rules, on_canvas
+from segpaste.engine import DrawRules, LayerRows, Placement, PlacementCounts, Sources, Targets, engine_for
+from segpaste.engine.records import LARGEST_NUM, SCALE_DEN
+from segpaste.engine.reference.geometry import pixel_boxes, valid_extent
+from segpaste.types.check import check_count, check_tensor
+
+if TYPE_CHECKING:
+    from segpaste.augmentation.rules.class_tables import ClassTables
+    from segpaste.augmentation.schedule import Schedule
+    from segpaste.types import PaddedBatchedDenseSample, StagedCrops
+
+__all__ = [
+    "SCALE_DEN",
+    "LayerSources",
+    "Placement",
+    "PlacementCounts",
+    "PlacementRequest",
+    "draw_placement",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacementRequest:
+    """Targets and parameters of a draw, as they are given to a source.
+
+    Attributes:
+        seeds: [B] int64, the targets' seeds.
+        extent: [B, 2] int64, (width, height) of the targets without padding.
+        occupied: [B, K_t, 4] int64, pixel boxes of the targets' instances, zero in slots without one.
+        num_free: [B] int64, number of instance slots that pastes may take.
+        canvas_size: (H, W) of the target.
+        config: the ranges and probabilities, with ``layers`` and ``grouping`` as the source uses them.
+        schedule: those of them that may change between steps, as tensors.
+        classes: tables of things and stuff, if the config has a taxonomy.
+        staged: crops of a bank, for a source that uses them.
+        fixed: ``config`` as integers, if they are known already.
+    """
+
+    seeds: Tensor
+    extent: Tensor
+    occupied: Tensor
+    num_free: Tensor
+    canvas_size: tuple[int, int]
+    config: PlacementConfig
+    schedule: Schedule
+    classes: ClassTables | None = None
+    staged: StagedCrops | None = None
+    fixed: DrawRules | None = None
+
+    @property
+    def targets(self) -> Targets:
+        """Targets as an engine takes them."""
+        return Targets(self.seeds, self.occupied, self.num_free, self.extent)
+
+    def rules(self, source_canvas: tuple[int, int] | None = None) -> DrawRules:
+        """Return the parameters of the draws for sources of this canvas (H, W), by default that of the target."""
+        fixed = fixed_rules(self.config) if self.fixed is None else self.fixed
+        return on_canvas(fixed, self.config, source_canvas or self.canvas_size)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerSources:
+    """Source rows that were chosen for the layers.
+
+    Attributes:
+        source_idx: [B, L] int64.
+        layer_valid: [B, L] bool.
+        extent: [B, L, 2] int64, (width, height) of the sources without padding.
+        boxes: [B, L, K_s, 4] int64, pixel boxes of their instances.
+        labels: [B, L, K_s] int64, their classes.
+        eligible: [B, L, K_s] bool, instances that may be pasted.
+        canvas_size: (H, W) of the sources; None if it is that of the targets.
+        shrunk: [B, L] int64 over `SCALE_DEN`, divisor of the drawn scales; None for 1.
+    """
+
+    source_idx: Tensor
+    layer_valid: Tensor
+    extent: Tensor
+    boxes: Tensor
+    labels: Tensor
+    eligible: Tensor
+    canvas_size: tuple[int, int] | None = None
+    shrunk: Tensor | None = None
+
+    @classmethod
+    def of_rows(cls, source: PaddedBatchedDenseSample, source_idx: Tensor, eligible: Tensor) -> LayerSources:
+        """Return the sources of layers that take rows of a batch.
+
+        Args:
+            source: the batch, S rows and K_s slots.
+            source_idx: [B, L] int64, the row that each layer takes.
+            eligible: [S, K_s] bool, instances that may be pasted. A layer whose row has none is not valid.
+        """
+        extent = valid_extent(source.padding_mask, source.batch_size, source.canvas_size, source.device)
+        return cls(
+            source_idx=source_idx,
+            layer_valid=eligible.any(1)[source_idx],
+            extent=extent[source_idx],
+            boxes=pixel_boxes(source.boxes)[source_idx],
+            labels=source.labels[source_idx],
+            eligible=eligible[source_idx],
+            canvas_size=source.canvas_size,
+        )
+
+
+def draw_placement(request: PlacementRequest, sources: LayerSources) -> tuple[Placement, PlacementCounts]:
+    """Draw slots, scale, flip and place for every layer.
+
+    Returns:
+        The placement, whose ``carried`` holds the slots that fit, and the counts of the tries.
+
+    Raises:
+        TypeError: a tensor of the request or of the sources has another dtype.
+        ValueError: it has another shape or device, or ``shrunk`` is not positive.
+    """
+    _check_sources(request, sources)
+    of_layers = Sources(
+        eligible=sources.eligible.flatten(0, 1),
+        boxes=sources.boxes.flatten(0, 1),
+        labels=sources.labels.flatten(0, 1),
+        extent=sources.extent.flatten(0, 1),
+        shrunk=None if sources.shrunk is None else sources.shrunk.flatten(),
+    )
+    rows = LayerRows(sources.source_idx, sources.layer_valid)
+    rules = request.rules(sources.canvas_size)
+    return engine_for(request.seeds.device).draw(request.targets, of_layers, request.schedule.tables, rules, rows)
+
+
+_REQUEST: dict[str, tuple[tuple[str | int, ...], torch.dtype]] = {
+    "seeds": (("B",), torch.int64),
+    "extent": (("B", 2), torch.int64),
+    "occupied": (("B", "K_t", 4), torch.int64),
+    "num_free": (("B",), torch.int64),
+}
+_SOURCES: dict[str, tuple[tuple[str | int, ...], torch.dtype]] = {
+    "source_idx": (("B", "L"), torch.int64),
+    "layer_valid": (("B", "L"), torch.bool),
+    "extent": (("B", "L", 2), torch.int64),
+    "boxes": (("B", "L", "K_s", 4), torch.int64),
+    "labels": (("B", "L", "K_s"), torch.int64),
+    "eligible": (("B", "L", "K_s"), torch.bool),
+    "shrunk": (("B", "L"), torch.int64),
+}
+
+
+def _check_sources(request: PlacementRequest, sources: LayerSources) -> None:
+    """Reject tensors that an engine cannot read; check values only where they can be read without waiting."""
+    sizes: dict[str, int] = {"L": request.config.layers}
+    device = request.seeds.device
+    for record, declared in ((request, _REQUEST), (sources, _SOURCES)):
+        for name, (shape, dtype) in declared.items():
+            value = getattr(record, name)
+            if name == "shrunk" and value is None:
+                continue
+            label = f"{type(record).__name__}.{name}"
+            check_tensor(label, value, shape, (dtype,), sizes)
+            if value.device != device:
+                raise ValueError(f"{label}: expected a tensor on {device}, as the seeds, got {value.device}")
+    canvas_size, shrunk = sources.canvas_size, sources.shrunk
+    if canvas_size is not None:
+        if not isinstance(canvas_size, tuple) or len(canvas_size) != 2:
+            raise TypeError(f"LayerSources.canvas_size: expected (H, W), got {canvas_size!r:.80}")
+        for size in canvas_size:
+            check_count("LayerSources.canvas_size", size, 1)
+    if shrunk is not None and device.type == "cpu" and not torch.compiler.is_compiling():
+        wrong = shrunk[(shrunk < 1) | (shrunk > LARGEST_NUM)]
+        if wrong.numel():
+            raise ValueError(
+                f"LayerSources.shrunk: expected 1 to {LARGEST_NUM}, over SCALE_DEN = {SCALE_DEN}, got {int(wrong[0])}"
+            )

@@ -1,0 +1,201 @@
+"""Checks of the results of custom sources, with errors that name the field and what was expected.
+
+Types, dtypes, shapes and devices are always checked; values only on the CPU outside of compiled code, where they can be
+read without waiting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import torch
+from torch import Tensor
+
+from segpaste.augmentation.rules.draw_rules import smallest_scale
+from segpaste.augmentation.sources.bank_source import BankSource
+from segpaste.augmentation.sources.placement import PlacementRequest
+from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
+from segpaste.engine import LayerRows, Placement, PlacementCounts
+from segpaste.engine.planes import changed_fields, memory_span
+from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.sampling import FARTHEST_EDGE
+
+Sampled = tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]
+
+_TRUSTED: tuple[type, ...] = (IntraBatchSource, BankSource)
+
+_PLACEMENT = tuple(field.name for field in fields(Placement))  # compiled code cannot ask for them
+_COUNTS = tuple(field.name for field in fields(PlacementCounts))
+
+_LARGEST_TERM = 1 << 30
+"""The largest numerator and denominator of a scale, so that products of coordinates stay within 64 bits."""
+
+
+def checked_sample(
+    strategy: SourceStrategy, sampled: Sampled, target: PaddedBatchedDenseSample, request: PlacementRequest
+) -> Sampled:
+    """Return the result of ``SourceStrategy.sample`` if it can be pasted.
+
+    Args:
+        strategy: the source; those of this package are not checked.
+        sampled: its result.
+        target: the batch that is pasted into.
+        request: the request that it was given.
+
+    Raises:
+        TypeError: a value or a tensor is of another type.
+        ValueError: a shape, a device or a value does not fit.
+    """
+    if type(strategy) in _TRUSTED:
+        return sampled
+    name = type(strategy).__name__
+    kinds: tuple[type, ...] = PaddedBatchedDenseSample, Placement, PlacementCounts
+    if not isinstance(sampled, tuple) or len(sampled) != 3 or not all(map(isinstance, sampled, kinds)):
+        found = type(sampled).__name__
+        if isinstance(sampled, tuple):
+            found = f"({', '.join(type(value).__name__ for value in sampled)})"
+        raise TypeError(
+            f"{name}.sample: expected (PaddedBatchedDenseSample, Placement, PlacementCounts), got {found}; return all "
+            "three"
+        )
+    source, placement, counts = sampled
+    if source.device != target.device:
+        raise ValueError(
+            f"{name}.sample: expected a source batch on {target.device}, the target's device, got {source.device}; "
+            "move it with .to(device)"
+        )
+    _check_shapes(name, source, target, placement, counts)
+    if target.device.type == "cpu" and not torch.compiler.is_compiling():
+        _check_values(name, source, placement, counts, request)
+        placement = _apart(placement, target)
+    return source, placement, counts
+
+
+def _apart(placement: Placement, target: PaddedBatchedDenseSample) -> Placement:
+    """Copy tensors of the placement that share memory with the target, into which a paste in place writes."""
+    spans = [memory_span(tensor) for tensor in changed_fields(target).values() if tensor.numel()]
+
+    def owned(tensor: Tensor) -> Tensor:
+        start, end = memory_span(tensor)
+        return tensor.clone() if any(start < b and a < end for a, b in spans) else tensor
+
+    return Placement(*(owned(getattr(placement, field)) for field in _PLACEMENT))
+
+
+def checked_rows(
+    strategy: RowStrategy, rows: LayerRows, target: PaddedBatchedDenseSample, num_layers: int
+) -> LayerRows:
+    """Return the result of ``RowStrategy.rows`` if it names rows of the batch.
+
+    Args:
+        strategy: the source; those of this package are not checked.
+        rows: its result.
+        target: the batch that is pasted into.
+        num_layers: L.
+
+    Raises:
+        TypeError: a value or a tensor is of another type.
+        ValueError: a shape, a device or a value does not fit.
+    """
+    if type(strategy) in _TRUSTED:
+        return rows
+    name = type(strategy).__name__
+    if not isinstance(rows, LayerRows):
+        raise TypeError(f"{name}.rows: expected LayerRows(source_idx, layer_valid), got {type(rows).__name__}")
+    shape = target.batch_size, num_layers
+    _check_tensor(f"{name}.rows: source_idx", rows.source_idx, torch.int64, shape, target.device)
+    _check_tensor(f"{name}.rows: layer_valid", rows.layer_valid, torch.bool, shape, target.device)
+    if target.device.type == "cpu" and not torch.compiler.is_compiling():
+        _check_range(f"{name}.rows: source_idx", rows.source_idx, 0, target.batch_size - 1, "rows of the batch")
+    return rows
+
+
+def _check_shapes(
+    name: str,
+    source: PaddedBatchedDenseSample,
+    target: PaddedBatchedDenseSample,
+    placement: Placement,
+    counts: PlacementCounts,
+) -> None:
+    b, device = target.batch_size, target.device
+    first = placement.source_idx
+    num_layers = first.shape[1] if isinstance(first, Tensor) and first.ndim == 2 else "L"
+    flags = {"layer_valid", "hflip", "carried"}
+    trailing = dict.fromkeys(("scale_num", "scale_den", "translate"), (2,)) | {"carried": (source.max_instances,)}
+    if num_layers == 0 or source.max_instances == 0:
+        raise ValueError(
+            f"{name}.sample: expected at least one layer, and a source batch with an instance slot, got {num_layers} "
+            f"and {source.max_instances}; for nothing to paste, carry nothing"
+        )
+    for field in _PLACEMENT:
+        dtype = torch.bool if field in flags else torch.int64
+        shape = b, num_layers, *trailing.get(field, ())
+        _check_tensor(f"{name}.sample: Placement.{field}", getattr(placement, field), dtype, shape, device)
+    for field in _COUNTS:
+        _check_tensor(f"{name}.sample: PlacementCounts.{field}", getattr(counts, field), torch.int64, (b,), device)
+
+
+def _check_tensor(
+    label: str, value: object, dtype: torch.dtype, shape: tuple[int | str, ...], device: torch.device
+) -> None:
+    if not isinstance(value, Tensor) or value.dtype != dtype:
+        found = str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(f"{label}: expected a tensor of {dtype}, got {found}")
+    if tuple(value.shape) != shape:
+        wanted = ", ".join(map(str, shape))
+        raise ValueError(f"{label}: expected shape [{wanted}], got {list(value.shape)}")
+    if value.device != device:
+        raise ValueError(f"{label}: expected a tensor on {device}, the target's device, got {value.device}")
+
+
+def _check_range(label: str, value: Tensor, low: int, high: int, what: str) -> None:
+    wrong = value[(value < low) | (value > high)]
+    if wrong.numel():
+        raise ValueError(f"{label}: expected {what}, from {low} to {high}, got {int(wrong[0])}")
+
+
+def _check_values(
+    name: str,
+    source: PaddedBatchedDenseSample,
+    placement: Placement,
+    counts: PlacementCounts,
+    request: PlacementRequest,
+) -> None:
+    label = f"{name}.sample: Placement"
+    _check_range(f"{label}.source_idx", placement.source_idx, 0, source.batch_size - 1, "rows of the source batch")
+    for field in ("scale_num", "scale_den"):
+        _check_range(f"{label}.{field}", getattr(placement, field), 1, _LARGEST_TERM, "parts of a scale")
+    _check_range(f"{label}.translate", placement.translate, -FARTHEST_EDGE, FARTHEST_EDGE, "pixels")
+    scale = (placement.scale_num / placement.scale_den)[placement.carried.any(2)]
+    least = smallest_scale(request.config)
+    wrong = scale[scale < least * (1 - 1e-9)]
+    if wrong.numel():
+        raise ValueError(
+            f"{label}: expected scales of at least {least}, the smallest that the image filter has taps for, got "
+            f"{float(wrong[0]):.6g}; draw larger ones, or lower placement.scale_range"
+        )
+    carried = placement.carried
+    empty = carried & ~source.instance_valid[placement.source_idx]
+    _refuse_first(empty, f"{label}.carried: expected slots that hold an instance of their source")
+    _refuse_first(carried & ~placement.layer_valid[..., None], f"{label}.carried: expected slots of valid layers only")
+    num_carried = carried.sum((1, 2))
+    if bool((num_carried > request.num_free).any()):
+        b = int((num_carried > request.num_free).to(torch.int8).argmax())
+        raise ValueError(
+            f"{label}.carried: expected at most {int(request.num_free[b])} slots for target {b}, its free ones "
+            f"(request.num_free), got {int(num_carried[b])}"
+        )
+    left = counts.tried - counts.no_source - counts.no_free_slot - counts.does_not_fit
+    if bool((left != num_carried).any()):
+        b = int((left != num_carried).to(torch.int8).argmax())
+        raise ValueError(
+            f"{name}.sample: PlacementCounts: expected tried = carried + no_source + no_free_slot + does_not_fit, got "
+            f"{int(counts.tried[b])} tried and {int(num_carried[b])} carried for target {b}, and "
+            f"{int(counts.tried[b] - left[b])} dropped"
+        )
+
+
+def _refuse_first(wrong: Tensor, message: str) -> None:
+    if bool(wrong.any()):
+        b, j, k = wrong.nonzero()[0].tolist()
+        raise ValueError(f"{message}, got slot {k} in layer {j} of target {b}")

@@ -1,0 +1,69 @@
+"""Sources of pasted objects: their protocols, and the source that takes objects from the batch itself."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
+
+from segpaste.augmentation.sources.placement import PlacementRequest
+from segpaste.engine import LayerRows, Placement, PlacementCounts, Sources, engine_for
+from segpaste.types import PaddedBatchedDenseSample
+
+
+@runtime_checkable
+class SourceStrategy(Protocol):
+    """Names, for each target, the layers that are pasted over it."""
+
+    def sample(
+        self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
+    ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
+        """Choose sources and draw their placement; traces without a graph break.
+
+        Args:
+            target: the batch that is pasted into, with seeds and instance masks.
+            eligible: [B, K] bool, instances of the target batch that may be sources.
+            request: seeds, extents, free slots and ranges.
+
+        Returns:
+            The source batch (S rows, K_s slots), the placement of its objects, and the counts of the tries. The
+            placement names rows of that batch, scales above 0, and carries at most ``request.num_free`` slots for each
+            target; violations raise ValueError on the CPU, and are not checked on a GPU.
+        """
+        ...
+
+
+@runtime_checkable
+class RowStrategy(Protocol):
+    """Names, for each target, the rows of its batch that ClassMix mixes into it."""
+
+    def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
+        """Choose a row for each layer; traces without a graph break.
+
+        Args:
+            target: the batch that is pasted into, with seeds.
+            candidates: [B] bool, rows of the target batch that have something to paste.
+            request: seeds and the number of layers.
+        """
+        ...
+
+
+class IntraBatchSource:
+    """Source that takes objects from the other rows of the batch.
+
+    Each layer takes one row, uniformly among those that have an eligible instance, never the target's own. The choice
+    compares random numbers keyed by the seeds of both rows, so it does not depend on the order of the batch (rows of
+    equal seeds are distinguished by their order).
+    """
+
+    def sample(
+        self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
+    ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
+        """See `SourceStrategy.sample`; the source batch is the target itself."""
+        sources = Sources(eligible, request.occupied, target.labels, request.extent)
+        engine, tables = engine_for(target.device), request.schedule.tables
+        return target, *engine.draw(request.targets, sources, tables, request.rules(), "others")
+
+    def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
+        """See `RowStrategy.rows`."""
+        return engine_for(target.device).choose_rows(candidates, request.seeds, request.config.layers)

@@ -1,0 +1,253 @@
+"""A bank out of a dataset: cut every object out, in parts that survive an interruption, then write the bank.
+
+    summary = build_bank(photos, "objects", class_names=names, workers=4)
+
+1. The photos are shared out into parts, and each part's crops go to a file of their own, see
+   `segpaste.bank.build.parts`.
+2. One pass reads the parts in order and hands their records to the bank's writer.
+
+So the crops lie on disk twice for a moment, memory holds one photo for each worker, 16 bytes for each photo of the
+dataset, and no crops. The same dataset and options give the same bytes, whoever makes the parts, with or without
+interruptions: what is not finished under ``OUT.parts`` the same call finishes.
+
+The files of the photos are not compared when it goes on: pixels that were changed between the calls are not noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from segpaste._version import __version__
+from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC
+from segpaste.bank.build.destination import check_free
+from segpaste.bank.build.engines import Engine, make_parts
+from segpaste.bank.build.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, stored_id
+from segpaste.bank.build.work_folder import remove_finished, said_of_bank, work_folder
+from segpaste.bank.format.lmdb import LMDBWriter
+from segpaste.bank.format.memmap import MemmapWriter
+from segpaste.bank.format.meta import Format
+from segpaste.bank.format.record import COLUMNS, GROUPS, BankError, Layout
+from segpaste.bank.format.shards import WebDatasetWriter
+from segpaste.bank.format.writer import FolderWriter
+from segpaste.bank.remote.folder import is_url, local_path
+from segpaste.extras import require
+from segpaste.types import DenseSample
+from segpaste.types.fields import flags_of
+from segpaste.workspace import Run, naming
+
+_WRITERS: dict[Format, type[FolderWriter]] = {
+    "memmap": MemmapWriter,
+    "lmdb": LMDBWriter,
+    "webdataset": WebDatasetWriter,
+}
+_NEEDS: dict[str, tuple[str, ...]] = {
+    "lmdb": ("lmdb",),
+    "webdataset": ("pyarrow.parquet",),
+    "ray": ("ray", "ray.data"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSummary:
+    """What became of a dataset's annotations.
+
+    Attributes:
+        where: the bank's folder or URL.
+        num_photos: photos that were looked through.
+        kept: crops of each class.
+        skipped: number of annotations that are no crops, by the keys of `segpaste.bank.build.parts.REASONS`.
+        num_trimmed: crops whose stray parts were cut off, see `Selection.min_part_frac`.
+    """
+
+    where: str
+    num_photos: int
+    kept: tuple[int, ...]
+    skipped: Mapping[str, int]
+    num_trimmed: int = 0
+
+    @property
+    def num_crops(self) -> int:
+        """Of the bank."""
+        return sum(self.kept)
+
+
+def build_bank(
+    photos: Photos,
+    out: str | os.PathLike[str],
+    *,
+    class_names: Sequence[str],
+    format: Format = "memmap",
+    crop_size: tuple[int, int] = (256, 256),
+    margin_frac: float = DEFAULT_MARGIN_FRAC,
+    selection: Selection = Selection(),  # noqa: B008 (frozen)
+    groups: Sequence[str] | None = None,
+    workers: int = 1,
+    engine: Engine = "local",
+    build_seed: int = 0,
+    built_from: Mapping[str, Any] | None = None,
+    fingerprint: Mapping[str, Any] | None = None,
+    work_dir: str | os.PathLike[str] | None = None,
+    **writer_options: Any,
+) -> BuildSummary:
+    """Build a bank of all objects of a dataset that has instance masks.
+
+    A build that was interrupted goes on where image ids, class names and options are the same, and ``built_from`` and
+    ``fingerprint``. Nothing else is compared: say there what the annotations are, or changed ones are mixed with those
+    of the finished parts. Changed pixels in the same files are never noticed; remove the work folder then.
+
+    Args:
+        photos: the dataset; samples of uint8 images, without padding.
+        out: the bank's folder, new or empty, or a URL for the format webdataset.
+        class_names: the name of each label.
+        format: of the bank.
+        crop_size: (h, w) of every crop, pixels.
+        margin_frac: of photo kept about each object, see `segpaste.bank.build.cropping.crop_object`.
+        selection: which objects become crops.
+        groups: optional columns, see `segpaste.bank.format.record.COLUMNS`; by default provenance and whatever the
+            first photo has of the others.
+        workers: processes that cut crops.
+        engine: ``"ray"`` runs them by Ray Data, on the cluster that is connected or on this machine; the work folder
+            must then be one that all its nodes see.
+        build_seed: noted in the meta; nothing is drawn.
+        built_from: JSON, what the dataset is, such as the digest of its annotations; noted in the meta.
+        fingerprint: JSON, what else the crops depend on, such as the folder of the photos; not noted in the meta.
+        work_dir: of the parts, on a disk, neither in ``out`` nor around it; by default ``OUT.parts``, for a URL a
+            folder of the system's temporary one.
+        writer_options: of the format's writer.
+
+    Returns:
+        What was kept and what was not.
+
+    Raises:
+        BankError: an argument or a sample is not what it must be, the bank is there already, or a build with other
+            arguments is unfinished.
+        ValueError, OSError: a photo cannot be read, or nothing more can be written. What is finished is kept.
+        ImportError: the format or the engine needs a package that is not installed.
+    """
+    where = os.fspath(out) if is_url(out) else Path(local_path(out))
+    _check(photos, where, format, crop_size, margin_frac, workers, engine)
+    run = Run(work_folder(where, work_dir), BankError, other="work folder or output", again="call")
+    remove_finished(run, where, writer_options.get("storage_options"))
+    check_free(where, writer_options.get("storage_options"))
+    ids = (stored_id(photos.image_id(index), "image") for index in range(len(photos)))
+    image_ids = np.fromiter(ids, np.int64, len(photos))
+    order = _order(image_ids)
+    first = photos[int(order[0])]
+    layout = Layout(crop_size, _groups_of(first) if groups is None else groups, first.keypoint_schema)
+    maker = PartMaker(photos, order, layout, selection, margin_frac, len(class_names), flags_of(first), run.notes)
+    options = {
+        "margin_frac": margin_frac,
+        **{name: getattr(selection, name) for name in Selection.__slots__},
+        **(built_from or {}),
+    }
+    all_of_it = {
+        "image_ids": hashlib.sha256(image_ids[order].tobytes()).hexdigest(),
+        "photos_per_part": PHOTOS_PER_PART,
+        **said_of_bank(__version__, class_names, crop_size, layout.groups, options),
+        **({} if layout.keypoint_schema is None else {"keypoint_schema": repr(layout.keypoint_schema)}),
+        **(fingerprint or {}),
+    }
+    with run.claim(all_of_it):
+        _make_missing(maker, workers, engine)
+        writer = _WRITERS[format](
+            where,
+            layout,
+            class_names,
+            build_seed=build_seed,
+            metric_depth=first.metric_depth,
+            built_from=options,
+            **writer_options,
+        )
+        with naming(where), writer:
+            summary = _write(maker, writer)
+        run.remove()
+    return summary
+
+
+def _check(
+    photos: Photos,
+    out: str | Path,
+    format: Format,
+    crop_size: tuple[int, int],
+    margin_frac: float,
+    workers: int,
+    engine: Engine,
+) -> None:
+    if format not in _WRITERS:
+        raise BankError(f"expected a format among {', '.join(_WRITERS)}, got {format!r}")
+    if engine not in ("local", "ray"):
+        raise BankError(f"expected the engine local or ray, got {engine!r}")
+    if is_url(out) and format != "webdataset":
+        raise BankError(f"{out}: expected format webdataset for a URL, got {format!r}")
+    if workers < 1 or not 0 <= margin_frac <= 10:
+        raise BankError(f"expected workers >= 1 and margin_frac from 0 to 10, got {workers} and {margin_frac}")
+    Layout(crop_size)
+    if not len(photos):
+        raise BankError("expected at least one photo, got none")
+    for module in (*_NEEDS.get(format, ()), *_NEEDS.get(engine, ())):
+        require(module)
+
+
+def _order(image_ids: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    order = np.argsort(image_ids, kind="stable")
+    twice = np.flatnonzero(np.diff(image_ids[order]) == 0)
+    if len(twice):
+        raise BankError(f"expected unique image ids, got {image_ids[order][twice[0]]} twice; give each photo its own")
+    return order
+
+
+def _groups_of(sample: DenseSample) -> list[str]:
+    """Return the optional columns that can be filled from a sample."""
+    names = {"intrinsics": "camera_intrinsics"}  # of the sample's fields, where a column is called otherwise
+    wanted = {c.group for c in COLUMNS if getattr(sample, names.get(c.name, c.name), None) is not None}
+    return ["provenance", *(group for group in GROUPS if group in wanted - {"core"})]
+
+
+def _make_missing(maker: PartMaker, workers: int, engine: Engine) -> None:
+    missing = maker.missing()
+    if not missing:
+        return
+    num_left = sum(len(maker.photos_of(part)) for part in missing)
+    num_photos = len(maker.order)
+    with _bar("photo", num_photos, num_photos - num_left) as advance:
+        for part in make_parts(maker, missing, workers, engine):
+            advance(len(maker.photos_of(part)))
+
+
+def _write(maker: PartMaker, writer: FolderWriter) -> BuildSummary:
+    """The parts' records into the bank, in order."""
+    kept: Counter[int] = Counter()
+    skipped: Counter[str] = Counter()
+    num_trimmed = 0
+    for part in range(maker.num_parts):
+        found = maker.found(part)
+        num_trimmed += found["trimmed"]
+        kept.update({int(class_id): num for class_id, num in found["kept"].items()})
+        skipped.update(found["skipped"])
+    with _bar("crop", kept.total(), 0) as advance:
+        for part in range(maker.num_parts):
+            for row in maker.rows(part):
+                writer.add_row(row)
+                advance(1)
+    where = str(writer.finish())
+    counts = tuple(kept[class_id] for class_id in range(maker.num_classes))
+    left_out = {reason: skipped[reason] for reason in REASONS}
+    return BuildSummary(where, len(maker.order), counts, left_out, num_trimmed)
+
+
+@contextmanager
+def _bar(unit: str, total: int, initial: int) -> Iterator[Callable[[int], Any]]:
+    """A progress bar on stderr; nothing where stderr is no terminal."""
+    from tqdm import tqdm
+
+    with tqdm(total=total, initial=initial, unit=unit, disable=None, dynamic_ncols=True) as bar:
+        yield bar.update

@@ -1,0 +1,231 @@
+"""One object of a photo as a crop of a bank: cut out, shrunk where it is too large, centred.
+
+What is cut out is the object's tight box and a margin about it, up to the photo's edge: the content. Where it does not
+fit the crop it is shrunk, both axes by one ratio of integers, ``scale = num / den``, so that the longer side, measured
+by the crop, fits exactly. Crop pixel x reads the content at ``(x + 0.5) / scale - 0.5``; the crop has the pixels whose
+centre then lies in the content, so the other side is rounded to the nearest pixel, a half downwards, and is at least
+one. The image is averaged by the antialiasing triangle filter of `segpaste.types.sampling`, in integers, the mask is
+read at the nearest pixel, depth and normals are read as when a sample is resized.
+
+Everything is a pure function of its arguments and exact to the bit on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from segpaste.bank.format.record import BankError, Crop
+from segpaste.types import DenseSample, sampling
+
+DEFAULT_MARGIN_FRAC = 1 / 16
+"""Of the longer side of the box. Some surroundings are wanted: the filters that paint a crop read across its mask's
+edge, and what they find there should be the photo."""
+
+Box = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """How the crop's pixels along one axis read the photo.
+
+    Attributes:
+        size: pixels of content in the crop.
+        before, after: pixels beside it, filled up with its edge.
+        nearest: [size] int64, photo pixel.
+        linear: [size, 2] int64 photo pixels and their weights [size, 2] float32.
+        filter: [size, T] int64 photo pixels and their weights [size, T] int64, which sum to `sampling.WEIGHT_ONE`.
+    """
+
+    size: int
+    before: int
+    after: int
+    nearest: Tensor
+    linear: tuple[Tensor, Tensor]
+    filter: tuple[Tensor, Tensor]
+
+
+def crop_object(
+    sample: DenseSample,
+    position: int,
+    crop_size: tuple[int, int],
+    *,
+    mask: Tensor | None = None,
+    margin_frac: float = DEFAULT_MARGIN_FRAC,
+    image_id: int = 0,
+    annotation_id: int = 0,
+) -> Crop:
+    """Cut one object out.
+
+    Args:
+        sample: the photo, an image of uint8 [3, H, W] with instance masks and without padding.
+        position: of the object among the sample's instances.
+        crop_size: (h, w), pixels.
+        mask: [H, W] bool, pixels of the object to cut out, not empty; by default all of them.
+        margin_frac: kept around the object's box on each side, as a fraction of the box's longer side, rounded up to
+            pixels; less where the photo ends.
+        image_id: of the photo.
+        annotation_id: of the object.
+
+    Returns:
+        The crop, with all that the sample has of depth, normals, camera and keypoints; without embedding. A mask that
+        is much thinner than a pixel of the crop can have no pixel left.
+
+    Raises:
+        BankError: the sample has no masks, the mask is empty, or the image is of another kind.
+    """
+    whole = _checked_mask(sample, position)
+    mask = whole if mask is None else mask
+    height, width = sample.canvas_size
+    box = box_of(mask)
+    left, top, right, bottom = content = content_of(box, (height, width), margin_frac)
+    num, den = ratio((bottom - top, right - left), crop_size)
+    rows = _axis(top, bottom, height, crop_size[0], num, den)
+    cols = _axis(left, right, width, crop_size[1], num, den)
+    image = sample.image.as_subclass(Tensor)
+    values: dict[str, Any] = {"image": _edges_go_on(_filtered(image, rows, cols, content), rows, cols)}
+    alpha = torch.zeros(1, *crop_size, dtype=torch.bool)
+    x, y = cols.before, rows.before
+    alpha[0, y : y + rows.size, x : x + cols.size] = mask[rows.nearest[:, None], cols.nearest]
+    for name, value in _geometry(sample, rows, cols).items():
+        values[name] = _edges_go_on(value, rows, cols)
+    if (camera := sample.camera_intrinsics) is not None:
+        moved = camera.cropped(top, left).resized(num / den, num / den).cropped(-y, -x)
+        values["intrinsics"] = np.array([moved.fx, moved.fy, moved.cx, moved.cy], np.float32)
+    if sample.keypoints is not None:
+        values["keypoints"] = _moved_points(sample.keypoints[position], (left, top), num / den, (x, y))
+    return Crop(
+        alpha=alpha.numpy(),
+        class_id=int(sample.labels[position]),
+        content_box=np.array([x, y, x + cols.size, y + rows.size], np.int32),
+        source_size=np.array([height, width], np.int32),
+        source_box=np.array(box, np.float32),
+        scale=float(np.float32(num / den)),
+        image_id=image_id,
+        annotation_id=annotation_id,
+        **{name: value.numpy() if isinstance(value, Tensor) else value for name, value in values.items()},
+    )
+
+
+def box_of(mask: Tensor) -> Box:
+    """The tight box, xyxy in pixel edges, of a mask [H, W] that is not empty."""
+    cols = torch.nonzero(mask.any(0)).flatten()
+    rows = torch.nonzero(mask.any(1)).flatten()
+    return int(cols[0]), int(rows[0]), int(cols[-1]) + 1, int(rows[-1]) + 1
+
+
+def content_of(box: Box, size: tuple[int, int], margin_frac: float) -> Box:
+    """The box with its margin, xyxy, cut at the edges of a photo of ``size`` (H, W)."""
+    left, top, right, bottom = box
+    margin = math.ceil(margin_frac * max(right - left, bottom - top))
+    return max(left - margin, 0), max(top - margin, 0), min(right + margin, size[1]), min(bottom + margin, size[0])
+
+
+def ratio(content_size: tuple[int, int], crop_size: tuple[int, int]) -> tuple[int, int]:
+    """The scale (num, den) at which the content (h, w) fits the crop (h, w); (1, 1) where it does as it is."""
+    (height, width), (crop_h, crop_w) = content_size, crop_size
+    if height <= crop_h and width <= crop_w:
+        return 1, 1
+    return (crop_h, height) if crop_h * width <= crop_w * height else (crop_w, width)
+
+
+def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: int) -> Axis:
+    """Content from ``start`` to ``end`` of a photo's axis of ``length`` pixels."""
+    size = max(1, -(-(2 * (end - start) * num - den) // (2 * den)))
+    numerator = torch.tensor(num)
+    position = sampling.source_position(torch.arange(size), 0, numerator, den)
+    nearest = sampling.nearest_index(position, numerator).clamp(max=end - start - 1) + start
+
+    def taps(denominator: int, num_taps: int) -> tuple[Tensor, Tensor]:
+        first, weights = sampling.filter_taps(position, numerator, denominator, num_taps)
+        return (first[:, None] + torch.arange(num_taps) + start).clamp(0, length - 1), weights
+
+    linear, weights = taps(num, 2)
+    before = (crop_length - size) // 2
+    return Axis(
+        size,
+        before,
+        crop_length - size - before,
+        nearest,
+        (linear, weights / sampling.WEIGHT_ONE),
+        taps(den, -(-2 * den // num)),
+    )
+
+
+def _filtered(image: Tensor, rows: Axis, cols: Axis, content: Box) -> Tensor:
+    """[3, H, W] uint8 averaged to [3, rows, cols], rounded to the nearest, a half upwards."""
+    if rows.size == content[3] - content[1] and cols.size == content[2] - content[0]:
+        return image[:, content[1] : content[3], content[0] : content[2]].clone()
+    x0, x1 = int(cols.filter[0].min()), int(cols.filter[0].max()) + 1
+    wide = _weighed(image[:, :, x0:x1], 1, *rows.filter)
+    total = _weighed(wide, 2, cols.filter[0] - x0, cols.filter[1])
+    return ((total + (1 << (2 * sampling.WEIGHT_BITS - 1))) >> (2 * sampling.WEIGHT_BITS)).to(torch.uint8)
+
+
+def _weighed(values: Tensor, dim: int, idx: Tensor, weights: Tensor) -> Tensor:
+    """The sum over taps along one dimension, int32; tap by tap, so that memory does not grow with the filter."""
+    shape = [1, 1, 1]
+    shape[dim] = -1
+    total = torch.zeros((), dtype=torch.int32)
+    for tap in range(idx.shape[1]):
+        weight = weights[:, tap].int().view(shape)
+        total = total + values.index_select(dim, idx[:, tap]).int() * weight
+    return total
+
+
+def _geometry(sample: DenseSample, rows: Axis, cols: Axis) -> dict[str, Tensor]:
+    """Depth, its validity and normals, [., rows, cols] each; what the sample has of them."""
+    values: dict[str, Tensor] = {}
+    if sample.depth is None and sample.normals is None:
+        return values
+    at = rows.nearest[:, None], cols.nearest
+    weights = (rows.linear[1][:, None, :, None] * cols.linear[1][None, :, None, :]).flatten(-2)
+
+    def taps(value: Tensor) -> Tensor:
+        return value[..., rows.linear[0][:, None, :, None], cols.linear[0][None, :, None, :]].flatten(-2)
+
+    if sample.depth is not None and sample.depth_valid is not None:
+        depth, valid = sample.depth.as_subclass(Tensor), sample.depth_valid.as_subclass(Tensor)
+        values["depth"], values["depth_valid"] = sampling.mix_depth(
+            taps(depth), taps(valid), weights, depth[..., at[0], at[1]]
+        )
+    if sample.normals is not None:
+        normals = sample.normals.as_subclass(Tensor)
+        values["normals"] = sampling.mix_normals(taps(normals), weights, normals[..., at[0], at[1]])
+    return values
+
+
+def _moved_points(points: Tensor, corner: tuple[int, int], scale: float, offset: tuple[int, int]) -> Tensor:
+    """Return keypoints [P, 3] of a photo in a crop; ``corner`` (x, y) of the photo is at ``offset`` there."""
+    moved = points.double()
+    shift = torch.tensor([*offset], dtype=torch.float64)
+    moved[:, :2] = (moved[:, :2] - torch.tensor([*corner], dtype=torch.float64)) * scale + shift
+    return torch.where(points[:, 2:] > 0, moved, 0.0).float()
+
+
+def _edges_go_on(value: Tensor, rows: Axis, cols: Axis) -> Tensor:
+    """[., rows, cols] filled up to the size of the crop with its own edge."""
+    y = torch.arange(-rows.before, rows.size + rows.after).clamp(0, rows.size - 1)
+    x = torch.arange(-cols.before, cols.size + cols.after).clamp(0, cols.size - 1)
+    return value.index_select(1, y).index_select(2, x)
+
+
+def _checked_mask(sample: DenseSample, position: int) -> Tensor:
+    image = sample.image
+    if image.dtype != torch.uint8 or image.shape[0] != 3:
+        raise BankError(
+            f"crop: expected an image of uint8 [3, H, W], got {image.dtype} {list(image.shape)}; convert it"
+        )
+    if sample.instance_masks is None:
+        raise BankError("crop: expected a sample with instance_masks, got none; objects are cut out by their masks")
+    if sample.padding_mask is not None and bool(sample.padding_mask.any()):
+        raise BankError("crop: expected a photo without padding, got some; build from the dataset without transforms")
+    mask: Tensor = sample.instance_masks[position].as_subclass(Tensor)
+    if not bool(mask.any()):
+        raise BankError(f"crop: expected a mask with pixels for instance {position}, got an empty one")
+    return mask

@@ -1,0 +1,138 @@
+"""Who makes the parts of a build: this process, worker processes, or Ray Data on one machine or many.
+
+Parts are pure functions, so who makes them changes nothing. An error of a part travels back as a value: then it ends
+the build as the one line that it is, not as a worker's traceback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import pickle
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, Literal
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from segpaste.bank.build.parts import PartMaker
+from segpaste.bank.format.record import BankError
+from segpaste.extras import require
+
+Engine = Literal["local", "ray"]
+Outcome = tuple[int, Exception | None]
+
+
+def make_parts(maker: PartMaker, parts: Sequence[int], workers: int, engine: Engine) -> Iterator[int]:
+    """Make parts; yields each number when it is done, in no particular order.
+
+    Raises:
+        BankError: a worker was killed, or the Ray cluster is too small.
+        ValueError, OSError: the first error of a part.
+        ImportError: Ray is not installed.
+    """
+    if engine == "ray":
+        outcomes = _by_ray(maker, parts, workers)
+    elif workers == 1:
+        outcomes = (_attempt(maker, part) for part in parts)
+    else:
+        outcomes = _by_workers(maker, parts, workers)
+    with contextlib.closing(outcomes):  # so that no worker outlives an error
+        for part, error in outcomes:
+            if error is not None:
+                raise error
+            yield part
+
+
+def _attempt(maker: PartMaker, part: int) -> Outcome:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # crops are too small to share out: more threads cost time, several times as much
+    try:
+        maker.make(part)
+    except (ValueError, OSError) as error:
+        return part, error
+    finally:
+        torch.set_num_threads(threads)
+    return part, None
+
+
+class _Parts(Dataset[tuple[int, bytes]]):
+    """Reading an item makes a part; a `DataLoader` then brings what worker processes need."""
+
+    def __init__(self, maker: PartMaker, parts: Sequence[int]) -> None:
+        self.maker = maker
+        self.parts = parts
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, index: int) -> tuple[int, bytes]:
+        part, error = _attempt(self.maker, self.parts[index])
+        return part, _packed(error)
+
+
+def _by_workers(maker: PartMaker, parts: Sequence[int], workers: int) -> Generator[Outcome, None, None]:
+    loader = DataLoader(
+        _Parts(maker, parts),
+        batch_size=None,
+        num_workers=min(workers, len(parts)),
+        collate_fn=_as_it_is,
+        generator=torch.Generator(),  # not the caller's
+    )
+    try:
+        for part, error in loader:
+            yield part, pickle.loads(error)
+    except RuntimeError as error:
+        if str(error).startswith("DataLoader worker (pid"):
+            raise BankError(
+                "a worker process was killed, by the system if memory ran out; the same call goes on from there, "
+                "with fewer workers it needs less memory"
+            ) from error
+        raise
+
+
+def _as_it_is(item: Any) -> Any:
+    return item
+
+
+def _packed(error: Exception | None) -> bytes:
+    """Pickled, as plain ValueError where its class does not survive that."""
+    try:
+        packed = pickle.dumps(error)
+        pickle.loads(packed)
+    except Exception:
+        return pickle.dumps(ValueError(str(error)))
+    return packed
+
+
+class _RayActor:
+    """Makes parts in a process of Ray; the dataset is sent to it once."""
+
+    def __init__(self, maker: PartMaker) -> None:
+        self.maker = maker
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        part, error = _attempt(self.maker, int(row["part"]))
+        return {"part": part, "error": _packed(error)}
+
+
+def _by_ray(maker: PartMaker, parts: Sequence[int], workers: int) -> Generator[Outcome, None, None]:
+    ray, data = require("ray"), require("ray.data")
+    is_ours = not ray.is_initialized()
+    if is_ours:
+        local = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers + 1, "include_dashboard": False}
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    try:
+        if (cpus := int(ray.cluster_resources().get("CPU", 0))) < workers:
+            raise BankError(f"expected a Ray cluster of at least {workers} CPUs, one for each worker, got {cpus}")
+        data.DataContext.get_current().enable_progress_bars = False
+        numbers = data.from_items([{"part": part} for part in parts], override_num_blocks=min(len(parts), 1000))
+        actors = data.ActorPoolStrategy(size=workers)
+        done = numbers.map(_RayActor, fn_constructor_args=(maker,), compute=actors)
+        for row in done.iter_rows():
+            yield int(row["part"]), pickle.loads(row["error"])
+    finally:
+        if is_ours:
+            ray.shutdown()

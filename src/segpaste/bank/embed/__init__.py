@@ -1,0 +1,1 @@
+"""Embeddings of crops: how they are made, stored and compared."""

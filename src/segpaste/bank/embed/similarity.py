@@ -1,0 +1,143 @@
+"""What embeddings are good for: prototypes of classes, objects unlike their class, near-duplicates.
+
+The similarity of two objects is the cosine of the angle between their embeddings. All of it reads the bank's
+``embedding`` column in blocks, so memory does not grow with the crops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.bank.format.protocol import Columns, InstanceBank
+from segpaste.bank.format.record import EMBEDDING_SIZE, BankError
+from segpaste.samplers.classes import SamplesOfClasses
+
+_BLOCK = 2048
+_ROUNDING = 1e-6
+"""What a cosine of unit vectors in float32 may be off; codes of 256 bits differ by 2 / 256."""
+
+
+def class_prototypes(bank: InstanceBank) -> NDArray[np.float32]:
+    """The mean of the embeddings of each class, all brought to length 1 before and after.
+
+    Args:
+        bank: with embeddings.
+
+    Returns:
+        [C, 256]; zeros for a class without crops, or whose embeddings are zero.
+
+    Raises:
+        BankError: the bank keeps no embeddings.
+    """
+    _expect_embeddings(bank)
+    sums = np.zeros((len(bank.class_names), EMBEDDING_SIZE))
+    for crops in _blocks(np.arange(len(bank))):
+        columns = bank.read(crops, ("embedding", "class_id"))
+        np.add.at(sums, columns["class_id"], unit(columns["embedding"]))
+    return unit(sums)
+
+
+class SimilarToPrototype:
+    """A predicate that accepts objects that look like their class: see `segpaste.bank.create_bank_dataloader`.
+
+    Args:
+        bank: with embeddings.
+        min_similarity: to the prototype of its class, from -1 to 1. What is a good value depends on the embedder and
+            the classes: look at ``similarities``.
+        prototypes: [C, 256], by default those of the bank.
+
+    Raises:
+        BankError: the bank keeps no embeddings.
+        ValueError: a value out of its range.
+    """
+
+    reads = ("embedding", "class_id")
+
+    def __init__(
+        self, bank: InstanceBank, min_similarity: float, prototypes: NDArray[np.float32] | None = None
+    ) -> None:
+        _expect_embeddings(bank)
+        shape = (len(bank.class_names), EMBEDDING_SIZE)
+        if not -1 <= min_similarity <= 1:
+            raise ValueError(f"SimilarToPrototype: expected -1 <= min_similarity <= 1, got {min_similarity}")
+        if prototypes is not None and prototypes.shape != shape:
+            raise ValueError(f"SimilarToPrototype: expected prototypes {list(shape)}, got {list(prototypes.shape)}")
+        self.min_similarity = min_similarity
+        self.prototypes = class_prototypes(bank) if prototypes is None else unit(prototypes)
+
+    def similarities(self, columns: Columns) -> NDArray[np.float32]:
+        """Of crops to the prototypes of their classes, [n]; the columns are those of ``reads``."""
+        similar: NDArray[np.float32] = np.einsum(
+            "nd,nd->n", unit(columns["embedding"]), self.prototypes[columns["class_id"]]
+        )
+        return similar
+
+    def accept(self, columns: Columns) -> NDArray[np.bool_]:
+        """See `segpaste.bank.CropPredicate`."""
+        return self.similarities(columns) >= self.min_similarity - _ROUNDING
+
+
+def near_duplicates(bank: InstanceBank, threshold: float = 0.98) -> NDArray[np.int64]:
+    """Crops that are nearly the same as another one of their class with a lower index.
+
+    Crops are gone through by their index; one is a duplicate if it is at least that similar to one that is kept. So no
+    two of those that are kept are, and each of the others has one like it. Exact, by comparing all pairs of a class:
+    time grows with the square of its size.
+
+    Args:
+        bank: with embeddings.
+        threshold: similarity from which on two crops are the same, above 0, at most 1.
+
+    Returns:
+        Their indices, ascending: what `segpaste.bank.copy_crops` leaves out.
+
+    Raises:
+        BankError: the bank keeps no embeddings.
+        ValueError: ``threshold`` is out of its range.
+    """
+    _expect_embeddings(bank)
+    if not 0 < threshold <= 1:
+        raise ValueError(f"near_duplicates: expected 0 < threshold <= 1, got {threshold}")
+    crops_of = SamplesOfClasses(bank.crop_class_ids(), len(bank.class_names))
+    found = [_duplicates(bank, crops_of.of_class(c), threshold) for c in range(len(bank.class_names))]
+    return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+
+def unit(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Rows of length 1, float32; zeros stay."""
+    rows = np.asarray(vectors, np.float32)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1.0), np.float32)
+
+
+def _duplicates(bank: InstanceBank, crops: NDArray[np.int64], threshold: float) -> NDArray[np.int64]:
+    """Those among the crops of one class."""
+    kept = np.zeros(len(crops), bool)
+    for block in _blocks(np.arange(len(crops))):
+        vectors = _vectors(bank, crops[block])
+        alive = np.ones(len(block), bool)
+        for before in _blocks(np.flatnonzero(kept)):
+            alive &= (vectors @ _vectors(bank, crops[before]).T).max(1) < threshold - _ROUNDING
+        same = vectors @ vectors.T >= threshold - _ROUNDING
+        for i in np.flatnonzero(alive).tolist():
+            if alive[i]:
+                alive[i + 1 :] &= ~same[i, i + 1 :]
+        kept[block] = alive
+    return crops[~kept]
+
+
+def _vectors(bank: InstanceBank, crops: NDArray[np.int64]) -> NDArray[np.float32]:
+    return unit(bank.read(crops, ("embedding",))["embedding"])
+
+
+def _blocks(indices: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    for first in range(0, len(indices), _BLOCK):
+        yield indices[first : first + _BLOCK]
+
+
+def _expect_embeddings(bank: InstanceBank) -> None:
+    if "embedding" not in bank.layout.groups:
+        raise BankError("expected a bank with embeddings, got one without; make one with segpaste bank embed")

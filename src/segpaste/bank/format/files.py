@@ -1,0 +1,246 @@
+"""Files that a bank is written to and read from: digests as the bytes go by, reads at a position that are whole.
+
+A `Folder` is where a bank lies. This module has the one on a disk; `segpaste.bank.remote.folder` has the one in an
+object store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from segpaste.bank.format.blocks import block_digest, block_spans
+from segpaste.bank.format.meta import FileEntry
+from segpaste.bank.format.record import BankError
+
+_MOST_AT_ONCE = 1 << 28
+"""No small file has more bytes; ``meta.json`` has some hundred for each shard."""
+
+
+class Reader(Protocol):
+    """An open file of a folder, for one process and any of its threads; dropping it closes the file."""
+
+    def read_into(self, buffers: Sequence[memoryview], offset: int) -> None:
+        """Fill all buffers with the bytes from a position on.
+
+        Raises:
+            BankError: the file ends before, or cannot be read.
+        """
+        ...
+
+
+class Request(NamedTuple):
+    """A read of consecutive bytes of one file.
+
+    Attributes:
+        reader: of the file.
+        buffers: to fill, one after the other.
+        offset: of the first byte.
+    """
+
+    reader: Reader
+    buffers: Sequence[memoryview]
+    offset: int
+
+
+class Folder(Protocol):
+    """Where the files of a bank lie; pickled with it, so it holds no handles."""
+
+    @property
+    def where(self) -> str:
+        """Absolute path or URL, without a slash at its end."""
+        ...
+
+    def read_bytes(self, name: str) -> bytes:
+        """A small file, whole.
+
+        Raises:
+            FileNotFoundError: there is none.
+            BankError: it cannot be read.
+        """
+        ...
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file, None where there is none."""
+        ...
+
+    def digest(self, name: str) -> str:
+        """SHA-256 of a file, hexadecimal.
+
+        Raises:
+            BankError: it cannot be read.
+        """
+        ...
+
+    def open(self, name: str, version: str) -> Reader:
+        """A reader of a file of the bank of that version.
+
+        Raises:
+            BankError: it cannot be opened.
+        """
+        ...
+
+    def read_many(self, requests: Sequence[Request]) -> None:
+        """Serve several requests to readers of this folder, at once where that is faster.
+
+        Raises:
+            BankError: a file ends before, or cannot be read.
+        """
+        ...
+
+
+class LocalFolder:
+    """A folder on a disk.
+
+    Args:
+        path: of it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+
+    @property
+    def where(self) -> str:
+        """Absolute path."""
+        return str(self.path)
+
+    def read_bytes(self, name: str) -> bytes:
+        """See `Folder.read_bytes`."""
+        try:
+            if (size := (self.path / name).stat().st_size) > _MOST_AT_ONCE:
+                raise BankError(
+                    f"{self.path / name}: expected at most {_MOST_AT_ONCE} bytes, got {size}; is it another file?"
+                )
+            return (self.path / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(name) from None
+        except OSError as error:
+            raise _unreadable(self.path / name, error) from error
+
+    def size(self, name: str) -> int | None:
+        """See `Folder.size`."""
+        path = self.path / name
+        return path.stat().st_size if path.is_file() else None
+
+    def digest(self, name: str) -> str:
+        """See `Folder.digest`."""
+        try:
+            with (self.path / name).open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise _unreadable(self.path / name, error) from error
+
+    def open(self, name: str, version: str) -> LocalReader:
+        """See `Folder.open`."""
+        return LocalReader(self.path / name)
+
+    def read_many(self, requests: Sequence[Request]) -> None:
+        """See `Folder.read_many`."""
+        for reader, buffers, offset in requests:
+            reader.read_into(buffers, offset)
+
+
+class LocalReader:
+    """An open file, read at positions, so that no offset is shared with another process.
+
+    Args:
+        path: of the file.
+    """
+
+    _descriptor = -1
+    _close = staticmethod(os.close)  # still there when the interpreter ends
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+    def read_into(self, buffers: Sequence[memoryview], offset: int) -> None:
+        """See `Reader.read_into`."""
+        wanted, done, rest = sum(map(len, buffers)), 0, buffers
+        while done < wanted:
+            try:
+                num = os.preadv(self._descriptor, rest, offset + done)
+            except OSError as error:
+                raise _unreadable(self.path, error) from error
+            if num == 0:
+                raise BankError(
+                    f"{self.path}: expected {wanted} bytes at {offset}, got {done}; the file is shorter than when it "
+                    "was opened"
+                )
+            done += num
+            if done < wanted:
+                rest = _behind(buffers, done)
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            self._close(self._descriptor)
+
+
+class HashedFile:
+    """A new file that is only appended to.
+
+    Args:
+        path: of the file; it must not exist yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        self._hash = hashlib.sha256()
+        self._file = path.open("xb")
+
+    def append(self, data: Any) -> None:
+        """Write bytes, or anything with a buffer of them."""
+        view = memoryview(data).cast("B")
+        self._file.write(view)
+        self._hash.update(view)
+        self.size += len(view)
+
+    def finish(self) -> FileEntry:
+        """Close it; its bytes are on disk then."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        return FileEntry(size=self.size, sha256=self._hash.hexdigest(), blocks=_blocks_of(self.path, self.size))
+
+    def close(self) -> None:
+        """Close it as it is; what is not on disk yet may be lost, as where the disk is full."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+def entry_of(path: Path, name: str) -> FileEntry:
+    """What a file of a folder on a disk is."""
+    size = (path / name).stat().st_size
+    return FileEntry(size=size, sha256=LocalFolder(path).digest(name), blocks=_blocks_of(path / name, size))
+
+
+def _blocks_of(path: Path, size: int) -> str:
+    """The digests of a file's blocks, one after the other."""
+    reader, digests = LocalReader(path), []
+    for start, length in block_spans(size):
+        data = bytearray(length)
+        reader.read_into([memoryview(data)], start)
+        digests.append(block_digest(data))
+    return "".join(digests)
+
+
+def _behind(buffers: Sequence[memoryview], num: int) -> list[memoryview]:
+    """The buffers without their first ``num`` bytes: a large read may come in parts."""
+    rest = []
+    for buffer in buffers:
+        if num < len(buffer):
+            rest.append(buffer[num:])
+        num = max(0, num - len(buffer))
+    return rest
+
+
+def _unreadable(path: Path, error: OSError) -> BankError:
+    return BankError(f"{path}: cannot be read: {error.strerror or error}")

@@ -1,0 +1,224 @@
+"""Packed records in one LMDB file: for a bank that one machine's NVMe drives serve to many processes.
+
+Keys are the crop's index as 8 bytes, big-endian, so that the order of the file is that of the crops; a value is one
+packed record of `segpaste.bank.format.record`. The classes lie behind them, a block of 2^20 int64 to a key, so that
+a sampler need not walk through the crops. LMDB maps its file: one that is cut off while it is open kills the process,
+so sizes are compared before it is opened. http://www.lmdb.tech/doc/
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.bank.format.files import entry_of
+from segpaste.bank.format.meta import LARGEST_FILE, FileEntry, Format
+from segpaste.bank.format.protocol import Columns
+from segpaste.bank.format.record import Array, BankError
+from segpaste.bank.format.stored import StoredBank
+from segpaste.bank.format.writer import FolderWriter
+from segpaste.extras import require
+
+DATA = "data.mdb"
+_CLASS_BLOCK = 1 << 20
+_PER_TRANSACTION = 1 << 24  # bytes
+
+
+def crop_key(index: int) -> bytes:
+    """The key of a crop's record."""
+    return struct.pack(">Q", index)
+
+
+def class_key(block: int) -> bytes:
+    """The key of a block of classes; behind those of all crops."""
+    return b"\xff" + struct.pack(">Q", block)
+
+
+class LMDBBank(StoredBank):
+    """A bank in one LMDB file."""
+
+    format: ClassVar[Format] = "lmdb"
+
+    def _files_needed(self) -> dict[str, tuple[int, int]]:
+        return {DATA: (len(self) * self.layout.dtype.itemsize, LARGEST_FILE)}
+
+    def _open(self) -> _Use:
+        self._files.open([DATA])  # for its blocks: a mapped page that is damaged can end the process
+        with _damage_told(self.where):
+            return _Use(self.where, self.version)
+
+    def _read(self, handle: _Use, rows: Sequence[int], out: Columns) -> None:
+        with _damage_told(self.where), handle.reading() as get:
+            for n, row in enumerate(rows):
+                value = get(crop_key(row))
+                if value is None or len(value) != self.layout.dtype.itemsize:
+                    came = "no record" if value is None else f"{len(value)} bytes"
+                    raise BankError(
+                        f"{self.where}/{DATA}: expected {self.layout.dtype.itemsize} bytes for crop {row}, got {came}"
+                    )
+                record = np.frombuffer(value, self.layout.dtype)
+                for name, array in out.items():
+                    array[n] = record[name][0]
+
+    def _class_ids(self, handle: _Use) -> NDArray[np.int64]:
+        ids = np.empty(len(self), np.int64)
+        with _damage_told(self.where), handle.reading() as get:
+            for block, first in enumerate(range(0, len(ids), _CLASS_BLOCK)):
+                part = ids[first : first + _CLASS_BLOCK]
+                value = get(class_key(block))
+                if value is None or len(value) != part.nbytes:
+                    came = "none" if value is None else f"{len(value)} bytes"
+                    raise BankError(f"{self.where}/{DATA}: expected {part.nbytes} bytes of classes, got {came}")
+                part[:] = np.frombuffer(value, "<i8")
+        return ids
+
+
+class LMDBWriter(FolderWriter):
+    """Writes an `LMDBBank`; arguments as of `FolderWriter`."""
+
+    format: ClassVar[Format] = "lmdb"
+
+    def _start(self) -> None:
+        with self._full_disk_told():
+            self._env = require("lmdb").open(str(self._folder), map_size=1 << 30, lock=False)
+        self._classes = (self._folder / "classes.raw").open("w+b")
+        self._waiting: list[tuple[bytes, bytes]] = []
+        self._size = 0
+
+    def _append(self, row: Array) -> None:
+        self._put(crop_key(self.num_crops), row.tobytes())
+        self._classes.write(row["class_id"].tobytes())
+
+    def _finish(self) -> dict[str, FileEntry]:
+        self._classes.seek(0)
+        for block, classes in enumerate(iter(lambda: self._classes.read(8 * _CLASS_BLOCK), b"")):
+            self._put(class_key(block), classes)
+        self._commit()
+        with self._full_disk_told():
+            self._env.sync(True)
+        self._discard()
+        (self._folder / "classes.raw").unlink()
+        return {DATA: entry_of(self._folder, DATA)}
+
+    def _discard(self) -> None:
+        self._env.close()
+        self._classes.close()
+
+    def _put(self, key: bytes, value: bytes) -> None:
+        self._waiting.append((key, value))
+        self._size += len(value)
+        if self._size >= _PER_TRANSACTION:
+            self._commit()
+
+    def _commit(self) -> None:
+        """Write what waits, in a larger map if this one is full."""
+        full = require("lmdb").MapFullError
+        with self._full_disk_told():
+            while True:
+                try:
+                    with self._env.begin(write=True) as transaction:
+                        for key, value in self._waiting:
+                            transaction.put(key, value, append=True)
+                    break
+                except full:
+                    self._env.set_mapsize(2 * self._env.info()["map_size"])
+        self._waiting, self._size = [], 0
+
+    @contextmanager
+    def _full_disk_told(self) -> Iterator[None]:
+        try:
+            yield
+        except require("lmdb").Error as error:
+            raise BankError(f"{self._folder / DATA}: cannot be written: {error}; is the disk full?") from error
+
+
+@contextmanager
+def _damage_told(where: str) -> Iterator[None]:
+    """What LMDB finds wrong with its pages, as an error of the bank."""
+    try:
+        yield
+    except require("lmdb").Error as error:
+        raise BankError(
+            f"{where}/{DATA}: cannot be read: {error}; run segpaste bank verify, copy or build the bank again"
+        ) from error
+
+
+class _Environment:
+    """An environment that is open in this process, and who uses it."""
+
+    def __init__(self, path: str) -> None:
+        self.pid = os.getpid()
+        self.users: set[int] = set()
+        self.env = require("lmdb").open(path, readonly=True, lock=False, readahead=False, create=False)
+
+
+class _Use:
+    """The use that one bank makes of the one environment that LMDB allows a process to have of a file.
+
+    Whoever reads holds it, so no environment is closed under a read; when the last one is dropped, it is closed. LMDB
+    goes by the file and not by its name, and so does this.
+
+    Every call of LMDB is made under one lock, which a fork takes too: a child that finds a call under way would wait
+    for its end for ever. Crops are copied outside of it.
+
+    Args:
+        path: of the bank's folder.
+        version: of the bank.
+    """
+
+    _lock: ClassVar[threading.RLock] = threading.RLock()  # re-entrant: the garbage collector may drop one anywhere
+    _of_file: ClassVar[dict[tuple[int, int, str], _Environment]] = {}
+    _environment: _Environment | None = None
+
+    def __init__(self, path: str, version: str) -> None:
+        stat = os.stat(os.path.join(path, DATA))
+        self._key = key = stat.st_dev, stat.st_ino, version
+        with self._lock:
+            while True:
+                found = self._of_file.get(key)
+                if found is not None and found.pid != os.getpid():  # a parent's
+                    found.env.close()
+                    found = None
+                if found is None:
+                    found = self._of_file[key] = _Environment(path)
+                found.users.add(id(self))
+                if self._of_file.get(key) is found:
+                    break  # else its last user was collected before this one was added
+            self._environment, self._env = found, found.env
+
+    @contextmanager
+    def reading(self) -> Iterator[Callable[[bytes], Any]]:
+        """Yield what gives the value of a key, a buffer that is valid in the block, or None."""
+        with self._lock:
+            transaction = self._env.begin(buffers=True)
+
+        def get(key: bytes) -> Any:
+            with self._lock:
+                return transaction.get(key)
+
+        try:
+            yield get
+        finally:
+            with self._lock:
+                transaction.abort()
+
+    def __del__(self) -> None:
+        if (environment := self._environment) is None:
+            return
+        with self._lock:
+            environment.users.discard(id(self))
+            if environment.users:
+                return
+            if self._of_file.get(self._key) is environment:
+                del self._of_file[self._key]
+            environment.env.close()
+
+
+os.register_at_fork(before=_Use._lock.acquire, after_in_parent=_Use._lock.release, after_in_child=_Use._lock.release)

@@ -1,0 +1,135 @@
+"""A file for each kind of pixel: the fastest to read, nothing is decoded.
+
+    images.dat      uint8 [N, 3, h, w]
+    alpha.dat       bool [N, 1, h, w]
+    classes.npy     int64 [N], a NumPy file
+    details.dat     one packed structure for each crop: what is not of the size of the crop
+    embeddings.dat  float16 [N, 256]
+    depth.dat, depth_valid.dat, normals.dat
+
+Only the files of columns that the bank keeps are there; but for ``classes.npy`` none has a header. Reads are positioned
+reads of just the bytes that are asked for: a file that is cut off while it is open gives an error, where a mapped one
+would kill the process. For one machine and banks that fit its disk; for object stores take shards.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.lib.format import write_array_header_1_0
+from numpy.typing import NDArray
+
+from segpaste.bank.format.files import HashedFile, Reader
+from segpaste.bank.format.meta import FileEntry, Format
+from segpaste.bank.format.protocol import Columns
+from segpaste.bank.format.record import Array, Column, Layout, byte_view
+from segpaste.bank.format.stored import StoredBank
+from segpaste.bank.format.writer import FolderWriter
+
+CLASSES, DETAILS = "classes.npy", "details.dat"
+_NAMES = {"image": "images.dat", "class_id": CLASSES, "embedding": "embeddings.dat"}
+
+
+def file_name(column: Column) -> str:
+    """The file that holds a column."""
+    return _NAMES.get(column.name, f"{column.name}.dat" if "h" in column.shape else DETAILS)
+
+
+def row_dtypes(layout: Layout) -> dict[str, np.dtype[Any]]:
+    """What each file holds of one crop, packed."""
+    columns: dict[str, list[Any]] = {}
+    for column in layout.columns:
+        columns.setdefault(file_name(column), []).append((column.name, column.dtype, layout.shape(column)))
+    return {name: np.dtype(fields) for name, fields in columns.items()}
+
+
+def npy_header(num: int) -> bytes:
+    """What stands before ``num`` int64 in a NumPy file; as long for every number."""
+    header = io.BytesIO()
+    write_array_header_1_0(header, {"descr": "<i8", "fortran_order": False, "shape": (num,)})
+    return header.getvalue()
+
+
+_START = {CLASSES: len(npy_header(0))}
+
+
+class _File(NamedTuple):
+    """An open file, and what it holds of one crop: as a structure, its columns, its bytes."""
+
+    reader: Reader
+    dtype: np.dtype[Any]
+    columns: tuple[str, ...]
+    size: int
+
+
+class MemmapBank(StoredBank):
+    """A bank with a file for each kind of pixel."""
+
+    format: ClassVar[Format] = "memmap"
+
+    def _files_needed(self) -> dict[str, tuple[int, int]]:
+        sizes = {n: _START.get(n, 0) + len(self) * dtype.itemsize for n, dtype in row_dtypes(self.layout).items()}
+        return {name: (size, size) for name, size in sizes.items()}
+
+    def _open(self) -> dict[str, _File]:
+        dtypes = row_dtypes(self.layout)
+        readers = self._files.open(list(dtypes))
+        return {n: _File(readers[n], dtype, dtype.names or (), dtype.itemsize) for n, dtype in dtypes.items()}
+
+    def _read(self, handle: dict[str, _File], rows: Sequence[int], out: Columns) -> None:
+        for name, (reader, dtype, columns, size) in handle.items():
+            wanted = [column for column in columns if column in out]
+            if not wanted:
+                continue
+            target = out[wanted[0]] if len(columns) == 1 else np.empty(len(rows), dtype)
+            flat, start = byte_view(target), _START.get(name, 0)
+            for n, row in enumerate(rows):
+                reader.read_into((flat[n * size : (n + 1) * size],), start + row * size)
+            if len(columns) > 1:
+                for column in wanted:
+                    out[column][...] = target[column]
+
+    def _class_ids(self, handle: dict[str, _File]) -> NDArray[np.int64]:
+        ids = np.empty(len(self), np.int64)
+        handle[CLASSES].reader.read_into([byte_view(ids)], _START[CLASSES])
+        return ids
+
+
+class MemmapWriter(FolderWriter):
+    """Writes a `MemmapBank`; arguments as of `FolderWriter`."""
+
+    format: ClassVar[Format] = "memmap"
+
+    def _start(self) -> None:
+        self._dtypes = row_dtypes(self.layout)
+        names = {name: f"{name}.raw" if name == CLASSES else name for name in self._dtypes}
+        self._files = {name: HashedFile(self._folder / raw) for name, raw in names.items()}
+
+    def _append(self, row: Array) -> None:
+        for name, dtype in self._dtypes.items():
+            part = np.empty((), dtype)
+            for column in dtype.names or ():
+                part[column] = row[column]
+            self._files[name].append(part.tobytes())
+
+    def _finish(self) -> dict[str, FileEntry]:
+        entries = {name: file.finish() for name, file in self._files.items()}
+        return entries | {CLASSES: self._finish_classes(self._files[CLASSES].path)}
+
+    def _finish_classes(self, raw: Path) -> FileEntry:
+        """The classes once more, behind a header that says how many there are."""
+        file = HashedFile(self._folder / CLASSES)
+        file.append(npy_header(self.num_crops))
+        with raw.open("rb") as source:
+            while block := source.read(1 << 22):
+                file.append(block)
+        raw.unlink()
+        return file.finish()
+
+    def _discard(self) -> None:
+        for file in self._files.values():
+            file.close()

@@ -1,0 +1,138 @@
+"""How likely a class is to be drawn, and a crop of it: pure functions, and the tables that make drawing fast.
+
+With n_c crops of class c, f_c = n_c / N its frequency and the sum over all classes that have crops:
+
+- ``repeat_factor``: p_c ~ n_c r_c with r_c = max(1, sqrt(t / f_c)), https://arxiv.org/abs/1908.03195
+- ``instance_aware``: the same with r_c = max(1, sqrt(t / sqrt(f_c g_c))), g_c the fraction of photos that show the
+  class, https://arxiv.org/abs/2305.08069
+- ``tempered``: p_c ~ n_c ** (1 - temperature)
+- ``class_uniform``: p_c the same for all
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from segpaste.bank.format.protocol import InstanceBank
+from segpaste.bank.format.record import BankError
+from segpaste.samplers.classes import SamplesOfClasses
+from segpaste.seeding import random_bits_numpy
+
+Mode = Literal["repeat_factor", "instance_aware", "tempered", "class_uniform"]
+MODES: tuple[Mode, ...] = ("repeat_factor", "instance_aware", "tempered", "class_uniform")
+
+_CHUNK = 1 << 20
+
+
+def class_probabilities(
+    counts: ArrayLike,
+    mode: Mode = "repeat_factor",
+    *,
+    threshold: float = 1e-3,
+    temperature: float = 0.5,
+    photo_fracs: ArrayLike | None = None,
+) -> NDArray[np.float64]:
+    """How likely each class is to be drawn, [C], 0 for classes without crops.
+
+    Args:
+        counts: crops of each class, [C].
+        mode: see above.
+        threshold: t of the repeat factors.
+        temperature: of ``tempered``, from 0, as frequent as the crops are, to 1, all classes alike.
+        photo_fracs: g_c, [C], for ``instance_aware``.
+
+    Raises:
+        ValueError: there are no crops, or a value that the mode needs is missing or out of range.
+    """
+    num = np.asarray(counts, np.float64)
+    if num.ndim != 1 or not (num > 0).any() or (num < 0).any():
+        raise ValueError(f"expected counts [C] of which some are above 0, got {np.asarray(counts)!r}")
+    has_crops = num > 0
+    frac = np.where(has_crops, num / num.sum(), 1.0)
+    if mode == "class_uniform":
+        weights = has_crops.astype(np.float64)
+    elif mode == "tempered":
+        if not 0 <= temperature <= 1:
+            raise ValueError(f"expected 0 <= temperature <= 1, got {temperature}")
+        weights = np.where(has_crops, np.where(has_crops, num, 1.0) ** (1 - temperature), 0.0)
+    elif mode in ("repeat_factor", "instance_aware"):
+        if not 0 < threshold <= 1:
+            raise ValueError(f"expected 0 < threshold <= 1, got {threshold}")
+        if mode == "instance_aware":
+            frac = np.sqrt(frac * _checked_fracs(photo_fracs, has_crops))
+        weights = num * np.maximum(1.0, np.sqrt(threshold / frac))
+    else:
+        raise ValueError(f"expected mode {', '.join(MODES[:-1])} or {MODES[-1]}, got {mode!r}")
+    return np.asarray(weights / weights.sum())
+
+
+class ClassTable:
+    """Draws classes in constant time, whatever their number, by Walker's alias method (Vose, TSE 17(9), 1991).
+
+    Args:
+        probabilities: of each class, [C], summing to 1.
+    """
+
+    def __init__(self, probabilities: NDArray[np.float64]) -> None:
+        num = len(probabilities)
+        self._keep = np.ones(num)
+        self._alias = np.arange(num)
+        rest = probabilities * num
+        small = [c for c in range(num) if rest[c] < 1]
+        large = [c for c in range(num) if rest[c] >= 1]
+        while small and large:
+            low, high = small.pop(), large[-1]
+            self._keep[low], self._alias[low] = rest[low], high
+            rest[high] -= 1 - rest[low]
+            if rest[high] < 1:
+                small.append(large.pop())
+        # what rounding leaves over keeps its own place, unless it must not be drawn at all
+        likeliest = int(probabilities.argmax())
+        for c in small:
+            if probabilities[c] == 0:
+                self._keep[c], self._alias[c] = 0.0, likeliest
+
+    def draw(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The class of each number in [0, 1)."""
+        place = uniform * len(self._keep)
+        column = place.astype(np.int64)
+        return np.where(place - column < self._keep[column], column, self._alias[column])
+
+
+def count_photos(bank: InstanceBank, crops: SamplesOfClasses) -> tuple[NDArray[np.int64], int]:
+    """Photos that show each class, [C], and photos in all.
+
+    Raises:
+        BankError: the bank does not say from which photo a crop is.
+    """
+    if "provenance" not in bank.layout.groups:
+        raise BankError("instance_aware: expected a bank that keeps provenance, for it counts photos; build one")
+    photos = np.empty(len(bank), np.int64)
+    for first in range(0, len(bank), _CHUNK):
+        chunk = photos[first : first + _CHUNK]
+        bank.read(np.arange(first, first + len(chunk)), out={"image_id": chunk})
+    num_showing = [len(np.unique(photos[crops.of_class(c)])) for c in range(len(crops.counts))]
+    return np.array(num_showing, np.int64), len(np.unique(photos))
+
+
+def photo_fracs(bank: InstanceBank, crops: SamplesOfClasses) -> NDArray[np.float64]:
+    """Of each class the fraction of the bank's photos that show it, [C]; see `count_photos`."""
+    num_showing, num_photos = count_photos(bank, crops)
+    return np.asarray(num_showing / max(num_photos, 1))
+
+
+def uniforms(seed: int, name: str, *indices: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Numbers in [0, 1), multiples of 2 ** -53, for each index; see `segpaste.seeding.random_bits`."""
+    return np.asarray((random_bits_numpy(seed, name, *indices) >> np.uint64(11)) * 2.0**-53)
+
+
+def _checked_fracs(photo_fracs: ArrayLike | None, has_crops: NDArray[np.bool_]) -> NDArray[np.float64]:
+    if photo_fracs is None:
+        raise ValueError("instance_aware: expected photo_fracs, the fraction of photos with each class, got None")
+    fracs = np.asarray(photo_fracs, np.float64)
+    if fracs.shape != has_crops.shape or not ((fracs > 0) & (fracs <= 1) | ~has_crops).all():
+        raise ValueError(f"instance_aware: expected photo_fracs [{len(has_crops)}] in (0, 1], got {photo_fracs!r}")
+    return np.where(has_crops, fracs, 1.0)

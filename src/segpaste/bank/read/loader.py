@@ -1,0 +1,283 @@
+"""Crops for every training step, read ahead by workers: what `BatchCopyPaste` pastes beside a batch of targets.
+
+Step i depends on (bank, base seed, epoch, rank, i) and on nothing else: not on the number of workers, on how they
+start, or on torch's global generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch.utils.data import Dataset
+
+from segpaste.bank.format.protocol import InstanceBank, check_bank
+from segpaste.bank.format.record import BankError
+from segpaste.bank.read.class_draws import Mode
+from segpaste.bank.read.given_sampler import given_draws
+from segpaste.bank.read.nxm_draws import NxMDraws
+from segpaste.bank.read.predicates import Chosen, CropChooser, Predicate
+from segpaste.bank.read.sampler import BankSampler, DrawReport, Draws, Replicas
+from segpaste.bank.read.staging import stage_bank_batch
+from segpaste.epochs import EpochLoader, EpochSampler, ReplicaFinder, callable_facts
+from segpaste.samplers import NxMReport, NxMSampler
+from segpaste.types import StagedCrops
+from segpaste.types.check import check_count
+
+
+@dataclass(frozen=True, slots=True)
+class BankLoaderStats:
+    """What a loader has yielded and its predicate turned down so far, over all workers and epochs.
+
+    Attributes:
+        num_drawn: crops of each class of the bank that were yielded.
+        num_rejected: crops of each class that the predicate turned down; one draw may meet several.
+    """
+
+    num_drawn: tuple[int, ...]
+    num_rejected: tuple[int, ...]
+
+
+class BankDataLoader(EpochLoader):
+    """A `torch.utils.data.DataLoader` that yields `StagedCrops`, K crops for each of B targets.
+
+    Every new pass is a new epoch; on several ranks call `set_epoch` before each, see `segpaste.epochs.progress`.
+    What to draw is decided in this process; workers read crops and ask predicates.
+
+    Args:
+        bank: what is drawn from.
+        sampler: of that bank; an epoch has as many whole steps as its draws give.
+        batch_size: B.
+        crops_per_target: K.
+        class_map, predicate, max_tries, num_workers, pin_memory, multiprocessing_context, persistent_workers,
+            prefetch_factor: see `create_bank_dataloader`.
+
+    Raises:
+        TypeError: an argument of another class.
+        ValueError: an argument out of its range.
+    """
+
+    def __init__(
+        self,
+        bank: InstanceBank,
+        sampler: BankSampler | NxMDraws,
+        *,
+        batch_size: int,
+        crops_per_target: int = 1,
+        class_map: ArrayLike | None = None,
+        predicate: Predicate | None = None,
+        max_tries: int = 100,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+        multiprocessing_context: str | None = None,
+        persistent_workers: bool = False,
+        prefetch_factor: int | None = None,
+    ) -> None:
+        _check_sizes(bank, batch_size, crops_per_target)
+        stage_bank_batch(bank, np.empty((0, crops_per_target)), class_map)  # refuses a map here and not in a worker
+        labels = None if class_map is None else np.asarray(class_map, np.int64)
+        distinct = isinstance(sampler, NxMDraws)
+        chooser = None if predicate is None else CropChooser(bank, predicate, max_tries, distinct, sampler.crops)
+        steps = _Steps(sampler, batch_size * crops_per_target)
+        super().__init__(
+            _StepCrops(bank, crops_per_target, labels, chooser),
+            batch_size=None,
+            sampler=steps,
+            collate_fn=_as_it_is,  # type: ignore[arg-type]
+            num_workers=num_workers,
+            pin_memory=pin_memory,
+            multiprocessing_context=multiprocessing_context if num_workers else None,
+            persistent_workers=persistent_workers and num_workers > 0,
+            prefetch_factor=prefetch_factor if num_workers else None,
+        )
+        self.draws = sampler
+        self._num_drawn = np.zeros(len(bank.class_names), np.int64)
+        self._num_rejected = np.zeros_like(self._num_drawn)
+        self._facts = {
+            "batch_size": int(batch_size),
+            "crops_per_target": int(crops_per_target),
+            "class_map": None if labels is None else labels.tolist(),
+            "predicate": None if predicate is None else callable_facts(predicate),
+            "max_tries": None if predicate is None else int(max_tries),
+        }
+
+    @property
+    def stats(self) -> BankLoaderStats:
+        """What was yielded and turned down so far."""
+        return BankLoaderStats(tuple(self._num_drawn.tolist()), tuple(self._num_rejected.tolist()))
+
+    def report(self) -> DrawReport | NxMReport:
+        """What an epoch is expected to draw before a predicate, which stays within the class, so that shares stay.
+
+        Of class-structured batches it counts the crops that the sampler takes; those that a predicate puts in the place
+        of others are not in it.
+        """
+        return self.draws.report()
+
+    def identity(self) -> dict[str, Any]:
+        """The facts that decide what an epoch consists of; a state with others is refused."""
+        return {**self._facts, **self.draws.identity()}
+
+    def __iter__(self) -> Iterator[StagedCrops]:  # type: ignore[override]
+        for fetched in self.fetched():
+            self._num_rejected += fetched.num_rejected
+            if fetched.crops is None:
+                raise BankError(fetched.error)
+            self._num_drawn += fetched.num_drawn
+            yield fetched.crops
+
+
+def create_bank_dataloader(
+    bank: InstanceBank,
+    *,
+    batch_size: int,
+    crops_per_target: int = 1,
+    steps: int | None = None,
+    mode: Mode = "repeat_factor",
+    threshold: float = 1e-3,
+    temperature: float = 0.5,
+    replicas: Replicas = "independent",
+    base_seed: int = 0,
+    rank: int | None = None,
+    num_replicas: int | None = None,
+    sampler: BankSampler | NxMSampler | None = None,
+    **options: Any,
+) -> BankDataLoader:
+    """A bank in, crops for each training step out, drawn so that rare classes get their share.
+
+    Args:
+        bank: what is drawn from.
+        batch_size: B, targets of a step.
+        crops_per_target: K, crops for each.
+        steps: of an epoch; by default enough to draw as many crops as this replica's part of the bank has. Give the
+            length of the loader of the targets, which several ranks share out: so make it where the process group
+            exists.
+        mode: see `segpaste.bank.read.class_draws`.
+        threshold: of the repeat factors.
+        temperature: of ``tempered``.
+        replicas: see `BankSampler`.
+        base_seed: of everything drawn.
+        rank: this process's number; by default that of torch.distributed when a pass begins, else 0.
+        num_replicas: how many processes there are; likewise.
+        sampler: a `BankSampler` of this bank, whose whole steps of B K draws make an epoch, or an `NxMSampler` of it:
+            N classes and M crops of each in every step, N M = B K. The sampler decides what is drawn, so the arguments
+            from ``steps`` to ``base_seed`` are refused with it, and it must be of this ``rank``.
+        options:
+            ``class_map``, for each class of the bank the class that it has in the dataset that is pasted into.
+            ``predicate``, says which crops may be drawn, see `segpaste.bank.read.predicates`; workers that are spawned
+            need one that can be pickled. With ``sampler`` a crop that takes the place of another is one that the step
+            does not have, as long as ``max_tries`` finds one.
+            ``max_tries``, crops of its class that are tried in place of a rejected one, default 100; if it accepts none
+            of them, iterating raises BankError.
+            ``num_workers``, ``pin_memory``, ``multiprocessing_context``, ``persistent_workers`` and
+            ``prefetch_factor``, as of `segpaste.datasets.EpochDataLoader`.
+
+    Returns:
+        An iterable of `StagedCrops` with ``len``, ``set_epoch``, ``state_dict``, ``load_state_dict``, ``report`` and
+        ``stats``.
+
+    Raises:
+        TypeError: ``sampler`` is of another kind, or another argument of another class, such as a path as the bank.
+        ValueError: an argument out of its range.
+        BankError: ``instance_aware``, and the bank does not say from which photo a crop is.
+    """
+    _check_sizes(bank, batch_size, crops_per_target)
+    num_crops = batch_size * crops_per_target
+    if steps is not None:
+        check_count("steps", steps)
+    if sampler is not None:
+        given = steps, mode, threshold, temperature, replicas, base_seed
+        if given != (None, "repeat_factor", 1e-3, 0.5, "independent", 0):
+            raise ValueError("sampler: expected nothing beside it of how to draw, such as steps or mode; give it that")
+        place = ReplicaFinder("create_bank_dataloader", rank, num_replicas)
+        draws = given_draws(bank, sampler, num_crops, place)
+        return BankDataLoader(bank, draws, batch_size=batch_size, crops_per_target=crops_per_target, **options)
+    drawn = BankSampler(
+        bank,
+        None if steps is None else steps * num_crops,
+        mode=mode,
+        threshold=threshold,
+        temperature=temperature,
+        base_seed=base_seed,
+        rank=rank,
+        num_replicas=num_replicas,
+        replicas=replicas,
+    )
+    drawn._in_multiples_of(num_crops)
+    return BankDataLoader(bank, drawn, batch_size=batch_size, crops_per_target=crops_per_target, **options)
+
+
+def _check_sizes(bank: object, batch_size: object, crops_per_target: object) -> None:
+    """The arguments of a loader that decide what a step is.
+
+    Raises:
+        TypeError, ValueError: naming the argument.
+    """
+    check_bank("create_bank_dataloader", bank)
+    check_count("batch_size", batch_size, 1)
+    check_count("crops_per_target", crops_per_target, 1)
+
+
+class _Fetched(NamedTuple):
+    """What a worker sends for one step; its errors are values, so that they cross processes unwrapped."""
+
+    crops: StagedCrops | None
+    num_drawn: NDArray[np.int64]
+    num_rejected: NDArray[np.int64]
+    error: str = ""
+
+
+class _Steps(EpochSampler[Draws]):
+    """The draws of each step."""
+
+    def __init__(self, draws: BankSampler | NxMDraws, num_crops: int) -> None:
+        super().__init__(draws.progress)
+        self.draws, self.num_crops = draws, num_crops
+
+    def __len__(self) -> int:
+        return len(self.draws) // self.num_crops
+
+    @property
+    def num_items(self) -> int:
+        return len(self) * self.num_crops
+
+    @property
+    def items_per_batch(self) -> int:
+        return self.num_crops
+
+    def identity(self) -> dict[str, Any]:
+        return self.draws.identity()
+
+    def __iter__(self) -> Iterator[Draws]:
+        this = self.begin()
+        for first in range(this.start, len(self) * self.num_crops, self.num_crops):
+            yield self.draws.draws(first, self.num_crops, epoch=this.epoch, replica=this.replica)
+
+
+@dataclass(frozen=True)
+class _StepCrops(Dataset[Any]):
+    """The bank as a dataset whose batches are read at once."""
+
+    bank: InstanceBank
+    crops_per_target: int
+    class_map: NDArray[np.int64] | None
+    chooser: CropChooser | None
+
+    def __getitem__(self, draws: Draws) -> _Fetched:
+        num_drawn = np.bincount(draws.classes, minlength=len(self.bank.class_names))
+        chosen = Chosen(None, np.zeros_like(num_drawn))
+        try:
+            chosen = Chosen(draws.crops, chosen.num_rejected) if self.chooser is None else self.chooser.choose(draws)
+            if chosen.crops is None:
+                return _Fetched(None, num_drawn, chosen.num_rejected, chosen.error)
+            crop_idx = chosen.crops.reshape(-1, self.crops_per_target)
+            return _Fetched(stage_bank_batch(self.bank, crop_idx, self.class_map), num_drawn, chosen.num_rejected)
+        except BankError as error:
+            return _Fetched(None, num_drawn, chosen.num_rejected, str(error))
+
+
+def _as_it_is(fetched: _Fetched) -> _Fetched:
+    return fetched

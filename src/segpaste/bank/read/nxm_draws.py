@@ -1,0 +1,62 @@
+"""Crops in class-structured batches, as draws that a `segpaste.bank.read.loader.BankDataLoader` can stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.bank.format.protocol import InstanceBank
+from segpaste.bank.read.sampler import Draws
+from segpaste.epochs import Replica
+from segpaste.samplers import NxMReport, NxMSampler
+from segpaste.samplers.classes import SamplesOfClasses
+from segpaste.seeding import derive_seed
+
+
+class NxMDraws:
+    """What an `NxMSampler` over the crops of a bank gives this replica, from any place on.
+
+    Args:
+        bank: whose crops they are.
+        sampler: of that bank. Its labels may be others than the bank's classes; N and M are of those labels then.
+
+    Attributes:
+        crops: of each class.
+
+    Raises:
+        ValueError: the sampler is of another number of samples than the bank has crops.
+    """
+
+    def __init__(self, bank: InstanceBank, sampler: NxMSampler) -> None:
+        if sampler.num_samples != len(bank):
+            raise ValueError(
+                f"sampler: expected one of the bank's {len(bank)} crops, got one of {sampler.num_samples} samples; "
+                "make it of this bank"
+            )
+        self.sampler, self._class_ids = sampler, bank.crop_class_ids()
+        self.crops = SamplesOfClasses(self._class_ids, len(bank.class_names))
+        self.progress, self._bank_version = sampler.progress, bank.version
+        self._of_pass: tuple[int, Replica, NDArray[np.int64]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def draws(self, first: int, num: int, *, epoch: int, replica: Replica) -> Draws:
+        """What a replica draws in an epoch from a place on."""
+        if self._of_pass is None or self._of_pass[:2] != (epoch, replica):
+            size = -1, self.sampler.N_classes_per_batch, self.sampler.M_samples_per_class
+            by_class = self.sampler.replica_batches(epoch, replica).reshape(size)
+            self._of_pass = epoch, replica, by_class.transpose(0, 2, 1).ravel()  # neighbours are of several classes
+        crops = self._of_pass[2][first : first + num]
+        seed = derive_seed(self.sampler.base_seed, epoch, replica.rank, 0, 0)
+        return Draws(seed, np.arange(first, first + len(crops), dtype=np.int64), self._class_ids[crops], crops)
+
+    def identity(self) -> dict[str, Any]:
+        """See `NxMSampler.identity`; and the bank."""
+        return {"bank": self._bank_version, **self.sampler.identity()}
+
+    def report(self) -> NxMReport:
+        """See `NxMSampler.report`."""
+        return self.sampler.report()

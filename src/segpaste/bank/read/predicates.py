@@ -1,0 +1,183 @@
+"""Which crops may be drawn: a predicate turns one down, and another one of the same class takes its place.
+
+What takes its place is found by a walk that depends on the draw alone, not on the worker or the batch it is in. It is
+uniform over the crops of the class that the predicate accepts, so the share of each class stays what the sampler says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.bank.format.protocol import Columns, InstanceBank
+from segpaste.bank.format.record import Crop
+from segpaste.bank.read.class_draws import uniforms
+from segpaste.bank.read.sampler import Draws
+from segpaste.samplers.classes import SamplesOfClasses
+from segpaste.types.check import check_count
+
+
+@runtime_checkable
+class CropPredicate(Protocol):
+    """Looks at some columns of many crops at once; only these are read."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the columns, see `segpaste.bank.format.record.COLUMNS`."""
+        ...
+
+    def accept(self, columns: Columns) -> NDArray[np.bool_]:
+        """Whether each of n crops may be drawn, [n]; the columns are [n, ...]."""
+        ...
+
+
+Predicate = CropPredicate | Callable[[Crop], bool]
+"""A `CropPredicate`, or a function that is called with each `Crop`, for which all columns are read."""
+
+
+class Chosen(NamedTuple):
+    """What became of some draws.
+
+    Attributes:
+        crops: [n] int64, the crops that are drawn in the end; None where a walk found none.
+        num_rejected: [C] int64, crops of each class that the predicate turned down, in walks too.
+        error: why a walk found none.
+    """
+
+    crops: NDArray[np.int64] | None
+    num_rejected: NDArray[np.int64]
+    error: str = ""
+
+
+@dataclass
+class CropChooser:
+    """Puts accepted crops in the place of rejected ones.
+
+    A pickle of it holds no table of crops: a spawned worker makes it when it first needs it.
+
+    Attributes:
+        bank: where the crops lie.
+        predicate: says which may be drawn.
+        max_tries: crops of its class that are tried in place of a rejected one, at most.
+        distinct: of those that are tried take one that is not among the draws already, as long as there is one.
+    """
+
+    bank: InstanceBank
+    predicate: Predicate
+    max_tries: int
+    distinct: bool = False
+    crops_of: SamplesOfClasses | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check_count("max_tries", self.max_tries, 1)
+        if isinstance(self.predicate, type) or not (
+            isinstance(self.predicate, CropPredicate) or callable(self.predicate)
+        ):
+            raise TypeError(
+                f"predicate: expected a CropPredicate, or a function that is called with each Crop, got "
+                f"{self.predicate!r:.80}; a class needs to be called first"
+            )
+        kept = [column.name for column in self.bank.layout.columns]
+        if isinstance(self.predicate, CropPredicate) and (missing := set(self.predicate.reads) - set(kept)):
+            raise ValueError(
+                f"predicate: expected a bank that keeps {', '.join(sorted(missing))}, it keeps {', '.join(kept)}; "
+                "for embeddings run segpaste bank embed"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "crops_of": None}
+
+    def choose(self, draws: Draws) -> Chosen:
+        """The crops of the draws, or others of their classes where the predicate turns them down."""
+        crops = draws.crops.copy()
+        num_classes = len(self.bank.class_names)
+        waiting = np.flatnonzero(~self._accepts(crops))
+        num_rejected = np.bincount(draws.classes[waiting], minlength=num_classes)
+        if not len(waiting):
+            return Chosen(crops, num_rejected)
+        counts = self._crops_of().counts[draws.classes[waiting]]
+        places = walk(draws.seed, draws.positions[waiting], counts, self.max_tries)
+        repeats = np.full(len(crops), -1)  # what a walk accepted last of what is among the draws already
+        for turn in range(self.max_tries + 1):
+            is_over = turn >= np.minimum(counts, self.max_tries)
+            ended = waiting[is_over]
+            if (without := ended[repeats[ended] < 0]).size:
+                return Chosen(None, num_rejected, self._gave_up(int(draws.classes[without[0]]), turn))
+            crops[ended] = repeats[ended]
+            waiting, counts, places = waiting[~is_over], counts[~is_over], places[~is_over]
+            if not len(waiting):
+                break
+            tried = self._crops_of().pick(draws.classes[waiting], places[:, turn])
+            accepted = self._accepts(tried)
+            num_rejected += np.bincount(draws.classes[waiting[~accepted]], minlength=num_classes)
+            is_repeat = accepted & self.distinct & _among(tried, accepted, np.delete(crops, waiting))
+            repeats[waiting[is_repeat]] = tried[is_repeat]
+            is_chosen = accepted & ~is_repeat
+            crops[waiting[is_chosen]] = tried[is_chosen]
+            waiting, counts, places = waiting[~is_chosen], counts[~is_chosen], places[~is_chosen]
+        return Chosen(crops, num_rejected)
+
+    def _accepts(self, crops: NDArray[np.int64]) -> NDArray[np.bool_]:
+        if not isinstance(self.predicate, CropPredicate):
+            columns = self.bank.read(crops)
+            return np.array([bool(self.predicate(_crop(columns, n))) for n in range(len(crops))], bool)
+        accepted = np.asarray(self.predicate.accept(self.bank.read(crops, self.predicate.reads)))
+        if accepted.shape != crops.shape or accepted.dtype != np.bool_:
+            raise ValueError(
+                f"predicate: expected accept to return bool [{len(crops)}], got {accepted.dtype} {list(accepted.shape)}"
+            )
+        return accepted
+
+    def _crops_of(self) -> SamplesOfClasses:
+        if self.crops_of is None:
+            self.crops_of = SamplesOfClasses(self.bank.crop_class_ids(), len(self.bank.class_names))
+        return self.crops_of
+
+    def _gave_up(self, class_id: int, num_tried: int) -> str:
+        num = int(self._crops_of().counts[class_id])
+        tried = f"all {num} of them" if num_tried >= num else f"{num_tried} of them, drawn from {num}"
+        return (
+            f"predicate: expected a crop of class {self.bank.class_names[class_id]!r} that it accepts, tried {tried}, "
+            "got none; loosen it, raise max_tries, or build a bank without the class"
+        )
+
+
+def walk(seed: int, positions: NDArray[np.int64], counts: NDArray[np.int64], max_tries: int) -> NDArray[np.int64]:
+    """Places within a class, in the order in which they are tried for some draws.
+
+    A class of at most ``max_tries`` crops is gone through in a random order, each crop once; a larger one is drawn from
+    with replacement.
+
+    Args:
+        seed: of the sequence of the draws.
+        positions: [n], of the draws in it.
+        counts: [n], crops of their classes.
+        max_tries: T.
+
+    Returns:
+        [n, T] from 0; of a smaller class only as many columns as it has crops mean something.
+    """
+    turns = np.arange(max_tries, dtype=np.int64)
+    drawn = uniforms(seed, "bank.walk", positions[:, None], turns[None])
+    places = (drawn * counts[:, None]).astype(np.int64)
+    small = counts <= max_tries
+    ranks = np.where(turns < counts[small, None], drawn[small], 2.0)  # what is no place comes last
+    places[small] = ranks.argsort(axis=1, kind="stable")
+    return places
+
+
+def _among(tried: NDArray[np.int64], accepted: NDArray[np.bool_], held: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each of the crops tried, [n], is held already, or accepted at a place before it."""
+    candidates = np.flatnonzero(accepted)
+    is_repeat = np.ones(len(tried), bool)
+    is_repeat[candidates[np.unique(tried[candidates], return_index=True)[1]]] = False
+    return is_repeat | np.isin(tried, held)
+
+
+def _crop(columns: Columns, row: int) -> Crop:
+    values = {name: rows[row] if rows.ndim > 1 else rows[row].item() for name, rows in columns.items()}
+    return Crop(**values)

@@ -1,0 +1,204 @@
+"""Which crops are drawn: a class first, then a crop of it, so that rare classes get their share.
+
+The modes are those of `segpaste.bank.read.class_draws`. Draws are with replacement. Not for exact passes over a bank:
+iterate over its indices for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from segpaste._printable import printable
+from segpaste.bank.format.protocol import InstanceBank, check_bank
+from segpaste.bank.read.class_draws import ClassTable, Mode, class_probabilities, photo_fracs, uniforms
+from segpaste.epochs import EpochPass, EpochProgress, EpochSampler, Replica
+from segpaste.samplers.classes import SamplesOfClasses
+from segpaste.seeding import check_uint64, derive_seed
+from segpaste.types.check import check_count, check_number
+
+Replicas = Literal["independent", "disjoint"]
+
+_BLOCK = 1 << 14
+
+
+class Draws(NamedTuple):
+    """Some draws of an epoch.
+
+    Attributes:
+        seed: of the sequence that they are of.
+        positions: [n] int64, their places in it.
+        classes: [n] int64, the class of each.
+        crops: [n] int64, the index in the bank of each.
+    """
+
+    seed: int
+    positions: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    crops: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class DrawReport:
+    """What a sampler is expected to draw in an epoch, before any training.
+
+    Attributes:
+        class_names: of each class.
+        num_crops: of each class, as they lie in the bank.
+        expected_draws: of each class, on one replica.
+        factors: how much more often than uniformly a crop of the class is drawn; 0 for a class without crops.
+    """
+
+    class_names: tuple[str, ...]
+    num_crops: tuple[int, ...]
+    expected_draws: tuple[float, ...]
+    factors: tuple[float, ...]
+
+    def __str__(self) -> str:
+        names = [printable(name) for name in self.class_names]
+        width = max([len(name) for name in names] + [5])
+        lines = [f"{'class':{width}}  {'crops':>10}  {'share':>7}  {'draws':>12}  {'share':>7}  factor"]
+        total, drawn = max(sum(self.num_crops), 1), sum(self.expected_draws) or 1.0
+        for name, num, draws, factor in zip(names, self.num_crops, self.expected_draws, self.factors, strict=True):
+            lines.append(
+                f"{name:{width}}  {num:10d}  {num / total:7.2%}  {draws:12.1f}  {draws / drawn:7.2%}  {factor:6.2f}"
+            )
+        if sum(num > 0 for num in self.num_crops) > 1 and max(self.factors) < 1.05:
+            lines.append(
+                "no class is drawn noticeably more often than it occurs: raise threshold, or take class_uniform"
+            )
+        return "\n".join(lines)
+
+
+def report_draws(
+    class_names: Sequence[str], counts: ArrayLike, probabilities: NDArray[np.float64], num_samples: int
+) -> DrawReport:
+    """What that many draws are expected to be of, by the probability of each class; see `class_probabilities`."""
+    num = np.asarray(counts, np.int64)
+    factors = probabilities * num.sum() / np.maximum(num, 1)
+    expected = probabilities * num_samples
+    return DrawReport(tuple(class_names), tuple(num.tolist()), tuple(expected.tolist()), tuple(factors.tolist()))
+
+
+class BankSampler(EpochSampler[int]):
+    """Draws crops of a bank, rare classes more often; a pure function of (seed, epoch, rank, position).
+
+    Every new pass is a new epoch; on several ranks call `set_epoch` before each, see `segpaste.epochs.progress`.
+
+    Args:
+        bank: what is drawn from.
+        num_samples: draws of an epoch on each replica; by default as many as the replica's part of the crops.
+        mode: see `segpaste.bank.read.class_draws.class_probabilities`, as the next two.
+        threshold: t of the repeat factors.
+        temperature: of ``tempered``.
+        base_seed: of everything drawn.
+        rank: this process's number; by default that of torch.distributed when a pass begins, else 0.
+        num_replicas: how many processes there are; likewise.
+        replicas: ``independent``, each replica draws on its own, or ``disjoint``, they take turns in one sequence: what
+            they draw together, its first ``num_replicas * num_samples`` draws, does not depend on how many share it.
+
+    Attributes:
+        probabilities: of each class, [C].
+        progress: which epoch is read, from which place on; a loader around the sampler shares it.
+
+    Raises:
+        TypeError: the bank is none, such as a path, or an argument is of another class.
+        ValueError: the bank is empty, or an argument is out of its range.
+        BankError: ``instance_aware``, and the bank does not say from which photo a crop is.
+    """
+
+    def __init__(
+        self,
+        bank: InstanceBank,
+        num_samples: int | None = None,
+        *,
+        mode: Mode = "repeat_factor",
+        threshold: float = 1e-3,
+        temperature: float = 0.5,
+        base_seed: int = 0,
+        rank: int | None = None,
+        num_replicas: int | None = None,
+        replicas: Replicas = "independent",
+    ) -> None:
+        check_bank("BankSampler", bank)
+        super().__init__(EpochProgress("BankSampler", rank, num_replicas))
+        if replicas not in ("independent", "disjoint"):
+            raise ValueError(f"BankSampler: expected replicas 'independent' or 'disjoint', got {replicas!r}")
+        if num_samples is not None:
+            check_count("BankSampler: num_samples", num_samples)
+        check_number("BankSampler: threshold", threshold)
+        check_number("BankSampler: temperature", temperature)
+        if not len(bank):
+            raise ValueError("BankSampler: expected a bank with crops, got an empty one")
+        self.crops = SamplesOfClasses(bank.crop_class_ids(), len(bank.class_frequencies))
+        self.probabilities = class_probabilities(
+            self.crops.counts,
+            mode,
+            threshold=threshold,
+            temperature=temperature,
+            photo_fracs=photo_fracs(bank, self.crops) if mode == "instance_aware" else None,
+        )
+        check_uint64(base_seed, "base_seed")  # here and not at the first draw
+        self.base_seed, self.replicas = base_seed, replicas
+        self._num_samples, self._multiple_of = num_samples, 1
+        self._table = ClassTable(self.probabilities)
+        self._class_names = bank.class_names
+        self._facts = {
+            "bank": bank.version,
+            "mode": mode,
+            "threshold": float(threshold) if mode in ("repeat_factor", "instance_aware") else None,
+            "temperature": float(temperature) if mode == "tempered" else None,
+            "replicas": replicas,
+            "base_seed": int(base_seed),
+        }
+
+    @property
+    def num_samples(self) -> int:  # type: ignore[override]
+        """Draws of an epoch on this replica; as many on every other."""
+        num = self.replica.share(len(self.crops)) if self._num_samples is None else self._num_samples
+        return -(-num // self._multiple_of) * self._multiple_of
+
+    def _in_multiples_of(self, num: int) -> None:
+        """Make epochs longer, up to a multiple of so many draws."""
+        self._multiple_of = num
+
+    def __len__(self) -> int:
+        """Draws of an epoch on this replica; as many on every other."""
+        return self.num_samples
+
+    def pass_indices(self, this: EpochPass) -> Iterator[int]:
+        """The crops of a pass, those before its start left out."""
+        num_samples = self.num_samples
+        for first in range(this.start, num_samples, _BLOCK):
+            num = min(_BLOCK, num_samples - first)
+            yield from self.draws(first, num, epoch=this.epoch, replica=this.replica).crops.tolist()
+
+    def draws(self, first: int, num: int, *, epoch: int | None = None, replica: Replica | None = None) -> Draws:
+        """What a replica draws in an epoch from a place on, whatever was iterated before.
+
+        Args:
+            first: the place of the first draw.
+            num: how many.
+            epoch: by default the present one.
+            replica: by default this process.
+        """
+        replica = replica or self.replica
+        epoch = self.epoch if epoch is None else epoch
+        independent = self.replicas == "independent"
+        seed = derive_seed(self.base_seed, epoch, replica.rank if independent else 0, 0, 0)
+        positions = (Replica(0, 1) if independent else replica).turns(first, num)
+        classes = self._table.draw(uniforms(seed, "bank.class", positions))
+        places = uniforms(seed, "bank.crop", positions) * self.crops.counts[classes]
+        return Draws(seed, positions, classes, self.crops.pick(classes, places.astype(np.int64)))
+
+    def identity(self) -> dict[str, Any]:
+        """The facts that decide what an epoch consists of; a state with others is refused."""
+        return {**self._facts, "num_samples": self.num_samples, "num_replicas": int(self.num_replicas)}
+
+    def report(self) -> DrawReport:
+        """What an epoch is expected to draw."""
+        return report_draws(self._class_names, self.crops.counts, self.probabilities, self.num_samples)

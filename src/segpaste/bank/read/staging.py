@@ -1,0 +1,75 @@
+"""The crops of one training step, read from a bank into one piece of memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch.utils.data import get_worker_info
+
+from segpaste.bank.format.protocol import InstanceBank, check_bank
+from segpaste.types import StagedCrops, tight_boxes
+from segpaste.types.staged import SHAPES, of_buffer, places_of
+
+_COLUMNS = {
+    "images": "image",
+    "alphas": "alpha",
+    "class_ids": "class_id",
+    "scales": "scale",
+    "camera_intrinsics": "intrinsics",
+}
+"""The columns of the fields that have another name than they."""
+
+
+def stage_bank_batch(bank: InstanceBank, crop_idx: ArrayLike, class_map: ArrayLike | None = None) -> StagedCrops:
+    """Read the crops of one step into one new buffer.
+
+    Args:
+        bank: where they lie.
+        crop_idx: [B, K] integers, their indices.
+        class_map: [classes of the bank] integers, the class that each has in the dataset that is pasted into, below 0
+            for one that is never pasted; by default the same.
+
+    Returns:
+        The crops; in a loader's worker in shared memory.
+
+    Raises:
+        TypeError: ``bank`` is none, such as a path.
+        ValueError: ``crop_idx`` has another shape, ``class_map`` another length, or one of them holds no integers.
+        IndexError: there is no such crop.
+        BankError: a crop cannot be read.
+    """
+    check_bank("stage_bank_batch", bank)
+    wanted = _integers("crop_idx", crop_idx)
+    if wanted.ndim != 2:
+        raise ValueError(f"stage_bank_batch: expected crop_idx [B, K], got shape {list(wanted.shape)}")
+    labels = None if class_map is None else _integers("class_map", class_map)
+    if labels is not None and labels.shape != (len(bank.class_names),):
+        raise ValueError(
+            f"stage_bank_batch: expected class_map [{len(bank.class_names)}], a class for each of the bank, got shape "
+            f"{list(labels.shape)}"
+        )
+    kept = {column.name: column for column in bank.layout.columns}
+    columns = {name: kept[column] for name in SHAPES if (column := _COLUMNS.get(name, name)) in kept}
+    shapes = {name: (SHAPES[name][1], (*wanted.shape, *bank.layout.shape(c))) for name, c in columns.items()}
+    shapes["boxes"], shapes["crop_idx"] = (torch.int64, (*wanted.shape, 4)), (torch.int64, wanted.shape)
+    places, size = places_of(shapes)
+    buffer = torch.empty(size, dtype=torch.uint8)
+    if get_worker_info() is not None:
+        buffer.share_memory_()  # type: ignore[no-untyped-call]
+    views = {name: place.view(buffer) for name, place in places.items()}
+    bank.read(wanted.reshape(-1), out={c.name: views[name].flatten(0, 1).numpy() for name, c in columns.items()})
+    views["crop_idx"].copy_(torch.from_numpy(wanted % max(len(bank), 1)))
+    views["boxes"].flatten(0, 1).copy_(tight_boxes(views["alphas"].flatten(0, 1)[:, 0]))
+    if labels is not None:
+        views["class_ids"].copy_(torch.from_numpy(labels[views["class_ids"].numpy()]))
+    flags = {"metric_depth": bank.metric_depth, "keypoint_schema": bank.layout.keypoint_schema}
+    return of_buffer(buffer, places, {**flags, "version": bank.version})
+
+
+def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
+    """The values as int64; floats, whose fractions numpy would cut off, are refused unless there are none."""
+    array = np.asarray(values)
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"stage_bank_batch: expected integers in {name}, got {array.dtype}")
+    return array.astype(np.int64, copy=False)

@@ -1,0 +1,212 @@
+"""Blocks of remote files on a local disk, of bounded size, shared by all processes of the machine.
+
+A block is a file: its bytes, then a CRC-32 for each page of 16 KiB of them. The sums are looked at on every read, for
+the pages that are read, so a block that was damaged, cut off or swapped is fetched again, never pasted; lengths alone
+would not do, as a file that was renamed just before a crash may have its length and no bytes. So nothing is synced.
+
+What is used is counted in the file ``used``, under a lock. With the block that would pass the bound those that were not
+read for longest go, a tenth of the bound at once. Times of last use are modification times, to the second.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import tempfile
+import time
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from segpaste.bank.format.record import BankError
+
+BLOCK_BYTES = 1 << 20
+"""A crop of 256² is 256 KiB: with larger blocks a bank that does not fit the cache is mostly fetched in vain."""
+MAX_BYTES = 20 << 30
+"""Bound of the cache where nothing else is said."""
+
+_PAGE = 1 << 14
+_USED = "used"
+_NEW = "new-"
+_STALE_S = 3600
+_TOUCH_S = 1.0
+
+
+class BlockCache:
+    """A folder of blocks.
+
+    Args:
+        folder: where; by default ``SEGPASTE_CACHE``, else ``segpaste/blocks`` under ``XDG_CACHE_HOME`` or ``~/.cache``.
+        max_bytes: bound of all blocks together, 0 for no cache; by default ``SEGPASTE_CACHE_BYTES``, else 20 GiB. For
+            a moment each process may pass it by the block that it writes.
+        block_bytes: of a remote file, to a block.
+
+    Raises:
+        BankError: a size is no number, or out of range.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        max_bytes: int | None = None,
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
+        self._given = (folder, max_bytes, block_bytes)
+        self.folder = default_folder() if folder is None else Path(folder).absolute()
+        self.max_bytes = default_max_bytes() if max_bytes is None else max_bytes
+        self.block_bytes = block_bytes
+        if self.max_bytes < 0 or block_bytes < 1:
+            raise BankError(f"BlockCache: expected sizes of at least 0 and 1 byte, got {max_bytes} and {block_bytes}")
+
+    def __reduce__(self) -> Any:
+        """What was given alone: on another machine the defaults are that machine's."""
+        return BlockCache, self._given
+
+    def key(self, *parts: str) -> str:
+        """The name under which a remote file's blocks are kept."""
+        return hashlib.sha256("\0".join((*parts, str(self.block_bytes))).encode()).hexdigest()[:32]
+
+    def read(self, key: str, block: int, num_bytes: int, start: int, stop: int) -> memoryview | None:
+        """Bytes of a block.
+
+        Args:
+            key: of the file.
+            block: its number in the file.
+            num_bytes: that it has.
+            start: of the bytes to read, from its own first one.
+            stop: behind them.
+
+        Returns:
+            [stop - start] bytes, or None: it is not there, or damaged.
+        """
+        try:
+            descriptor = os.open(self.folder / f"{key}-{block}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return _read_pages(descriptor, key, block, num_bytes, start, stop)
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
+
+    def write(self, key: str, block: int, data: bytes) -> None:
+        """Keep a block; where the disk is full, or may not be written, say so once and do without."""
+        sums = _sums(data, _seed(key, block), 0).tobytes()
+        size = len(data) + len(sums)
+        if size > self.max_bytes:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._reserve(size)
+            descriptor, new = tempfile.mkstemp(dir=self.folder, prefix=_NEW)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(data)
+                    file.write(sums)
+                os.replace(new, self.folder / f"{key}-{block}")
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(new)
+                raise
+        except OSError as error:
+            warnings.warn(
+                f"{self.folder}: blocks of the bank cannot be kept, they are read from the store each time: "
+                f"{error.strerror or error}; make room, or set SEGPASTE_CACHE to another folder",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def _reserve(self, size: int) -> None:
+        """Count a new block, after making room for it."""
+        with self._counter() as file:
+            text = file.read()
+            used = int(text) if text.isdigit() else self._evict(self.max_bytes)
+            if used + size > self.max_bytes:
+                used = self._evict(max(0, self.max_bytes - self.max_bytes // 10 - size))
+            file.seek(0)
+            file.write(b"%020d" % (used + size))
+
+    @contextmanager
+    def _counter(self) -> Iterator[Any]:
+        descriptor = os.open(self.folder / _USED, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with os.fdopen(descriptor, "r+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # closing it lets go, and so does a process that dies
+            yield file
+
+    def _evict(self, target: int) -> int:
+        """Remove what was not read for longest until no more than ``target`` bytes are left; returns what is left."""
+        found = []
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    status = entry.stat()
+                    stale = entry.name.startswith(_NEW) and time.time() - status.st_mtime > _STALE_S
+                    if entry.name != _USED:
+                        found.append((not stale, status.st_mtime, status.st_size, entry.path))
+        left = sum(size for _, _, size, _ in found)
+        for fresh, _, size, path in sorted(found):
+            if fresh and left <= target:
+                break
+            if not fresh or not os.path.basename(path).startswith(_NEW):
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+                left -= size
+        return left
+
+
+def default_folder() -> Path:
+    """``SEGPASTE_CACHE``, or a folder of the user's cache."""
+    if named := os.environ.get("SEGPASTE_CACHE"):
+        return Path(named).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser().absolute() / "segpaste" / "blocks"
+
+
+def default_max_bytes() -> int:
+    """``SEGPASTE_CACHE_BYTES``, or 20 GiB.
+
+    Raises:
+        BankError: it is no number of bytes.
+    """
+    named = os.environ.get("SEGPASTE_CACHE_BYTES", "").strip()
+    if named and not (named.isascii() and named.isdigit()):
+        raise BankError(
+            f"SEGPASTE_CACHE_BYTES: expected a number of bytes such as {MAX_BYTES}, without a unit, got {named!r}; "
+            "write it out, or unset it"
+        )
+    return int(named) if named else MAX_BYTES
+
+
+def _read_pages(descriptor: int, key: str, block: int, num_bytes: int, start: int, stop: int) -> memoryview | None:
+    status = os.fstat(descriptor)
+    if status.st_size != num_bytes + 4 * -(-num_bytes // _PAGE):
+        return None
+    first, last = start // _PAGE, -(-stop // _PAGE)
+    size = min(last * _PAGE, num_bytes) - first * _PAGE
+    data = os.pread(descriptor, size, first * _PAGE)
+    sums = os.pread(descriptor, 4 * (last - first), num_bytes + 4 * first)
+    if len(data) != size or _sums(data, _seed(key, block), first).tobytes() != sums:
+        return None
+    if time.time() - status.st_mtime > _TOUCH_S:
+        with suppress(OSError):
+            os.utime(descriptor)
+    return memoryview(data)[start - first * _PAGE : stop - first * _PAGE]
+
+
+def _seed(key: str, block: int) -> int:
+    """Where the sums of a block begin: so one that lies under another's name is a damaged one."""
+    return zlib.crc32(f"{key}-{block}".encode())
+
+
+def _sums(data: bytes, seed: int, first: int) -> Any:
+    """The CRC-32 of every page, little-endian."""
+    view = memoryview(data)
+    pages = range(0, len(data), _PAGE)
+    return np.array([zlib.crc32(view[at : at + _PAGE], seed ^ (first + at // _PAGE)) for at in pages], "<u4")

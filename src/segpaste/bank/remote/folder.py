@@ -1,0 +1,260 @@
+"""A bank's folder in an object store, read by ranges through a cache on a local disk.
+
+Any URL that fsspec knows: ``s3://bucket/folder``, ``gs://``, ``https://``. Only shards are read so: they are made for
+it, a crop is one range. Of an object the store's tag is kept, its ETag mostly, from when the bank was opened; S3 is
+asked for bytes of the object with that tag only, and cached blocks go by it, so that bytes of two versions never meet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, cast
+
+from segpaste.bank.format.files import Folder, LocalFolder, Request
+from segpaste.bank.format.record import BankError
+from segpaste.bank.remote.block_cache import BlockCache
+from segpaste.bank.remote.object_store import Found, ObjectStore, find
+
+NUM_AT_ONCE = 8
+"""Fetches of one batch that wait for the store at once; botocore's pool has 10 connections."""
+
+_DIGEST_BYTES = 8 << 20
+
+
+def is_url(path: str | os.PathLike[str]) -> bool:
+    """It names an object store, not a disk."""
+    return "://" in os.fspath(path) and not os.fspath(path).startswith("file://")
+
+
+def local_path(path: str | os.PathLike[str]) -> str:
+    """A path without ``file://``."""
+    return os.fspath(path).removeprefix("file://")
+
+
+def folder_at(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> Folder:
+    """The folder of a path or URL."""
+    return RemoteFolder(os.fspath(path), storage_options) if is_url(path) else LocalFolder(local_path(path))
+
+
+class RemoteFolder:
+    """A folder in an object store.
+
+    Args:
+        url: of it.
+        storage_options: of fsspec's file system. They are pickled with the bank, secrets too, and so go to every
+            worker; those in the environment or in the store's own configuration do not.
+        cache: of its blocks, by default the one that the environment names, see `BlockCache`.
+    """
+
+    def __init__(
+        self, url: str, storage_options: Mapping[str, Any] | None = None, cache: BlockCache | None = None
+    ) -> None:
+        self.store = ObjectStore(url, storage_options)
+        self.cache = BlockCache() if cache is None else cache
+        self._found: dict[str, Found | None] | None = None
+
+    @property
+    def where(self) -> str:
+        """URL, without a slash at its end."""
+        return self.store.url
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"store": self.store, "cache": self.cache, "_found": None}
+
+    def read_bytes(self, name: str) -> bytes:
+        """See `Folder.read_bytes`; not through the cache."""
+        return self.store.read(name)
+
+    def size(self, name: str) -> int | None:
+        """See `Folder.size`."""
+        found = self._find(name)
+        return None if found is None else found.size
+
+    def digest(self, name: str) -> str:
+        """See `Folder.digest`; of the object, whatever the cache holds."""
+        reader = RemoteReader(self, name, self._known(name), "")
+        digest = hashlib.sha256()
+        for start in range(0, reader.size, _DIGEST_BYTES):
+            digest.update(reader.fetch(start, min(start + _DIGEST_BYTES, reader.size)))
+        return digest.hexdigest()
+
+    def open(self, name: str, version: str) -> RemoteReader:
+        """See `Folder.open`."""
+        found = self._known(name)
+        return RemoteReader(self, name, found, self.cache.key(version, name, str(found.size), found.tag))
+
+    def read_many(self, requests: Sequence[Request]) -> None:
+        """See `Folder.read_many`; what the cache lacks is fetched by several threads, each block once."""
+        missing = [request for request in requests if not cast(RemoteReader, request.reader).read_kept(request)]
+        groups = _sharing_blocks(missing, self.cache.block_bytes if self.cache.max_bytes else 1)
+        if len(groups) <= 1:
+            _read_all(missing)
+            return
+        with ThreadPoolExecutor(min(len(groups), NUM_AT_ONCE), "segpaste-fetch") as pool:
+            try:
+                for _ in pool.map(_read_all, groups):
+                    pass
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _known(self, name: str) -> Found:
+        found = self._find(name)
+        if found is None:
+            raise BankError(f"{self.where}/{name}: expected an object, there is none; copy or build the bank again")
+        return found
+
+    def _find(self, name: str) -> Found | None:
+        """What was found of an object when it was first asked for: one listing for a thousand objects."""
+        if self._found is None:
+            self._found = self._list()
+        if name not in self._found:
+            self._found[name] = self.store.find(name)
+        return self._found[name]
+
+    def _list(self) -> dict[str, Found | None]:
+        """What can be known at once; who may read objects may not always list them."""
+        try:
+            return {name: found for name, found in self.store.list().items() if found.tag}
+        except BankError as error:
+            if isinstance(error.__cause__, PermissionError | NotImplementedError):
+                return {}
+            raise
+
+
+def _fill(buffers: Sequence[memoryview], parts: Sequence[memoryview]) -> None:
+    data = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+    done = 0
+    for buffer in buffers:
+        buffer[:] = data[done : done + len(buffer)]
+        done += len(buffer)
+
+
+def _read_all(requests: Sequence[Request]) -> None:
+    for reader, buffers, offset in requests:
+        reader.read_into(buffers, offset)
+
+
+def _sharing_blocks(requests: Sequence[Request], block_bytes: int) -> list[list[Request]]:
+    """Group requests so that no block is needed by two groups."""
+    groups: list[list[Request]] = []
+    last: tuple[int, int] | None = None
+    for request in sorted(requests, key=lambda request: (id(request.reader), request.offset)):
+        reader = id(request.reader)
+        if last is None or (reader, request.offset // block_bytes) > last:
+            groups.append([])
+        groups[-1].append(request)
+        last = reader, (request.offset + sum(map(len, request.buffers)) - 1) // block_bytes
+    return groups
+
+
+class RemoteReader:
+    """Ranges of one object; of one process, for any of its threads.
+
+    Args:
+        folder: that it lies in.
+        name: of the object.
+        found: what it was when the bank was opened.
+        key: of its blocks in the cache.
+    """
+
+    def __init__(self, folder: RemoteFolder, name: str, found: Found, key: str) -> None:
+        self.store, self.cache, self.name, self.key = folder.store, folder.cache, name, key
+        self.size, self._tag = found
+        self._idle: list[Any] = []  # open files, each used by one thread at a time
+        self._is_checked = False
+
+    def read_into(self, buffers: Sequence[memoryview], offset: int) -> None:
+        """See `Reader.read_into`."""
+        wanted = sum(map(len, buffers))
+        if offset + wanted > self.size:
+            raise BankError(
+                f"{self.store.url}/{self.name}: expected {wanted} bytes at {offset}, got "
+                f"{max(0, self.size - offset)}; the object is shorter than when the bank was built"
+            )
+        if self.cache.max_bytes == 0:
+            _fill(buffers, [memoryview(self.fetch(offset, offset + wanted))])
+        else:
+            _fill(buffers, [self._of_block(*span) for span in self._spans(offset, offset + wanted)])
+
+    def read_kept(self, request: Request) -> bool:
+        """Serve a request from the cache alone; False where it lacks a byte of it."""
+        stop = request.offset + sum(map(len, request.buffers))
+        if self.cache.max_bytes == 0 or stop > self.size:
+            return False
+        parts = []
+        for span in self._spans(request.offset, stop):
+            if (part := self._kept(*span)) is None:
+                return False
+            parts.append(part)
+        _fill(request.buffers, parts)
+        return True
+
+    def fetch(self, start: int, stop: int) -> bytes:
+        """Bytes of the object itself.
+
+        Raises:
+            BankError: they cannot be read, or the object was replaced.
+        """
+
+        def call(fs: Any, root: str) -> bytes:
+            path = f"{root}/{self.name}"
+            file = self._file(fs, path)
+            file.seek(start)
+            data: bytes = file.read(stop - start)
+            if len(data) < stop - start:
+                fs.invalidate_cache()
+                self._check(find(fs, path))
+                raise EOFError(f"expected {stop - start} bytes, got {len(data)}")
+            self._idle.append(file)
+            return data
+
+        try:
+            return self.store.attempt(self.name, f"read at {start}", call)
+        except FileNotFoundError:
+            raise self._replaced("no object") from None
+
+    def _file(self, fs: Any, path: str) -> Any:
+        """A file that no other thread uses; of the first one the object is looked at."""
+        with suppress(IndexError):
+            return self._idle.pop()
+        file = fs.open(path, "rb", cache_type="none")
+        if not self._is_checked:
+            if not self.store.is_s3:  # else each range is asked for with the tag, and the listing will do
+                fs.invalidate_cache()
+            self._check(find(fs, path))
+            self._is_checked = True
+        return file
+
+    def _spans(self, start: int, stop: int) -> list[tuple[int, int, int]]:
+        """The blocks of a range: their numbers, and which of their bytes, from and to."""
+        size = self.cache.block_bytes
+        return [
+            (block, max(start - block * size, 0), min(stop - block * size, size))
+            for block in range(start // size, -(-stop // size))
+        ]
+
+    def _of_block(self, block: int, start: int, stop: int) -> memoryview:
+        if (kept := self._kept(block, start, stop)) is not None:
+            return kept
+        first = block * self.cache.block_bytes
+        data = self.fetch(first, min(first + self.cache.block_bytes, self.size))
+        self.cache.write(self.key, block, data)
+        return memoryview(data)[start:stop]
+
+    def _kept(self, block: int, start: int, stop: int) -> memoryview | None:
+        num_bytes = min(self.cache.block_bytes, self.size - block * self.cache.block_bytes)
+        return self.cache.read(self.key, block, num_bytes, start, stop)
+
+    def _check(self, found: Found | None) -> None:
+        if found != (self.size, self._tag):
+            raise self._replaced("no object" if found is None else f"{found.size} bytes, tag {found.tag}")
+
+    def _replaced(self, came: str) -> BankError:
+        return BankError(
+            f"{self.store.url}/{self.name}: expected {self.size} bytes, tag {self._tag}, got {came}; it was replaced "
+            "since the bank was opened; open the bank again"
+        )

@@ -1,0 +1,258 @@
+"""Objects under a URL, through fsspec: a file system for each process, and errors that are tried again or said once.
+
+A broken connection, a time-out or a busy store is tried again, after pauses that double. Rights, credentials, a missing
+bucket, a replaced object or an option that is not known are errors at once, for trying again cannot help.
+
+fsspec's asynchronous file systems end with the process that made them: their event loop is a thread, which a forked
+child does not have. So they are kept by process id, apart from fsspec's own cache of instances.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from segpaste.bank.format.record import BankError
+from segpaste.extras import require
+
+T = TypeVar("T")
+
+NUM_ATTEMPTS = 6
+"""How often an operation is tried."""
+FIRST_PAUSE_S = 0.4
+"""Before the second attempt, on average; 12 seconds in all."""
+
+_NEEDS = {
+    "s3://": "s3fs",
+    "s3a://": "s3fs",
+    "gs://": "gcsfs",
+    "gcs://": "gcsfs",
+    "http://": "aiohttp",
+    "https://": "aiohttp",
+}
+"""The package that fsspec's file system of a URL needs."""
+_SYSTEMS: dict[tuple[int, str, str], tuple[Any, str]] = {}
+_TAGS = ("ETag", "etag", "generation")
+_TIMES = ("Last-Modified", "mtime", "created")  # each file system has its own, and another one in listings
+_REFUSALS = {errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EREMCHG, errno.ENAMETOOLONG, errno.EMSGSIZE}
+_BUSY = {408, 425, 429}
+
+
+class Found(NamedTuple):
+    """What a store says of an object.
+
+    Attributes:
+        size: bytes.
+        tag: another one for other content, as far as the store has such; its ETag mostly.
+    """
+
+    size: int
+    tag: str
+
+
+class ObjectStore:
+    """Objects directly under a URL; holds nothing that is open, so it pickles.
+
+    Args:
+        url: of the folder.
+        storage_options: of fsspec's file system, such as ``endpoint_url``, ``key`` and ``secret`` for ``s3://``.
+        inner_retries: s3fs tries each part of an upload again by itself, before the whole of it is.
+
+    Attributes:
+        url: without a slash at its end.
+    """
+
+    def __init__(
+        self, url: str, storage_options: Mapping[str, Any] | None = None, *, inner_retries: bool = False
+    ) -> None:
+        self.url = url.rstrip("/")
+        self.storage_options = dict(storage_options or {})
+        self.inner_retries = inner_retries
+
+    @property
+    def is_s3(self) -> bool:
+        """It is asked for ranges of the object with a certain tag, which other stores cannot be."""
+        return self.url.startswith(("s3://", "s3a://"))
+
+    def list(self) -> dict[str, Found]:
+        """The objects, by name, without a tag if it is a time; none over HTTP, which has no listings.
+
+        Raises:
+            BankError: it cannot be listed.
+        """
+        if self.url.startswith(("http://", "https://")):
+            return {}
+
+        def call(fs: Any, root: str) -> dict[str, Found]:
+            fs.invalidate_cache()
+            try:
+                infos = fs.ls(root, detail=True)
+            except FileNotFoundError as error:
+                if _no_bucket(error):
+                    raise
+                return {}
+            return {info["name"].rpartition("/")[2]: _found(info, _TAGS) for info in infos if info["type"] == "file"}
+
+        return self.attempt("", "listed", call)
+
+    def find(self, name: str) -> Found | None:
+        """What an object is, None where there is none.
+
+        Raises:
+            BankError: the store does not say.
+        """
+
+        def call(fs: Any, root: str) -> Found | None:
+            fs.invalidate_cache()
+            return find(fs, f"{root}/{name}")
+
+        return self.attempt(name, "found", call)
+
+    def read(self, name: str) -> bytes:
+        """A small object, whole.
+
+        Raises:
+            FileNotFoundError: there is none.
+            BankError: it cannot be read.
+        """
+
+        def call(fs: Any, root: str) -> bytes:
+            fs.invalidate_cache()
+            data: bytes = fs.cat_file(f"{root}/{name}")
+            return data
+
+        return self.attempt(name, "read", call)
+
+    def put(self, name: str, path: Path) -> None:
+        """Upload a file.
+
+        Raises:
+            BankError: it cannot be written, or is not as long as the file then.
+        """
+
+        def call(fs: Any, root: str) -> Found:
+            fs.put_file(str(path), f"{root}/{name}")
+            fs.invalidate_cache()
+            return _found(fs.info(f"{root}/{name}"), _TAGS)
+
+        size, expected = self.attempt(name, "written", call).size, path.stat().st_size
+        if size != expected:
+            raise BankError(f"{self.url}/{name}: expected {expected} bytes after the upload, got {size}")
+
+    def remove(self, name: str) -> None:
+        """Remove an object.
+
+        Raises:
+            BankError: it cannot be removed.
+        """
+        self.attempt(name, "removed", lambda fs, root: fs.rm_file(f"{root}/{name}"))
+
+    def attempt(self, name: str, action: str, call: Callable[[Any, str], T]) -> T:
+        """Call something with (file system, path of the folder), again where that may help.
+
+        Args:
+            name: of the object, for errors.
+            action: what is done to it, and where, for errors.
+            call: raises as it likes.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+            ImportError: a package is missing.
+            BankError: all else.
+        """
+        where = f"{self.url}/{name}".rstrip("/")
+        begin = time.monotonic()
+        for attempt in range(1, NUM_ATTEMPTS + 1):
+            try:
+                return call(*self._system())
+            except (BankError, ImportError):
+                raise
+            except Exception as error:
+                if (advice := _advice(error)) is not None:
+                    raise BankError(f"{where}: cannot be {action}: {_reason(error)}; {advice}") from error
+                if isinstance(error, FileNotFoundError):
+                    raise
+                if attempt == NUM_ATTEMPTS:
+                    raise BankError(
+                        f"{where}: cannot be {action}: {_reason(error)}; tried {attempt} times in "
+                        f"{time.monotonic() - begin:.0f} s; once network and store are well, start again"
+                    ) from error
+            # Not the generator of `random`, whose state belongs to the training.
+            time.sleep(FIRST_PAUSE_S * 2 ** (attempt - 1) * random.SystemRandom().uniform(0.5, 1.5))
+        raise AssertionError
+
+    def _system(self) -> tuple[Any, str]:
+        """The file system of this process, and the folder's path there."""
+        key = (os.getpid(), self.url, repr((self.inner_retries, sorted(self.storage_options.items()))))
+        if key not in _SYSTEMS:
+            options = self.storage_options
+            for start, module in _NEEDS.items():
+                if self.url.startswith(start):
+                    require(module)
+            if self.is_s3:
+                config = options.get("config_kwargs", {})
+                options = {**options, "config_kwargs": {"retries": {"max_attempts": 0}, **config}}
+            fs, path = require("fsspec").url_to_fs(self.url, skip_instance_cache=True, **options)
+            if self.is_s3 and not self.inner_retries:
+                fs.retries = 1  # botocore's and its own would make 25 of one attempt here
+            return _SYSTEMS.setdefault(key, (fs, path.rstrip("/")))  # another thread may have been faster
+        return _SYSTEMS[key]
+
+
+def find(fs: Any, path: str) -> Found | None:
+    """What a file system says of an object, None where there is none; raises as it likes."""
+    try:
+        return _found(fs.info(path), _TAGS + _TIMES)
+    except FileNotFoundError as error:
+        if _no_bucket(error):
+            raise
+        return None
+
+
+def _found(info: Mapping[str, Any], tags: Sequence[str]) -> Found:
+    size = info.get("size")
+    tag = next((str(info[key]) for key in tags if info.get(key)), "")
+    return Found(-1 if size is None else int(size), tag)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _no_bucket(error: BaseException) -> bool:
+    codes = [getattr(e, "response", None) or {} for e in _causes(error)]
+    return any(code.get("Error", {}).get("Code") == "NoSuchBucket" for code in codes if isinstance(code, dict))
+
+
+def _advice(error: Exception) -> str | None:
+    """What to do about an error that stays, None for one that may pass."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    status = getattr(error, "status", None)
+    if _no_bucket(error):
+        return "make the bucket, or correct the URL or its endpoint"
+    if isinstance(error, FileNotFoundError):
+        return None
+    if names & {"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "DefaultCredentialsError"}:
+        return "give credentials in the environment, in the store's own configuration, or as storage_options"
+    if isinstance(error, PermissionError) or status in (401, 403):
+        return "check the credentials and what they allow"
+    if "FileExpired" in names:
+        return "it was replaced since the bank was opened; open the bank again"
+    refused = isinstance(error, OSError) and error.errno in _REFUSALS
+    wrong = isinstance(error, ValueError | TypeError | NotImplementedError | AttributeError | LookupError)
+    unknown = isinstance(status, int) and 400 <= status < 500 and status not in _BUSY
+    if refused or wrong or unknown or "ParamValidationError" in names:
+        return "check the URL and the storage_options"
+    return None
+
+
+def _reason(error: Exception) -> str:
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__

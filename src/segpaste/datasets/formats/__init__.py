@@ -1,0 +1,1 @@
+"""Dataset formats: a reader for each, and the writers."""

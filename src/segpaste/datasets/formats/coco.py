@@ -1,0 +1,356 @@
+"""COCO instances into `DenseSample`: https://cocodataset.org/#format-data, "Object Detection".
+
+For semantic and panoptic maps use `segpaste.datasets.formats.coco_panoptic`; captions are not read.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import ceil, floor
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torchvision import tv_tensors
+
+from segpaste.datasets._windows import boxes_of, padding_of
+from segpaste.datasets.formats.coco_keypoints import Points, checked_points, keypoints_of, read_schema, through_window
+from segpaste.datasets.formats.federated import FederatedLabels
+from segpaste.datasets.formats.photo import read_pixels, read_rgb
+from segpaste.datasets.formats.records import (
+    IMAGE_COLUMNS,
+    AnnotatedPhotos,
+    Columns,
+    Crowd,
+    DatasetError,
+    PackedRecords,
+    Row,
+    class_indices,
+    index_by_id,
+    index_images,
+    lookup,
+    read_tables,
+)
+from segpaste.datasets.formats.rle import coded_runs, decode_segmentation
+from segpaste.datasets.jitter import LargeScaleJitter
+from segpaste.engine.native import windows
+from segpaste.engine.native.windows import Counts, Shown
+from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema, tight_boxes
+from segpaste.types.sampling import Window
+
+_TABLES: dict[str, Columns] = {
+    "images": {key: kind for key, kind in IMAGE_COLUMNS.items() if key != "file_name"},
+    "annotations": {"id": int, "image_id": int, "category_id": int},
+    "categories": {"id": int, "name": str},
+}
+
+
+class CocoDetectionV2(AnnotatedPhotos):
+    """Photos with instances, one `DenseSample` each, in the order of the file's ``images``.
+
+    A sample has image (uint8), boxes that fit their masks tightly (not the file's), labels, instance ids 1..N and
+    instance masks; keypoints where a category names some; and where the file has crowd regions (``iscrowd``) or ignored
+    ones (``ignore``), which are no instances, a crowd mask, their union: of masks, or of boxes where there are none. A
+    photo without annotations gives N = 0. An annotation whose mask has no pixel is left out with one warning, and
+    counted in ``num_empty_masks``.
+
+    LVIS files are read too: where a photo has no ``file_name``, it is the end of its ``coco_url``, such as
+    ``train2017/000000391895.jpg``, and `federated` gives what the photo says about classes without instances.
+
+    Args:
+        images_dir: the folder that the file names of the photos start from.
+        annotations_file: the JSON file.
+        transforms: called with every `DenseSample`, returns the one to use instead.
+
+    Attributes:
+        class_names: the name of each class; labels index it.
+        category_ids: the id that each class has in the file, ascending; these may have gaps, labels have none.
+        keypoint_schema: what the keypoints are called; None where there are none.
+        has_crowds: whether samples have a crowd mask.
+
+    Raises:
+        DatasetError: the folder is missing, or the file is missing, broken or lacks what it must hold.
+    """
+
+    class_names: tuple[str, ...]
+    category_ids: tuple[int, ...]
+    keypoint_schema: KeypointSchema | None
+    has_crowds: bool
+
+    def __init__(
+        self,
+        images_dir: str | PathLike[str],
+        annotations_file: str | PathLike[str],
+        *,
+        transforms: Callable[[DenseSample], DenseSample] | None = None,
+    ) -> None:
+        super().__init__(images_dir, annotations_file, transforms)
+        self._empty_ids: set[int] = set()
+
+    @property
+    def num_empty_masks(self) -> int:
+        """How many annotations this process has left out so far because their mask has no pixel."""
+        return len(self._empty_ids)
+
+    def annotation_ids(self, index: int) -> tuple[int, ...]:
+        """The file's id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
+        return tuple(annotation["id"] for annotation in self._instances(self._records[index])[0])
+
+    def instance_labels(self, index: int) -> tuple[int, ...]:
+        """The class of each annotation that is no crowd, as the file has them: no photo or mask is read.
+
+        An annotation without a pixel, which is no instance, counts here.
+        """
+        return tuple(row["label"] for row in self._records[index]["annotations"] if not row["crowd"])
+
+    def crowd_mask(self, index: int) -> Tensor:
+        """Where crowd and ignored regions lie: [H, W] bool, in the frame of the photo before ``transforms``."""
+        return self._crowd_mask(self._records[index])
+
+    def crowds(self, index: int) -> list[Crowd]:
+        """The crowd and ignored regions of a photo, each by itself, before ``transforms``."""
+        record = self._records[index]
+        rows = (annotation for annotation in record["annotations"] if annotation["crowd"])
+        return [Crowd(row["id"], row["label"], row["crowd"] == "ignore", self._region(record, row)) for row in rows]
+
+    def left_out(self, index: int) -> dict[str, int]:
+        """How many annotations of a photo that was read are no instances: ``crowd`` or ignored, ``empty`` masks."""
+        annotations = self._records[index]["annotations"]
+        num_empty = sum(annotation["id"] in self._empty_ids for annotation in annotations)
+        return {"crowd": sum(bool(annotation["crowd"]) for annotation in annotations), "empty": num_empty}
+
+    def federated(self, index: int) -> FederatedLabels | None:
+        """Which classes were looked for in the photo; None where the file does not say."""
+        record = self._records[index]
+        if record["negative"] is None:
+            return None
+        positive = {annotation["label"] for annotation in record["annotations"]}
+        return FederatedLabels(
+            tuple(sorted(positive)), tuple(sorted(record["negative"])), tuple(sorted(record["not_exhaustive"]))
+        )
+
+    def read_jittered(self, index: int, jitter: LargeScaleJitter, seed: int) -> DenseSample:
+        """Read one sample and jitter it: ``jitter(self[index], seed)``, with no mask of the photo's size between.
+
+        Where ``jitter.decode_reduced`` is set, the image alone may differ from that.
+
+        Raises:
+            DatasetError: its photo or one of its annotations cannot be read.
+        """
+        record, kind = self._records[index], type(self)
+        is_own = (kind.__getitem__, kind._read_sample) == (AnnotatedPhotos.__getitem__, CocoDetectionV2._read_sample)
+        size = record["height"], record["width"]
+        window = jitter.window(size, seed) if is_own and self.transforms is None else None
+        if window is None:
+            return jitter(self[index], seed)
+        at_least = window.resized if jitter.decode_reduced else None
+        image = read_pixels(self.images_dir / record["file_name"], size, at_least)
+        reduced = window._replace(canvas_size=(image.shape[1], image.shape[2]))
+        seen = jitter.read(image, reduced)
+        if seen is None:
+            sample = jitter(self[index], seed)
+            return sample if reduced == window else replace(sample, image=jitter.show(_bare(image), reduced).image)
+        return self._jittered(record, seen, window, jitter.min_area_px)
+
+    def _jittered(self, record: Row, image: tv_tensors.Image, window: Window, min_area_px: float) -> DenseSample:
+        """The sample whose image is read already: masks are measured first, and drawn where they stay."""
+        kept: list[tuple[int, Row, Counts, Shown]] = []
+        number = 0
+        for annotation in record["annotations"]:
+            if annotation["crowd"]:
+                continue
+            counts = coded_runs(annotation["segmentation"], window.canvas_size)
+            shown = None if counts is None else windows.read_runs(counts, window)
+            if counts is None or shown is None:
+                self._mask(record, annotation)  # raises, and says why
+                raise AssertionError(f"annotation {annotation['id']}: run lengths that only one reader refuses")
+            if not shown.source_area:
+                self._leave_out(annotation["id"])
+                continue
+            number += 1
+            if shown.area and shown.area >= min_area_px:
+                kept.append((number, annotation, counts, shown))
+        masks = torch.zeros(len(kept), *window.size, dtype=torch.bool)
+        for mask, (*_, counts, _) in zip(masks, kept, strict=True):
+            windows.read_runs(counts, window, mask)
+        boxes = np.array([shown.box for *_, shown in kept], np.int64).reshape(-1, 4)
+        return DenseSample(
+            image=image,
+            boxes=boxes_of(boxes, window),
+            labels=torch.tensor([annotation["label"] for _, annotation, *_ in kept], dtype=torch.int64),
+            instance_ids=torch.tensor([number for number, *_ in kept], dtype=torch.int32),
+            instance_masks=InstanceMask(masks),
+            padding_mask=padding_of(window),
+            crowd_mask=CrowdMask(self._crowd_through(record, window)) if self.has_crowds else None,
+            **self._keypoints([annotation for _, annotation, *_ in kept], window),
+        )
+
+    def _read_records(self) -> PackedRecords:
+        path = self.annotations_file
+        tables = read_tables(path, _TABLES)
+        images = index_images(path, tables["images"])
+        categories = class_indices(path, tables["categories"])
+        self.category_ids = tuple(categories)
+        self.class_names = tuple(row["name"] for row in categories.values())
+        self.keypoint_schema = read_schema(path, categories.values())
+        self.has_crowds = any(_crowd_kind(row) for row in tables["annotations"])
+        label_of = {category_id: label for label, category_id in enumerate(categories)}
+        of_image: defaultdict[int, list[Row]] = defaultdict(list)
+        for row in index_by_id(path, "annotations", tables["annotations"]).values():
+            what = f"annotation {row['id']}"
+            lookup(path, what, row["image_id"], images, "images")
+            of_image[row["image_id"]].append(
+                {
+                    "id": row["id"],
+                    "label": lookup(path, what, row["category_id"], label_of, "categories"),
+                    "crowd": _crowd_kind(row),
+                    "segmentation": row.get("segmentation"),
+                    "box": _box(row) if _crowd_kind(row) else None,
+                    "keypoints": self._points(row, categories),
+                }
+            )
+        return PackedRecords(
+            {
+                **{key: row[key] for key in _TABLES["images"]},
+                "file_name": _file_name(path, row),
+                "annotations": of_image[image_id],
+                "negative": _class_list(path, row, "neg_category_ids", label_of),
+                "not_exhaustive": _class_list(path, row, "not_exhaustive_category_ids", label_of) or [],
+            }
+            for image_id, row in images.items()
+        )
+
+    def _read_sample(self, record: Row) -> DenseSample:
+        size = record["height"], record["width"]
+        image = read_rgb(self.images_dir / record["file_name"], size)
+        annotations, masks = self._instances(record)
+        return DenseSample(
+            image=tv_tensors.Image(image),
+            boxes=tv_tensors.BoundingBoxes(tight_boxes(masks), format="XYXY", canvas_size=size),
+            labels=torch.tensor([annotation["label"] for annotation in annotations], dtype=torch.int64),
+            instance_ids=torch.arange(1, len(annotations) + 1, dtype=torch.int32),
+            instance_masks=InstanceMask(masks),
+            crowd_mask=CrowdMask(self._crowd_mask(record)[None]) if self.has_crowds else None,
+            **self._keypoints(annotations),
+        )
+
+    def _points(self, row: Row, categories: Mapping[int, Row]) -> Points | None:
+        """The keypoints of an annotation that is an instance of a category that has some."""
+        has_some = not _crowd_kind(row) and bool(categories[row["category_id"]].get("keypoints"))
+        return checked_points(self.annotations_file, row, self.keypoint_schema) if has_some else None
+
+    def _keypoints(self, annotations: list[Row], window: Window | None = None) -> dict[str, Any]:
+        """The keypoints of instances, as a window shows them; nothing where the file has none."""
+        if (schema := self.keypoint_schema) is None:
+            return {}
+        keypoints = keypoints_of([annotation["keypoints"] for annotation in annotations], schema)
+        if window is not None:
+            keypoints = through_window(keypoints, schema, window)
+        return {"keypoints": keypoints, "keypoint_schema": schema}
+
+    def _crowd_mask(self, record: Row) -> Tensor:
+        """The union of crowd and ignored regions, [H, W] bool."""
+        union = np.zeros((record["height"], record["width"]), bool)
+        for annotation in record["annotations"]:
+            if annotation["crowd"]:
+                union |= self._region(record, annotation)
+        return torch.from_numpy(union)
+
+    def _crowd_through(self, record: Row, window: Window) -> Tensor:
+        """The crowd mask [1, h, w] that a window shows."""
+        shown = torch.zeros(1, *window.size, dtype=torch.bool)
+        if any(annotation["crowd"] for annotation in record["annotations"]):
+            windows.read_planes(self._crowd_mask(record)[None], window, 0, shown)
+        return shown
+
+    def _region(self, record: Row, annotation: Row) -> NDArray[np.bool_]:
+        """A crowd or ignored region, [H, W]: its mask, or where it has none its box, filled."""
+        try:
+            mask = self._mask(record, annotation)
+        except DatasetError:
+            mask = np.zeros((record["height"], record["width"]), bool)
+        if not mask.any() and annotation["box"] is not None:
+            x, y, width, height = annotation["box"]
+            mask[max(floor(y), 0) : max(ceil(y + height), 0), max(floor(x), 0) : max(ceil(x + width), 0)] = True
+        return mask
+
+    def _instances(self, record: Row) -> tuple[list[Row], Tensor]:
+        """The annotations that are instances, and their masks [N, H, W]."""
+        kept: list[Row] = []
+        masks = np.zeros((len(record["annotations"]), record["height"], record["width"]), bool)
+        for annotation in record["annotations"]:
+            if annotation["crowd"]:
+                continue
+            mask = self._mask(record, annotation)
+            if not mask.any():
+                self._leave_out(annotation["id"])
+                continue
+            masks[len(kept)] = mask
+            kept.append(annotation)
+        return kept, torch.from_numpy(masks[: len(kept)])
+
+    def _mask(self, record: Row, annotation: Row) -> NDArray[np.bool_]:
+        try:
+            return decode_segmentation(annotation["segmentation"], (record["height"], record["width"]))
+        except ValueError as error:
+            raise DatasetError(
+                f"{self.annotations_file}: annotation {annotation['id']} of image {record['id']} "
+                f"({record['file_name']}): {error}; correct or remove it"
+            ) from error
+
+    def _leave_out(self, annotation_id: int) -> None:
+        if not self._empty_ids:
+            warnings.warn(
+                f"{self.annotations_file}: annotation {annotation_id} has no pixel and is left out; "
+                "further ones are only counted, see num_empty_masks",
+                stacklevel=2,
+            )
+        self._empty_ids.add(annotation_id)
+
+
+def _crowd_kind(annotation: Row) -> str:
+    """``crowd`` or ``ignore`` for a region that is no instance, else nothing."""
+    return "crowd" if annotation.get("iscrowd") else "ignore" if annotation.get("ignore") else ""
+
+
+def _box(annotation: Row) -> list[float] | None:
+    """The box (x, y, width, height) of an annotation; None where it has none that is one."""
+    box = annotation.get("bbox")
+    is_one = isinstance(box, list) and len(box) == 4 and all(isinstance(v, int | float) and abs(v) < 1e9 for v in box)
+    return box if is_one else None
+
+
+def _bare(image: Tensor) -> DenseSample:
+    """A sample of an image alone."""
+    boxes = tv_tensors.BoundingBoxes(torch.zeros(0, 4), format="XYXY", canvas_size=(image.shape[1], image.shape[2]))
+    return DenseSample(tv_tensors.Image(image), boxes, torch.zeros(0, dtype=torch.int64))
+
+
+def _file_name(path: Path, row: Row) -> str:
+    """The photo's file, relative to the folder of the images."""
+    if isinstance(name := row.get("file_name"), str):
+        return name
+    if isinstance(url := row.get("coco_url"), str):
+        return "/".join(url.split("/")[-2:])
+    raise DatasetError(
+        f"{path}: expected a 'file_name' of image {row['id']}, or a 'coco_url' that ends in it, got {name!r}; add it"
+    )
+
+
+def _class_list(path: Path, row: Row, key: str, label_of: dict[int, int]) -> list[int] | None:
+    """One of the lists of categories of a photo, as classes; None where there is none."""
+    ids = row.get(key)
+    if ids is None:
+        return None
+    if not isinstance(ids, list):
+        raise DatasetError(
+            f"{path}: expected a list of ids as '{key}' of image {row['id']}, got {ids!r:.40}; correct it"
+        )
+    return [lookup(path, f"{key} of image {row['id']}", category, label_of, "categories") for category in ids]

@@ -1,0 +1,266 @@
+"""COCO panoptic segmentation into `DenseSample`: https://cocodataset.org/#format-data, "Panoptic Segmentation".
+
+A segment's id is written in the colours of a PNG, R + 256 G + 65536 B, and described in the JSON. Ids of this kind
+exist only here: a sample has class ids and instance ids.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torchvision import tv_tensors
+
+from segpaste.datasets.formats.photo import read_rgb
+from segpaste.datasets.formats.records import (
+    IMAGE_COLUMNS,
+    AnnotatedPhotos,
+    Columns,
+    Crowd,
+    DatasetError,
+    PackedRecords,
+    Row,
+    class_indices,
+    expect_folder,
+    index_by_id,
+    index_images,
+    lookup,
+    read_tables,
+)
+from segpaste.types import (
+    IGNORE_INDEX,
+    CrowdMask,
+    DenseSample,
+    InstanceMask,
+    PanopticMap,
+    SemanticMap,
+    tight_boxes,
+)
+
+_TABLES: dict[str, Columns] = {
+    "images": IMAGE_COLUMNS,
+    "annotations": {"image_id": int, "file_name": str, "segments_info": list},
+    "categories": {"id": int, "name": str, "isthing": int},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CocoPanopticSchema:
+    """The classes of a panoptic dataset; a `segpaste.types.PanopticSchema`.
+
+    Attributes:
+        class_names: the name of each class.
+        class_is_thing: whether the class has instances.
+        ignore_index: the semantic class of unlabelled pixels.
+        max_instances_per_image: more instances than this in one photo are an error.
+    """
+
+    class_names: tuple[str, ...]
+    class_is_thing: tuple[bool, ...]
+    ignore_index: int = IGNORE_INDEX
+    max_instances_per_image: int = 1000
+
+    @property
+    def classes(self) -> Mapping[int, Literal["thing", "stuff"]]:
+        """Class id to ``"thing"`` or ``"stuff"``."""
+        return MappingProxyType({i: "thing" if thing else "stuff" for i, thing in enumerate(self.class_is_thing)})
+
+
+class CocoPanoptic(AnnotatedPhotos):
+    """Photos with panoptic maps, one `DenseSample` each, in the order of the file's ``images``.
+
+    A sample has image (uint8), semantic map, panoptic map, and for its things boxes, labels, instance ids 1..N and
+    instance masks. Pixels of no segment (id 0) and of crowd segments are ignored: semantic 255, panoptic 0; where the
+    file has crowd segments, a crowd mask shows them. Labels and semantic map share one id space.
+
+    Images without an annotation are no samples, as in other readers of this format: a map that is void everywhere would
+    train nothing. They are left out with one warning, and counted in ``num_unannotated_images``.
+
+    Args:
+        images_dir: the folder of the photos.
+        panoptic_json: the JSON file.
+        panoptic_dir: the folder of the PNG files.
+        transforms: called with every `DenseSample`, returns the one to use instead.
+        max_instances_per_image: more things than this in one photo are an error.
+
+    Attributes:
+        schema: which classes are things and which are stuff.
+        class_names: the name of each class.
+        category_ids: the id that each class has in the file, ascending; these may have gaps, classes have none.
+        has_crowds: whether samples have a crowd mask.
+
+    Raises:
+        DatasetError: a folder is missing, the file is missing, broken or lacks what it must hold, no image has an
+            annotation, or there are more than 255 classes.
+    """
+
+    schema: CocoPanopticSchema
+    category_ids: tuple[int, ...]
+    has_crowds: bool
+
+    def __init__(
+        self,
+        images_dir: str | PathLike[str],
+        panoptic_json: str | PathLike[str],
+        panoptic_dir: str | PathLike[str],
+        *,
+        transforms: Callable[[DenseSample], DenseSample] | None = None,
+        max_instances_per_image: int = 1000,
+    ) -> None:
+        self.panoptic_dir = expect_folder(panoptic_dir)
+        self.max_instances_per_image = max_instances_per_image
+        self._unannotated: tuple[int, ...] = ()
+        super().__init__(images_dir, panoptic_json, transforms)
+        if self._unannotated:
+            warnings.warn(
+                f"{self.annotations_file}: {len(self._unannotated)} images have no annotation and are left out, first "
+                f"image {self._unannotated[0]}",
+                stacklevel=2,
+            )
+
+    @property
+    def num_unannotated_images(self) -> int:
+        """How many images of the file are left out because they have no annotation."""
+        return len(self._unannotated)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The name of each class."""
+        return self.schema.class_names
+
+    def annotation_ids(self, index: int) -> tuple[int, ...]:
+        """The file's segment id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
+        return tuple(segment["id"] for segment in self._records[index]["segments"] if segment["instance_id"])
+
+    def instance_labels(self, index: int) -> tuple[int, ...]:
+        """The class of each thing, as the file has them: no photo or map is read."""
+        return tuple(segment["class"] for segment in self._records[index]["segments"] if segment["instance_id"])
+
+    def left_out(self, index: int) -> dict[str, int]:
+        """How many segments of a photo are ``crowd``; stuff does not count."""
+        return {"crowd": sum(segment["crowd"] for segment in self._records[index]["segments"])}
+
+    def crowds(self, index: int) -> list[Crowd]:
+        """The crowd segments of a photo, each by itself, before ``transforms``."""
+        record = self._records[index]
+        numbered = [(n, row) for n, row in enumerate(record["segments"], start=1) if row["crowd"]]
+        if not numbered:
+            return []
+        segment_map = self._read_segment_map(record)
+        return [Crowd(row["id"], row["class"], False, segment_map == n) for n, row in numbered]
+
+    def _read_records(self) -> PackedRecords:
+        path = self.annotations_file
+        tables = read_tables(path, _TABLES)
+        images = index_images(path, tables["images"])
+        label_of = self._read_classes(tables["categories"])
+        records = {}
+        for row in tables["annotations"]:
+            what = f"the annotation of image {row['image_id']}"
+            image = lookup(path, what, row["image_id"], images, "images")
+            if image["id"] in records:
+                raise DatasetError(f"{path}: expected one annotation of image {image['id']}, got two; remove one")
+            records[image["id"]] = {
+                **{key: image[key] for key in IMAGE_COLUMNS},
+                "map": row["file_name"],
+                "segments": self._checked_segments(what, row["segments_info"], label_of),
+            }
+        self.has_crowds = any(segment["crowd"] for record in records.values() for segment in record["segments"])
+        if images and not records:
+            raise DatasetError(
+                f"{path}: expected an annotation of at least one image, none of {len(images)} has one; are the "
+                "annotations those of another file?"
+            )
+        self._unannotated = tuple(image_id for image_id in images if image_id not in records)
+        return PackedRecords(records[image_id] for image_id in images if image_id in records)
+
+    def _read_classes(self, rows: list[Row]) -> dict[int, int]:
+        categories = class_indices(self.annotations_file, rows)
+        if len(categories) > IGNORE_INDEX:
+            raise DatasetError(
+                f"{self.annotations_file}: expected at most {IGNORE_INDEX} categories, because {IGNORE_INDEX} means "
+                f"ignore, got {len(categories)}; merge or remove some"
+            )
+        self.category_ids = tuple(categories)
+        self.schema = CocoPanopticSchema(
+            tuple(row["name"] for row in categories.values()),
+            tuple(bool(row["isthing"]) for row in categories.values()),
+            max_instances_per_image=self.max_instances_per_image,
+        )
+        return {category_id: label for label, category_id in enumerate(categories)}
+
+    def _checked_segments(self, what: str, rows: list[Row], label_of: Mapping[int, int]) -> list[Row]:
+        path = self.annotations_file
+        for row in rows:
+            if not isinstance(row, dict) or not {"id", "category_id"} <= set(row):
+                raise DatasetError(f"{path}: expected segments with 'id' and 'category_id' in {what}, got {row!r:.60}")
+            if type(row["id"]) is not int or not 0 < row["id"] < 256**3:
+                raise DatasetError(f"{path}: expected segment ids in 1..{256**3 - 1} in {what}, got {row['id']!r:.40}")
+        num_things, segments = 0, []
+        for row in index_by_id(path, f"segments_info of {what}", rows).values():
+            label = lookup(path, f"segment {row['id']}", row["category_id"], label_of, "categories")
+            is_crowd = bool(row.get("iscrowd"))
+            is_instance = self.schema.class_is_thing[label] and not is_crowd
+            num_things += is_instance
+            segments.append(
+                {
+                    "id": row["id"],
+                    "class": label,
+                    "crowd": is_crowd,
+                    "instance_id": num_things if is_instance else 0,
+                }
+            )
+        if num_things > self.max_instances_per_image:
+            raise DatasetError(
+                f"{path}: expected at most {self.max_instances_per_image} things in {what}, got {num_things}; "
+                "raise max_instances_per_image"
+            )
+        return segments
+
+    def _read_sample(self, record: Row) -> DenseSample:
+        size, segments = (record["height"], record["width"]), record["segments"]
+        image = read_rgb(self.images_dir / record["file_name"], size)
+        segment_map = self._read_segment_map(record)
+        crowd_mask = np.array([False, *(s["crowd"] for s in segments)])[segment_map]
+        classes = [IGNORE_INDEX, *(IGNORE_INDEX if s["crowd"] else s["class"] for s in segments)]
+        semantic_map = np.array(classes, np.int64)[segment_map]
+        panoptic_map = torch.from_numpy(np.array([0, *(s["instance_id"] for s in segments)], np.int64)[segment_map])
+        labels = torch.tensor([s["class"] for s in segments if s["instance_id"]], dtype=torch.int64)
+        ids = torch.arange(1, len(labels) + 1, dtype=torch.int32)
+        masks = panoptic_map == ids[:, None, None]
+        return DenseSample(
+            image=tv_tensors.Image(image),
+            boxes=tv_tensors.BoundingBoxes(tight_boxes(masks), format="XYXY", canvas_size=size),
+            labels=labels,
+            instance_ids=ids,
+            instance_masks=InstanceMask(masks),
+            semantic_map=SemanticMap(torch.from_numpy(semantic_map)),
+            panoptic_map=PanopticMap(panoptic_map),
+            crowd_mask=CrowdMask(torch.from_numpy(crowd_mask[None])) if self.has_crowds else None,
+        )
+
+    def _read_segment_map(self, record: Row) -> NDArray[np.int64]:
+        """Each pixel's position in the segment list, counted from 1; 0 where it belongs to no segment: [H, W]."""
+        path = self.panoptic_dir / record["map"]
+        red, green, blue = read_rgb(path, (record["height"], record["width"])).numpy().astype(np.int64)
+        found, inverse = np.unique(red + 256 * green + 65536 * blue, return_inverse=True)
+        position_of = {segment["id"]: i for i, segment in enumerate(record["segments"], start=1)}
+        strange = sorted(set(found.tolist()) - set(position_of) - {0})
+        unseen = sorted(set(position_of) - set(found.tolist()))
+        if strange or unseen:
+            raise DatasetError(
+                f"{path}: expected the segments that {self.annotations_file.name} lists for it, but {_first(strange)} "
+                f"only in the PNG and {_first(unseen)} only in the JSON; use files that belong together"
+            )
+        return np.array([position_of.get(i, 0) for i in found.tolist()], np.int64)[inverse].reshape(red.shape)
+
+
+def _first(ids: list[int]) -> str:
+    return f"{len(ids)} ({', '.join(map(str, ids[:3]))}{', ...' if len(ids) > 3 else ''})" if ids else "none"

@@ -1,0 +1,298 @@
+"""`DenseSample` into a dataset on disk, in the forms of https://cocodataset.org/#format-data.
+
+One sample becomes pixel files and rows; rows become tables, streamed, so that a dataset need not fit into memory:
+
+    images/NAME.png        the photo; NAME.jpg on request, whose pixels are then near the labels and not exact
+    panoptic/NAME.png      segment ids, R + 256 G + 65536 B, 0 where unlabelled
+    depth/NAME.npy         float32 [H, W], metres where the sample is metric
+    depth_valid/NAME.png   255 where depth is valid, else 0
+    normals/NAME.npy       float32 [H, W, 3], right-down-forward, zero where invalid
+    annotations.json       instances, as compressed run lengths
+    panoptic.json          segments
+
+Each file appears under its name when it is whole and on the disk, and the same sample gives the same bytes. A semantic
+map is written as part of the panoptic form only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from segpaste.datasets.formats.coco_keypoints import keypoint_rows
+from segpaste.datasets.formats.records import Crowd
+from segpaste.types import IGNORE_INDEX, DenseSample, tight_boxes
+from segpaste.workspace import Content, write_whole
+
+Row = dict[str, Any]
+ImageFormat = Literal["png", "jpg"]
+Crowds = Sequence[tuple[Crowd, Row]]
+Write = Callable[[Path, Content], Path]
+
+LAYOUT: Mapping[str, str] = {
+    "panoptic": "panoptic/NAME.png: segment id = R + 256 G + 65536 B, 0 is unlabelled; see panoptic.json",
+    "depth": "depth/NAME.npy: float32 [H, W], z in metres",
+    "depth_valid": "depth_valid/NAME.png: 255 where depth is valid",
+    "normals": "normals/NAME.npy: float32 [H, W, 3], x right, y down, z forward, zero where invalid",
+}
+"""The folders beside ``images``, in words for the ``info`` of the tables."""
+
+_JPEG = {"quality": 95, "subsampling": 0}
+_SEGMENT_ID_STEP = 0x9E3779  # odd, so that multiples of it modulo 2**24 are distinct, and spread over the colours
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRows:
+    """The rows that one sample has in the tables; all of it is JSON.
+
+    Attributes:
+        image: its entry in ``images``.
+        annotations: its instances, still without ``id``.
+        segments: its ``segments_info``, None where the sample is not panoptic.
+    """
+
+    image: Row
+    annotations: list[Row]
+    segments: list[Row] | None = None
+
+
+def write_sample(
+    folder: Path,
+    image_id: int,
+    sample: DenseSample,
+    categories: Sequence[Row],
+    *,
+    image_format: ImageFormat = "png",
+    provenance: Sequence[Row] | None = None,
+    crowds: Crowds = (),
+    image_extra: Mapping[str, Any] | None = None,
+    write: Write = write_whole,
+) -> SampleRows:
+    """Write the pixel files of one sample and return its rows.
+
+    Args:
+        folder: the dataset's folder; the folders in it are made.
+        image_id: its id, which also names its files.
+        sample: a sample with instance masks and a uint8 RGB image, without padding.
+        categories: the category of each class, in the order of the classes; with ``isthing`` where it is panoptic.
+        image_format: ``png`` keeps every pixel.
+        provenance: for each instance what stands under the key ``segpaste`` of its rows.
+        crowds: the regions of ``sample.crowd_mask`` as they came, each with its ``provenance``; what is left of one
+            becomes a row.
+        image_extra: further keys of the image's entry.
+        write: writes the content of one file, a `segpaste.workspace.WholeFiles.write` for many samples at once.
+
+    Returns:
+        The rows. Boxes are [x, y, w, h] and, like areas, exactly those of the masks.
+
+    Raises:
+        ValueError: the sample has no masks, or its image is not uint8 RGB.
+        OSError: a file cannot be written; what is there under its name is whole.
+    """
+    if sample.instance_masks is None or sample.image.shape[0] != 3 or sample.image.is_floating_point():
+        raise ValueError("write_sample: expected a uint8 RGB image and instance masks; convert the sample")
+    origin = list(provenance) if provenance is not None else [{} for _ in range(sample.num_instances)]
+    name = f"{image_id:06d}"
+    pixels = _array(sample.image).transpose(1, 2, 0)
+    write(folder / "images" / f"{name}.{image_format}", _picture_bytes(pixels, image_format))
+    _write_geometry(folder, name, sample, write)
+    segments = None
+    if sample.panoptic_map is not None:
+        ids, segments = panoptic_segments(sample, categories, origin, crowds)
+        rgb = np.stack([ids & 255, ids >> 8 & 255, ids >> 16], -1).astype(np.uint8)
+        write(folder / "panoptic" / f"{name}.png", _picture_bytes(rgb, "png"))
+    image = _image_row(image_id, f"{name}.{image_format}", sample)
+    instances = instance_rows(image_id, sample, categories, origin)
+    instances += crowd_rows(image_id, sample, categories, crowds)
+    return SampleRows({**image, **(image_extra or {})}, instances, segments)
+
+
+def instance_rows(
+    image_id: int, sample: DenseSample, categories: Sequence[Row], provenance: Sequence[Row]
+) -> list[Row]:
+    """The annotations of a sample, without ``id``; see `write_sample`."""
+    assert sample.instance_masks is not None
+    points: Sequence[Row] = [{}] * sample.num_instances
+    if sample.keypoints is not None:
+        points = keypoint_rows(sample.keypoints)
+    rows = []
+    for label, mask, own, origin in zip(
+        sample.labels.tolist(), _array(sample.instance_masks), points, provenance, strict=True
+    ):
+        category = categories[label]
+        row = {"image_id": image_id, "category_id": category["id"], **_region(mask), "iscrowd": 0, "segpaste": origin}
+        rows.append({**row, **own} if category.get("keypoints") else row)
+    return rows
+
+
+def crowd_rows(image_id: int, sample: DenseSample, categories: Sequence[Row], crowds: Crowds) -> list[Row]:
+    """Return the annotations of what is left of crowd and ignored regions, without ``id``; see `write_sample`."""
+    rows = []
+    for crowd, mask, origin in _crowds_left(sample, crowds):
+        row: Row = {"image_id": image_id, "category_id": categories[crowd.label]["id"], **_region(mask)}
+        row |= {"iscrowd": 0, "ignore": 1} if crowd.is_ignored else {"iscrowd": 1}
+        if names := categories[crowd.label].get("keypoints"):
+            row |= {"keypoints": [0] * (3 * len(names)), "num_keypoints": 0}
+        rows.append({**row, "segpaste": origin})
+    return rows
+
+
+def _crowds_left(sample: DenseSample, crowds: Crowds) -> list[tuple[Crowd, NDArray[np.bool_], Row]]:
+    """The crowds of which something is left, each with its pixels [H, W] and its provenance."""
+    if sample.crowd_mask is None:
+        return []
+    pixels = _array(sample.crowd_mask)[0]
+    return [(crowd, mask, origin) for crowd, origin in crowds if (mask := crowd.mask & pixels).any()]
+
+
+def _region(mask: NDArray[np.bool_]) -> Row:
+    """What an annotation says of a mask [H, W]."""
+    return {"segmentation": encode_mask(mask), "area": int(np.count_nonzero(mask)), "bbox": tight_xywh(mask)}
+
+
+def panoptic_segments(
+    sample: DenseSample, categories: Sequence[Row], provenance: Sequence[Row], crowds: Crowds = ()
+) -> tuple[NDArray[np.int64], list[Row]]:
+    """The segment id of every pixel, [H, W], 0 where unlabelled, and ``segments_info``: things, stuff, crowds."""
+    assert sample.panoptic_map is not None
+    assert sample.semantic_map is not None
+    assert sample.instance_ids is not None
+    panoptic, semantic = _array(sample.panoptic_map), _array(sample.semantic_map)
+    ids = np.zeros(panoptic.shape, np.int64)
+    found: list[tuple[NDArray[np.bool_], int, Row]] = []
+    things = zip(sample.instance_ids.tolist(), sample.labels.tolist(), provenance, strict=True)
+    found += [
+        (panoptic == instance_id, label, {"iscrowd": 0, "segpaste": origin}) for instance_id, label, origin in things
+    ]
+    rest = np.unique(semantic[(panoptic == 0) & (semantic != IGNORE_INDEX)]).tolist()
+    stuff = [label for label in rest if not categories[label]["isthing"]]
+    found += [((panoptic == 0) & (semantic == label), label, {"iscrowd": 0}) for label in stuff]
+    found += [
+        (mask, crowd.label, {"iscrowd": 1, "segpaste": origin}) for crowd, mask, origin in _crowds_left(sample, crowds)
+    ]
+    segments = []
+    for number, (mask, label, more) in enumerate(found, start=1):
+        segment_id = number * _SEGMENT_ID_STEP % 256**3
+        ids[mask] = segment_id
+        row = {"id": segment_id, "category_id": categories[label]["id"], "area": int(np.count_nonzero(mask))}
+        segments.append({**row, "bbox": tight_xywh(mask), **more})
+    return ids, segments
+
+
+def encode_mask(mask: NDArray[np.bool_]) -> Row:
+    """A mask [H, W] as compressed run lengths, ``{"size": [H, W], "counts": text}``."""
+    from pycocotools import mask as coco_mask
+
+    runs = coco_mask.encode(np.asfortranarray(mask, np.uint8))
+    return {"size": [int(side) for side in runs["size"]], "counts": runs["counts"].decode()}
+
+
+def tight_xywh(mask: NDArray[np.bool_]) -> list[int]:
+    """The box of a mask [H, W] as [x, y, width, height] in pixels, zeros where it is empty."""
+    x1, y1, x2, y2 = (int(edge) for edge in tight_boxes(torch.from_numpy(mask)[None])[0])
+    return [x1, y1, x2 - x1, y2 - y1]
+
+
+def write_tables(
+    folder: Path, info: Row, categories: Sequence[Row], rows: Callable[[], Iterable[SampleRows]]
+) -> list[Path]:
+    """Write ``annotations.json``, and ``panoptic.json`` where the samples are panoptic.
+
+    Args:
+        folder: the dataset's folder.
+        info: the table of that name.
+        categories: the table of that name.
+        rows: called for each table that is written, gives the rows of all samples in order.
+
+    Returns:
+        The files.
+
+    Raises:
+        OSError: a file cannot be written; none is left half-written.
+    """
+    images = (row.image for row in rows())
+    instances = (annotation for row in rows() for annotation in row.annotations)
+    numbered = ({"id": number, **row} for number, row in enumerate(instances, start=1))
+    head = {"info": info, "categories": categories}
+    paths = [_write_table(folder / "annotations.json", {**head, "images": images, "annotations": numbered})]
+    if any(row.segments is not None for row in rows()):
+        images = (row.image for row in rows())
+        segments = (_panoptic_row(row) for row in rows())
+        paths.append(_write_table(folder / "panoptic.json", {**head, "images": images, "annotations": segments}))
+    return paths
+
+
+def _write_geometry(folder: Path, name: str, sample: DenseSample, write: Write) -> None:
+    """The files of depth, its validity and normals, of those that the sample has."""
+    if sample.depth is not None and sample.depth_valid is not None:
+        write(folder / "depth" / f"{name}.npy", _npy_bytes(_array(sample.depth)[0]))
+        valid = _array(sample.depth_valid)[0].astype(np.uint8) * 255
+        write(folder / "depth_valid" / f"{name}.png", _picture_bytes(valid, "png"))
+    if sample.normals is not None:
+        write(folder / "normals" / f"{name}.npy", _npy_bytes(_array(sample.normals).transpose(1, 2, 0)))
+
+
+def _image_row(image_id: int, file_name: str, sample: DenseSample) -> Row:
+    height, width = sample.canvas_size
+    row: Row = {"id": image_id, "file_name": file_name, "width": width, "height": height}
+    if (camera := sample.camera_intrinsics) is not None:
+        row["camera_intrinsics"] = {"fx": camera.fx, "fy": camera.fy, "cx": camera.cx, "cy": camera.cy}
+    return row
+
+
+def _panoptic_row(row: SampleRows) -> Row:
+    stem = Path(row.image["file_name"]).stem
+    return {"image_id": row.image["id"], "file_name": f"{stem}.png", "segments_info": row.segments}
+
+
+def _write_table(path: Path, tables: Mapping[str, Any]) -> Path:
+    return write_whole(path, (text.encode() for text in _json_lines(tables)))
+
+
+def _json_lines(tables: Mapping[str, Any]) -> Iterator[str]:
+    """A JSON object whose values are objects, or lists with one row per line; iterators are consumed as they go."""
+    opening = "{"
+    for name, value in tables.items():
+        yield f"{opening}{json.dumps(name)}: "
+        opening = ",\n"
+        if isinstance(value, Mapping):
+            yield json.dumps(value)
+            continue
+        separator = "[\n"
+        for row in value:
+            yield separator + json.dumps(row, separators=(",", ":"))
+            separator = ",\n"
+        yield "[]" if separator == "[\n" else "\n]"
+    yield "}\n"
+
+
+def _picture_bytes(pixels: NDArray[np.uint8], image_format: ImageFormat) -> bytes:
+    from PIL import Image
+
+    buffer = BytesIO()
+    picture = Image.fromarray(np.ascontiguousarray(pixels))
+    if image_format == "png":
+        picture.save(buffer, format="PNG")
+    else:
+        picture.save(buffer, format="JPEG", **_JPEG)
+    return buffer.getvalue()
+
+
+def _npy_bytes(values: NDArray[np.float32]) -> bytes:
+    buffer = BytesIO()
+    np.save(buffer, np.ascontiguousarray(values), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    values: NDArray[Any] = tensor.as_subclass(Tensor).numpy()
+    return values

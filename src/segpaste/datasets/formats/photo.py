@@ -1,0 +1,78 @@
+"""Photos into RGB tensors, in the pixel frame that their annotations use.
+
+Not for depth, label maps or anything with more than 8 bits per channel: those do not survive the conversion to RGB.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps, UnidentifiedImageError
+from torch import Tensor
+
+from segpaste.datasets.formats.records import DatasetError
+
+_EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
+
+
+def read_rgb(path: Path, size: tuple[int, int]) -> Tensor:
+    """Read a photo as RGB, dense: see `read_pixels`."""
+    return read_pixels(path, size).contiguous()
+
+
+def read_pixels(path: Path, size: tuple[int, int], at_least: tuple[int, int] | None = None) -> Tensor:
+    """Read a photo as RGB; grey, palette and CMYK files are converted, transparency is dropped.
+
+    Annotations are drawn either on the stored pixels or on the photo as its EXIF orientation shows it, and only the
+    size in the annotation file tells which: the photo is turned when that, and only that, makes the sizes agree.
+
+    Args:
+        path: an image file that Pillow reads.
+        size: (H, W) in the annotation file.
+        at_least: decode a JPEG at 1/8, 1/4 or 1/2 of its size, the smallest that divides (H, W) and is no smaller than
+            this; other files, and by default all, are decoded whole.
+
+    Returns:
+        [3, H, W] uint8, or of the reduced size; the channels of a pixel lie together.
+
+    Raises:
+        DatasetError: the file is missing or broken, has more than 8 bits per channel, or is of another size.
+    """
+    photo, stored, factor = _decode(path, size, _reduction(size, at_least) if at_least else 1)
+    if photo.mode not in _EIGHT_BIT_MODES:
+        raise DatasetError(f"{path}: expected an image of 8 bits per channel, got mode {photo.mode}; convert it")
+    if photo.size != (size[1] // factor, size[0] // factor):
+        raise DatasetError(
+            f"{path}: expected {size[1]} x {size[0]} pixels as in the annotation file, got {stored[0]} x {stored[1]}; "
+            "use the photos that the annotations were made on"
+        )
+    return torch.from_numpy(np.array(photo if photo.mode == "RGB" else photo.convert("RGB"))).permute(2, 0, 1)
+
+
+def _reduction(size: tuple[int, int], at_least: tuple[int, int]) -> int:
+    """The largest factor of libjpeg that keeps the pixels aligned and at least so many."""
+    for factor in (8, 4, 2):
+        if all(s % factor == 0 and s // factor >= wanted for s, wanted in zip(size, at_least, strict=True)):
+            return factor
+    return 1
+
+
+def _decode(path: Path, size: tuple[int, int], factor: int) -> tuple[Image.Image, tuple[int, int], int]:
+    """The image, turned upright if it is not of this size as stored; its stored (W, H), and its reduction."""
+    try:
+        with Image.open(path) as photo:
+            stored = photo.size
+            if factor > 1 and sorted(stored) == sorted(size) and photo.format in ("JPEG", "MPO"):
+                photo.draft(None, (stored[0] // factor, stored[1] // factor))
+            else:
+                factor = 1
+            photo.load()
+            return photo if stored == size[::-1] else ImageOps.exif_transpose(photo), stored, factor
+    except FileNotFoundError:
+        raise DatasetError(f"{path}: expected an image, found no such file; check the folder and the name") from None
+    except UnidentifiedImageError:
+        raise DatasetError(f"{path}: expected an image, got a file that is none; replace it") from None
+    except Exception as error:  # what Pillow raises for a broken file depends on the format
+        raise DatasetError(f"{path}: expected an image, could not decode it ({error}); replace the file") from error

@@ -1,0 +1,255 @@
+"""Annotation files in JSON: read, checked, and packed so that loader workers share them.
+
+What is checked here is what a whole file needs (tables, keys, unique ids, references); what one annotation holds is
+checked when its sample is read. Not for formats that keep one small file per photo: read those one by one.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import Dataset
+
+from segpaste.datasets.formats.federated import FederatedLabels
+from segpaste.types import DenseSample
+
+Row = dict[str, Any]
+Columns = Mapping[str, type]
+
+IMAGE_COLUMNS: Columns = {"id": int, "file_name": str, "height": int, "width": int}
+"""What every entry of the ``images`` table holds."""
+
+
+class DatasetError(ValueError):
+    """A file of a dataset is missing, unreadable or not what it must be; one line says which and what to do."""
+
+
+class PackedRecords(Sequence[Row]):
+    """Small dictionaries kept as JSON text in one array.
+
+    Millions of Python objects would be copied into every forked worker as their reference counts change, one array is
+    shared.
+    """
+
+    def __init__(self, records: Iterable[Row]) -> None:
+        texts = [json.dumps(record, separators=(",", ":")).encode() for record in records]
+        self._text = np.frombuffer(b"".join(texts), np.uint8)
+        self._ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, index: Any) -> Any:
+        position = range(len(self))[index]
+        start = self._ends[position - 1] if position else 0
+        return json.loads(self._text[start : self._ends[position]].tobytes())
+
+
+class AnnotatedPhotos(Dataset[DenseSample], ABC):
+    """A map-style dataset of photos whose annotations lie in one JSON file; the base of the COCO readers.
+
+    The file is read at construction. Pickles carry paths, not annotations: a spawned worker reads the file again, a
+    forked one shares it.
+
+    Args:
+        images_dir: the folder that the file names of the photos start from.
+        annotations_file: the JSON file.
+        transforms: called with every `DenseSample`, returns the one to use instead.
+
+    Raises:
+        DatasetError: the folder is missing, or the file is missing, broken or lacks what it must hold.
+    """
+
+    def __init__(
+        self,
+        images_dir: str | PathLike[str],
+        annotations_file: str | PathLike[str],
+        transforms: Callable[[DenseSample], DenseSample] | None,
+    ) -> None:
+        self.images_dir = expect_folder(images_dir)
+        self.annotations_file = Path(annotations_file)
+        self.transforms = transforms
+        self._packed: PackedRecords | None = self._read_records()
+
+    @abstractmethod
+    def _read_records(self) -> PackedRecords:
+        """Read the annotation file; each record has at least `IMAGE_COLUMNS`."""
+
+    @abstractmethod
+    def _read_sample(self, record: Row) -> DenseSample:
+        """Make the sample of one record."""
+
+    def __getstate__(self) -> Row:
+        return {**self.__dict__, "_packed": None}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, index: int) -> DenseSample:
+        """Read one sample.
+
+        Raises:
+            DatasetError: its photo or one of its annotations cannot be read.
+        """
+        sample = self._read_sample(self._records[index])
+        return self.transforms(sample) if self.transforms else sample
+
+    def image_id(self, index: int) -> int:
+        """The id of the photo in the annotation file."""
+        return int(self._records[index]["id"])
+
+    def file_name(self, index: int) -> str:
+        """The photo's file, relative to ``images_dir``."""
+        return str(self._records[index]["file_name"])
+
+    def federated(self, index: int) -> FederatedLabels | None:
+        """Which classes were looked for in the photo; None where the file does not say, as in COCO."""
+        return None
+
+    @abstractmethod
+    def crowds(self, index: int) -> list[Crowd]:
+        """Return the crowd and ignored regions of a photo, each by itself, before ``transforms``."""
+
+    @property
+    def _records(self) -> PackedRecords:
+        if self._packed is None:
+            self._packed = self._read_records()
+        return self._packed
+
+
+class Crowd(NamedTuple):
+    """A region of a photo whose objects are not told apart, or that an evaluation ignores.
+
+    Attributes:
+        annotation_id: its id in the file.
+        label: its class.
+        is_ignored: the file calls it ``ignore``, not ``iscrowd``.
+        mask: [H, W] bool.
+    """
+
+    annotation_id: int
+    label: int
+    is_ignored: bool
+    mask: NDArray[np.bool_]
+
+
+def expect_folder(path: str | PathLike[str]) -> Path:
+    """The path of an existing folder.
+
+    Raises:
+        DatasetError: there is none.
+    """
+    if not Path(path).is_dir():
+        raise DatasetError(f"{path}: expected a folder of images, found none; check the path")
+    return Path(path)
+
+
+def read_tables(path: Path, tables: Mapping[str, Columns]) -> dict[str, list[Row]]:
+    """Read a JSON object of tables, that is of lists of objects.
+
+    Args:
+        path: the file.
+        tables: the tables that must be there and the keys, with their types, that each of their entries must have.
+
+    Returns:
+        The tables, in file order.
+
+    Raises:
+        DatasetError: the file is missing or no JSON, or a table or key is missing or of another type.
+    """
+    document = _read_json(path)
+    if not isinstance(document, dict):
+        raise DatasetError(
+            f"{path}: expected a JSON object with the keys {', '.join(tables)}, got a {type(document).__name__}; "
+            "is this the annotation file of a whole dataset?"
+        )
+    for name, columns in tables.items():
+        rows = document.get(name)
+        if not isinstance(rows, list):
+            raise DatasetError(
+                f"{path}: expected a list under the key '{name}', got {'none' if rows is None else type(rows).__name__}"
+                f"; the file has the keys {', '.join(sorted(document))}"
+            )
+        for i, row in enumerate(rows):
+            _check_row(f"{path}: {name}[{i}]", row, columns)
+    return {name: document[name] for name in tables}
+
+
+def index_by_id(path: Path, name: str, rows: Iterable[Row]) -> dict[int, Row]:
+    """The rows of one table by their ``id``.
+
+    Raises:
+        DatasetError: two rows have the same id.
+    """
+    found: dict[int, Row] = {}
+    for row in rows:
+        if found.setdefault(row["id"], row) is not row:
+            raise DatasetError(f"{path}: expected unique ids in '{name}', got {row['id']} twice; give each its own")
+    return found
+
+
+def index_images(path: Path, rows: Iterable[Row]) -> dict[int, Row]:
+    """The rows of the ``images`` table by their id.
+
+    Raises:
+        DatasetError: an id comes twice, or a size is not positive.
+    """
+    found = index_by_id(path, "images", rows)
+    for row in found.values():
+        if row["height"] < 1 or row["width"] < 1:
+            raise DatasetError(
+                f"{path}: expected a size of image {row['id']} > 0, got {row['width']} x {row['height']}; correct it"
+            )
+    return found
+
+
+def class_indices(path: Path, categories: Iterable[Row]) -> dict[int, Row]:
+    """The categories by ascending id: their position is the class, whatever gaps the ids have.
+
+    Raises:
+        DatasetError: an id comes twice.
+    """
+    return dict(sorted(index_by_id(path, "categories", categories).items()))
+
+
+def lookup(path: Path, what: str, key: object, table: Mapping[Any, Any], name: str) -> Any:
+    """``table[key]``.
+
+    Raises:
+        DatasetError: the table called ``name`` has no such key; ``what`` referred to it.
+    """
+    if not isinstance(key, int | str) or key not in table:
+        raise DatasetError(
+            f"{path}: expected every id that {what} refers to in '{name}', got {key!r}; add it there, or remove {what}"
+        )
+    return table[key]
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise DatasetError(f"{path}: expected an annotation file in JSON, found no such file; check the path") from None
+    except OSError as error:
+        raise DatasetError(f"{path}: expected a readable annotation file, got {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(
+            f"{path}: expected JSON, got text that breaks off or is malformed ({error}); fetch or write it again"
+        ) from error
+
+
+def _check_row(label: str, row: object, columns: Columns) -> None:
+    if not isinstance(row, dict):
+        raise DatasetError(f"{label}: expected an object, got {type(row).__name__}")
+    for key, wanted in columns.items():
+        if key not in row:
+            raise DatasetError(f"{label}: expected the keys {', '.join(columns)}, '{key}' is missing; add it")
+        if not isinstance(row[key], wanted) or (wanted is int and isinstance(row[key], bool)):
+            raise DatasetError(f"{label}: expected '{key}' of type {wanted.__name__}, got {row[key]!r:.40}; convert it")

@@ -1,0 +1,1 @@
+"""Vectors with labels: from CSV files and banks, alone and in pairs."""

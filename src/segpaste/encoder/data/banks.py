@@ -1,0 +1,99 @@
+"""Codes in the embedding column of a bank, as -1 and 1, the K first of its 256 numbers, and zeros.
+
+The cosine of two of them is 1 - 2 d / K, d the attributes that differ. So what compares embeddings, such as
+`segpaste.bank.near_duplicates` and `segpaste.bank.SimilarToPrototype`, compares codes by their Hamming distance.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from segpaste.bank import BankError, StoredBank
+from segpaste.bank.embed.copies import Announce, replace_embeddings
+from segpaste.bank.format.meta import Format
+from segpaste.bank.format.record import EMBEDDING_SIZE, Array
+from segpaste.encoder.evaluation.codes import Bits, are_signs
+from segpaste.encoder.model.encoder import BinaryAttributeEncoder
+
+_BLOCK = 4096
+
+
+def encode_bank(
+    bank: StoredBank,
+    out: str | os.PathLike[str],
+    encoder: BinaryAttributeEncoder,
+    *,
+    embedder: str | None = None,
+    batch_size: int = 256,
+    format: Format | None = None,
+    announce: Announce | None = None,
+) -> Path | str:
+    """Write a bank with the same crops, and codes in place of its embeddings.
+
+    Args:
+        bank: with the embeddings that the encoder was trained for; it is not changed.
+        out: the new bank's folder; it must not exist, or be empty.
+        encoder: of at most 256 attributes.
+        embedder: what made the embeddings that it was trained on; a bank that says another one is refused.
+        batch_size: crops that are copied at once.
+        format: of the new bank, by default that of the old one.
+        announce: told how it goes on.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: the encoder is for other vectors, or has more attributes than an embedding has numbers.
+        BankError: the bank keeps no embeddings, or those of another embedder, cannot be read, or the folder is there
+            already.
+    """
+    if "embedding" not in bank.layout.groups:
+        raise BankError(f"{bank.where}: expected a bank with embeddings; segpaste bank embed writes one")
+    made_by = bank.meta.built_from.get("embedder")
+    if embedder is not None and made_by is not None and made_by != embedder:
+        raise BankError(
+            f"{bank.where}: expected embeddings of {embedder}, as the encoder learnt, got those of {made_by}"
+        )
+    if are_signs(bank.read(np.arange(min(len(bank), 64)), ("embedding",))["embedding"]):
+        raise BankError(f"{bank.where}: expected embeddings, got codes already; take the bank that they were made of")
+    if encoder.num_inputs != EMBEDDING_SIZE or encoder.num_attributes > EMBEDDING_SIZE:
+        raise ValueError(
+            f"encode_bank: expected an encoder of vectors of {EMBEDDING_SIZE} numbers into at most {EMBEDDING_SIZE} "
+            f"attributes, got one of {encoder.num_inputs} into {encoder.num_attributes}"
+        )
+
+    def codes_of(_: Array, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+        vectors = bank.read(indices, ("embedding",))["embedding"].astype(np.float32)
+        codes = encoder.encode(torch.from_numpy(vectors)).numpy()
+        signs = np.zeros((len(indices), EMBEDDING_SIZE), np.float32)
+        signs[:, : codes.shape[1]] = 2.0 * codes - 1.0
+        return signs
+
+    name = f"codes of {encoder.num_attributes} attributes"
+    return replace_embeddings(bank, out, codes_of, name, batch_size=batch_size, format=format, announce=announce)
+
+
+def read_codes(bank: StoredBank) -> Bits:
+    """The codes that `encode_bank` wrote, [N, K].
+
+    Raises:
+        BankError: the bank keeps no codes.
+    """
+    if "embedding" not in bank.layout.groups or not len(bank):
+        raise BankError(f"{bank.where}: expected a bank with codes, found none; segpaste bank embed --codes writes one")
+    blocks = []
+    for first in range(0, len(bank), _BLOCK):
+        rows = np.arange(first, min(first + _BLOCK, len(bank)))
+        blocks.append(bank.read(rows, ("embedding",))["embedding"])
+    signs = np.concatenate(blocks)
+    num = int((signs[0] != 0).sum())
+    if not num or not (np.abs(signs[:, :num]) == 1).all() or signs[:, num:].any():
+        raise BankError(
+            f"{bank.where}: expected codes of -1 and 1, got other embeddings; segpaste bank embed --codes writes them"
+        )
+    return np.asarray(signs[:, :num] > 0)

@@ -1,0 +1,170 @@
+"""How good the best epoch's encoder is, beside what no training gives.
+
+The epoch is the best of many on the validation set, so its figures there are too good. Figures of vectors that neither
+trained the encoder nor chose the epoch are not. Two controls stand beside the retrieval by codes: the same encoder with
+its first parameters, and the signs of as many random projections of the standardised vectors.
+
+The evidence is counted on the training set and calibrated on pairs of the validation set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from segpaste.encoder.data.pairs import pairs_of
+from segpaste.encoder.evaluation.calibration import cllr, equal_error_rate, min_cllr
+from segpaste.encoder.evaluation.codes import Bits
+from segpaste.encoder.evaluation.evaluate import hamming_rows, mean_average_precision, validate
+from segpaste.encoder.evaluation.evidence import AttributeEvidence
+from segpaste.encoder.model.encoder import BinaryAttributeEncoder
+
+_NUM_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class RatioFigures:
+    """How good log-likelihood ratios are, see `segpaste.encoder.evaluation.calibration`.
+
+    Attributes:
+        eer: equal error rate, 0 to 1.
+        cllr: cost in bits; 1 or more is no better than no evidence.
+        min_cllr: that of the best increasing map of the scores.
+        cllr_of_scores: that of the scores before calibration, taken as log-likelihood ratios.
+        num_target, num_nontarget: pairs.
+    """
+
+    eer: float
+    cllr: float
+    min_cllr: float
+    cllr_of_scores: float
+    num_target: int
+    num_nontarget: int
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Figures of the best epoch.
+
+    Attributes:
+        num_vectors: that they are of.
+        is_final: whether they are of a test set. Otherwise they are of the validation set, which chose the epoch and
+            the calibration, and are too good.
+        map_codes, map_vectors: see `segpaste.encoder.Validation`.
+        map_untrained: mean average precision of the codes of the encoder before training.
+        map_random: of the signs of as many random projections.
+        mse, active_frac: see `segpaste.encoder.Validation`.
+        ratios: of pairs of these vectors; None where the evidence cannot be counted or calibrated, or where there are
+            no pairs of both kinds.
+    """
+
+    num_vectors: int
+    is_final: bool
+    map_codes: float
+    map_vectors: float
+    map_untrained: float
+    map_random: float
+    mse: float
+    active_frac: float
+    ratios: RatioFigures | None
+
+
+class Part(NamedTuple):
+    """Vectors on the device of the encoder, float [N, D], and their labels, int64 [N]."""
+
+    vectors: Tensor
+    labels: Tensor
+
+
+def ratio_figures(evidence: AttributeEvidence, codes: Bits, labels: Tensor) -> RatioFigures | None:
+    """Measure calibrated evidence on pairs of other samples; None where there are not both kinds.
+
+    Args:
+        evidence: with a calibration.
+        codes: [N, K].
+        labels: int64 [N].
+    """
+    target, nontarget = (
+        evidence.pair_scores(codes[one], codes[other]) for one, other in pairs_of(labels.cpu().numpy())
+    )
+    return figures_of_scores(evidence, target, nontarget) if len(target) and len(nontarget) else None
+
+
+def figures_of_scores(
+    evidence: AttributeEvidence, target: NDArray[np.float64], nontarget: NDArray[np.float64]
+) -> RatioFigures:
+    """Measure calibrated evidence on the scores of pairs of each kind, [n] and [m].
+
+    Raises:
+        ValueError: a kind has no pairs, or there is no calibration.
+    """
+    if evidence.calibration is None:
+        raise ValueError("figures_of_scores: expected evidence with a calibration, got none")
+    ratios = evidence.calibration.apply(target), evidence.calibration.apply(nontarget)
+    return RatioFigures(
+        eer=equal_error_rate(target, nontarget),
+        cllr=cllr(*ratios),
+        min_cllr=min_cllr(target, nontarget),
+        cllr_of_scores=cllr(target, nontarget),
+        num_target=len(target),
+        num_nontarget=len(nontarget),
+    )
+
+
+def find_evidence(encoder: BinaryAttributeEncoder, train: Part, validation: Part) -> AttributeEvidence | None:
+    """Count evidence on the training set and calibrate it on the validation set; None where either is impossible."""
+    codes, other_codes = encode(encoder, train.vectors), encode(encoder, validation.vectors)
+    try:
+        evidence = AttributeEvidence.of(codes, train.labels.cpu().numpy())
+        return evidence.calibrated(other_codes, validation.labels.cpu().numpy())
+    except ValueError:  # a set has no pairs of one class, or of two
+        return None
+
+
+def encode(encoder: BinaryAttributeEncoder, vectors: Tensor) -> Bits:
+    """The codes of vectors, float [N, D] on the encoder's device, block by block: bool [N, K]."""
+    return np.concatenate([encoder.encode(block).cpu().numpy() for block in torch.split(vectors, _NUM_ROWS)])
+
+
+def assess(
+    encoder: BinaryAttributeEncoder,
+    untrained: BinaryAttributeEncoder,
+    evidence: AttributeEvidence | None,
+    part: Part,
+    *,
+    is_final: bool,
+    seed: int = 0,
+) -> Assessment:
+    """Measure an encoder and its controls.
+
+    Args:
+        encoder: trained, on the device of the vectors.
+        untrained: likewise, with its first parameters.
+        evidence: with a calibration; None for no figures of ratios.
+        part: what is measured on, at least one vector.
+        is_final: see `Assessment`.
+        seed: of the random projections.
+    """
+    found = validate(encoder, part.vectors, part.labels)
+    generator = torch.Generator().manual_seed(seed)
+    directions = torch.randn(encoder.num_inputs, encoder.num_attributes, generator=generator).to(part.vectors)
+    blocks = torch.split(part.vectors, _NUM_ROWS)
+    random = torch.cat([encoder.standardise(block) @ directions > 0 for block in blocks])
+    first = torch.cat([untrained.encode(block) for block in blocks])
+    codes = encode(encoder, part.vectors)
+    return Assessment(
+        num_vectors=len(part.vectors),
+        is_final=is_final,
+        map_codes=found.map_codes,
+        map_vectors=found.map_vectors,
+        map_untrained=mean_average_precision(hamming_rows(first), part.labels),
+        map_random=mean_average_precision(hamming_rows(random), part.labels),
+        mse=found.mse,
+        active_frac=found.active_frac,
+        ratios=None if evidence is None else ratio_figures(evidence, codes, part.labels),
+    )

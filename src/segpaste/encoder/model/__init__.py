@@ -1,0 +1,1 @@
+"""The encoder, its losses, and both as one module."""

@@ -1,0 +1,115 @@
+"""The losses of the encoder, by name; what is minimised is their weighted sum.
+
+    mse             mean squared error of the reconstruction of standardised vectors; to guess their mean gives 1
+    triplet         mean of relu(d(a, p) - d(a, n) + margin) over the triplets of the batch where it is not 0, p of a's
+                    class and n of another; d is the share of the attributes that differ
+    sparsity        mean over the attributes of (share of the batch that has it - target)^2
+    angular_margin  ArcFace (Deng et al., CVPR 2019) over codes of -1 and 1, whose cosine is 1 - 2 d
+
+Triplet and angular margin are those of pytorch-metric-learning. The latter has parameters of its own, a direction for
+each class, which are trained along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from segpaste.encoder.model.encoder import Encoded
+from segpaste.extras import require
+
+LossName = Literal["mse", "triplet", "sparsity", "angular_margin"]
+
+
+class EncoderLosses(nn.Module):
+    """Some of the losses.
+
+    Args:
+        names: which.
+        weights: of the sum, by name of a loss, whether it is among them or not; 1 where none is given.
+        num_attributes: K.
+        num_classes: of the training set.
+        triplet_margin: share of the attributes.
+        sparsity_target: share of the batch.
+
+    Raises:
+        ValueError: no loss is named, or one that there is not.
+        ImportError: pytorch-metric-learning is needed and not installed; the message says how to.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[LossName],
+        weights: Mapping[str, float],
+        *,
+        num_attributes: int,
+        num_classes: int,
+        triplet_margin: float = 0.2,
+        sparsity_target: float = 0.2,
+    ) -> None:
+        super().__init__()
+        makers: dict[str, Any] = {
+            "mse": _Reconstruction,
+            "triplet": lambda: _Triplet(triplet_margin),
+            "sparsity": lambda: _Sparsity(sparsity_target),
+            "angular_margin": lambda: _AngularMargin(num_attributes, num_classes),
+        }
+        if unknown := [name for name in (*names, *weights) if name not in makers]:
+            raise ValueError(f"EncoderLosses: expected the losses {', '.join(makers)}, got {unknown[0]!r}")
+        if not names:
+            raise ValueError(f"EncoderLosses: expected some of {', '.join(makers)}, got none")
+        self.weights: dict[str, float] = {name: float(weights.get(name, 1.0)) for name in names}
+        self.parts = nn.ModuleDict({name: makers[name]() for name in names})
+
+    def forward(self, encoded: Encoded, standardised: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """Each loss of a batch, unweighted, by name.
+
+        Args:
+            encoded: what the encoder made of it.
+            standardised: what went into it, float [B, D].
+            labels: int64 [B].
+        """
+        return {name: part(encoded, standardised, labels) for name, part in self.parts.items()}
+
+    def total(self, values: Mapping[str, Tensor]) -> Tensor:
+        """The weighted sum of what `forward` gave."""
+        return torch.stack([self.weights[name] * value for name, value in values.items()]).sum()
+
+
+class _Reconstruction(nn.Module):
+    def forward(self, encoded: Encoded, standardised: Tensor, labels: Tensor) -> Tensor:
+        return nn.functional.mse_loss(encoded.reconstruction, standardised)
+
+
+class _Triplet(nn.Module):
+    def __init__(self, margin: float) -> None:
+        super().__init__()
+        distances = require("pytorch_metric_learning.distances")
+        distance = distances.LpDistance(p=1, normalize_embeddings=False)  # of codes: the attributes that differ
+        self.loss = require("pytorch_metric_learning.losses").TripletMarginLoss(margin=margin, distance=distance)
+
+    def forward(self, encoded: Encoded, standardised: Tensor, labels: Tensor) -> Tensor:
+        value: Tensor = self.loss(encoded.codes / encoded.codes.shape[1], labels)
+        return value
+
+
+class _Sparsity(nn.Module):
+    def __init__(self, target: float) -> None:
+        super().__init__()
+        self.target = target
+
+    def forward(self, encoded: Encoded, standardised: Tensor, labels: Tensor) -> Tensor:
+        return (encoded.codes.mean(dim=0) - self.target).square().mean()
+
+
+class _AngularMargin(nn.Module):
+    def __init__(self, num_attributes: int, num_classes: int) -> None:
+        super().__init__()
+        self.loss = require("pytorch_metric_learning.losses").ArcFaceLoss(num_classes, num_attributes)
+
+    def forward(self, encoded: Encoded, standardised: Tensor, labels: Tensor) -> Tensor:
+        value: Tensor = self.loss(2 * encoded.codes - 1, labels)
+        return value

@@ -1,0 +1,1 @@
+"""Training runs: config, epochs, processes, checkpoints, logs."""

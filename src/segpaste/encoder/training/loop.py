@@ -1,0 +1,240 @@
+"""Training of an encoder on class-structured batches, in one process or in those that torchrun started.
+
+The vectors are in memory; a batch is some of their rows. After each epoch the encoder is measured on all of the
+validation set, and a checkpoint is written. A run that was interrupted resumes there, and ends with the same
+parameters, bit for bit, as one that was not. That takes the same number of processes, and the same kind of machine. At
+the end the best epoch is measured on the test set, if there is one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from segpaste.encoder.data.vectors import LabelledVectors
+from segpaste.encoder.evaluation.assessment import Assessment, Part, assess, find_evidence
+from segpaste.encoder.evaluation.evaluate import is_better, validate
+from segpaste.encoder.model.objective import make_objective
+from segpaste.encoder.training.checkpoints import (
+    BEST,
+    LAST,
+    CheckpointError,
+    add_evidence,
+    load_encoder,
+    write_checkpoint,
+)
+from segpaste.encoder.training.config import TrainConfig
+from segpaste.encoder.training.logs import RunLog
+from segpaste.encoder.training.processes import Processes
+from segpaste.samplers import NxMReport, NxMSampler
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a run found.
+
+    Attributes:
+        best: the figures of the best epoch: ``epoch`` from 1, the ``loss`` and its parts, and those of
+            `segpaste.encoder.Validation`, of the validation set.
+        history: of every epoch.
+        folder: where its files are.
+        assessment: of the best epoch, after `Training.assess`.
+    """
+
+    best: dict[str, float]
+    history: tuple[dict[str, float], ...]
+    folder: Path
+    assessment: Assessment | None = None
+
+
+class Training:
+    """One run; open it with `segpaste.encoder.open_training`.
+
+    Attributes:
+        config: that it was opened with.
+        processes: this one among those that train.
+        sampler: of its batches.
+        encoder: what is trained.
+        history: figures of the epochs that are finished, see `TrainResult`.
+        folder: of the run.
+    """
+
+    def __init__(
+        self,
+        train_set: LabelledVectors,
+        validation_set: LabelledVectors,
+        test_set: LabelledVectors | None,
+        config: TrainConfig,
+        folder: Path,
+        processes: Processes,
+        sampler: NxMSampler,
+        fingerprint: dict[str, Any],
+        state: dict[str, Any] | None,
+    ) -> None:
+        self.config, self.folder, self.processes, self.sampler = config, folder, processes, sampler
+        self._label_names, self._fingerprint = list(train_set.label_names), fingerprint
+        self._embedder = train_set.embedder
+        self._train = _tensors(train_set, processes.device)
+        self._validation = _tensors(validation_set, processes.device)
+        self._test_set = test_set
+        self._assessment: Assessment | None = None
+        self._objective = make_objective(self._train[0], len(self._label_names), config)
+        self.encoder, trainer = self._objective.encoder, config.trainer
+        self._optimizer = torch.optim.AdamW(
+            self._objective.parameters(), lr=trainer.learning_rate, weight_decay=trainer.weight_decay
+        )
+        self.history: list[dict[str, float]] = []
+        if state is not None:
+            processes.on_all(lambda: self._load(state))
+        processes.broadcast(self._objective.state_dict().values())
+        self._log: RunLog | None = None
+        processes.from_first(self._open_log)
+        self._map_vectors: float | None = self.history[-1]["map_vectors"] if self.history else None
+
+    def report(self) -> NxMReport:
+        """What an epoch of the sampler covers, over all processes."""
+        report, names = self.sampler.report(), self._label_names
+        return replace(report, left_out=tuple(row._replace(label=names[row.label]) for row in report.left_out))
+
+    def epochs(self) -> Iterator[dict[str, float]]:
+        """Train what is left, and yield the figures of each epoch when its checkpoint is written.
+
+        Raises:
+            ValueError: the loss is not finite any more.
+            OSError: a file cannot be written.
+        """
+        for epoch in range(len(self.history), self.config.trainer.epochs):
+            row = self.processes.from_first(partial(self._measure, epoch, self._train_epoch(epoch)))
+            is_best = is_better(row, self.best())
+            self.history.append(row)
+            self.processes.from_first(partial(self._save, is_best))
+            yield row
+
+    def best(self) -> dict[str, float] | None:
+        """The figures of the best epoch so far."""
+        found: dict[str, float] | None = None
+        for row in self.history:
+            found = row if is_better(row, found) else found
+        return found
+
+    def result(self) -> TrainResult:
+        """What was found.
+
+        Raises:
+            ValueError: no epoch is finished.
+        """
+        best = self.best()
+        if best is None:
+            raise ValueError(f"{self.folder}: expected a run with a finished epoch, got none; go through epochs first")
+        return TrainResult(best, tuple(self.history), self.folder, self._assessment)
+
+    def assess(self) -> Assessment:
+        """Measure the best epoch, and keep its evidence in its checkpoint; all processes call it.
+
+        Raises:
+            ValueError: no epoch is finished, or the checkpoint is broken.
+            OSError: it cannot be read or written.
+        """
+        self.result()
+        self._assessment = self.processes.from_first(self._assess_best)
+        return self._assessment
+
+    def close(self) -> None:
+        """Write what is not written yet of the log."""
+        if self._log is not None:
+            self._log.close()
+
+    def _open_log(self) -> None:
+        self._log = RunLog(self.folder, self.config.trainer.log, self.history)
+
+    def _train_epoch(self, epoch: int) -> dict[str, float]:
+        """Means over the batches of all processes: of the loss, and of its parts."""
+        vectors, labels = self._train
+        batches = self.sampler.batch_sampler()
+        batches.set_epoch(epoch)
+        sums = torch.zeros(1 + len(self.config.trainer.losses), dtype=torch.float64, device=vectors.device)
+        self._objective.train()
+        for batch in batches:
+            rows = torch.tensor(batch, device=vectors.device)
+            total, parts = self._objective(vectors[rows], labels[rows])
+            self._optimizer.zero_grad()
+            total.backward()
+            self.processes.average_gradients(self._objective.parameters())
+            self._optimizer.step()
+            sums += torch.stack([total, *parts]).detach()
+        means = (self.processes.all_reduce_(sums) / (len(batches) * self.processes.world_size)).tolist()
+        return dict(zip(("loss", *(f"loss_{name}" for name in self.config.trainer.losses)), means, strict=True))
+
+    def _measure(self, epoch: int, losses: dict[str, float]) -> dict[str, float]:
+        """The figures of an epoch."""
+        self._objective.eval()
+        figures = validate(self.encoder, *self._validation, self._map_vectors)
+        _expect_finite(epoch, losses["loss"], figures.mse)  # the last step is in no loss
+        self._map_vectors = figures.map_vectors
+        return {"epoch": epoch + 1, **losses, **figures.row()}
+
+    def _assess_best(self) -> Assessment:
+        device, seed = self.processes.device, self.config.trainer.seed
+        trained = load_encoder(self.folder)
+        encoder, evidence = trained.encoder.to(device), trained.evidence
+        if evidence is None:
+            evidence = find_evidence(encoder, self._train, self._validation)
+            add_evidence(self.folder / BEST, evidence)
+        untrained = make_objective(self._train[0], len(self._label_names), self.config).encoder
+        measured = self._validation if self._test_set is None else _tensors(self._test_set, device)
+        is_final = self._test_set is not None
+        return assess(encoder, untrained, evidence, measured, is_final=is_final, seed=seed)
+
+    def _save(self, is_best: bool) -> None:
+        """Write the checkpoints and the log of the epoch that is the last of the history."""
+        state = self._state()
+        for name in (BEST, LAST) if is_best else (LAST,):
+            write_checkpoint(self.folder / name, state)
+        if self._log is not None:
+            self._log.add(self.history[-1])
+
+    def _state(self) -> dict[str, Any]:
+        model = self.config.model
+        return {
+            "sizes": {"num_inputs": self.encoder.num_inputs, **model.model_dump()},
+            "encoder": self.encoder.state_dict(),
+            "losses": self._objective.losses.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "label_names": self._label_names,
+            "embedder": self._embedder,
+            "config": self.config.model_dump(mode="json"),
+            "fingerprint": self._fingerprint,
+            "history": self.history,
+        }
+
+    def _load(self, state: dict[str, Any]) -> None:
+        if state.get("fingerprint") != self._fingerprint:
+            raise CheckpointError(f"{self.folder / LAST}: expected a checkpoint of this run, got one of another")
+        self.history = list(state["history"])
+        if len(self.history) > self.config.trainer.epochs:
+            raise ValueError(
+                f"trainer.epochs: expected at least the {len(self.history)} that are finished in {self.folder}, got "
+                f"{self.config.trainer.epochs}"
+            )
+        self.encoder.load_state_dict(state["encoder"])
+        self._objective.losses.load_state_dict(state["losses"])
+        self._optimizer.load_state_dict(state["optimizer"])
+
+
+def _expect_finite(epoch: int, *values: float) -> None:
+    for value in values:
+        if not math.isfinite(value):
+            raise ValueError(
+                f"epoch {epoch + 1}: expected a finite loss, got {value}; lower trainer.learning_rate, or the weights "
+                f"of the losses"
+            )
+
+
+def _tensors(data: LabelledVectors, device: torch.device) -> Part:
+    return Part(torch.from_numpy(data.vectors).to(device), torch.from_numpy(data.labels).to(device))

@@ -1,0 +1,1 @@
+"""Draws of a paste: which slots, at which scales, in which places."""

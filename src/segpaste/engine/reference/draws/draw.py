@@ -1,0 +1,106 @@
+"""Draws of the rows, slots, scales, flips and places of all layers, without access to pixels.
+
+Each draw is a pure function of the target's seed, a name and an index (`segpaste.seeding`), so it does not depend on
+the position of a sample in the batch.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from segpaste import seeding
+from segpaste.engine.records import (
+    Drawn,
+    DrawRules,
+    DrawTables,
+    LayerRows,
+    Pick,
+    Placement,
+    PlacementCounts,
+    Sources,
+    Targets,
+)
+from segpaste.engine.reference import geometry
+from segpaste.engine.reference.draws import places, scales, slots
+from segpaste.engine.reference.draws.slots import Draw
+
+
+def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRules, pick: Pick | LayerRows) -> Drawn:
+    """Draw rows, slots, scale, flip and place for every layer.
+
+    Args:
+        targets: B images.
+        sources: S rows.
+        tables: parameters that may change between steps.
+        rules: fixed parameters.
+        pick: rows that the layers take: ``others``, other rows of the batch, which is target and source; ``own``, some
+            of the S / B rows that belong to the target; or given rows, with one row of ``sources`` for each layer,
+            S = B * L, so that ``source_idx`` only tells which of them are the same.
+
+    Returns:
+        The placement, whose ``carried`` holds the slots that fit, and the counts of the tries.
+    """
+    if isinstance(pick, LayerRows):
+        rows, shape = pick, pick.source_idx.shape
+        index = torch.arange(shape.numel(), device=targets.seeds.device).view(shape)
+    elif pick == "others":
+        rows = choose_rows(sources.eligible.any(1), targets.seeds, rules.num_layers)
+        index = rows.source_idx
+    else:
+        rows = _choose_own(sources.eligible[:, 0], targets.seeds, rules.num_layers)
+        index = rows.source_idx
+    of_layers = Sources(*(None if table is None else table[index] for table in sources))  # type: ignore[arg-type]
+    return _draw(Draw(targets, of_layers, rows, tables, rules))
+
+
+def _draw(draw: Draw) -> Drawn:
+    rules, rows, seeds = draw.rules, draw.rows, draw.targets.seeds[:, None]
+    layers = torch.arange(rules.num_layers, device=seeds.device)
+    hflip = seeding.random_u32(seeds, "hflip", layers) < rules.flip_threshold
+    choice = slots.choose(draw)
+    boxes = geometry.mirrored(draw.sources.boxes, draw.sources.extent[:, :, None, 0], hflip[:, :, None])
+    scale_num, scale_den = scales.draw_scales(draw, choice.chosen, boxes)
+    scaled = geometry.scaled_boxes(boxes, scale_num[:, :, None], scale_den[:, :, None])
+    translate, carried = places.draw_places(draw.targets, rules, choice.chosen, scaled)
+    placement = Placement(rows.source_idx, rows.layer_valid, scale_num, scale_den, translate, hflip, carried)
+    counts = PlacementCounts(
+        tried=choice.num_tried + choice.no_source,
+        no_source=choice.no_source,
+        no_free_slot=choice.num_tried - choice.num_chosen,
+        does_not_fit=choice.num_chosen - carried.sum((1, 2)),
+    )
+    return placement, counts
+
+
+def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
+    """Choose another row of the batch for each layer of each target, uniformly among the ``candidates`` [B] bool.
+
+    The choice compares random numbers keyed by the seeds of both rows, so it does not depend on the order of the batch
+    (rows of equal seeds are distinguished by their order).
+    """
+    batch_size, device = len(seeds), seeds.device
+    layers = torch.arange(num_layers, device=device)[:, None]
+    rows = torch.arange(batch_size, device=device)
+    candidate = candidates & (rows[:, None] != rows)  # [B, S]
+    same_seed = seeds[:, None] == seeds
+    earlier_twins = (same_seed & (rows < rows[:, None])).sum(1)  # [S], zero where seeds are unique
+    bits = seeding.random_bits(seeds[:, None, None], "source", layers, seeds, earlier_twins)  # [B, L, S]
+    priority = torch.where(candidate[:, None], (bits >> 2) & ((1 << 62) - 1), -1)
+    has_source = candidate.any(1, keepdim=True).expand(-1, num_layers)
+    if batch_size == 0:
+        return LayerRows(torch.zeros(0, num_layers, dtype=torch.int64, device=device), has_source)
+    return LayerRows(torch.where(has_source, priority.argmax(2), 0), has_source.clone())
+
+
+def _choose_own(usable: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
+    """Choose ``num_layers`` of the N rows that belong to each target, uniformly among the ``usable`` [B * N] bool."""
+    batch_size, device = len(seeds), seeds.device
+    if batch_size == 0:
+        return LayerRows(seeds.new_zeros(0, num_layers), usable.new_zeros(0, num_layers))
+    usable = usable.view(batch_size, -1)
+    num_rows = usable.shape[1]
+    priority = slots.random_where(usable, seeds[:, None], "crop", torch.arange(num_rows, device=device))
+    order = priority.argsort(dim=1, descending=True, stable=True)[:, :num_layers]
+    first = torch.arange(batch_size, device=device)[:, None] * num_rows
+    return LayerRows(first + order, usable.gather(1, order))

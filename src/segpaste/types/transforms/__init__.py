@@ -1,0 +1,1 @@
+"""How torchvision's transforms move the fields of a container."""

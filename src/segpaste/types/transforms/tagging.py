@@ -1,0 +1,176 @@
+"""Put fields into the classes that move with them through torchvision.transforms.v2, and take them out again.
+
+The functions know nothing of batch dimensions: they serve one sample and both batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchvision import tv_tensors
+from torchvision.transforms.v2 import functional as F
+
+from segpaste.types import sampling
+from segpaste.types.fields import FIELDS, FLAGS, Field
+from segpaste.types.keypoints import MOVING_COLUMNS, KeypointSchema, MovingKeypoints
+from segpaste.types.tensors import (
+    CameraIntrinsics,
+    DepthMap,
+    IntrinsicsTensor,
+    LooseBoxes,
+    MovedPadding,
+    MovingBoxes,
+    tight_boxes,
+)
+
+ROWS: Mapping[str, Field] = {name: field for field in FIELDS for name in (field.name, field.batched_name)}
+"""The rows of the field table by the names of fields, in a sample and in a batch."""
+
+
+def tagged(values: Mapping[str, Any], canvas_size: tuple[int, int], schema: KeypointSchema | None) -> dict[str, Any]:
+    """Tag fields so that transforms move them; depth becomes NaN where it is invalid.
+
+    Args:
+        values: fields by name, each a tensor, a `CameraIntrinsics` or a list of them. None is left out.
+        canvas_size: (H, W).
+        schema: which keypoints swap in a mirror.
+    """
+
+    def tag(field: Field, value: Any, canvas_size: tuple[int, int]) -> Any:
+        if field.transform_tag is MovingKeypoints:
+            return MovingKeypoints.tag(value.as_subclass(Tensor), schema, canvas_size)
+        return _tag(field, value, canvas_size)
+
+    out = {name: _each(tag, ROWS[name], value, canvas_size) for name, value in values.items() if value is not None}
+    if out.get("depth") is not None and out.get("depth_valid") is not None:
+        depth = values["depth"].as_subclass(Tensor)
+        valid = sampling.usable_depth(depth, values["depth_valid"].as_subclass(Tensor))
+        out["depth"] = DepthMap(torch.where(valid, depth, torch.nan))
+    return out
+
+
+def untagged(container: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `tagged`, before or after transforms. Depth becomes 0 where it is invalid.
+
+    Plain tensors get the classes that the fields have in a sample. Boxes that a transform emptied, or moved only
+    roughly, are fitted to their masks.
+
+    Args:
+        container: its name, for messages.
+        values: fields by name, the image or images among them.
+
+    Raises:
+        TypeError: a transform made something else of a tensor, such as a PIL image or several crops.
+    """
+    for name, value in values.items():
+        for entry in value if isinstance(value, list) else [value]:
+            if not isinstance(entry, (Tensor, CameraIntrinsics)):
+                raise TypeError(
+                    f"{container}.{name}: expected a torch.Tensor, got {type(entry).__name__}; give a transform that "
+                    "makes several images, or no tensor, the image alone"
+                )
+    image = values.get("image", values.get("images"))
+    canvas_size = (0, 0) if image is None else (image.shape[-2], image.shape[-1])
+    out = {name: _each(_untag, ROWS[name], value, canvas_size) for name, value in values.items()}
+    if (boxes := out.get("boxes")) is not None and (masks := out.get("instance_masks")) is not None:
+        if isinstance(boxes, list):
+            out["boxes"] = [_refitted(*parts) for parts in zip(boxes, values["boxes"], masks, strict=True)]
+        else:
+            out["boxes"] = _refitted(boxes, values["boxes"], masks)
+    depth, valid = out.get("depth"), out.get("depth_valid")
+    if depth is not None and valid is not None and valid.dtype == torch.bool:
+        valid = valid & depth.isfinite()
+        out["depth"], out["depth_valid"] = torch.where(valid, depth, 0.0), valid
+    return out
+
+
+def at_top_left(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Crop every image of a padded batch where its picture begins, if a transform has moved its padding.
+
+    A padded batch has padding to the right and below only; a flip, for example, leaves it on the other side. What is
+    cropped off is padding. All fields move, by the kernels of a crop.
+
+    Args:
+        values: fields by name, as a transform returns them.
+    """
+    padding, out = values.get("padding_mask"), dict(values)
+    if not isinstance(padding, MovedPadding):
+        return out
+    picture, size = ~padding.as_subclass(Tensor)[:, 0], padding.shape[-2:]
+    corners = torch.stack([picture.any(axis).to(torch.uint8).argmax(1) for axis in (2, 1)], 1).tolist()
+    if not any(top or left for top, left in corners):
+        return out
+    for name, value in values.items():
+        field = ROWS[name]
+        if field.transform_tag is None and field.name != "camera_intrinsics":
+            continue
+        moved = torch.empty_like(value.as_subclass(Tensor))
+        rows, of_images = (t.unflatten(0, (len(corners), -1)) for t in (value.as_subclass(Tensor), moved))
+        for row, of_image, corner in zip(rows, of_images, corners, strict=True):
+            cropped = F.crop(tv_tensors.wrap(row, like=value), *corner, *size)
+            of_image.copy_(cropped.as_subclass(Tensor))
+        out[name] = tv_tensors.wrap(moved, like=value)
+    return out
+
+
+def are_tensors(values: Mapping[str, Any]) -> bool:
+    """Whether the fields hold tensors; pytree functions may put placeholders in their place."""
+    fields = (value for name, value in values.items() if name not in FLAGS)
+    leaves = [v for value in fields for v in (value if isinstance(value, list) else [value])]
+    return all(value is None or isinstance(value, (Tensor, bool)) for value in leaves)
+
+
+def _refitted(boxes: Tensor, moved: Tensor, masks: Tensor) -> Tensor:
+    """Boxes, made tight where a transform has left them wrong although their masks have pixels.
+
+    `RandomIoUCrop`, which batches refuse, empties the boxes of objects whose centre it cuts off, to have them removed.
+    Boxes that were moved roughly may not enclose their masks.
+    """
+    plain, pixels, is_loose = boxes.as_subclass(Tensor), masks.as_subclass(Tensor), isinstance(moved, LooseBoxes)
+    wrong = (plain[:, 2:] <= plain[:, :2]).any(1)
+    if not is_loose and (pixels.ndim == 4 or not bool(wrong.any())):
+        return boxes
+    pixels = pixels.flatten(0, -3)
+    tight = tight_boxes(pixels)
+    if is_loose:
+        wrong |= (plain[:, :2].floor() > tight[:, :2]).any(1) | (plain[:, 2:].ceil() < tight[:, 2:]).any(1)
+    wrong &= pixels.flatten(1).any(1)
+    fitted: Tensor = tv_tensors.wrap(torch.where(wrong[:, None], tight, plain), like=boxes)
+    return fitted
+
+
+def _each(function: Any, field: Field, value: Any, canvas_size: tuple[int, int]) -> Any:
+    if isinstance(value, list):
+        return [function(field, entry, canvas_size) for entry in value]
+    return function(field, value, canvas_size)
+
+
+def _tag(field: Field, value: Any, canvas_size: tuple[int, int]) -> Any:
+    if field.name == "camera_intrinsics":
+        return IntrinsicsTensor.tag(value, canvas_size)
+    plain = value.as_subclass(Tensor)
+    if field.tag is tv_tensors.BoundingBoxes:
+        return MovingBoxes(plain.reshape(-1, 4), format="XYXY", canvas_size=canvas_size)
+    tag = field.transform_tag
+    return tag(plain) if tag else plain
+
+
+def _untag(field: Field, value: Any, canvas_size: tuple[int, int]) -> Any:
+    if isinstance(value, CameraIntrinsics):
+        return value
+    plain, tag = value.as_subclass(Tensor), field.tag
+    if field.name == "camera_intrinsics":
+        return CameraIntrinsics.from_tensor(plain) if plain.ndim == 1 else plain[..., :4].float()
+    if field.transform_tag is MovingKeypoints:  # also where something has taken its class away
+        return plain[..., :3].float() if plain.shape[-1] == MOVING_COLUMNS else plain
+    if tag is None:
+        return plain
+    if tag is tv_tensors.BoundingBoxes:
+        # The canvas that torchvision gives boxes when a rotation expands it may differ from the image's by a pixel.
+        is_known = isinstance(value, tv_tensors.BoundingBoxes) and not isinstance(value, LooseBoxes)
+        form, canvas = getattr(value, "format", "XYXY"), value.canvas_size if is_known else canvas_size
+        return tv_tensors.BoundingBoxes(plain, format=form, canvas_size=canvas)
+    return tag(plain)
