@@ -23,7 +23,7 @@ from segpaste.bank import (
     CropPredicate,
     create_bank_dataloader,
     stage_bank_batch,
-    with_bank,
+    zip_loaders,
 )
 from segpaste.bank.read.predicates import walk
 from segpaste.types import StagedCrops
@@ -421,7 +421,7 @@ class Batches:
 class TestWithBank:
     def test_a_smaller_last_batch(self, bank: Any) -> None:
         loader = create_bank_dataloader(bank, batch_size=4, crops_per_target=3, steps=3)
-        pairs = list(both := with_bank(Batches([4, 4, 1]), loader))
+        pairs = list(both := zip_loaders(Batches([4, 4, 1]), loader))
         assert len(both) == 3
         assert [crops.images.shape[:2] for _, crops in pairs] == [(4, 3), (4, 3), (1, 3)]
         loader.set_epoch(both.epoch)
@@ -431,17 +431,17 @@ class TestWithBank:
 
     def test_both_epochs(self, bank: Any) -> None:
         batches, loader = Batches([2]), create_bank_dataloader(bank, batch_size=2, steps=1)
-        with_bank(batches, loader).set_epoch(5)
+        zip_loaders(batches, loader).set_epoch(5)
         assert batches.epoch == loader.epoch == 5
 
     def test_too_few_steps(self, bank: Any) -> None:
         loader = create_bank_dataloader(bank, batch_size=2, steps=2)
         with pytest.raises(ValueError, match="bank loader of 3 steps, got 2; give it steps="):
-            next(iter(with_bank(Batches([2] * 3), loader)))
+            next(iter(zip_loaders(Batches([2] * 3), loader)))
         endless = iter(Batches([2] * 3))
-        with pytest.raises(ValueError, match="bank loader of more steps, got 2"):
-            list(with_bank(endless, loader))
+        with pytest.raises(ValueError, match="got a loader that ends after 2 batches; give it steps="):
+            list(zip_loaders(endless, loader))
 
     def test_too_few_crops(self, bank: Any) -> None:
-        with pytest.raises(ValueError, match="crops for 3 targets, got them for 2"):
-            list(with_bank(Batches([3]), create_bank_dataloader(bank, batch_size=2)))
+        with pytest.raises(ValueError, match="expected staged crops for 3 targets, got 2; give both loaders the same"):
+            list(zip_loaders(Batches([3]), create_bank_dataloader(bank, batch_size=2)))

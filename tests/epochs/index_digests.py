@@ -28,7 +28,7 @@ from samples import make_sample
 from segpaste import BankSampler, ExhaustiveNxMSampler, NxMSampler, RandomNxMSampler, create_bank_dataloader
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.sources.crop_pool import CropPool
-from segpaste.bank import with_bank
+from segpaste.bank import zip_loaders
 from segpaste.datasets import EpochDataLoader
 from segpaste.epochs import EpochLoader
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
@@ -156,8 +156,10 @@ def whole_loaders(bank: Any) -> dict[str, Make]:
     return {
         "BankDataLoader, whole": crops,
         "EpochDataLoader, whole": targets,
-        "with_bank": lambda seed, ranks: with_bank(targets(seed, ranks), crops(seed, ranks)),
-        "with_bank of another loader": lambda seed, ranks: with_bank(Batched(plain(seed, ranks)), crops(seed, ranks)),
+        "zip_loaders": lambda seed, ranks: zip_loaders(targets(seed, ranks), crops(seed, ranks)),
+        "zip_loaders of another loader": lambda seed, ranks: zip_loaders(
+            Batched(plain(seed, ranks)), crops(seed, ranks)
+        ),
         "from_dataloader": partial(augmented, targets, None),
         "from_dataloader with crops": partial(augmented, targets, crops),
         "from_dataloader with draws of a bank": partial(augmented, targets, lambda *_: bank),

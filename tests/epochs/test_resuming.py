@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, Sequ
 from samples import make_sample
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_bank_dataloader, open_bank, stage_bank_batch
 from segpaste.augmentation import PlacementConfig
-from segpaste.bank import with_bank
+from segpaste.bank import zip_loaders
 from segpaste.datasets import EpochDataLoader, make_large_scale_jittering
 from segpaste.samplers import ExhaustiveNxMSampler
 from segpaste.types import DenseSample, Modality, PaddedBatchedDenseSample
@@ -105,7 +105,7 @@ def augmented_plain(_: Path, num_workers: int) -> Any:
 
 
 def pairs(folder: Path, num_workers: int) -> Any:
-    return with_bank(epoch_loader(folder, num_workers), bank_loader(folder, num_workers, steps=6))
+    return zip_loaders(epoch_loader(folder, num_workers), bank_loader(folder, num_workers, steps=6))
 
 
 LOADERS = [
@@ -444,7 +444,7 @@ class TestForeignStates:
         started = pairs(tmp_path, 0)
         next(iter(started))
         bank = small_bank(tmp_path / "other", CLASSES, seed=5)
-        other = with_bank(epoch_loader(tmp_path, 0), create_bank_dataloader(bank, batch_size=2, steps=6))
+        other = zip_loaders(epoch_loader(tmp_path, 0), create_bank_dataloader(bank, batch_size=2, steps=6))
         before = other.state_dict()
         with pytest.raises(ValueError, match="bank is '"):
             other.load_state_dict(started.state_dict())

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 import segpaste
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_bank_dataloader, create_coco_dataloader
 from segpaste.augmentation import SourceConfig
-from segpaste.bank import open_bank, with_bank
+from segpaste.bank import open_bank, zip_loaders
 from segpaste.datasets import EpochDataLoader
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.seeding import keys_of
@@ -152,7 +152,7 @@ def make_loader(variant: str, folder: Path, num_workers: int = 0, **place: int) 
     Args:
         variant: ``padded``, batches that the step augments; ``scenes``, likewise, of a dataset in Python, with
             drop_last; ``augmented``, of `from_dataloader`; ``bank``, likewise, with crops of a bank's loader;
-            ``pool``, with crops of a bank; ``dict``, two loaders under names; ``pairs``, two loaders by `with_bank`.
+            ``pool``, with crops of a bank; ``dict``, two loaders under names; ``pairs``, two loaders by `zip_loaders`.
         folder: of `write_world`.
         num_workers: of each loader.
         place: rank and num_replicas, or nothing where a framework has them.
@@ -173,7 +173,7 @@ def make_loader(variant: str, folder: Path, num_workers: int = 0, **place: int) 
     if variant == "dict":
         return {"targets": targets, "crops": crops}
     assert variant == "pairs", variant
-    return with_bank(targets, crops)
+    return zip_loaders(targets, crops)
 
 
 def make_early(variant: str, folder: Path, num_workers: int) -> Any:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from segpaste.augmentation.config.placement import PlacementConfig
-from segpaste.augmentation.config.strict import as_decimal
+from segpaste.augmentation.config.strict import as_fraction
 from segpaste.augmentation.rules import class_weights, draw_rules
 from segpaste.engine import DrawTables
 
@@ -129,7 +129,7 @@ class Schedule(nn.Module):
         if not 0 <= part <= 1:
             raise ValueError(f"Schedule: expected a number 0 <= progress <= 1, got {progress!r}")
         progress = part
-        left, last = 1 - as_decimal(progress), as_decimal(self._fade_last)
+        left, last = 1 - as_fraction(progress), as_fraction(self._fade_last)
         self._kept = 1.0
         if last > 0 and left <= last:
             self._kept = float(left / last) if self._fades == "linear" else 0.0

@@ -25,7 +25,7 @@ from segpaste.bank.format.shards import WebDatasetBank, WebDatasetWriter
 from segpaste.bank.format.stored import StoredBank
 from segpaste.bank.format.writer import BankWriter
 from segpaste.bank.read.loader import BankDataLoader, create_bank_dataloader
-from segpaste.bank.read.pairing import with_bank
+from segpaste.bank.read.pairing import zip_loaders
 from segpaste.bank.read.predicates import CropPredicate
 from segpaste.bank.read.sampler import BankSampler
 from segpaste.bank.read.staging import stage_bank_batch
@@ -62,7 +62,7 @@ __all__ = [
     "near_duplicates",
     "open_bank",
     "stage_bank_batch",
-    "with_bank",
+    "zip_loaders",
 ]
 
 _FORMATS: dict[str, type[StoredBank]] = {bank.format: bank for bank in (MemmapBank, LMDBBank, WebDatasetBank)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from segpaste.bank import BankSampler, StoredBank, open_bank, stage_bank_batch
-from segpaste.bank.read.class_draws import Mode
+from segpaste.bank.read.class_draws import DrawMode
 from segpaste.cli._errors import CommandError
 from segpaste.types import StagedCrops
 
@@ -44,7 +44,7 @@ def open_sequence(
     path: str,
     class_names: Sequence[str],
     seed: int,
-    mode: Mode = "repeat_factor",
+    mode: DrawMode = "repeat_factor",
     threshold: float = 1e-3,
     temperature: float = 0.5,
 ) -> CropSequence:

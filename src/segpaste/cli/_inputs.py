@@ -17,7 +17,7 @@ NUM_SCENES = 100_000
 """Distinct scenes of one seed; more output images than this show some of them again, with other pastes."""
 
 
-class Photos(Protocol):
+class ReadPhotos(Protocol):
     """A map-style dataset whose samples know where they come from."""
 
     def __len__(self) -> int: ...
@@ -62,7 +62,7 @@ class Inputs:
         digest: of the annotations; two datasets with the same digest have the same labels.
     """
 
-    photos: Photos
+    photos: ReadPhotos
     categories: list[dict[str, Any]]
     schema: PanopticSchema | None
     name: str

@@ -17,7 +17,7 @@ import torch
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PasteReport
 from segpaste.cli._crops import CropSequence
 from segpaste.cli._inputs import Inputs
-from segpaste.cli._sequence import PhotoSequence, Pick, cornered, cut_to
+from segpaste.cli._sequence import PhotoPick, PhotoSequence, cornered, cut_to
 from segpaste.replay import ReplayRecord, records
 from segpaste.seeding import key_tensors
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, StagedCrops
@@ -60,7 +60,7 @@ class Origin:
         crop: its index in the bank; None for an object of a photo.
     """
 
-    pick: Pick | None
+    pick: PhotoPick | None
     name: str
     image_id: int | None
     annotation_id: int | None
@@ -83,7 +83,7 @@ class Augmented:
         record: makes ``after`` again; see `segpaste.cli._remaking.remade`.
     """
 
-    pick: Pick
+    pick: PhotoPick
     before: DenseSample
     after: DenseSample
     origins: tuple[Origin, ...]
@@ -162,7 +162,7 @@ class Paster:
         ids = self.inputs.photos.annotation_ids(index)
         return [ids[instance_id - 1] for instance_id in sample.instance_ids.tolist()]
 
-    def _padded(self, samples: Sequence[DenseSample], picks: Sequence[Pick]) -> PaddedBatchedDenseSample:
+    def _padded(self, samples: Sequence[DenseSample], picks: Sequence[PhotoPick]) -> PaddedBatchedDenseSample:
         size = max(s.canvas_size[0] for s in samples), max(s.canvas_size[1] for s in samples)
         return BatchedDenseSample.from_samples([cornered(s, size) for s in samples]).to_padded(
             self._num_slots(samples), **key_tensors([pick.key for pick in picks])
@@ -185,7 +185,7 @@ class _Sources:
     """What the objects of a batch are of; ``ids`` are the annotation ids of each row."""
 
     inputs: Inputs
-    picks: Sequence[Pick]
+    picks: Sequence[PhotoPick]
     ids: Sequence[Sequence[int]]
     samples: Sequence[DenseSample]
     staged: StagedCrops | None

@@ -24,7 +24,7 @@ from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample
 from segpaste.workspace import Content
 
-Row = dict[str, Any]
+JsonRow = dict[str, Any]
 
 
 def remade(record: ReplayRecord, sequence: PhotoSequence, inputs: Inputs, bank: InstanceBank | None) -> DenseSample:
@@ -93,10 +93,10 @@ class Written:
         self.folder = folder
         tables = read_tables(folder / "annotations.json", {"images": IMAGE_COLUMNS, "annotations": {"image_id": int}})
         self.images = {row["file_name"]: row for row in tables["images"]}
-        self._annotations: dict[int, list[Row]] = defaultdict(list)
+        self._annotations: dict[int, list[JsonRow]] = defaultdict(list)
         for row in tables["annotations"]:
             self._annotations[row["image_id"]].append(row)
-        self._segments: dict[int, Row] = {}
+        self._segments: dict[int, JsonRow] = {}
         if (path := folder / "panoptic.json").exists():
             rows = read_tables(path, {"annotations": {"image_id": int, "segments_info": list}})["annotations"]
             self._segments = {row["image_id"]: row for row in rows}
@@ -172,9 +172,9 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def _bare(rows: list[Row]) -> list[Row]:
+def _bare(rows: list[JsonRow]) -> list[JsonRow]:
     return [{key: value for key, value in row.items() if key not in ("id", "segpaste")} for row in rows]
 
 
-def _shown(segments: list[Row] | None) -> list[Row]:
+def _shown(segments: list[JsonRow] | None) -> list[JsonRow]:
     return [{key: value for key, value in row.items() if key != "segpaste"} for row in segments or []]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from segpaste.cli._inputs import Photos
+from segpaste.cli._inputs import ReadPhotos
 from segpaste.datasets._orders import shuffled_order
 from segpaste.datasets.jitter import FixedSizeCrop
 from segpaste.replay import ReplayError
@@ -19,7 +19,7 @@ RECORDS = "replay.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class PhotoPick:
     """Which photo stands at one position of the sequence.
 
     Attributes:
@@ -56,17 +56,17 @@ class PhotoSequence:
         seed: of the sequence.
     """
 
-    photos: Photos
+    photos: ReadPhotos
     seed: int
     _orders: dict[int, list[int]] = field(default_factory=dict)
 
-    def pick(self, position: int) -> Pick:
+    def pick(self, position: int) -> PhotoPick:
         """What stands at this position."""
         epoch, place = divmod(position, len(self.photos))
         if epoch not in self._orders:
             order = shuffled_order(len(self.photos), self.seed, epoch).tolist()
             self._orders = {**dict(list(self._orders.items())[-1:]), epoch: order}
-        return Pick(SampleKey(self.seed, epoch, 0, 0, position), self._orders[epoch][place])
+        return PhotoPick(SampleKey(self.seed, epoch, 0, 0, position), self._orders[epoch][place])
 
     def sample_for(self, key: SampleKey) -> DenseSample:
         """The photo that a key names, as it is in the dataset.

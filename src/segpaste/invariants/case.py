@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property, wraps
 
 import torch
 from torch import Tensor
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PasteReport
+from segpaste.augmentation.config.strict import as_fraction
 from segpaste.augmentation.inputs.pad import padded_to_multiple
 from segpaste.invariants.layers import LayerMap, layer_maps, seen, seen_map
 from segpaste.invariants.surfaces import Surface, layer_surface
@@ -202,11 +202,6 @@ def what_is_missing(name: str, case: Case) -> str | None:
     if taxonomy and case.panoptic is None:
         return "expected config.panoptic, which says what is thing and what is stuff, got None; give it to Case"
     return None
-
-
-def as_fraction(value: float) -> Fraction:
-    """The decimal that the user wrote, exact to six digits behind the point."""
-    return Fraction(str(value)).limit_denominator(1_000_000)
 
 
 def _areas(masks: Tensor | None) -> Tensor:

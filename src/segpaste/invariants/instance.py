@@ -8,7 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from segpaste.invariants.case import Case, as_fraction, invariant
+from segpaste.augmentation.config.strict import as_fraction
+from segpaste.invariants.case import Case, invariant
 from segpaste.invariants.violation import Violation, found
 from segpaste.types import Modality, PaddedBatchedDenseSample
 

@@ -19,7 +19,7 @@ WEIGHT_STEP = 2.0**-11
 """Weights of taps are multiples of this in every kernel: a tap that weighs less may count as absent."""
 
 
-class Axis(NamedTuple):
+class MappedAxis(NamedTuple):
     """One axis of the map; shapes broadcast to [B, H, W].
 
     Attributes:
@@ -51,8 +51,8 @@ class LayerMap(NamedTuple):
     row: Tensor
     hflip: Tensor
     scale: Tensor
-    y: Axis
-    x: Axis
+    y: MappedAxis
+    x: MappedAxis
 
     def nearest(self, plane: Tensor) -> Tensor:
         """``plane`` [S, H_s, W_s, ...] at the nearest source pixels, [B, H, W, ...]."""
@@ -87,7 +87,7 @@ def layer_maps(
         )
         x = _axis(width, shift[:, 0], num[:, 0], den[:, 0], extent[row, 0], hflip)
         y = _axis(height, shift[:, 1], num[:, 1], den[:, 1], extent[row, 1], torch.zeros_like(hflip))
-        x, y = Axis(*(t[:, None, :] for t in x)), Axis(*(t[:, :, None] for t in y))
+        x, y = MappedAxis(*(t[:, None, :] for t in x)), MappedAxis(*(t[:, :, None] for t in y))
         scale = (num.double() / den).prod(1).sqrt()
         row, hflip, scale = (t[:, None, None] for t in (row, hflip, scale))
         maps.append(LayerMap(row, hflip, scale, y, x))
@@ -100,8 +100,8 @@ def seen_map(visible_layer: Tensor, maps: Sequence[LayerMap]) -> LayerMap:
     def of(values: Iterable[Tensor]) -> Tensor:
         return seen(visible_layer, list(values))
 
-    y = Axis(*(of(part) for part in zip(*(m.y for m in maps), strict=True)))
-    x = Axis(*(of(part) for part in zip(*(m.x for m in maps), strict=True)))
+    y = MappedAxis(*(of(part) for part in zip(*(m.y for m in maps), strict=True)))
+    x = MappedAxis(*(of(part) for part in zip(*(m.x for m in maps), strict=True)))
     row, hflip, scale = (of(getattr(m, name) for m in maps) for name in ("row", "hflip", "scale"))
     return LayerMap(row, hflip, scale, y, x)
 
@@ -129,7 +129,7 @@ def _valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
     return torch.stack(ends, 1) * rows.any(1, keepdim=True)
 
 
-def _axis(size: int, shift: Tensor, num: Tensor, den: Tensor, extent: Tensor, flip: Tensor) -> Axis:
+def _axis(size: int, shift: Tensor, num: Tensor, den: Tensor, extent: Tensor, flip: Tensor) -> MappedAxis:
     """One axis [B, size] of one layer, in exact integers: ``doubled / (2 num)`` is x_src + 1/2."""
     doubled = (2 * (torch.arange(size, device=num.device) - shift[:, None]) + 1) * den[:, None]
     num, extent = num[:, None], extent[:, None]
@@ -140,4 +140,4 @@ def _axis(size: int, shift: Tensor, num: Tensor, den: Tensor, extent: Tensor, fl
     last = (extent - 1).clamp(min=0)
     clamped = (torch.minimum(index.clamp(min=0), last) for index in (nearest, first, first + 1))
     nearest, low, high = (torch.where(flip[:, None], last - index, index) for index in clamped)
-    return Axis(nearest, inside, low, high, beyond)
+    return MappedAxis(nearest, inside, low, high, beyond)

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste.invariants.case import Case, as_fraction, invariant
+from segpaste.augmentation.config.strict import as_fraction
+from segpaste.invariants.case import Case, invariant
 from segpaste.invariants.violation import Violation, found
 from segpaste.types import Modality, PaddedBatchedDenseSample, PanopticSchema
 

@@ -26,7 +26,7 @@ from segpaste.types.tensors import (
     SemanticMap,
 )
 
-Layout = Literal["dense", "instance", "image", "batch_only"]
+FieldLayout = Literal["dense", "instance", "image", "batch_only"]
 Resample = Literal["filter", "linear", "nearest"]
 Paste = Literal["painted", "listed", "derived"]
 
@@ -58,7 +58,7 @@ class Field:
     batched_name: str
     shape: tuple[str | int, ...]
     dtypes: tuple[torch.dtype, ...]
-    layout: Layout
+    layout: FieldLayout
     modality: Modality | None = None
     required: bool = False
     needs: tuple[str, ...] = ()

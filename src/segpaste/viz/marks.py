@@ -17,7 +17,7 @@ from torch import Tensor
 from segpaste.types import IGNORE_INDEX, DenseSample
 from segpaste.viz.palette import HIGHLIGHT, INK, RGB, UInt8Image, class_color, instance_color
 from segpaste.viz.shapes import Mask, blend, centre_of, hatch, outline, rim, window
-from segpaste.viz.text import Box, ClassNames, Plate, class_name
+from segpaste.viz.text import ClassNames, Plate, Rectangle, class_name
 
 NO_CLASS = -1
 """In a class map: leave the picture as it is."""
@@ -41,7 +41,7 @@ class Thing:
 
     label: int
     color: RGB
-    box: Box
+    box: Rectangle
     mask: Mask | None
     pasted: bool
 

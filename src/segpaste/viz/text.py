@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ClassNames = Mapping[int, str] | Sequence[str]
 """Class id to name; a class without a name is shown as ``class 7``."""
 
-Box = tuple[float, float, float, float]
+Rectangle = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Plate:
 
     text: str
     background: RGB
-    box: Box
+    box: Rectangle
     centred: bool = False
 
     def corners(self, width: float, height: float) -> Iterator[tuple[float, float]]:
@@ -105,7 +105,7 @@ def draw_plates(picture: UInt8Image, plates: Iterable[Plate], size_px: int) -> U
     canvas = Image.fromarray(picture)
     pen = ImageDraw.Draw(canvas)
     pad, plate_h = max(2, size_px // 4), size_px + max(2, size_px // 3)
-    taken: list[Box] = []
+    taken: list[Rectangle] = []
     for plate in plates:
         line = plain(plate.text)
         plate_w = text_width(line, size_px) + 2 * pad
@@ -151,7 +151,7 @@ def draw_scale(picture: UInt8Image, ramp: UInt8Image, ends: Sequence[str], size_
     return np.array(canvas)
 
 
-def _free_spot(plate: Plate, w: float, h: float, canvas: tuple[int, int], taken: list[Box]) -> Box | None:
+def _free_spot(plate: Plate, w: float, h: float, canvas: tuple[int, int], taken: list[Rectangle]) -> Rectangle | None:
     if w > canvas[0] or h > canvas[1]:
         return None
     for x, y in plate.corners(w, h):

@@ -52,7 +52,7 @@ class StrictConfig(BaseModel):
         return values
 
 
-def as_decimal(number: float) -> Fraction:
+def as_fraction(number: float) -> Fraction:
     """Return a number as written in decimal, as a fraction with a denominator of at most 10**6."""
     return Fraction(str(number)).limit_denominator(1_000_000)
 

@@ -20,9 +20,9 @@ from segpaste.augmentation.harmonize._poisson import poisson
 from segpaste.augmentation.harmonize._reinhard import reinhard
 from segpaste.engine import empty_plane
 
-Mode = Callable[[Tensor, Tensor, Tensor, Tensor, HarmonizeConfig], Tensor]
+HarmonizeMode = Callable[[Tensor, Tensor, Tensor, Tensor, HarmonizeConfig], Tensor]
 
-MODES: dict[str, Mode] = {"reinhard": reinhard, "multiband": multiband, "poisson": poisson}
+MODES: dict[str, HarmonizeMode] = {"reinhard": reinhard, "multiband": multiband, "poisson": poisson}
 
 
 def harmonized(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation.config.placement import PlacementConfig
-from segpaste.augmentation.config.strict import as_decimal
+from segpaste.augmentation.config.strict import as_fraction
 from segpaste.engine import DrawRules
 from segpaste.engine.records import SCALE_DEN, SIZE_DEN
 
@@ -20,7 +20,7 @@ FEW_SCALES = 4
 def fixed_rules(config: PlacementConfig) -> DrawRules:
     """Return the parameters of the draws for any canvas; see `on_canvas`."""
     low, high = scale_limits(config)
-    seen = as_decimal(config.min_visible_frac)
+    seen = as_fraction(config.min_visible_frac)
     return DrawRules(
         num_layers=config.layers,
         low_scale=low,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
-from segpaste.augmentation.config.strict import as_decimal
+from segpaste.augmentation.config.strict import as_fraction
 from segpaste.augmentation.rules.draw_rules import num_filter_taps
 from segpaste.engine import PasteRules
 
 
 def paste_rules(config: BatchCopyPasteConfig) -> PasteRules:
     """Return the rules of a config as integers."""
-    residual, hidden = as_decimal(config.min_residual_area_frac), as_decimal(config.max_hidden_frac)
+    residual, hidden = as_fraction(config.min_residual_area_frac), as_fraction(config.max_hidden_frac)
     panoptic = config.panoptic
-    stuff = as_decimal(0.0 if panoptic is None else panoptic.tau_stuff_frac)
+    stuff = as_fraction(0.0 if panoptic is None else panoptic.tau_stuff_frac)
     return PasteRules(
         num_taps=num_filter_taps(config.placement, antialias=config.antialias),
         min_area_px=config.min_area_px,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from segpaste.bank import BankSampler, InstanceBank, stage_bank_batch
 from segpaste.bank.read.class_draws import ClassTable, uniforms
+from segpaste.bank.read.pairing import PairedCrops
 from segpaste.epochs import EpochPass, Stateful, expect_facts, has_state
 from segpaste.seeding import from_int64
 from segpaste.types import StagedCrops
@@ -59,7 +59,7 @@ class CropPool(Stateful):
         self.crops_per_target = crops_per_target
         self._sampler = BankSampler(pool) if isinstance(pool, InstanceBank) else None
         self.num_steps = 0
-        self._iterator: Iterator[StagedCrops] | None = None
+        self._paired: PairedCrops | None = None
 
     @property
     def loader(self) -> Iterable[StagedCrops] | None:
@@ -68,7 +68,7 @@ class CropPool(Stateful):
 
     def begin(self, this: EpochPass) -> None:
         """Begin a pass: let the crops follow the pass over the targets."""
-        self._iterator = None
+        self._paired = None
         if not this.start:
             self.num_steps = 0
 
@@ -111,29 +111,11 @@ class CropPool(Stateful):
                 replica=this.replica,
             ).crops
             return stage_bank_batch(self.pool, drawn.reshape(num_targets, self.crops_per_target))
-        staged = self._next()
-        if staged.batch_size < num_targets:
-            raise ValueError(
-                f"source_pool: expected staged crops for {num_targets} targets, got {staged.batch_size}; give its "
-                "loader the batch size of the other"
-            )
-        return staged.first(num_targets)
-
-    def _next(self) -> StagedCrops:
-        """Return the crops that the loader yields for the next step."""
-        assert not isinstance(self.pool, InstanceBank)
-        if self._iterator is None:
-            self._iterator = iter(self.pool)
-            if not has_state(self.pool):
-                for _ in islice(self._iterator, self.num_steps):
-                    pass
-        staged = next(self._iterator, None)
-        if staged is None:
-            raise ValueError(
-                f"source_pool: expected staged crops for every batch of targets, got a loader that ends after "
-                f"{self.num_steps} batches; give it steps=, the length of the loader of the targets"
-            )
-        self.num_steps += 1
+        if self._paired is None:
+            assert self.loader is not None
+            self._paired = PairedCrops(self.owner, self.loader, self.num_steps)
+        staged = self._paired.take(num_targets)
+        self.num_steps = self._paired.num_steps
         return staged
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from segpaste._version import __version__
 from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC
 from segpaste.bank.build.destination import check_free
-from segpaste.bank.build.engines import Engine, make_parts
+from segpaste.bank.build.engines import PartEngine, make_parts
 from segpaste.bank.build.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, stored_id
 from segpaste.bank.build.work_folder import remove_finished, said_of_bank, work_folder
 from segpaste.bank.format.lmdb import LMDBWriter
@@ -91,7 +91,7 @@ def build_bank(
     selection: Selection = Selection(),  # noqa: B008 (frozen)
     groups: Sequence[str] | None = None,
     workers: int = 1,
-    engine: Engine = "local",
+    engine: PartEngine = "local",
     build_seed: int = 0,
     built_from: Mapping[str, Any] | None = None,
     fingerprint: Mapping[str, Any] | None = None,
@@ -180,7 +180,7 @@ def _check(
     crop_size: tuple[int, int],
     margin_frac: float,
     workers: int,
-    engine: Engine,
+    engine: PartEngine,
 ) -> None:
     if format not in _WRITERS:
         raise BankError(f"expected a format among {', '.join(_WRITERS)}, got {format!r}")
@@ -212,7 +212,7 @@ def _groups_of(sample: DenseSample) -> list[str]:
     return ["provenance", *(group for group in GROUPS if group in wanted - {"core"})]
 
 
-def _make_missing(maker: PartMaker, workers: int, engine: Engine) -> None:
+def _make_missing(maker: PartMaker, workers: int, engine: PartEngine) -> None:
     missing = maker.missing()
     if not missing:
         return

@@ -27,11 +27,11 @@ DEFAULT_MARGIN_FRAC = 1 / 16
 """Of the longer side of the box. Some surroundings are wanted: the filters that paint a crop read across its mask's
 edge, and what they find there should be the photo."""
 
-Box = tuple[int, int, int, int]
+PixelBox = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class CropAxis:
     """How the crop's pixels along one axis read the photo.
 
     Attributes:
@@ -112,14 +112,14 @@ def crop_object(
     )
 
 
-def box_of(mask: Tensor) -> Box:
+def box_of(mask: Tensor) -> PixelBox:
     """The tight box, xyxy in pixel edges, of a mask [H, W] that is not empty."""
     cols = torch.nonzero(mask.any(0)).flatten()
     rows = torch.nonzero(mask.any(1)).flatten()
     return int(cols[0]), int(rows[0]), int(cols[-1]) + 1, int(rows[-1]) + 1
 
 
-def content_of(box: Box, size: tuple[int, int], margin_frac: float) -> Box:
+def content_of(box: PixelBox, size: tuple[int, int], margin_frac: float) -> PixelBox:
     """The box with its margin, xyxy, cut at the edges of a photo of ``size`` (H, W)."""
     left, top, right, bottom = box
     margin = math.ceil(margin_frac * max(right - left, bottom - top))
@@ -134,7 +134,7 @@ def ratio(content_size: tuple[int, int], crop_size: tuple[int, int]) -> tuple[in
     return (crop_h, height) if crop_h * width <= crop_w * height else (crop_w, width)
 
 
-def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: int) -> Axis:
+def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: int) -> CropAxis:
     """Content from ``start`` to ``end`` of a photo's axis of ``length`` pixels."""
     size = max(1, -(-(2 * (end - start) * num - den) // (2 * den)))
     numerator = torch.tensor(num)
@@ -147,7 +147,7 @@ def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: in
 
     linear, weights = taps(num, 2)
     before = (crop_length - size) // 2
-    return Axis(
+    return CropAxis(
         size,
         before,
         crop_length - size - before,
@@ -157,7 +157,7 @@ def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: in
     )
 
 
-def _filtered(image: Tensor, rows: Axis, cols: Axis, content: Box) -> Tensor:
+def _filtered(image: Tensor, rows: CropAxis, cols: CropAxis, content: PixelBox) -> Tensor:
     """[3, H, W] uint8 averaged to [3, rows, cols], rounded to the nearest, a half upwards."""
     if rows.size == content[3] - content[1] and cols.size == content[2] - content[0]:
         return image[:, content[1] : content[3], content[0] : content[2]].clone()
@@ -178,7 +178,7 @@ def _weighed(values: Tensor, dim: int, idx: Tensor, weights: Tensor) -> Tensor:
     return total
 
 
-def _geometry(sample: DenseSample, rows: Axis, cols: Axis) -> dict[str, Tensor]:
+def _geometry(sample: DenseSample, rows: CropAxis, cols: CropAxis) -> dict[str, Tensor]:
     """Depth, its validity and normals, [., rows, cols] each; what the sample has of them."""
     values: dict[str, Tensor] = {}
     if sample.depth is None and sample.normals is None:
@@ -208,7 +208,7 @@ def _moved_points(points: Tensor, corner: tuple[int, int], scale: float, offset:
     return torch.where(points[:, 2:] > 0, moved, 0.0).float()
 
 
-def _edges_go_on(value: Tensor, rows: Axis, cols: Axis) -> Tensor:
+def _edges_go_on(value: Tensor, rows: CropAxis, cols: CropAxis) -> Tensor:
     """[., rows, cols] filled up to the size of the crop with its own edge."""
     y = torch.arange(-rows.before, rows.size + rows.after).clamp(0, rows.size - 1)
     x = torch.arange(-cols.before, cols.size + cols.after).clamp(0, cols.size - 1)

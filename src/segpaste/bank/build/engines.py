@@ -20,11 +20,11 @@ from segpaste.bank.build.parts import PartMaker
 from segpaste.bank.format.record import BankError
 from segpaste.extras import require
 
-Engine = Literal["local", "ray"]
-Outcome = tuple[int, Exception | None]
+PartEngine = Literal["local", "ray"]
+PartResult = tuple[int, Exception | None]
 
 
-def make_parts(maker: PartMaker, parts: Sequence[int], workers: int, engine: Engine) -> Iterator[int]:
+def make_parts(maker: PartMaker, parts: Sequence[int], workers: int, engine: PartEngine) -> Iterator[int]:
     """Make parts; yields each number when it is done, in no particular order.
 
     Raises:
@@ -45,7 +45,7 @@ def make_parts(maker: PartMaker, parts: Sequence[int], workers: int, engine: Eng
             yield part
 
 
-def _attempt(maker: PartMaker, part: int) -> Outcome:
+def _attempt(maker: PartMaker, part: int) -> PartResult:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # crops are too small to share out: more threads cost time, several times as much
     try:
@@ -72,7 +72,7 @@ class _Parts(Dataset[tuple[int, bytes]]):
         return part, _packed(error)
 
 
-def _by_workers(maker: PartMaker, parts: Sequence[int], workers: int) -> Generator[Outcome, None, None]:
+def _by_workers(maker: PartMaker, parts: Sequence[int], workers: int) -> Generator[PartResult, None, None]:
     loader = DataLoader(
         _Parts(maker, parts),
         batch_size=None,
@@ -117,7 +117,7 @@ class _RayActor:
         return {"part": part, "error": _packed(error)}
 
 
-def _by_ray(maker: PartMaker, parts: Sequence[int], workers: int) -> Generator[Outcome, None, None]:
+def _by_ray(maker: PartMaker, parts: Sequence[int], workers: int) -> Generator[PartResult, None, None]:
     ray, data = require("ray"), require("ray.data")
     is_ours = not ray.is_initialized()
     if is_ours:

@@ -21,15 +21,15 @@ from segpaste.bank.format.record import BankError
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.seeding import random_bits_numpy
 
-Mode = Literal["repeat_factor", "instance_aware", "tempered", "class_uniform"]
-MODES: tuple[Mode, ...] = ("repeat_factor", "instance_aware", "tempered", "class_uniform")
+DrawMode = Literal["repeat_factor", "instance_aware", "tempered", "class_uniform"]
+MODES: tuple[DrawMode, ...] = ("repeat_factor", "instance_aware", "tempered", "class_uniform")
 
 _CHUNK = 1 << 20
 
 
 def class_probabilities(
     counts: ArrayLike,
-    mode: Mode = "repeat_factor",
+    mode: DrawMode = "repeat_factor",
     *,
     threshold: float = 1e-3,
     temperature: float = 0.5,

@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 
 from segpaste.bank.format.protocol import InstanceBank, check_bank
 from segpaste.bank.format.record import BankError
-from segpaste.bank.read.class_draws import Mode
+from segpaste.bank.read.class_draws import DrawMode
 from segpaste.bank.read.given_sampler import given_draws
 from segpaste.bank.read.nxm_draws import NxMDraws
 from segpaste.bank.read.predicates import Chosen, CropChooser, Predicate
@@ -136,7 +136,7 @@ def create_bank_dataloader(
     batch_size: int,
     crops_per_target: int = 1,
     steps: int | None = None,
-    mode: Mode = "repeat_factor",
+    mode: DrawMode = "repeat_factor",
     threshold: float = 1e-3,
     temperature: float = 0.5,
     replicas: Replicas = "independent",

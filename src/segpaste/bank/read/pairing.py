@@ -3,15 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sized
+from itertools import islice
 from typing import Any
 
 from segpaste.bank.read.loader import BankDataLoader
-from segpaste.epochs import LoaderWrapper
+from segpaste.epochs import LoaderWrapper, has_state
 from segpaste.types import StagedCrops
 
 
-class with_bank(LoaderWrapper):
-    """Batches of targets, each with crops to paste: ``for batch, crops in with_bank(loader, bank_loader)``.
+class PairedCrops:
+    """Staged crops of a loader for one batch of targets after another.
+
+    Args:
+        owner: named by the errors.
+        loader: of the crops, with a step for each batch.
+        num_steps: steps of this epoch that are done; a loader without a state reads them again and leaves them out.
+
+    Attributes:
+        num_steps: steps that are done.
+    """
+
+    def __init__(self, owner: str, loader: Iterable[StagedCrops], num_steps: int = 0) -> None:
+        self.owner = owner
+        self.num_steps = num_steps
+        self._steps = islice(loader, 0 if has_state(loader) else num_steps, None)
+
+    def take(self, num_targets: int) -> StagedCrops:
+        """Return the crops of the next batch, for as many targets.
+
+        Raises:
+            ValueError: the loader has ended, or yields crops for fewer targets.
+        """
+        staged = next(self._steps, None)
+        if staged is None:
+            raise ValueError(
+                f"{self.owner}: expected staged crops for every batch of targets, got a loader that ends after "
+                f"{self.num_steps} batches; give it steps=, the length of the loader of the targets"
+            )
+        if staged.batch_size < num_targets:
+            raise ValueError(
+                f"{self.owner}: expected staged crops for {num_targets} targets, got {staged.batch_size}; give both "
+                "loaders the same batch_size"
+            )
+        self.num_steps += 1
+        return staged.first(num_targets)
+
+
+class zip_loaders(LoaderWrapper):
+    """Batches of targets, each with crops to paste: ``for batch, crops in zip_loaders(loader, bank_loader)``.
 
     Unlike zip it does not end early: a bank loader with too few steps is an error. A smaller last batch gets as many
     crops as it has targets. The crops follow the epoch of ``loader``, where it has one.
@@ -24,7 +63,7 @@ class with_bank(LoaderWrapper):
         ValueError: ``bank_loader`` has fewer steps than ``loader``.
     """
 
-    owner = "with_bank"
+    owner = "zip_loaders"
 
     def __init__(self, loader: Iterable[Any], bank_loader: BankDataLoader) -> None:
         super().__init__(loader, bank_loader)
@@ -32,24 +71,15 @@ class with_bank(LoaderWrapper):
 
     def __iter__(self) -> Iterator[tuple[Any, StagedCrops]]:
         if isinstance(self.loader, Sized) and len(self.bank_loader) < len(self.loader):
-            raise ValueError(self._too_few(f"{len(self.loader)}"))
-        crops: Iterator[StagedCrops] | None = None
+            raise ValueError(
+                f"zip_loaders: expected a bank loader of {len(self.loader)} steps, got {len(self.bank_loader)}; give "
+                "it steps="
+            )
+        crops: PairedCrops | None = None
         for _, batch in self._pass():
-            if crops is None:
-                crops = iter(self.bank_loader)
-            staged = next(crops, None)
-            if staged is None:
-                raise ValueError(self._too_few("more"))
-            if staged.batch_size < batch.batch_size:
-                raise ValueError(
-                    f"with_bank: expected crops for {batch.batch_size} targets, got them for {staged.batch_size}; "
-                    "give both loaders the same batch_size"
-                )
-            yield batch, staged.first(batch.batch_size)
+            crops = crops or PairedCrops(self.owner, self.bank_loader)  # the pass has begun the epoch of its loader
+            yield batch, crops.take(batch.batch_size)
 
     def state_parts(self) -> dict[str, Any]:
         """See `segpaste.epochs.Stateful.state_parts`."""
         return {**super().state_parts(), "crops": self.bank_loader}
-
-    def _too_few(self, wanted: str) -> str:
-        return f"with_bank: expected a bank loader of {wanted} steps, got {len(self.bank_loader)}; give it steps="

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from segpaste._printable import printable
 from segpaste.bank.format.protocol import InstanceBank, check_bank
-from segpaste.bank.read.class_draws import ClassTable, Mode, class_probabilities, photo_fracs, uniforms
+from segpaste.bank.read.class_draws import ClassTable, DrawMode, class_probabilities, photo_fracs, uniforms
 from segpaste.epochs import EpochPass, EpochProgress, EpochSampler, Replica
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.seeding import check_uint64, derive_seed
@@ -116,7 +116,7 @@ class BankSampler(EpochSampler[int]):
         bank: InstanceBank,
         num_samples: int | None = None,
         *,
-        mode: Mode = "repeat_factor",
+        mode: DrawMode = "repeat_factor",
         threshold: float = 1e-3,
         temperature: float = 0.5,
         base_seed: int = 0,

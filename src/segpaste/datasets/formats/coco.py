@@ -27,11 +27,11 @@ from segpaste.datasets.formats.photo import read_pixels, read_rgb
 from segpaste.datasets.formats.records import (
     IMAGE_COLUMNS,
     AnnotatedPhotos,
-    Columns,
     Crowd,
     DatasetError,
+    JsonRow,
     PackedRecords,
-    Row,
+    TableColumns,
     class_indices,
     index_by_id,
     index_images,
@@ -45,7 +45,7 @@ from segpaste.engine.native.windows import Counts, Shown
 from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema, tight_boxes
 from segpaste.types.sampling import Window
 
-_TABLES: dict[str, Columns] = {
+_TABLES: dict[str, TableColumns] = {
     "images": {key: kind for key, kind in IMAGE_COLUMNS.items() if key != "file_name"},
     "annotations": {"id": int, "image_id": int, "category_id": int},
     "categories": {"id": int, "name": str},
@@ -159,9 +159,9 @@ class CocoDetectionV2(AnnotatedPhotos):
             return sample if reduced == window else replace(sample, image=jitter.show(_bare(image), reduced).image)
         return self._jittered(record, seen, window, jitter.min_area_px)
 
-    def _jittered(self, record: Row, image: tv_tensors.Image, window: Window, min_area_px: float) -> DenseSample:
+    def _jittered(self, record: JsonRow, image: tv_tensors.Image, window: Window, min_area_px: float) -> DenseSample:
         """The sample whose image is read already: masks are measured first, and drawn where they stay."""
-        kept: list[tuple[int, Row, Counts, Shown]] = []
+        kept: list[tuple[int, JsonRow, Counts, Shown]] = []
         number = 0
         for annotation in record["annotations"]:
             if annotation["crowd"]:
@@ -202,7 +202,7 @@ class CocoDetectionV2(AnnotatedPhotos):
         self.keypoint_schema = read_schema(path, categories.values())
         self.has_crowds = any(_crowd_kind(row) for row in tables["annotations"])
         label_of = {category_id: label for label, category_id in enumerate(categories)}
-        of_image: defaultdict[int, list[Row]] = defaultdict(list)
+        of_image: defaultdict[int, list[JsonRow]] = defaultdict(list)
         for row in index_by_id(path, "annotations", tables["annotations"]).values():
             what = f"annotation {row['id']}"
             lookup(path, what, row["image_id"], images, "images")
@@ -227,7 +227,7 @@ class CocoDetectionV2(AnnotatedPhotos):
             for image_id, row in images.items()
         )
 
-    def _read_sample(self, record: Row) -> DenseSample:
+    def _read_sample(self, record: JsonRow) -> DenseSample:
         size = record["height"], record["width"]
         image = read_rgb(self.images_dir / record["file_name"], size)
         annotations, masks = self._instances(record)
@@ -241,12 +241,12 @@ class CocoDetectionV2(AnnotatedPhotos):
             **self._keypoints(annotations),
         )
 
-    def _points(self, row: Row, categories: Mapping[int, Row]) -> Points | None:
+    def _points(self, row: JsonRow, categories: Mapping[int, JsonRow]) -> Points | None:
         """The keypoints of an annotation that is an instance of a category that has some."""
         has_some = not _crowd_kind(row) and bool(categories[row["category_id"]].get("keypoints"))
         return checked_points(self.annotations_file, row, self.keypoint_schema) if has_some else None
 
-    def _keypoints(self, annotations: list[Row], window: Window | None = None) -> dict[str, Any]:
+    def _keypoints(self, annotations: list[JsonRow], window: Window | None = None) -> dict[str, Any]:
         """The keypoints of instances, as a window shows them; nothing where the file has none."""
         if (schema := self.keypoint_schema) is None:
             return {}
@@ -255,7 +255,7 @@ class CocoDetectionV2(AnnotatedPhotos):
             keypoints = through_window(keypoints, schema, window)
         return {"keypoints": keypoints, "keypoint_schema": schema}
 
-    def _crowd_mask(self, record: Row) -> Tensor:
+    def _crowd_mask(self, record: JsonRow) -> Tensor:
         """The union of crowd and ignored regions, [H, W] bool."""
         union = np.zeros((record["height"], record["width"]), bool)
         for annotation in record["annotations"]:
@@ -263,14 +263,14 @@ class CocoDetectionV2(AnnotatedPhotos):
                 union |= self._region(record, annotation)
         return torch.from_numpy(union)
 
-    def _crowd_through(self, record: Row, window: Window) -> Tensor:
+    def _crowd_through(self, record: JsonRow, window: Window) -> Tensor:
         """The crowd mask [1, h, w] that a window shows."""
         shown = torch.zeros(1, *window.size, dtype=torch.bool)
         if any(annotation["crowd"] for annotation in record["annotations"]):
             windows.read_planes(self._crowd_mask(record)[None], window, 0, shown)
         return shown
 
-    def _region(self, record: Row, annotation: Row) -> NDArray[np.bool_]:
+    def _region(self, record: JsonRow, annotation: JsonRow) -> NDArray[np.bool_]:
         """A crowd or ignored region, [H, W]: its mask, or where it has none its box, filled."""
         try:
             mask = self._mask(record, annotation)
@@ -281,9 +281,9 @@ class CocoDetectionV2(AnnotatedPhotos):
             mask[max(floor(y), 0) : max(ceil(y + height), 0), max(floor(x), 0) : max(ceil(x + width), 0)] = True
         return mask
 
-    def _instances(self, record: Row) -> tuple[list[Row], Tensor]:
+    def _instances(self, record: JsonRow) -> tuple[list[JsonRow], Tensor]:
         """The annotations that are instances, and their masks [N, H, W]."""
-        kept: list[Row] = []
+        kept: list[JsonRow] = []
         masks = np.zeros((len(record["annotations"]), record["height"], record["width"]), bool)
         for annotation in record["annotations"]:
             if annotation["crowd"]:
@@ -296,7 +296,7 @@ class CocoDetectionV2(AnnotatedPhotos):
             kept.append(annotation)
         return kept, torch.from_numpy(masks[: len(kept)])
 
-    def _mask(self, record: Row, annotation: Row) -> NDArray[np.bool_]:
+    def _mask(self, record: JsonRow, annotation: JsonRow) -> NDArray[np.bool_]:
         try:
             return decode_segmentation(annotation["segmentation"], (record["height"], record["width"]))
         except ValueError as error:
@@ -315,12 +315,12 @@ class CocoDetectionV2(AnnotatedPhotos):
         self._empty_ids.add(annotation_id)
 
 
-def _crowd_kind(annotation: Row) -> str:
+def _crowd_kind(annotation: JsonRow) -> str:
     """``crowd`` or ``ignore`` for a region that is no instance, else nothing."""
     return "crowd" if annotation.get("iscrowd") else "ignore" if annotation.get("ignore") else ""
 
 
-def _box(annotation: Row) -> list[float] | None:
+def _box(annotation: JsonRow) -> list[float] | None:
     """The box (x, y, width, height) of an annotation; None where it has none that is one."""
     box = annotation.get("bbox")
     is_one = isinstance(box, list) and len(box) == 4 and all(isinstance(v, int | float) and abs(v) < 1e9 for v in box)
@@ -333,7 +333,7 @@ def _bare(image: Tensor) -> DenseSample:
     return DenseSample(tv_tensors.Image(image), boxes, torch.zeros(0, dtype=torch.int64))
 
 
-def _file_name(path: Path, row: Row) -> str:
+def _file_name(path: Path, row: JsonRow) -> str:
     """The photo's file, relative to the folder of the images."""
     if isinstance(name := row.get("file_name"), str):
         return name
@@ -344,7 +344,7 @@ def _file_name(path: Path, row: Row) -> str:
     )
 
 
-def _class_list(path: Path, row: Row, key: str, label_of: dict[int, int]) -> list[int] | None:
+def _class_list(path: Path, row: JsonRow, key: str, label_of: dict[int, int]) -> list[int] | None:
     """One of the lists of categories of a photo, as classes; None where there is none."""
     ids = row.get(key)
     if ids is None:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from segpaste.datasets.formats.records import DatasetError, Row
+from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.types import KeypointSchema
 from segpaste.types.keypoints import MovingKeypoints, Pair, moved_points
 from segpaste.types.sampling import Size, Window
@@ -25,7 +25,7 @@ _DECIMALS = 3
 _FARTHEST = 1e6  # pixels
 
 
-def read_schema(path: Path, categories: Iterable[Row]) -> KeypointSchema | None:
+def read_schema(path: Path, categories: Iterable[JsonRow]) -> KeypointSchema | None:
     """Return the keypoints of the categories; points called left and right swap in a mirror.
 
     Args:
@@ -61,7 +61,7 @@ def read_schema(path: Path, categories: Iterable[Row]) -> KeypointSchema | None:
     return replace(found[0], skeleton=_skeleton(path, rows, found[0].num_points)) if found else None
 
 
-def _skeleton(path: Path, categories: Iterable[Row], num_points: int) -> tuple[Pair, ...]:
+def _skeleton(path: Path, categories: Iterable[JsonRow], num_points: int) -> tuple[Pair, ...]:
     """Return the first skeleton, from 0; nothing, with a warning, where it is none."""
     pairs = next((row["skeleton"] for row in categories if row.get("skeleton")), ())
     is_one = isinstance(pairs, list | tuple) and all(
@@ -81,7 +81,7 @@ def _skeleton(path: Path, categories: Iterable[Row], num_points: int) -> tuple[P
     return ()
 
 
-def checked_points(path: Path, annotation: Row, schema: KeypointSchema | None) -> Points | None:
+def checked_points(path: Path, annotation: JsonRow, schema: KeypointSchema | None) -> Points | None:
     """Return what an annotation says of its keypoints, [3 P] numbers; None where it says nothing.
 
     Raises:

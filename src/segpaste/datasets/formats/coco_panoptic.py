@@ -22,11 +22,11 @@ from segpaste.datasets.formats.photo import read_rgb
 from segpaste.datasets.formats.records import (
     IMAGE_COLUMNS,
     AnnotatedPhotos,
-    Columns,
     Crowd,
     DatasetError,
+    JsonRow,
     PackedRecords,
-    Row,
+    TableColumns,
     class_indices,
     expect_folder,
     index_by_id,
@@ -44,7 +44,7 @@ from segpaste.types import (
     tight_boxes,
 )
 
-_TABLES: dict[str, Columns] = {
+_TABLES: dict[str, TableColumns] = {
     "images": IMAGE_COLUMNS,
     "annotations": {"image_id": int, "file_name": str, "segments_info": list},
     "categories": {"id": int, "name": str, "isthing": int},
@@ -181,7 +181,7 @@ class CocoPanoptic(AnnotatedPhotos):
         self._unannotated = tuple(image_id for image_id in images if image_id not in records)
         return PackedRecords(records[image_id] for image_id in images if image_id in records)
 
-    def _read_classes(self, rows: list[Row]) -> dict[int, int]:
+    def _read_classes(self, rows: list[JsonRow]) -> dict[int, int]:
         categories = class_indices(self.annotations_file, rows)
         if len(categories) > IGNORE_INDEX:
             raise DatasetError(
@@ -196,7 +196,7 @@ class CocoPanoptic(AnnotatedPhotos):
         )
         return {category_id: label for label, category_id in enumerate(categories)}
 
-    def _checked_segments(self, what: str, rows: list[Row], label_of: Mapping[int, int]) -> list[Row]:
+    def _checked_segments(self, what: str, rows: list[JsonRow], label_of: Mapping[int, int]) -> list[JsonRow]:
         path = self.annotations_file
         for row in rows:
             if not isinstance(row, dict) or not {"id", "category_id"} <= set(row):
@@ -224,7 +224,7 @@ class CocoPanoptic(AnnotatedPhotos):
             )
         return segments
 
-    def _read_sample(self, record: Row) -> DenseSample:
+    def _read_sample(self, record: JsonRow) -> DenseSample:
         size, segments = (record["height"], record["width"]), record["segments"]
         image = read_rgb(self.images_dir / record["file_name"], size)
         segment_map = self._read_segment_map(record)
@@ -246,7 +246,7 @@ class CocoPanoptic(AnnotatedPhotos):
             crowd_mask=CrowdMask(torch.from_numpy(crowd_mask[None])) if self.has_crowds else None,
         )
 
-    def _read_segment_map(self, record: Row) -> NDArray[np.int64]:
+    def _read_segment_map(self, record: JsonRow) -> NDArray[np.int64]:
         """Each pixel's position in the segment list, counted from 1; 0 where it belongs to no segment: [H, W]."""
         path = self.panoptic_dir / record["map"]
         red, green, blue = read_rgb(path, (record["height"], record["width"])).numpy().astype(np.int64)

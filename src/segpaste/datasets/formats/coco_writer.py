@@ -33,9 +33,9 @@ from segpaste.datasets.formats.records import Crowd
 from segpaste.types import IGNORE_INDEX, DenseSample, tight_boxes
 from segpaste.workspace import Content, write_whole
 
-Row = dict[str, Any]
+JsonRow = dict[str, Any]
 ImageFormat = Literal["png", "jpg"]
-Crowds = Sequence[tuple[Crowd, Row]]
+Crowds = Sequence[tuple[Crowd, JsonRow]]
 Write = Callable[[Path, Content], Path]
 
 LAYOUT: Mapping[str, str] = {
@@ -60,19 +60,19 @@ class SampleRows:
         segments: its ``segments_info``, None where the sample is not panoptic.
     """
 
-    image: Row
-    annotations: list[Row]
-    segments: list[Row] | None = None
+    image: JsonRow
+    annotations: list[JsonRow]
+    segments: list[JsonRow] | None = None
 
 
 def write_sample(
     folder: Path,
     image_id: int,
     sample: DenseSample,
-    categories: Sequence[Row],
+    categories: Sequence[JsonRow],
     *,
     image_format: ImageFormat = "png",
-    provenance: Sequence[Row] | None = None,
+    provenance: Sequence[JsonRow] | None = None,
     crowds: Crowds = (),
     image_extra: Mapping[str, Any] | None = None,
     write: Write = write_whole,
@@ -117,11 +117,11 @@ def write_sample(
 
 
 def instance_rows(
-    image_id: int, sample: DenseSample, categories: Sequence[Row], provenance: Sequence[Row]
-) -> list[Row]:
+    image_id: int, sample: DenseSample, categories: Sequence[JsonRow], provenance: Sequence[JsonRow]
+) -> list[JsonRow]:
     """The annotations of a sample, without ``id``; see `write_sample`."""
     assert sample.instance_masks is not None
-    points: Sequence[Row] = [{}] * sample.num_instances
+    points: Sequence[JsonRow] = [{}] * sample.num_instances
     if sample.keypoints is not None:
         points = keypoint_rows(sample.keypoints)
     rows = []
@@ -134,11 +134,11 @@ def instance_rows(
     return rows
 
 
-def crowd_rows(image_id: int, sample: DenseSample, categories: Sequence[Row], crowds: Crowds) -> list[Row]:
+def crowd_rows(image_id: int, sample: DenseSample, categories: Sequence[JsonRow], crowds: Crowds) -> list[JsonRow]:
     """Return the annotations of what is left of crowd and ignored regions, without ``id``; see `write_sample`."""
     rows = []
     for crowd, mask, origin in _crowds_left(sample, crowds):
-        row: Row = {"image_id": image_id, "category_id": categories[crowd.label]["id"], **_region(mask)}
+        row: JsonRow = {"image_id": image_id, "category_id": categories[crowd.label]["id"], **_region(mask)}
         row |= {"iscrowd": 0, "ignore": 1} if crowd.is_ignored else {"iscrowd": 1}
         if names := categories[crowd.label].get("keypoints"):
             row |= {"keypoints": [0] * (3 * len(names)), "num_keypoints": 0}
@@ -146,7 +146,7 @@ def crowd_rows(image_id: int, sample: DenseSample, categories: Sequence[Row], cr
     return rows
 
 
-def _crowds_left(sample: DenseSample, crowds: Crowds) -> list[tuple[Crowd, NDArray[np.bool_], Row]]:
+def _crowds_left(sample: DenseSample, crowds: Crowds) -> list[tuple[Crowd, NDArray[np.bool_], JsonRow]]:
     """The crowds of which something is left, each with its pixels [H, W] and its provenance."""
     if sample.crowd_mask is None:
         return []
@@ -154,21 +154,21 @@ def _crowds_left(sample: DenseSample, crowds: Crowds) -> list[tuple[Crowd, NDArr
     return [(crowd, mask, origin) for crowd, origin in crowds if (mask := crowd.mask & pixels).any()]
 
 
-def _region(mask: NDArray[np.bool_]) -> Row:
+def _region(mask: NDArray[np.bool_]) -> JsonRow:
     """What an annotation says of a mask [H, W]."""
     return {"segmentation": encode_mask(mask), "area": int(np.count_nonzero(mask)), "bbox": tight_xywh(mask)}
 
 
 def panoptic_segments(
-    sample: DenseSample, categories: Sequence[Row], provenance: Sequence[Row], crowds: Crowds = ()
-) -> tuple[NDArray[np.int64], list[Row]]:
+    sample: DenseSample, categories: Sequence[JsonRow], provenance: Sequence[JsonRow], crowds: Crowds = ()
+) -> tuple[NDArray[np.int64], list[JsonRow]]:
     """The segment id of every pixel, [H, W], 0 where unlabelled, and ``segments_info``: things, stuff, crowds."""
     assert sample.panoptic_map is not None
     assert sample.semantic_map is not None
     assert sample.instance_ids is not None
     panoptic, semantic = _array(sample.panoptic_map), _array(sample.semantic_map)
     ids = np.zeros(panoptic.shape, np.int64)
-    found: list[tuple[NDArray[np.bool_], int, Row]] = []
+    found: list[tuple[NDArray[np.bool_], int, JsonRow]] = []
     things = zip(sample.instance_ids.tolist(), sample.labels.tolist(), provenance, strict=True)
     found += [
         (panoptic == instance_id, label, {"iscrowd": 0, "segpaste": origin}) for instance_id, label, origin in things
@@ -188,7 +188,7 @@ def panoptic_segments(
     return ids, segments
 
 
-def encode_mask(mask: NDArray[np.bool_]) -> Row:
+def encode_mask(mask: NDArray[np.bool_]) -> JsonRow:
     """A mask [H, W] as compressed run lengths, ``{"size": [H, W], "counts": text}``."""
     from pycocotools import mask as coco_mask
 
@@ -203,7 +203,7 @@ def tight_xywh(mask: NDArray[np.bool_]) -> list[int]:
 
 
 def write_tables(
-    folder: Path, info: Row, categories: Sequence[Row], rows: Callable[[], Iterable[SampleRows]]
+    folder: Path, info: JsonRow, categories: Sequence[JsonRow], rows: Callable[[], Iterable[SampleRows]]
 ) -> list[Path]:
     """Write ``annotations.json``, and ``panoptic.json`` where the samples are panoptic.
 
@@ -241,15 +241,15 @@ def _write_geometry(folder: Path, name: str, sample: DenseSample, write: Write) 
         write(folder / "normals" / f"{name}.npy", _npy_bytes(_array(sample.normals).transpose(1, 2, 0)))
 
 
-def _image_row(image_id: int, file_name: str, sample: DenseSample) -> Row:
+def _image_row(image_id: int, file_name: str, sample: DenseSample) -> JsonRow:
     height, width = sample.canvas_size
-    row: Row = {"id": image_id, "file_name": file_name, "width": width, "height": height}
+    row: JsonRow = {"id": image_id, "file_name": file_name, "width": width, "height": height}
     if (camera := sample.camera_intrinsics) is not None:
         row["camera_intrinsics"] = {"fx": camera.fx, "fy": camera.fy, "cx": camera.cx, "cy": camera.cy}
     return row
 
 
-def _panoptic_row(row: SampleRows) -> Row:
+def _panoptic_row(row: SampleRows) -> JsonRow:
     stem = Path(row.image["file_name"]).stem
     return {"image_id": row.image["id"], "file_name": f"{stem}.png", "segments_info": row.segments}
 

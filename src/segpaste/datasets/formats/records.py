@@ -20,10 +20,10 @@ from torch.utils.data import Dataset
 from segpaste.datasets.formats.federated import FederatedLabels
 from segpaste.types import DenseSample
 
-Row = dict[str, Any]
-Columns = Mapping[str, type]
+JsonRow = dict[str, Any]
+TableColumns = Mapping[str, type]
 
-IMAGE_COLUMNS: Columns = {"id": int, "file_name": str, "height": int, "width": int}
+IMAGE_COLUMNS: TableColumns = {"id": int, "file_name": str, "height": int, "width": int}
 """What every entry of the ``images`` table holds."""
 
 
@@ -31,14 +31,14 @@ class DatasetError(ValueError):
     """A file of a dataset is missing, unreadable or not what it must be; one line says which and what to do."""
 
 
-class PackedRecords(Sequence[Row]):
+class PackedRecords(Sequence[JsonRow]):
     """Small dictionaries kept as JSON text in one array.
 
     Millions of Python objects would be copied into every forked worker as their reference counts change, one array is
     shared.
     """
 
-    def __init__(self, records: Iterable[Row]) -> None:
+    def __init__(self, records: Iterable[JsonRow]) -> None:
         texts = [json.dumps(record, separators=(",", ":")).encode() for record in records]
         self._text = np.frombuffer(b"".join(texts), np.uint8)
         self._ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
@@ -83,10 +83,10 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         """Read the annotation file; each record has at least `IMAGE_COLUMNS`."""
 
     @abstractmethod
-    def _read_sample(self, record: Row) -> DenseSample:
+    def _read_sample(self, record: JsonRow) -> DenseSample:
         """Make the sample of one record."""
 
-    def __getstate__(self) -> Row:
+    def __getstate__(self) -> JsonRow:
         return {**self.__dict__, "_packed": None}
 
     def __len__(self) -> int:
@@ -151,7 +151,7 @@ def expect_folder(path: str | PathLike[str]) -> Path:
     return Path(path)
 
 
-def read_tables(path: Path, tables: Mapping[str, Columns]) -> dict[str, list[Row]]:
+def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, list[JsonRow]]:
     """Read a JSON object of tables, that is of lists of objects.
 
     Args:
@@ -182,20 +182,20 @@ def read_tables(path: Path, tables: Mapping[str, Columns]) -> dict[str, list[Row
     return {name: document[name] for name in tables}
 
 
-def index_by_id(path: Path, name: str, rows: Iterable[Row]) -> dict[int, Row]:
+def index_by_id(path: Path, name: str, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:
     """The rows of one table by their ``id``.
 
     Raises:
         DatasetError: two rows have the same id.
     """
-    found: dict[int, Row] = {}
+    found: dict[int, JsonRow] = {}
     for row in rows:
         if found.setdefault(row["id"], row) is not row:
             raise DatasetError(f"{path}: expected unique ids in '{name}', got {row['id']} twice; give each its own")
     return found
 
 
-def index_images(path: Path, rows: Iterable[Row]) -> dict[int, Row]:
+def index_images(path: Path, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:
     """The rows of the ``images`` table by their id.
 
     Raises:
@@ -210,7 +210,7 @@ def index_images(path: Path, rows: Iterable[Row]) -> dict[int, Row]:
     return found
 
 
-def class_indices(path: Path, categories: Iterable[Row]) -> dict[int, Row]:
+def class_indices(path: Path, categories: Iterable[JsonRow]) -> dict[int, JsonRow]:
     """The categories by ascending id: their position is the class, whatever gaps the ids have.
 
     Raises:
@@ -245,7 +245,7 @@ def _read_json(path: Path) -> Any:
         ) from error
 
 
-def _check_row(label: str, row: object, columns: Columns) -> None:
+def _check_row(label: str, row: object, columns: TableColumns) -> None:
     if not isinstance(row, dict):
         raise DatasetError(f"{label}: expected an object, got {type(row).__name__}")
     for key, wanted in columns.items():

@@ -12,7 +12,7 @@ import numpy as np
 
 from segpaste.datasets.scenes._geometry import Array, Plane, Points, Scene
 
-Window = tuple[slice, slice]
+Slices = tuple[slice, slice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _fallen(corners: Array, floor: Plane, towards_light: tuple[float, float, flo
     return fallen
 
 
-def window_of(corners: Array, rays: Points) -> Window:
+def window_of(corners: Array, rays: Points) -> Slices:
     """The smallest rectangle of rays around the projection of points [N, 3] that have z > 0."""
     across, down = corners[:, 0] / corners[:, 2], corners[:, 1] / corners[:, 2]
     columns = np.searchsorted(rays[0][0], (across.min(), across.max()))
@@ -94,6 +94,6 @@ def window_of(corners: Array, rays: Points) -> Window:
     return slice(*map(int, rows)), slice(*map(int, columns))
 
 
-def cut(rays: Points, window: Window) -> Points:
+def cut(rays: Points, window: Slices) -> Points:
     """The rays of a rectangle."""
     return rays[0][:, window[1]], rays[1][window[0]], rays[2]

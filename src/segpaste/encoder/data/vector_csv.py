@@ -23,7 +23,7 @@ class VectorsError(ValueError):
     """A file of vectors is not what it must be; one line says where and what to do."""
 
 
-class Columns(NamedTuple):
+class CsvColumns(NamedTuple):
     """What the columns of a CSV are called.
 
     Attributes:
@@ -59,7 +59,7 @@ class Table(NamedTuple):
     extra: list[str] | None
 
 
-def read_csv(path: Path, columns: Columns) -> Table:
+def read_csv(path: Path, columns: CsvColumns) -> Table:
     """Read the whole file.
 
     Raises:
@@ -126,7 +126,7 @@ def shown_columns(header: list[str]) -> str:
     return ", ".join(shown) + (f" and {len(header) - 8} more" if len(header) > 8 else "")
 
 
-def _find(path: Path, header: list[str], columns: Columns) -> tuple[int, list[int]]:
+def _find(path: Path, header: list[str], columns: CsvColumns) -> tuple[int, list[int]]:
     """Which column has the names, and which the paths or the numbers."""
     got = shown_columns(header)
     if twice := sorted({name for name in header if header.count(name) > 1}):

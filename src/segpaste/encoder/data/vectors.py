@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from segpaste.bank import open_bank
 from segpaste.bank.remote.folder import is_url, local_path
-from segpaste.encoder.data.vector_csv import Columns, VectorsError, read_csv
+from segpaste.encoder.data.vector_csv import CsvColumns, VectorsError, read_csv
 from segpaste.encoder.evaluation.codes import are_signs
 
 _BLOCK = 4096
@@ -113,7 +113,7 @@ def read_vectors(
     if is_url(path) or Path(local_path(path)).is_dir():
         names, vectors, embedder = _read_bank(path)
     else:
-        called = Columns(label_column, path_column, embedding_prefix)
+        called = CsvColumns(label_column, path_column, embedding_prefix)
         names, vectors, columns, _ = read_csv(Path(local_path(path)), called)
     return LabelledVectors(vectors, *_numbered(names, label_names), columns, embedder)
 
@@ -154,7 +154,7 @@ def read_named(
         labels, vectors, embedder = _read_bank(path)
         return NamedVectors(vectors, {str(row): row for row in range(len(vectors))}, labels, embedder)
     options = ("--id-column", "--path-column or --embedding-prefix")
-    called = Columns(id_column, *columns, what="ids", options=options, extra=label_column)
+    called = CsvColumns(id_column, *columns, what="ids", options=options, extra=label_column)
     found = read_csv(Path(local_path(path)), called)
     row_of = {name: row for row, name in enumerate(found.names)}
     if len(row_of) < len(found.names):
