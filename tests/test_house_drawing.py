@@ -1,0 +1,88 @@
+"""The drawing of the house in CONTRIBUTING shows the imports of the package as they are."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from test_import_arrows import PACKAGE, ROOMS, plant
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        yield importlib.import_module("draw_house")
+    finally:
+        sys.path.remove(str(SCRIPTS))
+
+
+def test_the_drawing_shows_the_imports(program: ModuleType) -> None:
+    assert program.main(["--check"]) == 0, "run python scripts/draw_house.py"
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("samplers/nxm.py", "from segpaste.types import DenseSample"),
+        ("bank/new.py", '"""One module more."""'),
+    ],
+)
+def test_a_new_arrow_or_module_is_noticed(
+    program: ModuleType, file: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "segpaste"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    monkeypatch.setattr(program, "PACKAGE", copy)
+    assert program.main(["--check"]) == 0
+    with (copy / file).open("a", encoding="utf-8") as module:
+        module.write(f"\n{text}\n")
+    assert program.main(["--check"]) == 1
+
+
+def test_every_room_is_drawn(program: ModuleType) -> None:
+    svg = program.drawing(program.read_house(PACKAGE))
+    assert [room for room in sorted(ROOMS) if f">{room}</text>" not in svg] == []
+
+
+def test_arrows_go_down_and_none_is_drawn_twice(program: ModuleType, tmp_path: Path) -> None:
+    files = {
+        "seeding.py": '"""Seeds."""',
+        "types/__init__.py": '"""Samples."""\nfrom segpaste.seeding import seed',
+        "engine/__init__.py": '"""Pastes."""\nfrom segpaste import seeding, types',
+        "engine/select.py": "from segpaste.types import dense",
+        "viz/__init__.py": '"""Pictures."""\nfrom segpaste.seeding import seed',
+        "cli/__init__.py": '"""Commands."""\nfrom segpaste import engine, viz',
+        "extras.py": '"""Hints."""',
+    }
+    house = program.read_house(plant(tmp_path, files))
+    assert house.arrows[("engine", "types")] == 2
+    assert house.sizes["engine"] == 2
+    kept = program.without_detours({pair: n for pair, n in house.arrows.items() if pair[0] != "cli"})
+    assert set(kept) == {("engine", "types"), ("types", "seeding"), ("viz", "seeding")}
+    rooms = ["engine", "seeding", "types", "viz"]
+    layers = program.layered(rooms, kept)
+    assert [sorted(layer) for layer in layers] == [["engine"], ["types", "viz"], ["seeding"]]
+    assert program.drawing(house) == program.drawing(house)
+
+
+def test_long_arrows_get_a_lane_of_their_own(program: ModuleType) -> None:
+    arrows = {("a", "b"): 1, ("b", "c"): 1, ("d", "c"): 1, ("a", "e"): 1, ("e", "f"): 1, ("f", "c"): 1}
+    layers = program.layered([*"abcdef"], arrows)
+    assert ("a", "b", 2) in {node for layer in layers for node in layer}
+
+
+def test_texts_fit_their_box(program: ModuleType) -> None:
+    for text in program.read_house(PACKAGE).texts.values():
+        lines = program.shortened(text)
+        assert 0 < len(lines) <= program.TEXT_LINES
+        assert max(map(len, lines)) <= program.TEXT_CHARS
+    assert program.shortened(f"Short, {'long ' * 40}.") == ["Short"]
