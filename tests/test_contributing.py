@@ -1,8 +1,9 @@
-"""The drawing of the house in CONTRIBUTING shows the imports of the package as they are."""
+"""CONTRIBUTING: its drawing shows the imports of the package, and the files that its recipes name exist."""
 
 from __future__ import annotations
 
 import importlib
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,31 @@ import pytest
 
 from test_import_arrows import PACKAGE, ROOMS, plant
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+ROOT = Path(__file__).parents[1]
+SCRIPTS = ROOT / "scripts"
+MADE = ["demo_out/", "dist/", "meta.json"]
+"""What programs make; all else is in the repository."""
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def missing_files(text: str) -> list[str]:
+    """The paths in backquotes that are neither under the root, nor in the package, nor the end of a file's path."""
+    named = sorted(set(re.findall(r"`([\w./-]+(?:/|\.(?:py|md|hpp|cpp|json|toml|txt|yml)))`", text)))
+    ends = [f"/{path.relative_to(ROOT)}" for top in ("src", "tests") for path in (ROOT / top).rglob("*.*")]
+    found = {name for name in named if (ROOT / name).exists() or (PACKAGE / name).exists()}
+    return [n for n in named if n not in found and not any(end.endswith(f"/{n}") for end in ends)]
+
+
+def test_named_files_exist() -> None:
+    assert len(re.findall(r"`[\w./-]+\.py`", TEXT)) > 40
+    assert missing_files(TEXT) == MADE
+
+
+def test_a_missing_file_is_noticed() -> None:
+    assert missing_files("`engine/records.py`, `records.hpp`, `engine/gone.py`, `utils/`") == [
+        "engine/gone.py",
+        "utils/",
+    ]
 
 
 @pytest.fixture(scope="module")
