@@ -304,7 +304,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not args.check:
         PICTURE.write_bytes(svg)
     elif not PICTURE.exists() or PICTURE.read_bytes() != svg:
-        print(f"{PICTURE.relative_to(ROOT)} does not show the imports: run python scripts/draw_house.py")
+        print(f"{PICTURE.name} does not show the imports: run python scripts/draw_house.py")
         return 1
     return 0
 

@@ -67,6 +67,9 @@ def test_a_new_arrow_or_module_is_noticed(
     copy = tmp_path / "segpaste"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     monkeypatch.setattr(program, "PACKAGE", copy)
+    monkeypatch.setattr(program, "PICTURE", tmp_path / "house.svg")
+    assert program.main(["--check"]) == 1
+    assert program.main([]) == 0
     assert program.main(["--check"]) == 0
     with (copy / file).open("a", encoding="utf-8") as module:
         module.write(f"\n{text}\n")

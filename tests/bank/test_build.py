@@ -581,7 +581,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"format": "zip"}, "expected a format among memmap, lmdb, webdataset, got 'zip'"),
+            ({"format": "zip"}, f"expected a format among {', '.join(WRITERS)}, got 'zip'"),
             ({"engine": "dask"}, "expected the engine local or ray"),
             ({"workers": 0}, "expected workers >= 1"),
             ({"margin_frac": -1.0}, "margin_frac from 0 to 10"),
