@@ -21,10 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
-from segpaste.bank import Crop, Layout, LMDBWriter, MemmapWriter, StoredBank, WebDatasetWriter, open_bank
+from segpaste.bank import Crop, Layout, StoredBank, open_bank
+from segpaste.bank.format import WRITERS
 
 NUM_CROPS, SIZE = 5_000, (16, 12)
-WRITERS = {"memmap": MemmapWriter, "lmdb": LMDBWriter, "webdataset": WebDatasetWriter}
 
 
 def crop(index: int) -> Crop:

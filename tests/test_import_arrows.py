@@ -45,7 +45,7 @@ ARROWS["__init__"] = ROOMS - {"cli"}
 
 FOR_EVERYBODY = {"extras"}  # the hints for optional dependencies
 DOZEN = 12
-REGISTRIES = {"cli", "invariants", "datasets/formats"}  # a file for each verb, rule and format
+REGISTRIES = {"cli", "invariants", "datasets/formats", "bank/format"}  # a file for each verb, rule and format
 GRAB_BAGS = {"utils", "util", "common", "helpers", "helper", "misc"}
 
 HEAVY = {

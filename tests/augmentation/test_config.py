@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +27,7 @@ from segpaste.augmentation import (
     SizeRange,
     SourceConfig,
 )
+from segpaste.augmentation.config.strict import known_keys
 
 Made = Callable[..., BaseModel]
 
@@ -364,3 +366,15 @@ def test_a_file_that_does_not_parse_is_named(name: str, text: str, tmp_path: Pat
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=rf"{name}: expected YAML or JSON, got text that does not parse"):
         BatchCopyPasteConfig.load(tmp_path / name)
+
+
+def test_the_page_has_a_row_for_every_key() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "configuration.md").read_text(encoding="utf-8")
+    table = page.partition("## Every key")[2].partition("\n## ")[0]
+    named = {
+        name for cell in re.findall(r"^\|([^|]+)\|", table, re.MULTILINE) for name in re.findall(r"`([\w.]+)`", cell)
+    }
+    keys = {*known_keys(BatchCopyPasteConfig)}
+    groups = {".".join(key.split(".")[:n]) for key in keys for n in range(1, key.count(".") + 1)}
+    assert named <= keys | groups
+    assert {key for key in keys if not any(f"{key}.".startswith(f"{name}.") for name in named)} == set()

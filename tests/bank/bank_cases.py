@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from segpaste.bank import Crop, Layout, LMDBWriter, MemmapBank, MemmapWriter, WebDatasetWriter, open_bank
+from segpaste.bank import Crop, Layout, MemmapBank, open_bank
+from segpaste.bank.format import WRITERS, Format
 from segpaste.types import KeypointSchema
 
 POINTS = KeypointSchema.of_sides(("nose", "left_eye", "right_eye"))
 """Of banks that keep keypoints."""
-
-WRITERS: dict[str, Any] = {"memmap": MemmapWriter, "lmdb": LMDBWriter, "webdataset": WebDatasetWriter}
 
 
 def write_bank(
@@ -27,7 +26,7 @@ def write_bank(
     embeddings: Any = None,
     images: Any = None,
     alphas: Any = None,
-    kind: str = "memmap",
+    kind: Format = "memmap",
 ) -> MemmapBank:
     """Crop i has the first pixel (i % 251, i // 251 % 251, 0), unless images are given."""
     groups = ["provenance"] * (image_ids is not None) + ["embedding"] * (embeddings is not None)

@@ -11,11 +11,12 @@ from photo_folder import NAMES, open_photos, write_photos
 
 from power_loss import below, every_state, read_tree, restore, watched
 from segpaste.bank import build_bank, open_bank
+from segpaste.bank.format import WRITERS
 from segpaste.workspace import MARKER
 
 
 class TestBank:
-    @pytest.mark.parametrize("kind", ["memmap", "lmdb", "webdataset"])
+    @pytest.mark.parametrize("kind", WRITERS)
     def test_build(self, tmp_path: Path, kind: Any) -> None:
         photos = open_photos(write_photos(tmp_path / "photos", 40))
         where = tmp_path / "build"

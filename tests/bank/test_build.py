@@ -23,12 +23,13 @@ from segpaste.bank import BankError, BuildSummary, Selection, build_bank, open_b
 from segpaste.bank.build import build_bank as build_module
 from segpaste.bank.build import strays
 from segpaste.bank.build.cropping import crop_object
+from segpaste.bank.format import WRITERS
 from segpaste.cli._inputs import open_scenes
 from segpaste.datasets import CocoDetectionV2, DatasetError
 from segpaste.types import DenseSample
 from segpaste.workspace import Run
 
-FORMATS = pytest.mark.parametrize("kind", ["memmap", "lmdb", "webdataset"])
+FORMATS = pytest.mark.parametrize("kind", WRITERS)
 SIZE = (11, 8)
 ALL = Selection(min_area_px=1)
 
@@ -73,7 +74,7 @@ class TestBytes:
 class TestContent:
     def test_every_object_in_order(self, photos: CocoDetectionV2, tmp_path: Path) -> None:
         banks = []
-        for kind in ("memmap", "lmdb", "webdataset"):
+        for kind in WRITERS:
             build(photos, tmp_path / kind, format=kind, margin_frac=0.3)
             banks.append(open_bank(tmp_path / kind).read(range(len(open_bank(tmp_path / kind)))))
         for other in banks[1:]:
@@ -97,7 +98,7 @@ class TestContent:
         tables = json.loads(path.read_text())
         wanted = [(row["image_id"], row["id"]) for row in tables["annotations"] if not row["iscrowd"]]
         banks = []
-        for kind in ("memmap", "lmdb", "webdataset"):
+        for kind in WRITERS:
             summary = build(coco, tmp_path / kind, format=kind, class_names=coco.class_names, crop_size=(24, 24))
             bank = open_bank(tmp_path / kind)
             bank.verify()
@@ -291,7 +292,7 @@ class TestKilledAnywhere:
             os._exit(0)
         return os.waitpid(child, 0)[1] == signal.SIGKILL
 
-    @pytest.mark.parametrize("kind", ["memmap", "lmdb", "webdataset"])
+    @FORMATS
     def test_the_same_call_goes_on(self, kind: str, tmp_path: Path) -> None:
         build(Listed(3), tmp_path / "expected", format=kind)
         moment, out = 0, tmp_path / "bank"
@@ -580,7 +581,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"format": "zip"}, "expected a format among memmap, lmdb, webdataset, got 'zip'"),
+            ({"format": "zip"}, f"expected a format among {', '.join(WRITERS)}, got 'zip'"),
             ({"engine": "dask"}, "expected the engine local or ray"),
             ({"workers": 0}, "expected workers >= 1"),
             ({"margin_frac": -1.0}, "margin_frac from 0 to 10"),

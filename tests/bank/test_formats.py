@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import fields, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -27,31 +28,26 @@ from segpaste.bank import (
     Crop,
     InstanceBank,
     Layout,
-    LMDBBank,
-    LMDBWriter,
-    MemmapBank,
-    MemmapWriter,
     StoredBank,
-    WebDatasetBank,
     WebDatasetWriter,
     class_prototypes,
     near_duplicates,
     open_bank,
     stage_bank_batch,
 )
+from segpaste.bank import format as formats
+from segpaste.bank.format import BANKS
 from segpaste.bank.format.blocks import block_spans
 from segpaste.bank.format.files import HashedFile
 from segpaste.bank.format.meta import sealed
 from segpaste.bank.format.record import GROUPS
 from segpaste.bank.format.writer import FolderWriter
 
-BANKS: dict[str, type[StoredBank]] = {"memmap": MemmapBank, "lmdb": LMDBBank, "webdataset": WebDatasetBank}
 WRITERS: dict[str, Callable[..., FolderWriter]] = {
-    "memmap": MemmapWriter,
-    "lmdb": LMDBWriter,
-    "webdataset": lambda *args, **kept: WebDatasetWriter(*args, shard_bytes=6000, **kept),
+    **formats.WRITERS,
+    "webdataset": partial(WebDatasetWriter, shard_bytes=6000),
 }
-FORMATS = pytest.mark.parametrize("kind", BANKS)
+FORMATS = pytest.mark.parametrize("kind", WRITERS)
 NAMES = ("cup", "chair", "lamp")
 SIZE = (5, 7)
 NUM = 23

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -17,7 +17,9 @@ from cli_world import CROWD_ID, read_pixels, tree, write_instances, write_panopt
 
 from segpaste.bank import open_bank
 from segpaste.bank.build import build_bank
+from segpaste.bank.format import BANKS, WRITERS, Format
 from segpaste.cli import main, parse
+from segpaste.cli._arguments import BANK_FORMATS
 
 ROOT = Path(__file__).parents[2]
 
@@ -260,3 +262,7 @@ def test_interrupted_and_gone_on(
     assert capsys.readouterr().err == f"segpaste: interrupted: {tmp_path}/{note}"
     assert main(words(world, tmp_path / "bank")) == 0
     assert tree(tmp_path / "bank") == tree(world / "bank")
+
+
+def test_every_format_can_be_asked_for() -> None:
+    assert (*WRITERS,) == (*BANKS,) == get_args(Format) == BANK_FORMATS

@@ -16,6 +16,7 @@ from segpaste.bank.build.build_bank import BuildSummary, build_bank
 from segpaste.bank.build.parts import Photos, Selection
 from segpaste.bank.embed.copies import copy_crops, embed_bank
 from segpaste.bank.embed.similarity import SimilarToPrototype, class_prototypes, near_duplicates
+from segpaste.bank.format import BANKS
 from segpaste.bank.format.data_files import read_meta
 from segpaste.bank.format.lmdb import LMDBBank, LMDBWriter
 from segpaste.bank.format.memmap import MemmapBank, MemmapWriter
@@ -65,8 +66,6 @@ __all__ = [
     "zip_loaders",
 ]
 
-_FORMATS: dict[str, type[StoredBank]] = {bank.format: bank for bank in (MemmapBank, LMDBBank, WebDatasetBank)}
-
 
 def open_bank(path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> StoredBank:
     """Open a bank of whatever format.
@@ -79,4 +78,4 @@ def open_bank(path: str | os.PathLike[str], *, storage_options: Mapping[str, Any
         BankError: there is none, or it is broken.
     """
     folder = folder_at(path, storage_options)
-    return _FORMATS[read_meta(folder).format](folder)
+    return BANKS[read_meta(folder).format](folder)

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from segpaste.cli._errors import CommandError
 
 MAX_SEED = (1 << 64) - 1
+BANK_FORMATS = ("memmap", "lmdb", "webdataset")  # of `segpaste.bank.format`, whose import takes seconds
 
 
 class Parser(argparse.ArgumentParser):

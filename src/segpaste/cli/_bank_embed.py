@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste._printable import printable
-from segpaste.cli._arguments import integer
+from segpaste.cli._arguments import BANK_FORMATS, integer
 from segpaste.cli._errors import CommandError
 from segpaste.workspace import naming
 
@@ -31,7 +31,6 @@ Of crops of one class that are at least that similar, the first one is kept. The
 example:
   segpaste bank dedupe embedded --out unique --threshold 0.99
 """
-_FORMATS = ("memmap", "lmdb", "webdataset")
 
 
 def add_to(commands: Any) -> None:
@@ -141,7 +140,7 @@ def _add_paths(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bank", metavar="BANK", help="a bank's folder or URL")
     text = "the new bank's folder, or a URL for --format webdataset"
     parser.add_argument("--out", metavar="NEW", required=True, help=text)
-    parser.add_argument("--format", choices=_FORMATS, help="of the new bank, default: as the old one's")
+    parser.add_argument("--format", choices=BANK_FORMATS, help="of the new bank, default: as the old one's")
 
 
 def _similarity(text: str) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.cli import _bank_embed
-from segpaste.cli._arguments import MAX_SEED, integer
+from segpaste.cli._arguments import BANK_FORMATS, MAX_SEED, integer
 from segpaste.cli._errors import CommandError
 from segpaste.extras import MissingPackageError
 
@@ -83,7 +83,7 @@ def _add_build(commands: Any) -> None:
     add("--images", metavar="DIR", type=Path, help="the folder of the photos")
     add("--panoptic-dir", metavar="DIR", type=Path, help="of the panoptic PNG files, default: named as the JSON")
     add("--out", metavar="BANK", required=True, help="the bank's folder, or a URL for --format webdataset")
-    add("--format", choices=("memmap", "lmdb", "webdataset"), default="memmap", help="default: memmap")
+    add("--format", choices=BANK_FORMATS, default="memmap", help="default: memmap")
     add("--crop-size", metavar="PX|HxW", type=_crop_size, default=(256, 256), help="default: 256")
     add("--margin", metavar="F", type=_fraction(10), help="of an object's longer side, on each side, default: 0.0625")
     add("--min-area", metavar="PX", type=integer(1), default=64, help="pixels of the mask in the photo, default: 64")

@@ -32,11 +32,9 @@ from segpaste.bank.build.destination import check_free
 from segpaste.bank.build.engines import PartEngine, make_parts
 from segpaste.bank.build.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, stored_id
 from segpaste.bank.build.work_folder import remove_finished, said_of_bank, work_folder
-from segpaste.bank.format.lmdb import LMDBWriter
-from segpaste.bank.format.memmap import MemmapWriter
+from segpaste.bank.format import WRITERS
 from segpaste.bank.format.meta import Format
 from segpaste.bank.format.record import COLUMNS, GROUPS, BankError, Layout
-from segpaste.bank.format.shards import WebDatasetWriter
 from segpaste.bank.format.writer import FolderWriter
 from segpaste.bank.remote.folder import is_url, local_path
 from segpaste.extras import require
@@ -44,11 +42,6 @@ from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
 from segpaste.workspace import Run, naming
 
-_WRITERS: dict[Format, type[FolderWriter]] = {
-    "memmap": MemmapWriter,
-    "lmdb": LMDBWriter,
-    "webdataset": WebDatasetWriter,
-}
 _NEEDS: dict[str, tuple[str, ...]] = {
     "lmdb": ("lmdb",),
     "webdataset": ("pyarrow.parquet",),
@@ -158,7 +151,7 @@ def build_bank(
     }
     with run.claim(all_of_it):
         _make_missing(maker, workers, engine)
-        writer = _WRITERS[format](
+        writer = WRITERS[format](
             where,
             layout,
             class_names,
@@ -182,8 +175,8 @@ def _check(
     workers: int,
     engine: PartEngine,
 ) -> None:
-    if format not in _WRITERS:
-        raise BankError(f"expected a format among {', '.join(_WRITERS)}, got {format!r}")
+    if format not in WRITERS:
+        raise BankError(f"expected a format among {', '.join(WRITERS)}, got {format!r}")
     if engine not in ("local", "ray"):
         raise BankError(f"expected the engine local or ray, got {engine!r}")
     if is_url(out) and format != "webdataset":

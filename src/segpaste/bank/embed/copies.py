@@ -15,15 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from segpaste.bank.embed.embedders import Embedder, make_embedder
-from segpaste.bank.format.lmdb import LMDBWriter
-from segpaste.bank.format.memmap import MemmapWriter
+from segpaste.bank.format import WRITERS
 from segpaste.bank.format.meta import Format
 from segpaste.bank.format.record import Array, Layout
-from segpaste.bank.format.shards import WebDatasetWriter
 from segpaste.bank.format.stored import StoredBank
-from segpaste.bank.format.writer import FolderWriter
-
-_WRITERS: dict[Format, type[FolderWriter]] = {w.format: w for w in (MemmapWriter, LMDBWriter, WebDatasetWriter)}
 
 Announce = Callable[[int], None]
 """Called with the number of crops that were written since the last call."""
@@ -155,7 +150,7 @@ def _write(
         raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
     columns = [column.name for column in layout.columns if column in bank.layout.columns and column.name != "embedding"]
     columns += ["embedding"] * (fill is None and "embedding" in bank.layout.groups)
-    with _WRITERS[format or bank.meta.format](
+    with WRITERS[format or bank.meta.format](
         out,
         layout,
         bank.class_names,
