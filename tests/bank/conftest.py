@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from build_cases import build
-from photo_folder import open_photos, tree, write_photos
+from photo_folder import open_photos, write_photos
 
+from on_disk import tree
 from segpaste.bank.remote import object_store as store_module
 from segpaste.datasets import CocoDetectionV2
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from build_cases import ALL, FORMATS, SIZE, Listed, build, fails_late, with_a_stray
-from photo_folder import open_photos, tree, write_photos
+from photo_folder import open_photos, write_photos
 
+from on_disk import tree
 from segpaste.bank import BankError, Selection, open_bank
 from segpaste.bank.build import build_bank as build_module
 from segpaste.bank.build import strays

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 from build_cases import Listed, build, fails_late, with_a_stray
-from photo_folder import open_photos, tree, write_photos
+from photo_folder import open_photos, write_photos
 
+from on_disk import tree
 from segpaste.bank import BankError, open_bank
 from segpaste.bank.build import build_bank as build_module
 from segpaste.datasets import CocoDetectionV2, DatasetError

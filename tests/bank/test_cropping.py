@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from on_disk import rectangle
 from segpaste.bank import BankError, Crop
 from segpaste.bank.build.cropping import crop_object
 from segpaste.datasets import SceneConfig, SceneDataset
@@ -36,12 +37,6 @@ def photo_with(size: tuple[int, int], mask: Array, seed: int = 0, geometry: bool
         fields["camera_intrinsics"] = CameraIntrinsics(50.0, 60.0, size[1] / 2, size[0] / 3)
         fields["metric_depth"] = True
     return DenseSample.from_masks(image, torch.from_numpy(mask)[None], torch.tensor([3]), **fields)
-
-
-def rectangle(size: tuple[int, int], top: int, left: int, bottom: int, right: int) -> Array:
-    mask = np.zeros(size, bool)
-    mask[top:bottom, left:right] = True
-    return mask
 
 
 def weights_at(x: int, scale: Fraction, radius: Fraction, start: int, length: int) -> dict[int, int]:
