@@ -7,9 +7,7 @@ from typing import Any
 
 import torch
 
-from samples import (
-    make_samples,
-)
+from samples import make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PlacementConfig
 from segpaste.replay import ReplayRecord, records

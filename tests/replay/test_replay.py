@@ -15,14 +15,7 @@ from hypothesis import strategies as st
 from replay_cases import BASE_SEED, KEY_OF_0, batch_of, reader, recorded
 from torch.utils.data import DataLoader
 
-from samples import (
-    CPU_BACKENDS,
-    SCHEMA,
-    all_modality_subsets,
-    assert_same,
-    make_samples,
-    subset_id,
-)
+from samples import CPU_BACKENDS, SCHEMA, all_modality_subsets, assert_same, make_samples, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_coco_dataloader
 from segpaste.augmentation import HarmonizeConfig, PanopticConfig, PlacementConfig, SourceConfig
 from segpaste.bank import InstanceBank, stage_bank_batch

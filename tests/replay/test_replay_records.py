@@ -16,12 +16,7 @@ from hypothesis import strategies as st
 from replay_cases import BASE_SEED, KEY_OF_0, batch_of, one_record, reader, recorded
 from torchvision import tv_tensors
 
-from samples import (
-    assert_same,
-    make_batch,
-    make_sample,
-    make_samples,
-)
+from samples import assert_same, make_batch, make_sample, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, IntraBatchSource
 from segpaste.augmentation import PlacementConfig
 from segpaste.replay import ReplayError, ReplayRecord, read_records, records, replay

@@ -16,9 +16,7 @@ from viz_cases import NAMES, border_layer, masks_of, neighbours, pixels_of, samp
 
 from samples import Array, make_sample
 from segpaste import viz
-from segpaste.types import (
-    DenseSample,
-)
+from segpaste.types import DenseSample
 from segpaste.viz import palette
 from segpaste.viz.marks import thing_plates, things_of
 

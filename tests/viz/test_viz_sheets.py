@@ -15,9 +15,7 @@ from viz_cases import NAMES, full_sample, pixels_of, sample_with
 
 from samples import make_sample
 from segpaste import viz
-from segpaste.types import (
-    DenseSample,
-)
+from segpaste.types import DenseSample
 from segpaste.viz import compare, draw_depth, gallery, shapes
 
 

@@ -12,14 +12,7 @@ from viz_cases import NAMES, border_layer, full_sample, pixels_of, sample_with
 
 from samples import make_sample
 from segpaste import viz
-from segpaste.types import (
-    IGNORE_INDEX,
-    CameraIntrinsics,
-    DenseSample,
-    Modality,
-    PanopticMap,
-    SemanticMap,
-)
+from segpaste.types import IGNORE_INDEX, CameraIntrinsics, DenseSample, Modality, PanopticMap, SemanticMap
 from segpaste.types.check import MAX_FED_BACK_ID
 from segpaste.viz import draw_depth, marks, palette, shapes
 

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from torchvision import tv_tensors
 
 from samples import Array
-from segpaste.types import (
-    IGNORE_INDEX,
-    CameraIntrinsics,
-    DenseSample,
-    InstanceMask,
-    PanopticMap,
-    SemanticMap,
-)
+from segpaste.types import IGNORE_INDEX, CameraIntrinsics, DenseSample, InstanceMask, PanopticMap, SemanticMap
 
 NAMES = {0: "wall", 1: "floor", 5: "cat", 7: "dog"}
 
