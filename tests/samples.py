@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torchvision import tv_tensors
 
-from segpaste.augmentation import BatchCopyPaste
+from segpaste.augmentation import BatchCopyPaste, IntraBatchSource, PlacementCounts, PlacementRequest
 from segpaste.engine import Placement, engine_for
 from segpaste.types import (
     FIELDS,
@@ -65,6 +65,9 @@ OPTIONAL = (Modality.INSTANCE, Modality.PANOPTIC, Modality.SEMANTIC, Modality.DE
 """The modalities that a sample may lack."""
 
 Modalities = Iterable[Modality | str]
+
+Sampled = tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]
+"""What a source gives."""
 
 
 def all_modality_subsets() -> list[frozenset[Modality]]:
@@ -179,6 +182,21 @@ def make_batch(
     return padded.map_tensors(lambda t: t.to(image_dtype) if t is padded.images else t)
 
 
+def with_overlaps(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
+    """The batch with masks that grow over each other, which they should not beside a panoptic map."""
+    assert batch.instance_masks is not None
+    grown = torch.nn.functional.max_pool2d(batch.instance_masks.float(), 5, stride=1, padding=2) > 0
+    grown &= batch.instance_valid[..., None, None]
+    reach, size = (batch.boxes.new_tensor(v) for v in ((-2, -2, 2, 2), [*batch.canvas_size[::-1]] * 2))
+    boxes = (batch.boxes + reach).clamp(min=0).minimum(size)
+    return dataclasses.replace(batch, instance_masks=grown, boxes=boxes * batch.instance_valid[..., None])
+
+
+def tensors_of(batch: PaddedBatchedDenseSample) -> dict[str, torch.Tensor]:
+    """The tensors of the fields that the batch has, by name."""
+    return {f.batched_name: v for f in FIELDS if (v := getattr(batch, f.batched_name)) is not None}
+
+
 def tight_boxes(masks: Array) -> torch.Tensor:
     """[N, 4] float32 xyxy pixel edges of [N, H, W] masks; zeros for an empty one."""
     boxes = torch.zeros(len(masks), 4)
@@ -283,6 +301,17 @@ def _keypoints(rng: np.random.Generator, masks: Array, is_padding: Array) -> tor
                 place = rng.integers(len(rows))
                 point[:2] = np.array([cols[place], rows[place]]) + rng.choice([0.0, 0.25, 0.5, 0.875], 2)
     return torch.from_numpy(points)
+
+
+class FromBatch:
+    """A source: pastes from the batch that it is given, whose fields may differ, placed as within the target."""
+
+    def __init__(self, source: PaddedBatchedDenseSample) -> None:
+        self.source = source
+
+    def sample(self, target: PaddedBatchedDenseSample, eligible: torch.Tensor, request: PlacementRequest) -> Sampled:
+        _, placement, counts = IntraBatchSource().sample(target, eligible, request)
+        return self.source, placement, counts
 
 
 def placement_of(paste: BatchCopyPaste, batch: PaddedBatchedDenseSample) -> Placement:

@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from samples import SCHEMA, STUFF, make_batch, tight_boxes
-from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PlacementConfig
+from samples import SCHEMA, STUFF, make_batch, placement_of, tight_boxes
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.augmentation.config.placement import SizeRange
+from segpaste.augmentation.inputs import prepare
+from segpaste.engine import Placement, use_backend
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 SIZES = st.sampled_from([(11, 7), (7, 13), (13, 19), (5, 17), (9, 9), (1, 6)])
@@ -226,3 +228,12 @@ SPOILS = (
     bright_image,
     stuff_label,
 )
+
+
+def placed(
+    kernels: str, batch: PaddedBatchedDenseSample, paste: BatchCopyPaste, generator: torch.Generator | None = None
+) -> Placement:
+    """What the module draws for a batch as it comes, without its pixels."""
+    batch = prepare.prepared(batch, paste.config, generator)
+    with use_backend(kernels):
+        return placement_of(paste, batch)

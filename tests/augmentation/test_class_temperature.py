@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 from chi_square import assert_uniform
+from paste_cases import placed
 from placement_inputs import request
 
 import brute_force
 import brute_force_draws
-from samples import CPU_BACKENDS, make_batch, placement_of
+from samples import CPU_BACKENDS, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
-from segpaste.augmentation import IntraBatchSource, Placement, PlacementConfig, Schedule
-from segpaste.augmentation.inputs import prepare
+from segpaste.augmentation import IntraBatchSource, PlacementConfig, Schedule
 from segpaste.augmentation.rules.class_weights import MOST_ALIKE, TEMPERATURE_ONE, inverse_weights, log_table
 from segpaste.engine import use_backend
 from segpaste.engine.reference.draws.slots import negative_log2, weighted
@@ -89,13 +89,6 @@ def objects(labels: list[int], num: int = 3, num_free: int = 5) -> PaddedBatched
             batch.boxes[b, k] = torch.tensor([x, y, x + 2, y + 1])
             batch.labels[b, k], batch.instance_ids[b, k], batch.instance_valid[b, k] = label, k + 1, True
     return batch
-
-
-def placed(kernels: str, batch: PaddedBatchedDenseSample, paste: BatchCopyPaste) -> Placement:
-    """The drawn placement alone, without its pixels."""
-    batch = prepare.prepared(batch, paste.config, None)
-    with use_backend(kernels):
-        return placement_of(paste, batch)
 
 
 class TestEqualPlainLoops:

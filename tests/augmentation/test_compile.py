@@ -1,4 +1,4 @@
-"""Compiled whole, `BatchCopyPaste` does what it does in eager: for every set of modalities, and the gate sees to it.
+"""Compiled whole, `BatchCopyPaste` does what it does in eager, for every set of modalities and the options.
 
 The backend is inductor, in which integer arithmetic, ties and fused reductions can go wrong; ``aot_eager``, which
 traces and checks the same and compiles in seconds, stands in where only the trace matters, and for what is like
@@ -7,94 +7,25 @@ something that inductor has had: it compiles the reference for a minute each tim
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass, replace
-from itertools import combinations, product
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from compiled_and_eager import INSTANCE, TOLERANCE, Modalities, assert_equal, make_input, make_module, num_graphs
 from torch import Tensor, nn
 
-from samples import OPTIONAL, SCHEMA, all_modality_subsets, make_batch, placement_of, subset_id
-from segpaste import BatchCopyPaste, BatchCopyPasteConfig, list_presets
-from segpaste.augmentation import BankSource, IntraBatchSource, PanopticConfig, Placement, PlacementConfig
+from samples import OPTIONAL, FromBatch, all_modality_subsets, make_batch, placement_of, subset_id
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig
+from segpaste.augmentation import Placement
 from segpaste.augmentation.inputs import prepare
 from segpaste.engine import use_backend
-from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
+from segpaste.types import Modality, PaddedBatchedDenseSample
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-TOLERANCE = 1e-5
-INSTANCE = frozenset({Modality.INSTANCE})
 # The gate has every subset on the CPU. The reference, slower to trace: each modality, with and without instances.
 SUBSETS = [("native", frozenset(OPTIONAL))]
 SUBSETS += [("reference", all_modality_subsets()[i]) for i in (0, 1, 6, 11, 12, 13, 15, 19)]
-
-Modalities = frozenset[Modality]
-
-
-@pytest.fixture(params=["native", "reference"])
-def writing(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The backend that the operators call."""
-    with use_backend(request.param):
-        yield request.param
-
-
-@pytest.fixture(scope="module")
-def gate() -> ModuleType:
-    """The script, as a module."""
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        return importlib.import_module("compile_explain")
-    finally:
-        sys.path.remove(str(SCRIPTS))
-
-
-@pytest.fixture(scope="module")
-def cases(gate: ModuleType) -> ModuleType:
-    """The cases of the gate."""
-    return sys.modules["compile_cases"]
-
-
-def num_graphs() -> int:
-    return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
-
-
-def make_module(modalities: Modalities, **placement: Any) -> BatchCopyPaste:
-    panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 8})
-    return BatchCopyPaste(
-        BatchCopyPasteConfig(
-            placement=PlacementConfig(**{"scale_range": (0.5, 1.5), **placement}),
-            panoptic=panoptic if Modality.PANOPTIC in modalities else None,
-        )
-    )
-
-
-def make_input(modalities: Modalities = frozenset(OPTIONAL), seed: int = 0, **options: Any) -> PaddedBatchedDenseSample:
-    """A batch with padding, metric depth, and free slots."""
-    options = {"batch_size": 4, "num_instances": (3, 1, 2), "max_instances": 7, "padding": (2, 1), **options}
-    return make_batch(seed=seed, modalities=modalities, metric_depth=Modality.DEPTH in modalities, **options)
-
-
-def assert_equal(actual: Any, expected: Any, path: str = "") -> None:
-    """Bit for bit; float images to 1e-5."""
-    assert type(actual) is type(expected), path
-    if isinstance(actual, Tensor):
-        is_soft = actual.is_floating_point() and path.endswith(".images")
-        tolerance = TOLERANCE if is_soft else 0.0
-        torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, msg=lambda m: f"{path}: {m}")
-    elif isinstance(actual, tuple):
-        for i, (one, other) in enumerate(zip(actual, expected, strict=True)):
-            assert_equal(one, other, f"{path}[{i}]")
-    elif is_dataclass(actual):
-        for field in fields(actual):
-            assert_equal(getattr(actual, field.name), getattr(expected, field.name), f"{path}.{field.name}")
-    else:
-        assert actual == expected, path
 
 
 @pytest.mark.slow
@@ -329,17 +260,6 @@ ONE_SIDED.append(("semantic_maps", *(name for names in ONE_SIDED for name in nam
 UNKNOWN = {"semantic_maps": 255, "depth": 0, "depth_valid": False, "normals": 0}
 
 
-class OneSided:
-    """Pastes from a fixed batch, which carries other fields than the target."""
-
-    def __init__(self, source: PaddedBatchedDenseSample) -> None:
-        self.source = source
-
-    def sample(self, target: Any, eligible: Tensor, request: Any) -> Any:
-        _, placement, counts = IntraBatchSource().sample(target, eligible, request)
-        return self.source, placement, counts
-
-
 # Of the reference all fields at once, and depth, which decides who is seen.
 SIDES = [("native", names) for names in ONE_SIDED] + [("reference", ONE_SIDED[0]), ("reference", ONE_SIDED[-1])]
 
@@ -357,7 +277,7 @@ class TestWithoutValidation:
         full = replace(make_input(modalities), metric_depth=False)
         less = replace(full, **dict.fromkeys(missing))
         target, source = (less, full) if side == "target" else (full, less)
-        module = BatchCopyPaste(make_module(modalities).config, OneSided(source))
+        module = BatchCopyPaste(make_module(modalities).config, FromBatch(source))
         expected, report = module(target, return_report=True)
         assert report.num_placed.any()
         actual = torch.compile(module, fullgraph=True, backend="aot_eager")(target, return_report=True)
@@ -371,186 +291,3 @@ class TestWithoutValidation:
                 assert torch.equal(out[is_target], kept[is_target]), name
                 if side == "source" and name != "padding_mask":
                     assert (out[~is_target] == UNKNOWN[name]).all(), name
-
-
-def with_item(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with an ``.item()``, which waits for the device."""
-
-    def spoiled(self: Any, batch: PaddedBatchedDenseSample, *rest: Any) -> Any:
-        batch.instance_valid.sum().item()
-        return original(self, batch, *rest)
-
-    return spoiled
-
-
-def with_branch(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with a Python branch on a tensor's value."""
-
-    def spoiled(self: Any, batch: PaddedBatchedDenseSample, *rest: Any) -> Any:
-        if batch.instance_valid.any():
-            return original(self, batch, *rest)
-        return original(self, batch, *rest)
-
-    return spoiled
-
-
-PLACES = [
-    pytest.param(BatchCopyPaste, "_prepared", id="prepare"),
-    pytest.param(IntraBatchSource, "sample", id="source"),
-]
-
-
-class TestTheGate:
-    @pytest.mark.parametrize(("owner", "name"), PLACES)
-    def test_it_sees_an_item(
-        self, gate: ModuleType, cases: ModuleType, monkeypatch: pytest.MonkeyPatch, owner: type, name: str
-    ) -> None:
-        """From torch 2.15 on fullgraph=True alone lets it pass, as a symbol; explain counts the break."""
-        monkeypatch.setattr(owner, name, with_item(getattr(owner, name)))
-        result = gate.check("instance", cases.make_case(INSTANCE), compiles=False)
-        assert any("graph break" in failure and "item" in failure for failure in result.failures), result
-        monkeypatch.setattr(gate, "_differences", lambda *_: ())
-        assert gate.main(["--case", "instance"]) == 1
-        assert gate.main(["--case", "instance", "--no-compile"]) == 1
-
-    @pytest.mark.parametrize(("owner", "name"), PLACES)
-    def test_it_sees_a_branch(
-        self, gate: ModuleType, cases: ModuleType, monkeypatch: pytest.MonkeyPatch, owner: type, name: str
-    ) -> None:
-        monkeypatch.setattr(owner, name, with_branch(getattr(owner, name)))
-        case = cases.make_case(INSTANCE)
-        with pytest.raises(torch._dynamo.exc.Unsupported):
-            torch.compile(case.module, fullgraph=True)(case.batch)
-        by_report = gate.check("instance", case, compiles=False)
-        assert any("graph break" in failure for failure in by_report.failures), by_report
-        allowed = gate.check("instance", case, by_report.breaks)
-        assert allowed.compiles is False
-        assert [f for f in allowed.failures if "fullgraph=True raised" in f] == list(allowed.failures) != []
-        assert gate.main(["--case", "instance"]) == 1
-
-    @pytest.mark.parametrize("num", [0, 2])
-    def test_an_empty_report_is_a_failure(
-        self, gate: ModuleType, cases: ModuleType, monkeypatch: pytest.MonkeyPatch, num: int
-    ) -> None:
-        report = SimpleNamespace(graph_count=num, graph_break_count=0, break_reasons=[])
-        monkeypatch.setattr(torch._dynamo, "explain", lambda _: lambda _: report)
-        result = gate.check("image", cases.make_case(frozenset()), compiles=False)
-        assert len(result.failures) == 1
-        assert gate.main(["--case", "image", "--no-compile"]) == 1
-
-    def test_a_compiler_that_is_switched_off_is_a_failure(
-        self, gate: ModuleType, cases: ModuleType, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(torch, "compile", lambda module, **_: module)
-        result = gate.check("instance", cases.make_case(INSTANCE))
-        assert result.compiles is False
-        assert [f for f in result.failures if "makes 1 graph, got 0" in f] == list(result.failures) != []
-
-    def test_another_output_is_a_failure(
-        self, gate: ModuleType, cases: ModuleType, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        case = cases.make_case(frozenset(OPTIONAL))
-        case = case._replace(batch=replace(case.batch, padding_mask=torch.zeros_like(case.batch.depth_valid)))
-        out = case.module(case.batch)
-        for name in (field.batched_name for field in FIELDS):
-            value = getattr(out, name).clone()
-            value.view(-1)[-1] = ~value.view(-1)[-1] if value.dtype == torch.bool else value.view(-1)[-1] + 1
-            values = {field.name: getattr(out, field.name) for field in fields(out)} | {name: value}
-            monkeypatch.setattr(torch, "compile", lambda _, *, values=values, **__: lambda _: SimpleNamespace(**values))
-            failures = gate._differences(case)
-            assert [f for f in failures if "differs" in f] == [f for f in failures if f.startswith(f"{name} ")] != []
-
-    def test_a_field_too_few_is_a_failure(
-        self, gate: ModuleType, cases: ModuleType, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        case = cases.make_case(INSTANCE)
-        monkeypatch.setattr(
-            torch, "compile", lambda module, **_: lambda batch: replace(module(batch), sample_seeds=None)
-        )
-        assert any(f.startswith("sample_seeds is there") for f in gate._differences(case))
-
-    def test_nothing_pasted_is_a_failure(
-        self, gate: ModuleType, cases: ModuleType, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        case = cases.make_case(INSTANCE)
-        monkeypatch.setattr(torch, "compile", lambda module, **_: module)
-        with pytest.warns(UserWarning, match="paste nothing"):
-            result = gate.check("instance", case._replace(batch=case.batch.map_tensors(lambda t: t[:1])))
-        assert any("eager pasted nothing" in failure for failure in result.failures)
-
-    def test_it_knows_every_subset_source_and_preset(self, gate: ModuleType, cases: ModuleType) -> None:
-        assert list(cases.modality_subsets().values()) == all_modality_subsets()
-        assert list(cases.modality_subsets()) == [subset_id(s) for s in all_modality_subsets()]
-        subsets = [subset_id(s) for s in all_modality_subsets()]
-        presets = [f"preset:{name}" for name in list_presets()]
-        assert list(cases.case_names()) == [
-            *subsets,
-            *(f"bank:{name}" for name in subsets),
-            *presets,
-            *(f"pairwise:{i}" for i in range(1, 9)),
-        ]
-        assert gate.legal_case("depth+instance") == "instance+depth"
-        assert gate.legal_case("bank:depth+instance") == "bank:instance+depth"
-
-    def test_any_two_options_meet(self, cases: ModuleType) -> None:
-        """All pairs but those that the config refuses: ClassMix with a bank, patches, or a layer for each object."""
-        names = cases.Pairwise._fields
-        levels = [sorted({getattr(options, name) for options in cases.PAIRWISE.values()}) for name in names]
-        assert [len(level) for level in levels] == [3] + [2] * 7
-
-        def pairs(options: Any) -> set[Any]:
-            return set(combinations(zip(names, options, strict=True), 2))
-
-        possible = [cases.Pairwise(*row) for row in product(*levels)]
-        possible = [
-            o
-            for o in possible
-            if not (o.classmix and (o.bank or o.patches or o.grouping or "semantic" not in o.modalities))
-        ]
-        met = set().union(*map(pairs, cases.PAIRWISE.values()))
-        assert set().union(*map(pairs, possible)) <= met
-
-    @pytest.mark.parametrize("argument", ["--case=panoptic", "--allowlist=nowhere.txt"])
-    def test_bad_arguments(self, gate: ModuleType, argument: str, capsys: pytest.CaptureFixture[str]) -> None:
-        with pytest.raises(SystemExit) as caught:
-            gate.main([argument])
-        assert caught.value.code == 2
-        assert "expected" in capsys.readouterr().err
-
-    def test_each_case_carries_its_modalities(self, cases: ModuleType) -> None:
-        for modalities in all_modality_subsets():
-            batch = cases.make_case(modalities).batch
-            assert batch.modalities == modalities | {Modality.IMAGE}
-            assert batch.sample_seeds is not None
-
-    def test_the_allowlist_is_empty(self, gate: ModuleType) -> None:
-        assert gate.read_allowlist(gate.ALLOWLIST) == ()
-
-    def test_an_unused_entry_of_the_allowlist_is_a_failure(self, gate: ModuleType, tmp_path: Path) -> None:
-        path = tmp_path / "allowed.txt"
-        path.write_text("# a comment\n\ncall to print\n", encoding="utf-8")
-        assert gate.read_allowlist(path) == ("call to print",)
-        broken = gate.Result("image", 2, ("a call to print at x.py:1",), None, ())
-        assert gate.unused_entries([broken], ["call to print"]) == []
-        assert gate.unused_entries([broken], ["call to print", "item"]) == ["item"]
-
-    @pytest.mark.slow
-    def test_it_passes_here(self, gate: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-        """All of it, as a user runs it."""
-        status = gate.main([])
-        out = capsys.readouterr().out
-        assert status == 0, out
-        assert f"{len(gate.case_names())} of {len(gate.case_names())} passed" in out
-
-    def test_it_sees_a_break_in_the_source_of_a_bank(self, gate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(BankSource, "sample", with_branch(BankSource.sample))
-        assert gate.main(["--case", "bank:instance"]) == 1
-
-    def test_reading_the_report_alone_says_that_it_proves_nothing(
-        self, gate: ModuleType, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert gate.main(["--case", "image", "--no-compile"]) == 0
-        out = capsys.readouterr().out
-        assert out.startswith("!!")
-        assert "proves nothing" in out
-        assert "not tried" in out

@@ -11,15 +11,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from loop_checks import Recording
 from torch import Tensor
 
 import brute_force
-from samples import CPU_BACKENDS, OPTIONAL, SCHEMA, STUFF, THINGS, assert_backends_agree, assert_same, make_batch
+from samples import (
+    CPU_BACKENDS,
+    OPTIONAL,
+    SCHEMA,
+    STUFF,
+    THINGS,
+    assert_backends_agree,
+    assert_same,
+    make_batch,
+    with_overlaps,
+)
 from segpaste.augmentation import (
     DROP_REASONS,
     BatchCopyPaste,
     BatchCopyPasteConfig,
-    IntraBatchSource,
     PanopticConfig,
     PasteReport,
     Placement,
@@ -68,16 +78,6 @@ def random_cases() -> Iterator[tuple[PaddedBatchedDenseSample, Any]]:
         yield batch_of(seed, modalities), arguments
 
 
-def with_overlaps(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
-    """Masks that grow over each other, which they should not beside a panoptic map."""
-    assert batch.instance_masks is not None
-    grown = torch.nn.functional.max_pool2d(batch.instance_masks.float(), 5, stride=1, padding=2) > 0
-    grown &= batch.instance_valid[..., None, None]
-    size = torch.tensor([*batch.canvas_size[::-1]] * 2)
-    boxes = (batch.boxes + torch.tensor([-2.0, -2, 2, 2])).clamp(min=0).minimum(size)
-    return replace(batch, instance_masks=grown, boxes=boxes * batch.instance_valid[..., None])
-
-
 def priority_of(classes: Tensor) -> Tensor:
     return torch.from_numpy(np.vectorize(lambda label: PRIORITIES.get(label, 0), otypes=[np.int64])(classes.numpy()))
 
@@ -98,14 +98,6 @@ def assert_equals_plain_loops(
             np.testing.assert_array_equal(getattr(out, name)[b].numpy(), outcome.fields[name], err_msg=name)
         dropped = dict(zip(DROP_REASONS, report.num_dropped[b].tolist(), strict=True))
         assert {reason: dropped[reason] for reason in outcome.dropped} == outcome.dropped
-
-
-class Recording(IntraBatchSource):
-    """Keeps what it placed."""
-
-    def sample(self, *args: Any) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
-        source, self.placement, counts = super().sample(*args)
-        return source, self.placement, counts
 
 
 @pytest.mark.usefixtures("writing")

@@ -12,10 +12,9 @@ import torch
 from staged_cases import make_staged
 from torch import Tensor
 
-from samples import CPU_BACKENDS, SCHEMA, make_batch
+from samples import SCHEMA, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, IntraBatchSource
 from segpaste.augmentation import HarmonizeConfig, PanopticConfig, SourceConfig
-from segpaste.engine import use_backend
 from segpaste.types import PaddedBatchedDenseSample
 
 MODES: dict[str, dict[str, Any]] = {
@@ -53,13 +52,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=CPU_BACKENDS)
-def backend(request: pytest.FixtureRequest) -> Iterator[str]:
-    with use_backend(request.param):
-        yield request.param
-
-
-@pytest.mark.usefixtures("backend")
+@pytest.mark.usefixtures("writing")
 class TestRefused:
     @pytest.mark.parametrize("mode", MODES)
     def test_every_field_of_the_target(self, mode: str) -> None:

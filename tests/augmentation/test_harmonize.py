@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,12 +19,6 @@ ALL_MODES = pytest.mark.parametrize("mode", sorted(MODES))
 DTYPES = pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float16, torch.bfloat16], ids=str)
 
 Forward = tuple[PaddedBatchedDenseSample, PasteReport]
-
-
-@pytest.fixture(params=CPU_BACKENDS)
-def writing(request: pytest.FixtureRequest) -> Iterator[str]:
-    with use_backend(request.param):
-        yield request.param
 
 
 def make_config(mode: str = "reinhard", prob: float = 1.0, **values: Any) -> BatchCopyPasteConfig:

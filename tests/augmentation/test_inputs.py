@@ -1,50 +1,18 @@
-"""What the forward accepts, refuses, leaves alone and reports: every kind of batch that a loader can come up with."""
+"""What the forward accepts, leaves alone and gives back: every kind of batch that a loader can come up with."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from input_cases import INSTANCE, PANOPTIC, SMALL, SUBSETS, paste
 
-from samples import SCHEMA, Schema, all_modality_subsets, assert_same, make_batch, make_samples, subset_id
-from segpaste import BatchCopyPaste, BatchCopyPasteConfig, IntraBatchSource
-from segpaste.augmentation import DROP_REASONS, PanopticConfig, PasteReport, PlacementConfig, SourceConfig
-from segpaste.types import FIELDS, BatchedDenseSample, Modality, PaddedBatchedDenseSample
-
-SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
-WITH_MASKS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets() if Modality.INSTANCE in s]
-PANOPTIC = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 0, "tau_stuff_frac": 0})
-SMALL = PlacementConfig(scale_range=(0.5, 1.0))
-INSTANCE = frozenset({Modality.INSTANCE})
-
-
-def paste(
-    batch: PaddedBatchedDenseSample, placement: PlacementConfig = SMALL, **options: Any
-) -> tuple[PaddedBatchedDenseSample, PasteReport]:
-    """The output and the report; that nothing was pasted is for the test to know."""
-    config = BatchCopyPasteConfig(placement=placement, panoptic=options.pop("panoptic", PANOPTIC), **options)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
-        return BatchCopyPaste(config)(batch, return_report=True)
-
-
-def reasons(report: PasteReport) -> dict[str, int]:
-    """The totals of `PasteReport.num_dropped` that are not 0."""
-    totals = report.num_dropped.sum(0).tolist()
-    return {name: count for name, count in zip(DROP_REASONS, totals, strict=True) if count}
-
-
-def assert_nothing_pasted(out: PaddedBatchedDenseSample, report: PasteReport, batch: PaddedBatchedDenseSample) -> None:
-    assert_same(out, batch)
-    assert not report.num_placed.any()
-    assert torch.equal(report.num_tried, report.num_dropped.sum(1))
-    assert (report.visible_layer == -1).all()
-    assert (report.slot_layer == -1).all()
-    assert (report.slot_source == -1).all()
-    assert not report.placement.carried.any()
+from samples import SCHEMA, FromBatch, Schema, assert_same, make_batch, make_samples
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig
+from segpaste.augmentation import PanopticConfig
+from segpaste.types import FIELDS, BatchedDenseSample, Modality
 
 
 class TestImageDtypes:
@@ -97,166 +65,6 @@ class TestImageDtypes:
         assert out.images.is_contiguous(memory_format=torch.channels_last)
         assert not out.images.is_contiguous()
         assert_same(out, expected)
-
-
-class TestNothingToPaste:
-    @pytest.mark.parametrize("modalities", SUBSETS)
-    @pytest.mark.parametrize(
-        "options",
-        [
-            pytest.param({"batch_size": 0}, id="B=0"),
-            pytest.param({"batch_size": 1}, id="B=1"),
-            pytest.param({"num_instances": 0}, id="no instance"),
-            pytest.param({"num_instances": 0, "max_instances": 0}, id="K=0"),
-            pytest.param({"num_instances": [0, 3, 0], "max_instances": 3}, id="the only source has no other target"),
-            pytest.param({"num_instances": 3, "max_instances": 3}, id="K full"),
-        ],
-    )
-    def test_the_batch_comes_back_as_it_was(self, modalities: frozenset[Modality], options: dict[str, Any]) -> None:
-        batch = make_batch(modalities=modalities, padding=(2, 1), **options)
-        if options.get("num_instances") == [0, 3, 0]:
-            batch = batch.map_tensors(lambda t: t[1:2])
-        assert_nothing_pasted(*paste(batch), batch)
-
-    def test_all_rows_invalid_in_one_image(self) -> None:
-        """It is a target, and never a source."""
-        batch = make_batch(num_instances=[3, 0, 2], modalities=INSTANCE)
-        out, report = paste(batch)
-        assert report.num_placed[1] > 0
-        assert (report.placement.source_idx[report.placement.layer_valid] != 1).all()
-        assert out.instance_valid[1].sum() == report.num_placed[1]
-
-    def test_a_full_image_among_others(self) -> None:
-        batch = make_batch(num_instances=[5, 1, 2], modalities=INSTANCE)
-        out, report = paste(batch)
-        assert torch.equal(out.images[0], batch.images[0])
-        assert report.num_tried[0] == report.num_dropped[0, DROP_REASONS.index("no_free_slot")] > 0
-        assert report.num_placed[1:].all()
-
-    def test_paste_prob_0(self) -> None:
-        batch = make_batch()
-        out, report = paste(batch, PlacementConfig(paste_prob=0))
-        assert_nothing_pasted(out, report, batch)
-        assert not report.num_tried.any()
-
-
-class TestTheReasons:
-    @pytest.mark.parametrize(
-        ("reason", "advice", "options", "config"),
-        [
-            ("no_source", "batch at least two images", {"batch_size": 1}, {}),
-            ("no_source", "batch at least two images", {"modalities": ()}, {}),
-            ("no_free_slot", "pad to more slots", {"max_instances": 3, "num_instances": 3}, {}),
-            ("does_not_fit", "lower placement.scale_range", {}, {"placement": PlacementConfig(scale_range=(60, 60))}),
-            (
-                "too_small",
-                "raise placement.scale_range",
-                {},
-                {"min_area_px": 10_000, "placement": PlacementConfig(scale_range=(1, 1))},
-            ),
-        ],
-    )
-    def test_the_only_one_in_the_report_and_in_the_warning(
-        self, reason: str, advice: str, options: dict[str, Any], config: dict[str, Any]
-    ) -> None:
-        batch = make_batch(**{"modalities": INSTANCE, **options})
-        module = BatchCopyPaste(BatchCopyPasteConfig(**config))
-        with pytest.warns(UserWarning, match=rf"paste nothing .* of \d+ tries, {reason} \d+; {advice}"):
-            _, report = module(batch, return_report=True)
-        assert list(reasons(report)) == [reason]
-        assert torch.equal(report.num_tried, report.num_dropped.sum(1))
-        assert report.num_tried.all()
-        tried = int(report.num_tried.sum())
-        assert repr(report) == f"PasteReport({batch.batch_size} images: {tried} tried, 0 placed, {reason} {tried})"
-
-    def test_hidden_behind_the_target(self) -> None:
-        batch = make_batch(modalities={Modality.INSTANCE, Modality.DEPTH})
-        near = torch.where(torch.arange(3).view(3, 1, 1, 1) == 0, 0.5, 5.0).expand_as(batch.depth)
-        batch = replace(batch, depth=near.contiguous(), depth_valid=torch.ones_like(batch.depth_valid))
-        out, report = paste(batch)
-        assert torch.equal(out.images[0], batch.images[0])
-        assert report.num_tried[0] == report.num_dropped[0, DROP_REASONS.index("hidden")] > 0
-
-    def test_reverted_for_a_stuff_class(self) -> None:
-        batch = make_batch(num_instances=2, max_instances=4, size=(13, 13), seed=4)
-        guarded = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_frac": 1.0})
-        _, free = paste(batch)
-        out, report = paste(batch, panoptic=guarded)
-        assert free.num_placed.any()
-        assert reasons(report)["reverted"] > 0
-        assert torch.equal(report.num_tried, report.num_placed + report.num_dropped.sum(1))
-        stuff = (batch.panoptic_maps == 0) & (batch.semantic_maps != 255)
-        assert (report.visible_layer[stuff] == -1).all()
-        assert torch.equal(out.semantic_maps[stuff], batch.semantic_maps[stuff])
-
-
-class TestTheWarning:
-    def test_the_first_time_and_not_again(self) -> None:
-        module = BatchCopyPaste()
-        empty = make_batch(batch_size=1, modalities=INSTANCE)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            module(make_batch(modalities=INSTANCE))
-            module(make_batch(batch_size=0, modalities=INSTANCE))
-        with pytest.warns(UserWarning, match="no_source 1") as caught:
-            module(empty)
-        assert [w.filename for w in caught] == [__file__], "it does not name the caller's line"
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            module(empty)
-
-    @pytest.mark.parametrize("config", [{}, {"placement": PlacementConfig(paste_prob=0)}], ids=["pasted", "none tried"])
-    def test_not_at_all(self, config: dict[str, Any]) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            BatchCopyPaste(BatchCopyPasteConfig(**config))(make_batch(modalities=INSTANCE))
-
-
-class TestBoxesWithoutMasks:
-    BOXES = frozenset({Modality.SEMANTIC, Modality.DEPTH})
-
-    def test_nothing_is_pasted(self) -> None:
-        batch = make_batch(modalities=self.BOXES)
-        out, report = paste(batch)
-        assert_nothing_pasted(out, report, batch)
-        assert reasons(report) == {"no_source": 3}
-
-    def test_mask_from_boxes(self) -> None:
-        batch = make_batch(modalities=self.BOXES)
-        out, report = paste(batch, source=SourceConfig(mask_from="boxes"))
-        pasted = report.slot_layer >= 0
-        assert out.instance_masks is None
-        assert out.instance_ids is None
-        assert pasted.any()
-        assert torch.equal(pasted.sum(1), report.num_placed)
-        cols, rows = torch.arange(11), torch.arange(17)[:, None]
-        x1, y1, x2, y2 = out.boxes[..., None, None].unbind(2)
-        boxes = (cols >= x1) & (cols < x2) & (rows >= y1) & (rows < y2) & pasted[..., None, None]
-        shown = report.visible_layer >= 0
-        assert not (shown & ~boxes.any(1)).any(), "painted outside of all pasted boxes"
-        assert (boxes & shown[:, None]).any((2, 3))[pasted].all(), "a row without a pixel"
-
-    def test_boxes_cannot_own_panoptic_pixels(self) -> None:
-        batch = replace(make_batch(), instance_masks=None, instance_ids=None)
-        boxes = SourceConfig(mask_from="boxes")
-        with pytest.raises(ValueError, match="expected instance masks beside the panoptic maps"):
-            paste(batch, source=boxes)
-        out, report = paste(batch, source=boxes, emit_panoptic=False)
-        assert out.panoptic_maps is None
-        assert report.num_placed.any()
-
-    def test_a_box_is_pasted_whole_and_alone(self) -> None:
-        batch = make_batch(modalities=())
-        placement = PlacementConfig(scale_range=(1, 1), k_range=(1, 1))
-        _, report = paste(batch, placement, source=SourceConfig(mask_from="boxes"))
-        sizes = (batch.boxes[..., 2:] - batch.boxes[..., :2]).prod(-1)
-        for b in range(3):
-            slot = report.slot_source[b].max()
-            assert (report.visible_layer[b] >= 0).sum() == sizes[report.placement.source_idx[b, 0], slot]
-
-    def test_a_batch_with_masks_keeps_them(self) -> None:
-        batch = make_batch(modalities=INSTANCE)
-        assert_same(paste(batch, source=SourceConfig(mask_from="boxes"))[0], paste(batch)[0])
 
 
 class TestTheInput:
@@ -382,22 +190,12 @@ class TestGates:
         assert module.write_modalities == set(Modality) - {Modality.DEPTH}
 
 
-class FromAnotherBatch:
-    """Pastes from a fixed batch, placed as `IntraBatchSource` would."""
-
-    def __init__(self, source: PaddedBatchedDenseSample) -> None:
-        self.source = source
-
-    def sample(self, target: Any, eligible: Any, request: Any) -> Any:
-        return self.source, *IntraBatchSource().sample(target, eligible, request)[1:]
-
-
 class TestMetricDepth:
     @pytest.mark.parametrize("is_metric", [True, False])
     def test_one_side_only_is_refused(self, is_metric: bool) -> None:
         modalities = {Modality.INSTANCE, Modality.DEPTH}
         target, source = (make_batch(modalities=modalities, metric_depth=m) for m in (is_metric, not is_metric))
-        module = BatchCopyPaste(source=FromAnotherBatch(source))
+        module = BatchCopyPaste(source=FromBatch(source))
         with pytest.raises(ValueError, match=f"one metric_depth.*{is_metric} in the target and {not is_metric}"):
             module(target)
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 from chi_square import assert_uniform
+from paste_cases import placed
 from pydantic import ValidationError
 
-from samples import CPU_BACKENDS, make_batch, placement_of
+from samples import CPU_BACKENDS, make_batch
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
@@ -21,7 +22,6 @@ from segpaste.augmentation import (
     SizeRange,
     num_mixed_tokens,
 )
-from segpaste.augmentation.inputs import prepare
 from segpaste.augmentation.rules.draw_rules import smallest_scale
 from segpaste.engine import use_backend
 from segpaste.engine.reference import geometry
@@ -51,12 +51,10 @@ def pasted(
         return BatchCopyPaste(config)(batch, generator, return_report=True)
 
 
-def placed(kernels: str, batch: PaddedBatchedDenseSample, seed: int = 0, **options: Any) -> Placement:
+def placed_with(kernels: str, batch: PaddedBatchedDenseSample, seed: int = 0, **options: Any) -> Placement:
     """The drawn placement alone, without its pixels."""
     paste = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(**options)))
-    batch = prepare.prepared(batch, paste.config, torch.Generator().manual_seed(seed))
-    with use_backend(kernels):
-        return placement_of(paste, batch)
+    return placed(kernels, batch, paste, torch.Generator().manual_seed(seed))
 
 
 def drawn_boxes(batch: PaddedBatchedDenseSample, placement: Placement) -> torch.Tensor:
@@ -72,7 +70,7 @@ def drawn_boxes(batch: PaddedBatchedDenseSample, placement: Placement) -> torch.
 class TestOneObjectForEachLayer:
     def test_each_has_its_own_map_and_none_comes_twice(self, kernels: str) -> None:
         batch = rectangles()
-        placement = placed(kernels, batch, grouping="instance", layers=8)
+        placement = placed_with(kernels, batch, grouping="instance", layers=8)
         assert (placement.carried.sum(2) <= 1).all()
         assert placement.carried.sum() > 30
         for b in range(batch.batch_size):
@@ -82,7 +80,7 @@ class TestOneObjectForEachLayer:
 
     def test_a_source_with_fewer_objects_than_layers_is_dealt_out(self, kernels: str) -> None:
         batch = rectangles(num=2)
-        placement = placed(kernels, batch, grouping="instance", layers=7, scale_range=(0.5, 0.5))
+        placement = placed_with(kernels, batch, grouping="instance", layers=7, scale_range=(0.5, 0.5))
         assert (placement.carried.sum(1)[:, :4] == 1).all()
         assert (placement.carried.sum((1, 2)) == 4).all()
 
@@ -91,7 +89,7 @@ class TestOneObjectForEachLayer:
         batch = rectangles(num=8)
         for seed in range(60):
             options = {"grouping": "instance", "layers": 5, "k_range": (2, 2), "scale_range": (0.5, 0.5)}
-            _, at_layer, at_slot = placed(kernels, batch, seed, **options).carried.nonzero(as_tuple=True)
+            _, at_layer, at_slot = placed_with(kernels, batch, seed, **options).carried.nonzero(as_tuple=True)
             np.add.at(slots, at_slot.numpy(), 1)
             np.add.at(layers, at_layer.numpy(), 1)
         assert slots.sum() == 60 * 8 * 2
@@ -105,7 +103,7 @@ class TestSizes:
 
     def test_the_longer_side_is_as_long_as_drawn(self, kernels: str) -> None:
         batch = rectangles()
-        placement = placed(kernels, batch, **self.OPTIONS, size_range=SizeRange(low=10, high=20))
+        placement = placed_with(kernels, batch, **self.OPTIONS, size_range=SizeRange(low=10, high=20))
         boxes = drawn_boxes(batch, placement)[placement.carried]
         longer = (boxes[:, 2:] - boxes[:, :2]).amax(1)
         assert len(longer) > 20
@@ -116,7 +114,7 @@ class TestSizes:
     def test_classes_have_their_own(self, kernels: str) -> None:
         batch = rectangles()
         sizes = {2: SizeRange(low=5, high=5), 4: SizeRange(low=30, high=30)}
-        placement = placed(kernels, batch, **self.OPTIONS, class_sizes=sizes)
+        placement = placed_with(kernels, batch, **self.OPTIONS, class_sizes=sizes)
         boxes, carried = drawn_boxes(batch, placement), placement.carried
         longer = (boxes[..., 2:] - boxes[..., :2]).amax(-1)
         for label, size in ((2, 5), (4, 30)):
@@ -128,7 +126,7 @@ class TestSizes:
 
     def test_the_scale_stays_in_its_range(self, kernels: str) -> None:
         options = self.OPTIONS | {"scale_range": (0.5, 1.5)}
-        placement = placed(kernels, rectangles(), **options, size_range=SizeRange(low=1, high=1))
+        placement = placed_with(kernels, rectangles(), **options, size_range=SizeRange(low=1, high=1))
         scale = placement.scale_num / placement.scale_den
         assert (scale[placement.carried.any(2)] == 0.5).all()
 
@@ -141,7 +139,7 @@ class TestCutObjects:
         options = {"partial": "clip", "min_visible_frac": least, "grouping": "instance", "layers": 8}
         num_cut = 0
         for seed in range(5):
-            placement = placed(kernels, batch, seed, **options)
+            placement = placed_with(kernels, batch, seed, **options)
             for x1, y1, x2, y2 in drawn_boxes(batch, placement)[placement.carried].tolist():
                 seen = (min(x2, 64) - max(x1, 0)) * (min(y2, 64) - max(y1, 0))
                 assert Fraction(seen, (x2 - x1) * (y2 - y1)) >= Fraction(str(least))
@@ -150,8 +148,8 @@ class TestCutObjects:
 
     def test_of_each_group_what_leaves_is_cut(self, kernels: str) -> None:
         batch = rectangles()
-        whole = placed(kernels, batch, partial="drop", scale_range=(1.0, 2.0))
-        cut = placed(kernels, batch, partial="clip", scale_range=(1.0, 2.0), min_visible_frac=0.3)
+        whole = placed_with(kernels, batch, partial="drop", scale_range=(1.0, 2.0))
+        cut = placed_with(kernels, batch, partial="clip", scale_range=(1.0, 2.0), min_visible_frac=0.3)
         assert cut.carried.sum() > whole.carried.sum()
 
 
@@ -168,8 +166,8 @@ class TestPatches:
         options = {"grouping": "instance", "layers": 8, "pad_to_multiple": patch}
         num_free = num_aligned = 0
         for seed in range(12):
-            num_free += int(placed(kernels, batch, seed, **options).carried.sum())
-            placement = placed(kernels, batch, seed, **options, patch_aligned_paste=True, align="instance")
+            num_free += int(placed_with(kernels, batch, seed, **options).carried.sum())
+            placement = placed_with(kernels, batch, seed, **options, patch_aligned_paste=True, align="instance")
             num_aligned += int(placement.carried.sum())
             edges = drawn_boxes(batch, placement)[placement.carried]
             assert (edges % patch == 0).all()
@@ -182,7 +180,7 @@ class TestPatches:
         options = {"pad_to_multiple": 14, "patch_aligned_paste": True, "align": "instance", "grouping": "instance"}
         config = PlacementConfig(**options, scale_range=(0.35, 1.2), layers=8)
         for seed in range(20):
-            placement = placed(kernels, batch, seed, **config.model_dump())
+            placement = placed_with(kernels, batch, seed, **config.model_dump())
             scale = placement.scale_num / placement.scale_den
             assert scale.min() >= smallest_scale(config)
 
@@ -201,7 +199,7 @@ class TestPatches:
     def test_the_canvas_lies_on_whole_patches(self, kernels: str, patch: int, hflip: float) -> None:
         batch = rectangles(SQUARE, num=4)
         options = {"pad_to_multiple": patch, "patch_aligned_paste": True, "layers": 2, "hflip_probability": hflip}
-        placement = placed(kernels, batch, **options)
+        placement = placed_with(kernels, batch, **options)
         height, width = (-(-side // patch) * patch for side in SQUARE)
         edges = placement.scale_num * torch.tensor([width, height])
         assert (edges % (placement.scale_den * patch) == 0).all()
@@ -215,7 +213,7 @@ class TestPatches:
     def test_a_grid_without_a_scale_says_so(self, kernels: str) -> None:
         options = {"pad_to_multiple": 14, "patch_aligned_paste": True, "scale_range": (0.5, 0.6)}
         with pytest.raises(RuntimeError, match=r"multiple of 14/14 in scale_range=\(0.5, 0.6\)"):
-            placed(kernels, rectangles((518, 686), num=2), **options)
+            placed_with(kernels, rectangles((518, 686), num=2), **options)
 
     def test_a_canvas_of_whole_patches_is_not_padded(self, kernels: str) -> None:
         batch = rectangles(num=2)

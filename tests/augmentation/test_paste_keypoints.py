@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from samples import CPU_BACKENDS, POINTS, SCHEMA, assert_backends_agree, make_batch
+from samples import CPU_BACKENDS, POINTS, SCHEMA, FromBatch, assert_backends_agree, make_batch
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
@@ -114,21 +114,10 @@ class _Unmoved:
         return source, replace(placement, translate=torch.zeros_like(placement.translate)), counts
 
 
-class _Other:
-    """A source of one's own: another batch, as given."""
-
-    def __init__(self, source: PaddedBatchedDenseSample) -> None:
-        self.source = source
-
-    def sample(self, target: Any, eligible: Any, request: Any) -> Any:
-        _, placement, counts = IntraBatchSource().sample(target, eligible, request)
-        return self.source, placement, counts
-
-
 class TestSources:
     def test_without_keypoints_give_unlabelled_ones(self) -> None:
         batch = batch_of()
-        source = _Other(replace(batch, keypoints=None, keypoint_schema=None))
+        source = FromBatch(replace(batch, keypoints=None, keypoint_schema=None))
         out, report = BatchCopyPaste(config_of(), source)(batch, return_report=True)
         pasted = report.slot_layer >= 0
         assert pasted.any()
@@ -138,7 +127,7 @@ class TestSources:
     def test_keypoints_that_the_target_lacks_are_left_out(self) -> None:
         batch = batch_of()
         target = replace(batch, keypoints=None, keypoint_schema=None)
-        out = BatchCopyPaste(config_of(), _Other(batch))(target)
+        out = BatchCopyPaste(config_of(), FromBatch(batch))(target)
         assert out.keypoints is None
         assert out.keypoint_schema is None
 
@@ -146,14 +135,14 @@ class TestSources:
         batch = batch_of()
         other = replace(batch, keypoint_schema=KeypointSchema(tuple("abcd")))
         with pytest.raises(ValueError, match=r"expected the keypoints of the target, nose, .* in the source, got a, b"):
-            BatchCopyPaste(config_of(), _Other(other))(batch)
+            BatchCopyPaste(config_of(), FromBatch(other))(batch)
         nameless = batch.derived(keypoint_schema=None)
         with pytest.raises(ValueError, match="in the source, got no keypoint_schema"):
-            BatchCopyPaste(config_of(), _Other(nameless))(batch)
+            BatchCopyPaste(config_of(), FromBatch(nameless))(batch)
 
     def test_another_skeleton_is_no_other_schema(self) -> None:
         batch = batch_of()
-        BatchCopyPaste(config_of(), _Other(replace(batch, keypoint_schema=replace(POINTS, skeleton=()))))(batch)
+        BatchCopyPaste(config_of(), FromBatch(replace(batch, keypoint_schema=replace(POINTS, skeleton=()))))(batch)
 
 
 class _Scenes(SceneDataset):

@@ -14,11 +14,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from samples import SCHEMA, THINGS, make_batch
+from samples import SCHEMA, THINGS, FromBatch, make_batch
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
-    IntraBatchSource,
     PanopticConfig,
     PanopticTaxonomy,
     PlacementConfig,
@@ -27,21 +26,10 @@ from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.sources.placement import SCALE_DEN
 from segpaste.engine.reference import geometry
 from segpaste.invariants import check_batch
-from segpaste.types import Modality, PaddedBatchedDenseSample
+from segpaste.types import Modality
 from segpaste.types.check import MAX_INSTANCE_ID
 
 PANOPTIC = PanopticConfig(taxonomy=SCHEMA, tau_stuff_px=0, tau_stuff_frac=0.0)
-
-
-class FromBatch:
-    """Pastes from another batch."""
-
-    def __init__(self, source: PaddedBatchedDenseSample) -> None:
-        self.source = source
-
-    def sample(self, target: Any, eligible: Tensor, request: Any) -> Any:
-        _, placement, counts = IntraBatchSource().sample(target, eligible, request)
-        return self.source, placement, counts
 
 
 class TestManyClasses:

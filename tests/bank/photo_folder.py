@@ -1,8 +1,7 @@
-"""A small annotated set of photos on disk, and digests of folders."""
+"""A small annotated set of photos on disk."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,20 +9,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from on_disk import runs
 from segpaste.datasets import CocoDetectionV2
 
 NAMES = ("car", "cup", "zebra")
 IDS = (3, 7, 90)
 BORDER, SMALL, HOLLOW, CROWD, EMPTY = range(5)
 """What the extra annotations of the first photo are."""
-
-
-def runs(mask: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any]:
-    """Run lengths down the columns, background first."""
-    pixels = mask.T.reshape(-1)
-    edges = np.flatnonzero(np.diff(pixels)) + 1
-    counts = np.diff(np.concatenate([[0], edges, [pixels.size]])).tolist()
-    return {"size": list(mask.shape), "counts": [0, *counts] if pixels[0] else counts}
 
 
 def write_photos(folder: Path, num: int = 70, shuffled: bool = False) -> Path:
@@ -69,9 +61,3 @@ def write_photos(folder: Path, num: int = 70, shuffled: bool = False) -> Path:
 
 def open_photos(folder: Path) -> CocoDetectionV2:
     return CocoDetectionV2(folder, folder / "labels.json")
-
-
-def tree(folder: Path) -> dict[str, str]:
-    """The digest of every file under a folder."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_formats import FORMATS, NUM, assert_equal, make_crop, write
+from format_cases import FORMATS, NUM, assert_equal, make_crop, write
 
 from segpaste.bank import StoredBank, open_bank
 

@@ -1,25 +1,21 @@
-"""A build is a pure function of the dataset: whoever makes it, in whatever order, however often it is interrupted."""
+"""A build is a pure function of the dataset: whoever makes it, in whatever order; what it keeps and refuses."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import resource
-import shutil
-import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from photo_folder import NAMES, open_photos, tree, write_photos
+from build_cases import ALL, FORMATS, SIZE, Listed, build, fails_late, with_a_stray
+from photo_folder import open_photos, write_photos
 
-from segpaste.bank import BankError, BuildSummary, Selection, build_bank, open_bank
+from on_disk import tree
+from segpaste.bank import BankError, Selection, open_bank
 from segpaste.bank.build import build_bank as build_module
 from segpaste.bank.build import strays
 from segpaste.bank.build.cropping import crop_object
@@ -27,33 +23,6 @@ from segpaste.bank.format import WRITERS
 from segpaste.cli._inputs import open_scenes
 from segpaste.datasets import CocoDetectionV2, DatasetError
 from segpaste.types import DenseSample
-from segpaste.workspace import Run
-
-FORMATS = pytest.mark.parametrize("kind", WRITERS)
-SIZE = (11, 8)
-ALL = Selection(min_area_px=1)
-
-
-def build(photos: Any, out: Path, **options: Any) -> BuildSummary:
-    return build_bank(photos, out, **{"class_names": NAMES, "crop_size": SIZE, "selection": ALL, **options})
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_photos(tmp_path_factory.mktemp("photos") / "photos")
-
-
-@pytest.fixture(scope="module")
-def photos(folder: Path) -> CocoDetectionV2:
-    return open_photos(folder)
-
-
-@pytest.fixture(scope="module")
-def expected(photos: CocoDetectionV2, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The files of a bank that was built at one go."""
-    out = tmp_path_factory.mktemp("whole") / "bank"
-    build(photos, out)
-    return tree(out)
 
 
 class TestBytes:
@@ -167,17 +136,6 @@ class TestSelection:
             Selection(**options)
 
 
-def with_a_stray(index: int, sample: DenseSample) -> DenseSample:
-    """A square of 60 x 60 pixels, and in every other photo 3 pixels far away."""
-    import torch
-
-    mask = torch.zeros(1, 300, 200, dtype=torch.bool)
-    mask[0, 20:80, 30:90] = True
-    mask[0, 290, 190:193] = index % 2 == 1
-    image = torch.full((3, 300, 200), index, dtype=torch.uint8)
-    return DenseSample.from_masks(image, mask, torch.tensor([0]))
-
-
 class TestStrays:
     def test_a_stray_does_not_shrink_the_crop(self, tmp_path: Path) -> None:
         summary = build(Listed(5, with_a_stray), tmp_path / "bank", crop_size=(80, 80))
@@ -264,317 +222,12 @@ def flooded(mask: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return found
 
 
-def fails_late(index: int, sample: DenseSample) -> DenseSample:
-    if index == 60:
-        raise DatasetError("not now")
-    return with_a_stray(index, sample)
-
-
-class TestKilledAnywhere:
-    """At every change of a name on the disk: the same call then makes the same bank, or says that it is there."""
-
-    def killed(self, kind: str, out: Path, moment: int) -> bool:
-        """Build in a child that dies before its operation of this number; whether it died."""
-        if (child := os.fork()) == 0:
-            left = iter(range(moment))
-
-            def counted(function: Callable[..., Any]) -> Callable[..., Any]:
-                def call(*args: Any, **options: Any) -> Any:
-                    if next(left, None) is None:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    return function(*args, **options)
-
-                return call
-
-            for name in ("replace", "rename", "unlink", "remove", "mkdir", "rmdir", "fsync"):
-                setattr(os, name, counted(getattr(os, name)))
-            build(Listed(3), out, format=kind)
-            os._exit(0)
-        return os.waitpid(child, 0)[1] == signal.SIGKILL
-
-    @FORMATS
-    def test_the_same_call_goes_on(self, kind: str, tmp_path: Path) -> None:
-        build(Listed(3), tmp_path / "expected", format=kind)
-        moment, out = 0, tmp_path / "bank"
-        while self.killed(kind, out, moment):
-            if (out / "meta.json").exists():
-                with pytest.raises(BankError, match="expected a new or an empty folder"):
-                    build(Listed(3), out, format=kind)
-            else:
-                build(Listed(3), out, format=kind)
-            assert tree(out) == tree(tmp_path / "expected"), moment
-            assert sorted(path.name for path in tmp_path.iterdir()) == ["bank", "expected"], moment
-            shutil.rmtree(out)
-            moment += 1
-        assert moment > 20
-
-
-class TestKilledAtTheEnd:
-    """When the bank has its name, and its parts are still there."""
-
-    def killed(self, out: Path, in_remove: Callable[[Path], None]) -> None:
-        if (child := os.fork()) == 0:
-
-            def die(run: Run) -> None:
-                in_remove(run.folder)
-                os.kill(os.getpid(), signal.SIGKILL)
-
-            Run.remove = die  # type: ignore[method-assign]
-            build(Listed(3), out)
-            os._exit(1)
-        assert os.waitpid(child, 0)[1] == signal.SIGKILL
-
-    @pytest.mark.parametrize("stage", ["before", "within", "after"])
-    def test_the_next_call_removes_them(self, stage: str, tmp_path: Path) -> None:
-        def removes(work: Path) -> None:
-            if stage != "before":
-                shutil.rmtree(work / "parts")
-            if stage == "after":
-                (work / "run.json").unlink()
-
-        self.killed(tmp_path / "bank", removes)
-        assert (tmp_path / "bank.parts").is_dir()
-        assert len(open_bank(tmp_path / "bank")) == 3
-        with pytest.raises(BankError, match="expected a new or an empty folder"):
-            build(Listed(3), tmp_path / "bank")
-        assert [path.name for path in tmp_path.iterdir()] == ["bank"]
-
-    def test_parts_of_another_build_stay(self, tmp_path: Path) -> None:
-        """A bank that was moved there meanwhile says nothing about them."""
-        with pytest.raises(DatasetError, match="not now"):
-            build(Listed(70, fails_late), tmp_path / "bank")
-        build(Listed(3), tmp_path / "moved", margin_frac=0.5)
-        (tmp_path / "moved").rename(tmp_path / "bank")
-        before = tree(tmp_path / "bank.parts")
-        with pytest.raises(BankError, match="expected a new or an empty folder"):
-            build(Listed(70, with_a_stray), tmp_path / "bank")
-        assert tree(tmp_path / "bank.parts") == before
-
-
-class Listed:
-    """Photos from memory, each with one line of one pixel's width; what a photo becomes can be changed."""
-
-    def __init__(self, num: int, change: Callable[[int, DenseSample], DenseSample] | None = None) -> None:
-        self.num = num
-        self.change = change
-
-    def __len__(self) -> int:
-        return self.num
-
-    def __getitem__(self, index: int) -> DenseSample:
-        import torch
-
-        mask = torch.zeros(1, 40, 40, dtype=torch.bool)
-        mask[0, 20, 15:30] = True
-        image = torch.full((3, 40, 40), index % 256, dtype=torch.uint8)
-        sample = DenseSample.from_masks(image, mask, torch.tensor([0]))
-        return self.change(index, sample) if self.change else sample
-
-    def image_id(self, index: int) -> int:
-        return index
-
-    def annotation_ids(self, index: int) -> list[int]:
-        return [100 * index]
-
-    def left_out(self, index: int) -> dict[str, int]:
-        return {}
-
-
-def kill_this_process(index: int, sample: DenseSample) -> DenseSample:
-    if index == 50:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return sample
-
-
 class Remembering(CocoDetectionV2):
     """Decodes every photo once."""
 
     @cache  # noqa: B019 (a test's)
     def __getitem__(self, index: int) -> DenseSample:
         return super().__getitem__(index)
-
-
-class Slow(CocoDetectionV2):
-    def __getitem__(self, index: int) -> DenseSample:
-        time.sleep(0.01)
-        return super().__getitem__(index)
-
-
-def build_slowly(folder: Path, out: Path) -> None:
-    build(Slow(folder, folder / "labels.json"), out)
-
-
-def build_on_a_full_disk(folder: Path, out: Path, limit: int, kind: str, answer: Any) -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    try:
-        build(open_photos(folder), out, format=kind)
-    except Exception as error:
-        answer.put(str(error))
-    else:
-        answer.put("")
-
-
-class TestGoingOn:
-    def test_after_a_kill(self, folder: Path, expected: dict[str, str], tmp_path: Path) -> None:
-        child = get_context("fork").Process(target=build_slowly, args=(folder, tmp_path / "bank"))
-        child.start()
-        first = tmp_path / "bank.parts" / "parts" / "000000.json"
-        while not first.exists():
-            assert child.is_alive()
-            time.sleep(0.005)
-        child.kill()
-        child.join()
-        assert not (tmp_path / "bank").exists()
-        with pytest.raises(BankError, match="expected a bank"):
-            open_bank(tmp_path / "bank.parts")
-        seen = []
-        photos = open_photos(folder)
-        read = photos._read_sample
-        photos._read_sample = lambda record: seen.append(record["id"]) or read(record)  # type: ignore[method-assign,func-returns-value]
-        build(photos, tmp_path / "bank")
-        assert tree(tmp_path / "bank") == expected
-        assert len(set(seen)) <= 70 - 32 + 1
-        assert os.listdir(tmp_path) == ["bank"]
-
-    @pytest.mark.parametrize("workers", [1, 2])
-    def test_after_a_photo_was_repaired(
-        self, workers: int, expected: dict[str, str], tmp_path: Path, folder: Path
-    ) -> None:
-        own = write_photos(tmp_path / "photos")
-        whole = (own / "3.png").read_bytes()
-        (own / "3.png").write_bytes(whole[:90])
-        with pytest.raises(DatasetError, match=r"3\.png.*bank\.parts keeps what is finished; the same call goes on"):
-            build(open_photos(own), tmp_path / "bank", workers=workers)
-        assert not (tmp_path / "bank").exists()
-        (own / "3.png").write_bytes(whole)
-        build(open_photos(own), tmp_path / "bank", workers=workers)
-        assert tree(tmp_path / "bank") == expected
-
-    def test_nothing_finished_nothing_left(self, tmp_path: Path) -> None:
-        def no_masks(index: int, sample: DenseSample) -> DenseSample:
-            return DenseSample(image=sample.image, boxes=sample.boxes, labels=sample.labels)
-
-        with pytest.raises(BankError, match="image 0: expected instance_masks, got none; objects are cut out by their"):
-            build(Listed(3, no_masks), tmp_path / "bank")
-        assert list(tmp_path.iterdir()) == []
-
-    def test_not_with_other_arguments(
-        self, photos: CocoDetectionV2, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def interrupt(*_: Any) -> None:
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(build_module, "_write", interrupt)
-            with pytest.raises(KeyboardInterrupt, match="keeps what is finished"):
-                build(photos, tmp_path / "bank")
-        assert [path.name for path in tmp_path.iterdir()] == ["bank.parts"]
-        with pytest.raises(
-            BankError, match=r"unfinished run with other arguments: margin_frac 0\.0625 there, 0\.5 now"
-        ):
-            build(photos, tmp_path / "bank", margin_frac=0.5)
-        build(photos, tmp_path / "bank", format="memmap", workers=2)
-        assert tree(tmp_path / "bank") == expected
-
-    def test_killed_in_the_first_part(self, photos: CocoDetectionV2, tmp_path: Path) -> None:
-        """Nothing was finished, so the next build may have other arguments."""
-        build(photos, tmp_path / "expected", margin_frac=0.5)
-        parts = tmp_path / "bank.parts" / "parts"
-        parts.mkdir(parents=True)
-        (parts.parent / "run.json").write_text('{"margin_frac": 0.25}')
-        (parts / "000000.images").write_text("half of a part")
-        build(photos, tmp_path / "bank", margin_frac=0.5)
-        assert tree(tmp_path / "bank") == tree(tmp_path / "expected")
-        assert not parts.parent.exists()
-
-    def test_a_part_that_was_changed(
-        self, photos: CocoDetectionV2, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """It is found, and made anew by the next call."""
-        write = build_module._write
-
-        def change(maker: Any, writer: Any) -> Any:
-            part = maker.notes.path(1, "rows")
-            content = bytearray(part.read_bytes())
-            content[5] ^= 1
-            part.write_bytes(content)
-            return write(maker, writer)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(build_module, "_write", change)
-            with pytest.raises(BankError, match=r"000001\.rows: expected what was written there, it was changed"):
-                build(photos, tmp_path / "bank")
-        assert [path.name for path in tmp_path.iterdir()] == ["bank.parts"]
-        build(photos, tmp_path / "bank")
-        assert tree(tmp_path / "bank") == expected
-
-    @pytest.mark.parametrize("harm", ["no rows", "cut rows", "empty json", "cut json", "no object"])
-    def test_a_part_that_lost_a_file(
-        self,
-        harm: str,
-        photos: CocoDetectionV2,
-        expected: dict[str, str],
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        """As a crash of the machine may leave it; it counts as not done."""
-
-        def interrupt(*_: Any) -> None:
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(build_module, "_write", interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                build(photos, tmp_path / "bank")
-        rows, found = (tmp_path / "bank.parts" / "parts" / f"000001.{kind}" for kind in ("rows", "json"))
-        if harm == "no rows":
-            rows.unlink()
-        else:
-            path = rows if harm == "cut rows" else found
-            length = 0 if harm == "empty json" else path.stat().st_size // 2
-            path.write_bytes(b"[1]" if harm == "no object" else path.read_bytes()[:length])
-        build(photos, tmp_path / "bank")
-        assert tree(tmp_path / "bank") == expected
-
-    def test_not_with_another_fingerprint(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It is no part of the bank."""
-
-        def interrupt(*_: Any) -> None:
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(build_module, "_write", interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                build(Listed(2), tmp_path / "bank", fingerprint={"folder": "a"})
-        with pytest.raises(BankError, match='with other arguments: folder "a" there, "b" now'):
-            build(Listed(2), tmp_path / "bank", fingerprint={"folder": "b"})
-        build(Listed(2), tmp_path / "bank", fingerprint={"folder": "a"})
-        build(Listed(2), tmp_path / "other")
-        assert tree(tmp_path / "bank") == tree(tmp_path / "other")
-
-    def test_a_worker_that_is_killed(self, tmp_path: Path) -> None:
-        with pytest.raises(BankError, match="a worker process was killed"):
-            build(Listed(70, kill_this_process), tmp_path / "bank", workers=2)
-        assert not (tmp_path / "bank").exists()
-
-    @pytest.mark.parametrize(("limit", "kind"), [(3_000, "memmap"), (32_000, "memmap"), (32_000, "lmdb")])
-    def test_a_full_disk(self, limit: int, kind: str, folder: Path, expected: dict[str, str], tmp_path: Path) -> None:
-        """In a part's file, and in the bank's own."""
-        context = get_context("fork")
-        answer = context.Queue()
-        child = context.Process(target=build_on_a_full_disk, args=(folder, tmp_path / "bank", limit, kind, answer))
-        child.start()
-        message = answer.get(timeout=60)
-        child.join()
-        assert re.search(
-            rf"{tmp_path}/bank.*(File too large|is the disk full)|File too large: .*{tmp_path}/bank", message
-        )
-        assert not (tmp_path / "bank").exists()
-        assert not (tmp_path / "bank.partial").exists()
-        assert (tmp_path / "bank.parts").exists() == (limit > 3_000)
-        assert not list(tmp_path.rglob(".*.partial"))
-        build(open_photos(folder), tmp_path / "bank")
-        assert tree(tmp_path / "bank") == expected
 
 
 class TestRefused:

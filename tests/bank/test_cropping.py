@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from on_disk import rectangle
 from segpaste.bank import BankError, Crop
 from segpaste.bank.build.cropping import crop_object
 from segpaste.datasets import SceneConfig, SceneDataset
@@ -20,7 +21,7 @@ from segpaste.types import CameraIntrinsics, DenseSample
 Array = Any
 
 
-def make_sample(size: tuple[int, int], mask: Array, seed: int = 0, geometry: bool = True) -> DenseSample:
+def photo_with(size: tuple[int, int], mask: Array, seed: int = 0, geometry: bool = True) -> DenseSample:
     """A photo of noise with one object; depth of two surfaces with holes, normals with holes."""
     rng = np.random.default_rng(seed)
     image = torch.from_numpy(rng.integers(0, 256, (3, *size), dtype=np.uint8))
@@ -36,12 +37,6 @@ def make_sample(size: tuple[int, int], mask: Array, seed: int = 0, geometry: boo
         fields["camera_intrinsics"] = CameraIntrinsics(50.0, 60.0, size[1] / 2, size[0] / 3)
         fields["metric_depth"] = True
     return DenseSample.from_masks(image, torch.from_numpy(mask)[None], torch.tensor([3]), **fields)
-
-
-def rectangle(size: tuple[int, int], top: int, left: int, bottom: int, right: int) -> Array:
-    mask = np.zeros(size, bool)
-    mask[top:bottom, left:right] = True
-    return mask
 
 
 def weights_at(x: int, scale: Fraction, radius: Fraction, start: int, length: int) -> dict[int, int]:
@@ -125,7 +120,7 @@ def test_against_the_reference(data: st.DataObject) -> None:
     bottom, right = data.draw(st.integers(top + 1, size[0])), data.draw(st.integers(left + 1, size[1]))
     mask = rectangle(size, top, left, bottom, right) & (rng.random(size) < 0.8)
     mask[top, left] = True
-    sample = make_sample(size, mask, int(rng.integers(1000)))
+    sample = photo_with(size, mask, int(rng.integers(1000)))
     crop = crop_object(sample, 0, crop_size, margin_frac=margin_frac, image_id=7, annotation_id=9)
     for name, expected in reference(sample, crop_size, margin_frac).items():
         actual = getattr(crop, name)
@@ -146,7 +141,7 @@ def content_of(crop: Crop, name: str) -> Array:
 
 class TestWhole:
     def test_what_fits_is_copied_and_centred(self) -> None:
-        sample = make_sample((20, 30), rectangle((20, 30), 5, 8, 11, 12))
+        sample = photo_with((20, 30), rectangle((20, 30), 5, 8, 11, 12))
         crop = crop_object(sample, 0, (15, 12), margin_frac=0.25)
         assert crop.content_box.tolist() == [2, 2, 10, 12]
         assert crop.scale == 1
@@ -157,7 +152,7 @@ class TestWhole:
         assert crop.alpha[0, 4:10, 4:8].all()
 
     def test_edges_go_on_and_the_margin_ends_with_the_photo(self) -> None:
-        sample = make_sample((8, 9), rectangle((8, 9), 0, 5, 4, 9))
+        sample = photo_with((8, 9), rectangle((8, 9), 0, 5, 4, 9))
         crop = crop_object(sample, 0, (12, 12), margin_frac=0.5)
         left, top, right, bottom = crop.content_box.tolist()
         assert (right - left, bottom - top) == (6, 6)
@@ -174,7 +169,7 @@ class TestWhole:
 
     @pytest.mark.parametrize("size", [(300, 100), (100, 300), (257, 256), (5, 400)])
     def test_what_is_larger_is_shrunk_whole(self, size: tuple[int, int]) -> None:
-        crop = crop_object(make_sample(size, np.ones(size, bool), geometry=False), 0, (64, 48))
+        crop = crop_object(photo_with(size, np.ones(size, bool), geometry=False), 0, (64, 48))
         assert crop.scale == np.float32(min(64 / size[0], 48 / size[1]))
         left, top, right, bottom = crop.content_box.tolist()
         assert (bottom - top == 64) or (right - left == 48)

@@ -7,7 +7,6 @@ import http.server
 import logging
 import re
 import socket
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,35 +14,12 @@ from typing import Any
 
 import fsspec
 import pytest
-from bank_cases import POINTS
-from test_formats import NAMES, NUM, SIZE, assert_equal, assert_sound, make_crop, write
+from format_cases import NUM, assert_equal, assert_sound, make_crop, write
+from remote_cases import SHARD, small_blocks, write_large_shards
 
-from segpaste.bank import BankError, BlockCache, Layout, RemoteFolder, WebDatasetBank, WebDatasetWriter, open_bank
-from segpaste.bank.format.record import GROUPS
-from segpaste.bank.remote import object_store as store_module
+from segpaste.bank import BankError, open_bank
 
-SHARD = "shard-000000.tar"
-
-
-@pytest.fixture(autouse=True)
-def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SEGPASTE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(store_module, "FIRST_PAUSE_S", 0.005)
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-
-
-def write_large_shards(where: Any, **options: Any) -> None:
-    """So that crop 4 lies in the middle of a shard, where no block is compared."""
-    layout = Layout(SIZE, GROUPS, POINTS)
-    with WebDatasetWriter(where, layout, NAMES, shard_bytes=20_000, **options) as writer:
-        for index in range(NUM):
-            writer.add(make_crop(layout, index))
-        writer.finish()
-
-
-def small_blocks(url: str, cache: Path, options: Any = None) -> WebDatasetBank:
-    return WebDatasetBank(RemoteFolder(url, options, cache=BlockCache(cache, block_bytes=4096)))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 class Ranges(http.server.SimpleHTTPRequestHandler):
@@ -191,7 +167,7 @@ class TestGoogle:
     def test_replaced(self, options: dict[str, str], change: str, tmp_path: Path) -> None:
         """Between opening and the first read, with the blocks that are compared as they were."""
         write_large_shards(self.URL, storage_options=options)
-        bank = small_blocks(self.URL, tmp_path / "blocks", options)
+        bank = small_blocks(self.URL, tmp_path / "blocks", options=options)
         fs = fsspec.filesystem("gs", **options)
         whole = fs.cat_file(f"bucket/bank/{SHARD}")
         changed = whole[:8192] + whole[8192:12288][::-1] + whole[12288:] if change == "middle" else whole[:5000]

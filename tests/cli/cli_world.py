@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-Mask = NDArray[np.bool_]
+from on_disk import Mask, noise, runs
 
 SIZES = ((37, 23), (17, 41), (29, 29), (31, 19), (41, 37))
 """(H, W) of the photos, all different, odd and unequal."""
@@ -30,23 +29,10 @@ PANOPTIC_CATEGORIES = [
 CROWD_ID = 9000
 
 
-def photo(size: tuple[int, int], seed: int) -> NDArray[np.uint8]:
-    """[H, W, 3] noise."""
-    return np.random.default_rng([seed, *size]).integers(0, 256, (*size, 3), dtype=np.uint8)
-
-
 def rectangle(size: tuple[int, int], top: int, left: int, height: int, width: int) -> Mask:
     mask = np.zeros(size, bool)
     mask[top : top + height, left : left + width] = True
     return mask
-
-
-def uncompressed(mask: Mask) -> dict[str, Any]:
-    """Run lengths down the columns, background first."""
-    pixels = mask.T.reshape(-1)
-    edges = np.flatnonzero(np.diff(pixels)) + 1
-    counts = np.diff(np.concatenate([[0], edges, [pixels.size]])).tolist()
-    return {"size": list(mask.shape), "counts": [0, *counts] if pixels[0] else counts}
 
 
 def decode(segmentation: dict[str, Any]) -> Mask:
@@ -87,7 +73,7 @@ def write_instances(folder: Path, sizes: tuple[tuple[int, int], ...] = SIZES) ->
     for i, size in enumerate(sizes):
         image_id = 500 + i
         images.append({"id": image_id, "file_name": f"p{i}.png", "height": size[0], "width": size[1]})
-        Image.fromarray(photo(size, i)).save(images_dir / f"p{i}.png")
+        Image.fromarray(noise(size, i)).save(images_dir / f"p{i}.png")
         for j in range((i + 2) % 4 if len(sizes) > 1 else 2):
             mask = rectangle(size, 2 + 3 * j, 1 + 4 * j, 5 + i, 4 + j)
             annotations.append(
@@ -95,13 +81,13 @@ def write_instances(folder: Path, sizes: tuple[tuple[int, int], ...] = SIZES) ->
                     "id": 1000 + 10 * i + j,
                     "image_id": image_id,
                     "category_id": (3, 7, 90)[j],
-                    "segmentation": uncompressed(mask),
+                    "segmentation": runs(mask),
                     "iscrowd": 0,
                     "bbox": [0, 0, 1, 1],  # wrong on purpose: boxes come from masks
                     "area": 1,
                 }
             )
-    crowd = uncompressed(rectangle(sizes[0], 0, 0, 9, 9))
+    crowd = runs(rectangle(sizes[0], 0, 0, 9, 9))
     row = {"id": CROWD_ID, "image_id": 500, "category_id": 3, "iscrowd": 1, "segmentation": crowd}
     return write_json(folder, images, [*annotations, row], CATEGORIES), images_dir
 
@@ -131,16 +117,16 @@ def write_panoptic(folder: Path, sizes: tuple[tuple[int, int], ...] = SIZES[:3])
         segments = [{"id": s, "category_id": c, "iscrowd": crowd, "bbox": [0, 0, 1, 1]} for s, c, crowd in rows]
         images.append({"id": 40 + i, "file_name": f"q{i}.png", "height": size[0], "width": size[1]})
         annotations.append({"image_id": 40 + i, "file_name": f"q{i}.png", "segments_info": segments})
-        Image.fromarray(photo(size, 100 + i)).save(images_dir / f"q{i}.png")
+        Image.fromarray(noise(size, 100 + i)).save(images_dir / f"q{i}.png")
         rgb = np.stack([ids % 256, ids // 256 % 256, ids // 65536], -1).astype(np.uint8)
         Image.fromarray(rgb).save(maps_dir / f"q{i}.png")
     return write_json(folder, images, annotations, PANOPTIC_CATEGORIES), images_dir, maps_dir
 
 
-def tree(folder: Path) -> dict[str, str]:
-    """The digest of every file under a folder."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+def occupy(folder: Path) -> None:
+    """Another file lies where the output shall go."""
+    (folder / "out").mkdir()
+    (folder / "out" / "mine.txt").write_text("mine")
 
 
 def read_json(path: Path) -> Any:

@@ -9,20 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_world import (
-    CATEGORIES,
-    CROWD_ID,
-    SIZES,
-    Mask,
-    check_instances,
-    decode,
-    photo,
-    read_json,
-    read_pixels,
-    tree,
-    write_instances,
-)
+from cli_world import CATEGORIES, CROWD_ID, SIZES, check_instances, decode, read_json, read_pixels, write_instances
 
+from on_disk import Mask, noise, tree
 from segpaste.cli import main
 from segpaste.seeding import derive_seed
 
@@ -139,7 +128,7 @@ class TestProvenance:
             num_pasted += len(pasted)
             index = image["segpaste"]["source_image_id"] - 500
             pixels = read_pixels(out / "images" / image["file_name"])
-            np.testing.assert_array_equal(pixels[~covered], photo(SIZES[index], index)[~covered])
+            np.testing.assert_array_equal(pixels[~covered], noise(SIZES[index], index)[~covered])
         assert num_pasted > 5
         assert num_survivors > 5
 
@@ -207,7 +196,7 @@ class TestOptions:
         for row in read_json(tmp_path / "out" / "annotations.json")["images"]:
             index = row["segpaste"]["source_image_id"] - 500
             pixels = read_pixels(tmp_path / "out" / "images" / row["file_name"])
-            np.testing.assert_array_equal(pixels, photo(SIZES[index], index))
+            np.testing.assert_array_equal(pixels, noise(SIZES[index], index))
         assert not any(row["segpaste"]["pasted"] for row in check_instances(tmp_path / "out"))
 
     def test_words_go_over_the_file_which_goes_over_the_defaults(self, world: Path, tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from cli_world import CROWD_ID, read_pixels, tree, write_instances, write_panoptic
+from cli_world import CROWD_ID, occupy, read_pixels, write_instances, write_panoptic
 
+from on_disk import tree
 from segpaste.bank import open_bank
 from segpaste.bank.build import build_bank
 from segpaste.bank.format import BANKS, WRITERS, Format
@@ -170,11 +171,6 @@ class TestGallery:
 
 def flip_photo(folder: Path) -> None:
     (folder / "photos" / "p1.png").write_bytes(b"none")
-
-
-def occupy(folder: Path) -> None:
-    (folder / "out").mkdir()
-    (folder / "out" / "mine.txt").write_text("mine")
 
 
 def nothing(folder: Path) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_world import check_instances, read_json, tree, write_instances
+from cli_world import check_instances, read_json, write_instances
 
+from on_disk import tree
 from segpaste.bank import Crop, Layout, MemmapBank, MemmapWriter, open_bank
 from segpaste.bank.read.class_draws import class_probabilities
 from segpaste.cli import _crops, main

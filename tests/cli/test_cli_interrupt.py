@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_world import check_instances, read_pixels, tree, write_instances, write_panoptic
+from cli_world import check_instances, read_pixels, write_instances, write_panoptic
 
 import segpaste
+from on_disk import tree
 from segpaste.cli import _pasting, main
 from segpaste.workspace import Workspace
 

@@ -1,29 +1,27 @@
-"""What all commands share: help, version, one clear line for bad input, exit codes; and `segpaste demo`."""
+"""What all commands share: help, version, settings, signals, the taxonomy of a config; and `segpaste demo`."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import io
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_world import tree, write_instances, write_panoptic
 from PIL import Image
 
 import segpaste
+from on_disk import tree
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.config.strict import known_keys
-from segpaste.cli import _arguments, _errors, _inputs, _pasting, _settings, _values, main
+from segpaste.cli import _arguments, _errors, _inputs, _settings, _values, main
 from segpaste.datasets import SceneDataset
 from segpaste.presets import Preset
 from segpaste.workspace import naming
@@ -77,176 +75,6 @@ class TestHelp:
             ["bash", "-c", command], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(SOURCE)}
         )
         assert "Traceback" not in run.stderr
-
-
-def break_json(folder: Path) -> None:
-    (folder / "labels.json").write_text('{"images": [')
-
-
-def drop(key: str) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
-        tables = json.loads((folder / "labels.json").read_text())
-        (folder / "labels.json").write_text(json.dumps({k: v for k, v in tables.items() if k != key}))
-
-    return change
-
-
-def truncate_photo(folder: Path) -> None:
-    path = folder / "photos" / "p1.png"
-    path.write_bytes(path.read_bytes()[:200])
-
-
-def shrink_photo(folder: Path) -> None:
-    Image.new("RGB", (3, 3)).save(folder / "photos" / "p1.png")
-
-
-def occupy(folder: Path) -> None:
-    (folder / "out").mkdir()
-    (folder / "out" / "mine.txt").write_text("mine")
-
-
-def write_yaml(text: str) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
-        (folder / "paste.yaml").write_text(text)
-
-    return change
-
-
-def nothing(folder: Path) -> None:
-    pass
-
-
-BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
-    "missing image": (
-        lambda f: (f / "photos" / "p3.png").unlink(),
-        [],
-        "p3.png: expected an image, found no such file",
-    ),
-    "broken image": (truncate_photo, [], "p1.png: expected an image"),
-    "image of another size": (shrink_photo, [], "p1.png: expected 41 x 17 pixels"),
-    "broken JSON": (break_json, [], "labels.json: expected JSON"),
-    "missing JSON": (lambda f: (f / "labels.json").unlink(), [], "labels.json: expected an annotation file"),
-    "no categories": (drop("categories"), [], "expected a list under the key 'categories'"),
-    "no annotations": (drop("annotations"), [], "expected a list under the key 'annotations'"),
-    "no images": (drop("images"), [], "expected a list under the key 'images'"),
-    "missing folder": (nothing, ["--images", "nowhere"], "nowhere: expected a folder of images"),
-    "folder without --images": (nothing, ["--images", ""], "expected --images"),
-    "instances with --panoptic-dir": (nothing, ["--panoptic-dir", "photos"], "expected panoptic segments"),
-    "no output wanted": (nothing, ["--num", "0"], "--num: expected an integer of at least 1, got '0'"),
-    "half an image wanted": (nothing, ["--num", "1.5"], "--num: expected an integer of at least 1, got '1.5'"),
-    "negative seed": (nothing, ["--seed", "-1"], "--seed: expected an integer from 0 to 18446744073709551615"),
-    "batch of one": (nothing, ["--batch-size", "1"], "--batch-size: expected an integer of at least 2"),
-    "size of photos": (nothing, ["--size", "64"], "--size: expected it with scenes only"),
-    "unknown format": (nothing, ["--format", "gif"], "--format: invalid choice: 'gif'"),
-    "unknown option": (nothing, ["--imges", "x"], "got '--imges'"),
-    "abbreviated option": (nothing, ["--batch", "2"], "got '--batch'"),
-    "stray word": (nothing, ["stray"], "got 'stray'"),
-    "unknown key": (
-        nothing,
-        ["placement.scale_rage=[1,2]"],
-        "got 'placement.scale_rage'; the nearest is 'placement.scale_range'",
-    ),
-    "bad value": (nothing, ["placement.scale_range=[2,1]"], "placement.scale_range: expected 1/64 <= low <= high"),
-    "value of another type": (nothing, ["min_area_px=many"], "min_area_px: input should be a valid integer"),
-    "unclosed value": (nothing, ["placement.scale_range=[2,1"], "placement.scale_range: expected a value such as"),
-    "key twice": (nothing, ["min_area_px=1", "min_area_px=2"], "expected min_area_px=... once"),
-    "missing config": (nothing, ["--config", "none.yaml"], "none.yaml: No such file"),
-    "config that does not parse": (write_yaml("a: [1"), ["--config", "paste.yaml"], "paste.yaml: expected YAML"),
-    "config that is a list": (write_yaml("- 1"), ["--config", "paste.yaml"], "expected keys and values, got a list"),
-    "unknown key in config": (
-        write_yaml("sourc: 1"),
-        ["--config", "paste.yaml"],
-        "got 'sourc'; the nearest is 'source",
-    ),
-    "depth of photos": (nothing, ["emit_depth=true"], "expected depth and depth_valid"),
-    "no masks wanted": (nothing, ["emit_instance=false"], "emit_instance: expected masks in the output"),
-    "occupied place": (occupy, [], "expected --out to be new or an empty folder"),
-    "file in place": (lambda f: (f / "out").write_text("mine"), [], "expected --out to be new or an empty folder"),
-    "foreign folder in the way": (
-        lambda f: ((f / "out.partial").mkdir(), (f / "out.partial" / "mine.txt").write_text("mine")),
-        [],
-        "out.partial: expected no folder, or one of an unfinished run, found mine.txt",
-    ),
-}
-
-
-class TestBadInput:
-    @pytest.mark.parametrize("case", BAD)
-    def test_one_clear_line_and_nothing_left(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], case: str
-    ) -> None:
-        prepare, words, message = BAD[case]
-        write_instances(tmp_path)
-        prepare(tmp_path)
-        before = tree(tmp_path)
-        monkeypatch.chdir(tmp_path)
-        start = ["augment", "labels.json", "--out", "out", "--num", "9"]
-        given = words if "--images" in words else ["--images", "photos", *words]
-        given = [word for word in given if given != ["--images", ""]]
-        assert main([*start, *given]) == 2
-        captured = capsys.readouterr()
-        assert captured.err.startswith("segpaste: error: ")
-        assert captured.err.count("\n") == 1
-        assert message in captured.err
-        assert captured.out == ""
-        assert tree(tmp_path) == before
-        assert not (tmp_path / "out.partial").exists() or "foreign" in case
-
-    @pytest.mark.parametrize(
-        ("words", "message"),
-        [
-            ([], "required: COMMAND"),
-            (["augmnt"], "invalid choice: 'augmnt'"),
-            (["augment"], "required: ANNOTATIONS.json|scenes, --out, --num"),
-            (["demo", "stray"], "expected a known option, or KEY=VALUE for the configuration, got 'stray'"),
-            (["demo", "--out", "o", "layers=2"], "the nearest is 'placement.layers'"),
-            (["augment", "scenes", "--images", "x", "--out", "o", "--num", "1"], "scenes: expected neither --images"),
-        ],
-    )
-    def test_command_line(self, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(words) == 2
-        err = capsys.readouterr().err
-        assert err.startswith("segpaste: error: ")
-        assert err.count("\n") == 1
-        assert message in err
-
-    def test_panoptic_without_its_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        labels, images_dir, _ = write_panoptic(tmp_path)
-        assert (
-            main(["augment", str(labels), "--images", str(images_dir), "--out", str(tmp_path / "o"), "--num", "1"]) == 2
-        )
-        assert "expected --panoptic-dir" in capsys.readouterr().err
-
-    def test_empty_dataset(self, tmp_path: Path) -> None:
-        labels, images_dir = write_instances(tmp_path)
-        labels.write_text('{"images": [], "annotations": [], "categories": []}')
-        with pytest.raises(_errors.CommandError, match="expected at least one image"):
-            _inputs.open_coco(labels, images_dir, None)
-
-    def test_debug_shows_where(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        words = ["augment", str(tmp_path / "no.json"), "--images", str(tmp_path), "--out", str(tmp_path / "o"), "--num"]
-        assert main([*words, "1", "--debug"]) == 2
-        assert "Traceback" in capsys.readouterr().err
-        assert main([*words, "1"]) == 2
-        assert "Traceback" not in capsys.readouterr().err
-
-    def test_a_defect_is_not_dressed_up_as_bad_input(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setattr(_pasting.Paster, "batch", lambda self, number: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            main(["demo", "--out", str(tmp_path / "out")])
-
-    @pytest.mark.parametrize(
-        "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
-    )
-    def test_too_little_memory(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], error: Exception
-    ) -> None:
-        def fail(*_: Any) -> None:
-            raise error
-
-        monkeypatch.setattr(_pasting.Paster, "batch", fail)
-        assert main(["demo", "--out", str(tmp_path / "out")]) == 2
-        assert "expected enough memory for a batch, got too little" in capsys.readouterr().err
 
 
 class TestSettings:

@@ -12,13 +12,12 @@ from cli_world import (
     check_instances,
     check_panoptic,
     decode,
-    photo,
     read_json,
     read_pixels,
-    tree,
     write_panoptic,
 )
 
+from on_disk import noise, tree
 from segpaste.cli import main
 from segpaste.cli._inputs import NUM_SCENES as NUM_DISTINCT_SCENES
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, SceneConfig, SceneDataset
@@ -78,7 +77,7 @@ class TestPanoptic:
                 assert (crowd["category_id"], crowd["area"], crowd["bbox"]) == (3, 4, [0, 0, 2, 2])
             index = image["segpaste"]["source_image_id"] - 40
             pixels = read_pixels(world / "out" / "images" / image["file_name"])
-            np.testing.assert_array_equal(pixels[-2:], photo(SIZES[index], 100 + index)[-2:])
+            np.testing.assert_array_equal(pixels[-2:], noise(SIZES[index], 100 + index)[-2:])
 
     def test_categories_are_those_of_the_input(self, world: Path) -> None:
         assert read_json(world / "out" / "panoptic.json")["categories"] == PANOPTIC_CATEGORIES

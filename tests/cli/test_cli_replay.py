@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_world import check_instances, read_json, tree, write_instances, write_panoptic
+from cli_world import check_instances, read_json, write_instances, write_panoptic
 from PIL import Image
 
+from on_disk import tree
 from segpaste.cli import _remaking, main
 from segpaste.replay import read_records
 

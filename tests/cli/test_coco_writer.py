@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cli_world import Mask, box_of, check_instances, check_panoptic, decode, read_pixels, tree
+from cli_world import box_of, check_instances, check_panoptic, decode, read_pixels
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from torchvision import tv_tensors
 
+from on_disk import Mask, tree
 from samples import SCHEMA, make_sample
 from segpaste.datasets.formats import coco_writer
 from segpaste.types import DenseSample, Modality

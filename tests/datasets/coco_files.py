@@ -8,25 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
+from pycocotools import mask as coco_mask
 
-Mask = NDArray[np.bool_]
+from on_disk import Mask, noise, rectangle
 
 CATEGORIES = [{"id": 90, "name": "zebra"}, {"id": 3, "name": "car"}, {"id": 7, "name": "cup"}]
 """Out of order and with gaps: the classes are car, cup, zebra."""
-
-
-def noise(size: tuple[int, int], seed: int = 0) -> NDArray[np.uint8]:
-    """[H, W, 3] random colours."""
-    return np.random.default_rng([seed, *size]).integers(0, 256, (*size, 3), dtype=np.uint8)
-
-
-def rectangle(size: tuple[int, int], top: int, left: int, bottom: int, right: int) -> Mask:
-    """[H, W], True in rows top..bottom - 1 and columns left..right - 1."""
-    mask = np.zeros(size, bool)
-    mask[top:bottom, left:right] = True
-    return mask
 
 
 def runs(mask: Mask) -> dict[str, Any]:
@@ -88,3 +76,9 @@ def write_many(folder: Path, num: int = 7, size: tuple[int, int] = (19, 23)) -> 
             mask = rectangle(own, 2 + 3 * j, j, 9 + j, 12 - j)
             annotations.append(annotation_row(10 * i + j + 1, 100 + i, runs(mask), (3, 7, 90)[j]))
     return write_coco(folder, images, annotations)
+
+
+def compressed(mask: Any) -> dict[str, Any]:
+    """The mask as COCO's compressed run lengths."""
+    encoded = coco_mask.encode(np.asfortranarray(mask.astype(np.uint8)))
+    return {"size": list(mask.shape), "counts": encoded["counts"].decode()}

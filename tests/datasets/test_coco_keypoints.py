@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from coco_files import annotation_row, image_row, rectangle, runs, write_coco
+from coco_files import annotation_row, image_row, runs, write_coco
 
+from on_disk import rectangle
 from samples import assert_same
 from segpaste.datasets import CocoDetectionV2, DatasetError, make_large_scale_jittering
 from segpaste.datasets.formats.coco_writer import write_sample, write_tables

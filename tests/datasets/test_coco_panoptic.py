@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from coco_files import image_row, noise
+from coco_files import image_row
 from PIL import Image
 
+from on_disk import noise
 from samples import assert_same, tight_boxes
 from segpaste.datasets import CocoPanoptic, CocoPanopticSchema, DatasetError
 from segpaste.types import PanopticSchema

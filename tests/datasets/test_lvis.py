@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from coco_files import annotation_row, image_row, noise, rectangle, runs, write_coco
+from coco_files import annotation_row, image_row, runs, write_coco
 from PIL import Image
 
+from on_disk import noise, rectangle
 from segpaste import BatchCopyPaste, create_coco_dataloader
 from segpaste.cli import main
 from segpaste.datasets import CocoDetectionV2, DatasetError, FederatedLabels

@@ -16,6 +16,8 @@ from segpaste.samplers import ExhaustiveNxMSampler, RandomNxMSampler
 
 NUM_CLASSES, SIZE = 6, 11
 
+SMALL = ["data.N_classes_per_batch=3", "data.M_samples_per_class=2", "model.num_attributes=16", "trainer.device=cpu"]
+
 
 def clusters(num: int, seed: int, noise: float = 1.0) -> LabelledVectors:
     """``num`` vectors of each class."""
@@ -83,3 +85,10 @@ def labelled_codes(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     num, num_attributes = draw(st.integers(1, 12)), draw(st.sampled_from([1, 3, 8, 9, 17]))
     likely = rng.random(num_attributes)
     return rng.random((num, num_attributes)) < likely, rng.integers(0, 4, num)
+
+
+def train_words(folder: Path) -> list[str]:
+    """The words of a small training on numbers, whose files it writes."""
+    write_numbers(folder / "train.csv", clusters(7, seed=1))
+    write_numbers(folder / "test.csv", clusters(5, seed=2))
+    return ["train", str(folder / "train.csv"), str(folder / "test.csv"), "--out", str(folder / "run"), *SMALL]

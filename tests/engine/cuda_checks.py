@@ -6,24 +6,19 @@ and is not for all the other tests. The interpreter's time goes by the tile, wha
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from backend_cases import module
+from cuda_cases import DEVICE, DTYPES, MAPLESS, PAIRS, agreed, assert_all_equal, batch_of, planned, set_tiles
 from torch import Tensor
 from triton.runtime import interpreter
 
-from samples import OPTIONAL, SCHEMA, all_modality_subsets, assert_backends_agree, assert_same, make_batch, subset_id
-from segpaste.augmentation import (
-    DROP_REASONS,
-    BatchCopyPaste,
-    BatchCopyPasteConfig,
-    PanopticConfig,
-    PlacementConfig,
-)
+from samples import OPTIONAL, SCHEMA, assert_backends_agree, assert_same, subset_id, with_overlaps
+from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig
 from segpaste.augmentation.sources.placement import (
     LayerSources,
     Placement,
@@ -31,23 +26,13 @@ from segpaste.augmentation.sources.placement import (
     PlacementRequest,
     draw_placement,
 )
-from segpaste.engine import Scene, engine_for, triton, use_backend
+from segpaste.engine import engine_for, triton, use_backend
 from segpaste.engine.planes import PLANES, ROWS
 from segpaste.engine.reference import geometry, stages
 from segpaste.engine.reference import pixels as plain_pixels
 from segpaste.engine.reference.plan import SlotPlan
 from segpaste.engine.triton import pixels
 from segpaste.types import Modality, PaddedBatchedDenseSample
-
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-SUBSETS = [s for s in all_modality_subsets() if Modality.INSTANCE in s]
-DTYPES = (torch.uint8, torch.float32, torch.float16, torch.bfloat16)
-PAIRS = [(modalities, dtype) for modalities in SUBSETS for dtype in DTYPES]
-if (
-    DEVICE.type == "cpu"
-):  # the interpreter takes seconds for each: every subset with one dtype, all modalities with each
-    PAIRS = [(m, dtype) for i, (m, dtype) in enumerate(PAIRS) if i // 4 % 4 == i % 4 or m == set(OPTIONAL)]
-MAPLESS = set(OPTIONAL) - {Modality.PANOPTIC}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -86,49 +71,6 @@ def small_tiles(one_tile: None, monkeypatch: pytest.MonkeyPatch) -> None:
     set_tiles(monkeypatch, (8, 8), 2)
 
 
-def set_tiles(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], parts: int) -> None:
-    sizes = {"TILE": tile, "MASK_TILE": (16, 8), "PARTS": parts, "STRETCH": 64, "BINS": 8, "SLOT_BLOCK": 8}
-    for name, value in sizes.items():
-        monkeypatch.setattr(pixels, name, value)
-
-
-def module(source: Any = None, panoptic: dict[str, Any] | None = None, **placement: Any) -> BatchCopyPaste:
-    rules = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 8, **(panoptic or {})})
-    placement = {"layers": 2, "scale_range": (0.4, 2.0), "max_attempts": 4, **placement}
-    return BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(**placement), panoptic=rules), source)
-
-
-def batch_of(dtype: torch.dtype = torch.uint8, batch_size: int = 2, **options: Any) -> PaddedBatchedDenseSample:
-    batch = make_batch(
-        batch_size,
-        **{"size": (17, 11), "num_instances": (2, 3), "seed": 2, "keypoints": True, "crowd": True, **options},
-    )
-    if dtype != torch.uint8:
-        batch = replace(batch, images=((batch.images.float() - 60) / 3).to(dtype))
-    return batch.to(DEVICE)
-
-
-def grown(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
-    """Masks that overlap."""
-    valid = batch.instance_valid[..., None, None]
-    masks = torch.nn.functional.max_pool2d(batch.instance_masks.float(), 5, stride=1, padding=2).bool() & valid
-    reach = torch.tensor([-2.0, -2, 2, 2], device=DEVICE)
-    boxes = (batch.boxes + reach).clamp(min=0).minimum(torch.tensor([11.0, 17, 11, 17], device=DEVICE))
-    return replace(batch, instance_masks=masks, boxes=boxes * batch.instance_valid[..., None])
-
-
-def agreed(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste, at_least: int = 1) -> Any:
-    """The output and the report of both backends, which agree; something was pasted."""
-    outcomes = []
-    for name in ("reference", "triton"):
-        with use_backend(name), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
-            outcomes.append(paste(batch, return_report=True))
-    assert int(outcomes[0][1].num_placed.sum()) >= at_least
-    assert_backends_agree(outcomes[1], outcomes[0])
-    return outcomes[1]
-
-
 class TestAgree:
     @pytest.mark.parametrize(("modalities", "dtype"), PAIRS, ids=lambda v: str(v) if v in DTYPES else subset_id(v))
     def test_every_subset_and_dtype(self, modalities: frozenset[Modality], dtype: torch.dtype) -> None:
@@ -141,7 +83,7 @@ class TestAgree:
 
     def test_masks_that_overlap(self) -> None:
         for modalities in (MAPLESS, set(OPTIONAL)):
-            agreed(grown(batch_of(modalities=modalities)), module(scale_range=(0.5, 1.0)))
+            agreed(with_overlaps(batch_of(modalities=modalities)), module(scale_range=(0.5, 1.0)))
 
     def test_a_mask_reaches_as_far_as_its_box(self) -> None:
         batch = batch_of(modalities=MAPLESS)
@@ -165,7 +107,7 @@ class TestAgree:
         """Also of masks that overlap, and equal ones, which are none."""
         options: dict[str, Any] = {"layers": layers, "scale_range": (0.5, 1.5)}
         alike = {"contact_priority": dict.fromkeys(SCHEMA.classes, 7)}
-        batch = grown(batch_of(modalities=modalities, max_instances=8, seed=1))
+        batch = with_overlaps(batch_of(modalities=modalities, max_instances=8, seed=1))
         _, report = agreed(batch, module(panoptic={"contact_priority": {1: 2, 2: -3, 12: 1}}, **options), 0)
         with use_backend("reference"):
             plain = module(**options)(batch, return_report=True)
@@ -379,28 +321,3 @@ class TestDevice:
             getattr(batch, name).copy_(getattr(other, name))
         graph.replay()
         assert_all_equal(found, everything(plain_pixels))
-
-
-def planned(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> Any:
-    """A scene, and a plan of two layers that carry all they can."""
-    num_images, num_slots = target.batch_size, source.max_instances
-    layers = torch.arange(2, device=DEVICE).expand(num_images, 2)
-    placement = Placement(
-        source_idx=layers % source.batch_size,
-        layer_valid=torch.ones_like(layers, dtype=torch.bool),
-        scale_num=torch.tensor([3, 4], device=DEVICE).expand(num_images, 2, 2),
-        scale_den=torch.tensor([4, 5], device=DEVICE).expand(num_images, 2, 2),
-        translate=torch.stack([layers, 2 * layers + 1], -1),
-        hflip=layers == 1,
-        carried=source.instance_valid[layers % source.batch_size] & (num_slots > 0),
-    )
-    paste = module()
-    scene = Scene(target, source, paste._tables, paste._rules)
-    return scene, stages.layer_plan(scene, placement)
-
-
-def assert_all_equal(found: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
-    for one, other in zip(found, expected, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            torch.testing.assert_close(one, other, rtol=0, atol=5e-7, equal_nan=True)

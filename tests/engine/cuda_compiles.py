@@ -20,14 +20,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from samples import OPTIONAL, SCHEMA, make_batch
-from segpaste.augmentation import (
-    BatchCopyPaste,
-    BatchCopyPasteConfig,
-    IntraBatchSource,
-    PanopticConfig,
-    PlacementConfig,
-)
+from samples import OPTIONAL, SCHEMA, FromBatch, make_batch
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.engine import use_backend
 from segpaste.engine.reference import pixels as plain_pixels
 from segpaste.engine.triton import pixels
@@ -55,16 +49,6 @@ class NoDevice:
         return GPUTarget("cuda", self.capability, 32)
 
 
-class From:
-    """Pastes from a fixed batch, whose fields may differ from those of the target."""
-
-    def __init__(self, source: PaddedBatchedDenseSample) -> None:
-        self.source = source
-
-    def sample(self, target: PaddedBatchedDenseSample, eligible: torch.Tensor, request: Any) -> Any:
-        return (self.source, *IntraBatchSource().sample(target, eligible, request)[1:])
-
-
 def launches() -> Iterator[tuple[BatchCopyPaste, PaddedBatchedDenseSample]]:
     """Modules and batches: each dtype, layout, modality and one-sided field, and sizes of 1, of 16 and odd ones."""
     no_panoptic, instance = set(OPTIONAL) - {Modality.PANOPTIC}, {Modality.INSTANCE}
@@ -78,8 +62,8 @@ def launches() -> Iterator[tuple[BatchCopyPaste, PaddedBatchedDenseSample]]:
     yield module(1, contact_priority={1: 1}), channels_last(full)
     yield module(1), odd
     yield module(2), channels_last(odd)
-    yield module(1, From(wide)), every_second(bare)
-    yield module(2, From(bare)), every_second(wide)
+    yield module(1, FromBatch(wide)), every_second(bare)
+    yield module(2, FromBatch(bare)), every_second(wide)
     yield module(1), tiny
     yield module(2), channels_last(maps)
     yield module(1), make_batch(2, modalities=(), num_instances=0)

@@ -1,46 +1,30 @@
-"""Every backend computes the same, wherever it runs: dtypes, layouts, threads, processes."""
+"""Every backend computes the same: dtypes, layouts, sources; which one runs, and bad input."""
 
 from __future__ import annotations
 
-import ctypes
-import os
-import subprocess
-import sys
-import threading
-import warnings
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset
+from backend_cases import batch_of, module, outcomes
 
 from fresh_process import fresh_output
 from samples import (
     CPU_BACKENDS,
     OPTIONAL,
-    SCHEMA,
+    FromBatch,
     all_modality_subsets,
     assert_backends_agree,
     assert_same,
     make_batch,
     subset_id,
 )
-from segpaste.augmentation import (
-    BatchCopyPaste,
-    BatchCopyPasteConfig,
-    IntraBatchSource,
-    PanopticConfig,
-    PlacementConfig,
-)
+from segpaste.augmentation import BatchCopyPaste, IntraBatchSource
 from segpaste.augmentation.sources.placement import PlacementRequest
 from segpaste.engine import engine_for, native, reference, use_backend
-from segpaste.engine.native import threads
-from segpaste.types import Modality, PaddedBatchedDenseSample
+from segpaste.types import Modality
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets() if Modality.INSTANCE in s]
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -54,27 +38,6 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 """The same values in other places."""
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-
-
-def module(**placement: Any) -> BatchCopyPaste:
-    panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 8})
-    placement = {"layers": 2, "scale_range": (0.4, 2.0), "max_attempts": 4, **placement}
-    return BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(**placement), panoptic=panoptic))
-
-
-def outcomes(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste) -> list[Any]:
-    """The output and the report by every backend that runs on the CPU, the reference first."""
-    found = []
-    for name in CPU_BACKENDS:
-        with use_backend(name), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
-            found.append(paste(batch, return_report=True))
-    return found
-
-
-def batch_of(dtype: torch.dtype = torch.uint8, **options: Any) -> PaddedBatchedDenseSample:
-    batch = make_batch(4, **{"size": (31, 37), "max_instances": 8, "image_dtype": torch.uint8, **options})
-    return batch if dtype == torch.uint8 else replace(batch, images=(batch.images.float() / 3).to(dtype))
 
 
 class TestAgree:
@@ -211,17 +174,6 @@ class TestAgree:
             torch.set_default_dtype(torch.float32)
 
 
-class FromElsewhere(IntraBatchSource):
-    """Pastes from another batch."""
-
-    def __init__(self, other: PaddedBatchedDenseSample) -> None:
-        self.other = other
-
-    def sample(self, *args: Any) -> Any:
-        _, placement, counts = super().sample(*args)
-        return self.other, placement, counts
-
-
 class TestForeignSource:
     @pytest.mark.parametrize("name", CPU_BACKENDS)
     def test_of_another_kind_is_refused(self, name: str) -> None:
@@ -234,7 +186,7 @@ class TestForeignSource:
         }
         for words, other in wrong.items():
             with use_backend(name), pytest.raises(ValueError, match=words):
-                BatchCopyPaste(source=FromElsewhere(other))(batch)
+                BatchCopyPaste(source=FromBatch(other))(batch)
 
     @pytest.mark.parametrize("name", CPU_BACKENDS)
     def test_its_placement_is_left_alone(self, name: str) -> None:
@@ -258,138 +210,11 @@ class TestForeignSource:
         batch = batch_of()
         for missing in ("semantic_maps", "depth", "normals"):
             also = {"semantic_maps": "panoptic_maps", "depth": "depth_valid"}.get(missing, missing)
-            paste = BatchCopyPaste(module().config, FromElsewhere(replace(batch, **{missing: None, also: None})))
+            paste = BatchCopyPaste(module().config, FromBatch(replace(batch, **{missing: None, also: None})))
             reference, *others = outcomes(batch, paste)
             assert reference[1].num_placed.any()
             for other in others:
                 assert_backends_agree(other, reference)
-
-
-@pytest.fixture
-def three_threads(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """For batches of any size."""
-    monkeypatch.setattr(threads, "_BYTES_PER_THREAD", 1)
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    yield
-    torch.set_num_threads(before)
-
-
-class TestThreads:
-    def test_change_no_bit_and_no_setting(self, three_threads: None) -> None:
-        batch = batch_of(torch.float32)
-        with use_backend("native"):
-            many = module()(batch)
-            assert torch.get_num_threads() == 3
-            torch.set_num_threads(1)
-            assert_same(module()(batch), many)
-
-    @pytest.mark.parametrize("num_threads", [2, 5])
-    def test_the_runtime_of_torch_gives_them(self, num_threads: int) -> None:
-        """The threads meet, so they run at once."""
-        found: list[int] = []
-        start = threading.Barrier(num_threads)
-
-        @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-        def work(_: Any) -> None:
-            start.wait(10)
-            found.append(threading.get_ident())
-
-        kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
-        assert threads.parallel()
-        ctypes.CFUNCTYPE(None, *kinds)(threads.parallel())(ctypes.cast(work, ctypes.c_void_p), None, num_threads, 0)
-        assert len(set(found)) == num_threads
-
-    def test_at_most_one_for_each_row(self, three_threads: None) -> None:
-        assert [threads.num_threads(rows, 1 << 30) for rows in (0, 1, 2, 3, 9)] == [1, 1, 2, 3, 3]
-
-    def test_at_most_one_for_each_mebibyte(self, three_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(threads, "_BYTES_PER_THREAD", 1 << 20)
-        sizes = 0, (1 << 21) - 1, 1 << 21, 3 << 20, 9 << 20
-        assert [threads.num_threads(8, size) for size in sizes] == [1, 1, 2, 3, 3]
-
-    def test_without_a_runtime_one_thread_does_all(self, monkeypatch: pytest.MonkeyPatch, three_threads: None) -> None:
-        batch = batch_of(torch.float32)
-        with use_backend("native"):
-            many = module()(batch)
-            monkeypatch.setattr(threads, "parallel", lambda: 0)
-            assert threads.num_threads(5, 1 << 30) == 1
-            assert_same(module()(batch), many)
-
-    def test_callers_at_once_have_teams_of_their_own(self, three_threads: None) -> None:
-        batches = [batch_of(torch.float32, seed=i) for i in range(4)]
-        with use_backend("native"):
-            expected = [module()(batch) for batch in batches]
-            with ThreadPoolExecutor(4) as pool:
-                for _ in range(5):
-                    for found, wanted in zip(pool.map(lambda b: module()(b), batches), expected, strict=True):
-                        assert_same(found, wanted)
-
-
-class Pasting(Dataset[Any]):
-    """Pastes inside the process that reads it."""
-
-    def __len__(self) -> int:
-        return 6
-
-    def __getitem__(self, index: int) -> Any:
-        with use_backend("native"):
-            out = module()(make_batch(4, size=(31, 37), max_instances=8, seed=index))
-        return out.images.sum(dtype=torch.int64), out.instance_masks.sum()  # type: ignore[union-attr]
-
-
-class TestProcesses:
-    @pytest.mark.parametrize(("context", "num"), [("fork", 2), ("spawn", 1)])
-    def test_workers_paste_after_their_parent_has(self, context: str, num: int) -> None:
-        expected = [tuple(map(int, Pasting()[i])) for i in range(6)]
-        loader = DataLoader(Pasting(), batch_size=None, num_workers=num, multiprocessing_context=context, timeout=60)
-        assert [tuple(map(int, item)) for item in loader] == expected
-
-    def test_a_forked_child_works_alone(self, three_threads: None) -> None:
-        """The threads of its parent are not there, and the runtime would wait for them."""
-        batch = batch_of()
-        with use_backend("native"):
-            expected = _paste_with_threads(batch)
-            assert expected[0] == 3
-            with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
-                futures = [pool.submit(_paste_with_threads, batch) for _ in range(4)]
-                assert [future.result(timeout=60) for future in futures] == [(1, *expected[1:])] * 4
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_first_paste_after_a_fork_works_alone() -> None:
-    """The parent has started the runtime's threads and imported no backend yet."""
-    code = """
-import os, sys, torch
-from samples import make_batch
-from segpaste import BatchCopyPaste
-torch.set_num_threads(2)
-batch, paste = make_batch(4, size=(40, 40)), BatchCopyPaste()
-(torch.randn(1 << 22) + 1).sum()
-assert "segpaste.engine.native.threads" not in sys.modules
-child = os.fork()
-if child == 0:
-    paste(batch)
-    from segpaste.engine.native import threads
-    os._exit(threads.num_threads(4, 1 << 30))
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-    paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    run = subprocess.run(  # not fresh_output, whose processes are forks themselves
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert run.stdout.strip() == "1"
-
-
-def _paste_with_threads(batch: PaddedBatchedDenseSample) -> tuple[int, int]:
-    """How many threads work on a paste, and what it gives; nothing in it is large enough for torch's threads."""
-    out = module()(batch)
-    return threads.num_threads(4, 1 << 30), int(out.images.sum(dtype=torch.int64))
 
 
 class TestSelection:

@@ -6,8 +6,10 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import backend_cases
 import numpy as np
 import pytest
 import torch
@@ -21,6 +23,7 @@ from samples import (
     assert_same,
     make_batch,
     subset_id,
+    tensors_of,
 )
 from segpaste.augmentation import (
     BatchCopyPaste,
@@ -32,7 +35,7 @@ from segpaste.augmentation import (
 from segpaste.augmentation.config.paste import SourceConfig
 from segpaste.engine import use_backend
 from segpaste.engine.native import threads
-from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
+from segpaste.types import Modality, PaddedBatchedDenseSample
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
 BACKENDS = CPU_BACKENDS
@@ -56,24 +59,18 @@ def modules(source: Any = None, **options: Any) -> tuple[BatchCopyPaste, BatchCo
     return BatchCopyPaste(config, source), BatchCopyPaste(config, source, inplace=True)
 
 
-def batch_of(dtype: torch.dtype = torch.uint8, **options: Any) -> PaddedBatchedDenseSample:
-    batch = make_batch(**{"batch_size": 5, "size": (31, 37), "max_instances": 8, **options})
-    return batch if dtype == torch.uint8 else replace(batch, images=(batch.images.float() / 3).to(dtype))
-
-
-def tensors(batch: PaddedBatchedDenseSample) -> dict[str, Tensor]:
-    return {f.batched_name: v for f in FIELDS if (v := getattr(batch, f.batched_name)) is not None}
+batch_of = partial(backend_cases.batch_of, batch_size=5)
 
 
 def paste_both(batch: PaddedBatchedDenseSample, pair: tuple[BatchCopyPaste, BatchCopyPaste]) -> Any:
     """The report and output of both; in place on a copy, whose tensors the output must be."""
     own = batch.map_tensors(lambda t: t.detach().clone())
-    addresses = {name: value.data_ptr() for name, value in tensors(own).items()}
+    addresses = {name: value.data_ptr() for name, value in tensors_of(own).items()}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
         expected = pair[0](batch, return_report=True)
         found = pair[1](own, return_report=True)
-    assert {name: value.data_ptr() for name, value in tensors(found[0]).items()}.items() <= addresses.items()
+    assert {name: value.data_ptr() for name, value in tensors_of(found[0]).items()}.items() <= addresses.items()
     assert_same(replace(own, padding_mask=None), replace(found[0], padding_mask=None))
     return found, expected
 
@@ -236,10 +233,10 @@ class TestContract:
     def test_more_slots_than_the_batch_has_are_refused(self) -> None:
         _, in_place = modules(max_instances=9)
         batch = batch_of()
-        before = copy.deepcopy(tensors(batch))
+        before = copy.deepcopy(tensors_of(batch))
         with pytest.raises(ValueError, match=r"expected at most the batch's 8 slots .* got 9"):
             in_place(batch)
-        assert all(torch.equal(value, before[name]) for name, value in tensors(batch).items())
+        assert all(torch.equal(value, before[name]) for name, value in tensors_of(batch).items())
 
     def test_masks_from_boxes(self) -> None:
         batch = replace(batch_of(modalities={Modality.INSTANCE}), instance_masks=None, instance_ids=None)
@@ -280,10 +277,10 @@ class TestContract:
     def test_what_cannot_be_written_is_refused_before_anything_is(self, change: Any, words: str) -> None:
         batch = batch_of(torch.float32, num_instances=8, max_instances=8)
         batch = batch.derived(**change(batch))
-        before = copy.deepcopy({name: value.detach() for name, value in tensors(batch).items()})
+        before = copy.deepcopy({name: value.detach() for name, value in tensors_of(batch).items()})
         with pytest.raises((RuntimeError, ValueError), match=words):
             modules()[1](batch)
-        assert all(torch.equal(value, before[name]) for name, value in tensors(batch).items())
+        assert all(torch.equal(value, before[name]) for name, value in tensors_of(batch).items())
 
     def test_an_expanded_field_is_named_in_compiled_code_too(self) -> None:
         batch = batch_of(num_instances=8, max_instances=8)
@@ -294,9 +291,9 @@ class TestContract:
     def test_autograd_knows_what_was_written_and_what_was_not(self) -> None:
         """Backward does not silently use other values, nor does it fail for a field that stayed."""
         batch = batch_of(torch.float32, metric_depth=True)
-        before = {name: value._version for name, value in tensors(batch).items()}
+        before = {name: value._version for name, value in tensors_of(batch).items()}
         modules()[1](batch)
-        unchanged = {name for name, value in tensors(batch).items() if value._version == before[name]}
+        unchanged = {name for name, value in tensors_of(batch).items() if value._version == before[name]}
         assert unchanged == {"camera_intrinsics", "sample_seeds"}
 
     def test_an_empty_batch_may_be_expanded(self) -> None:

@@ -6,21 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from runs_world import (
-    MID_STEPS,
-    NUM_EPOCHS,
-    NUM_RANKS,
-    NUM_SAMPLES,
-    STEPS,
-    TORCH_RUNS,
-    Processes,
-    Record,
-    check_shares,
-    expected,
-    of_launcher,
-    read,
-    write_world,
-)
+from runs_checks import Processes, check_shares, expected, of_launcher, read
+from runs_world import MID_STEPS, NUM_EPOCHS, NUM_RANKS, NUM_SAMPLES, STEPS, TORCH_RUNS, Record, write_world
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("distributed")]
 

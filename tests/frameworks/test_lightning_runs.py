@@ -5,17 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from runs_world import (
-    CONTAINERS,
-    LIGHTNING_RUNS,
-    NUM_SAMPLES,
-    Processes,
-    Record,
-    check_shares,
-    expected,
-    read,
-    write_world,
-)
+from runs_checks import Processes, check_shares, expected, read
+from runs_world import CONTAINERS, LIGHTNING_RUNS, NUM_SAMPLES, Record, write_world
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lightning")]
 

@@ -13,7 +13,7 @@ import numpy as np
 import population
 from bank_population import CROP_HEIGHT, CROP_WIDTH, MODALITY, NUM_STAGED
 from histograms import Counts
-from module_draws import NUM_IMAGES, SEED, config_options, make_batch, module_images
+from module_draws import NUM_IMAGES, SEED, config_options, module_images, population_batch
 from painting import Array
 
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
@@ -56,7 +56,7 @@ def drawn_crops(bank: InstanceBank, num_images: int = NUM_IMAGES, seed: int = SE
 def make_bank_batch() -> PaddedBatchedDenseSample:
     """All pictures of the population, several times."""
     repeats = BATCH_SIZE // population.NUM_PICTURES
-    return make_batch(MODALITY).map_tensors(lambda t: t.repeat(repeats, *[1] * (t.ndim - 1)))
+    return population_batch(MODALITY).map_tensors(lambda t: t.repeat(repeats, *[1] * (t.ndim - 1)))
 
 
 def bank_images(bank: InstanceBank, crop_idx: Array, seed: int = SEED) -> Iterator[list[tuple[int, int]]]:

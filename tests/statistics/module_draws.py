@@ -44,7 +44,7 @@ def config_options(rules: Rules, *, has_taxonomy: bool) -> dict[str, Any]:
     return {"min_area_px": rules.min_area_px, "placement": placement, "panoptic": panoptic}
 
 
-def make_batch(modality: str) -> PaddedBatchedDenseSample:
+def population_batch(modality: str) -> PaddedBatchedDenseSample:
     """All pictures of the population in one batch, without seeds."""
     pictures = population.pictures(modality)
     num = len(pictures)
@@ -83,7 +83,7 @@ def _stacked(planes: list[population.Array | None], channels: int | None = None)
 
 def module_counts(module: BatchCopyPaste, modality: str, num_images: int = NUM_IMAGES, seed: int = SEED) -> Counts:
     """Counts over ``num_images`` images, every picture equally often the target."""
-    return Counts.of(module_images(module, make_batch(modality), num_images, seed))
+    return Counts.of(module_images(module, population_batch(modality), num_images, seed))
 
 
 def module_images(

@@ -12,7 +12,7 @@ import numpy as np
 import population
 import pytest
 from histograms import LIMIT, Counts, distances, ks_distance
-from module_draws import NUM_IMAGES, make_batch, make_module, module_counts, module_images
+from module_draws import NUM_IMAGES, make_module, module_counts, module_images, population_batch
 
 from samples import CPU_BACKENDS
 from segpaste.engine import use_backend
@@ -36,13 +36,13 @@ class TestGate:
         found = []
         for name in CPU_BACKENDS:
             with use_backend(name):
-                found.append(list(module_images(make_module(modality), make_batch(modality), 100, seed=3)))
+                found.append(list(module_images(make_module(modality), population_batch(modality), 100, seed=3)))
         assert found[0] == found[1]
         assert sum(map(len, found[0])) > 50
 
     @each_modality
     def test_the_population_is_true_to_the_containers(self, modality: str) -> None:
-        assert batch_violations(make_batch(modality), tight_boxes=True) == []
+        assert batch_violations(population_batch(modality), tight_boxes=True) == []
 
 
 class TestReference:

@@ -10,7 +10,7 @@ import population
 import pytest
 import torch
 from histograms import LIMIT, distances
-from module_draws import make_batch, make_module, module_counts, module_images
+from module_draws import make_module, module_counts, module_images, population_batch
 from torch import Tensor
 
 from segpaste import seeding
@@ -85,7 +85,7 @@ class TestSlotsInOrder:
     def test_it_is_the_order_that_is_seen(self, modality: str) -> None:
         """Without a mistake the same way of drawing gives the very same images."""
         one, other = (
-            list(module_images(make_module(modality, source), make_batch(modality), 200, seed=5))
+            list(module_images(make_module(modality, source), population_batch(modality), 200, seed=5))
             for source in (TorchDraws(), IntraBatchSource())
         )
         assert one == other

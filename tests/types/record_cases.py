@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -9,12 +10,18 @@ import torch
 from samples import make_batch, make_sample, make_samples
 from segpaste import BatchCopyPaste
 from segpaste.augmentation import PasteSummary
-from segpaste.types import BatchedDenseSample, StagedCrops
+from segpaste.types import BatchedDenseSample, PaddedBatchedDenseSample, StagedCrops
 
 FULL: dict[str, Any] = {"metric_depth": True, "padding": (2, 1)}
 """Options of samples with every field."""
 
 RECORDS = ("sample", "ragged", "padded", "staged", "report", "placement", "summary")
+
+
+def full_batch(**options: Any) -> PaddedBatchedDenseSample:
+    """A padded batch with every field; K = 5 slots for 3, 1 and 2 instances."""
+    batch = make_batch(**FULL, keypoints=True, crowd=True, **options)
+    return dataclasses.replace(batch, sample_keys=torch.arange(5 * batch.batch_size).view(-1, 5))
 
 
 def make_records() -> dict[str, Any]:

@@ -8,10 +8,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from record_cases import full_batch
 from torch import Tensor
 
 from samples import IGNORE_INDEX, STUFF, THINGS, all_modality_subsets, assert_same, make_batch, make_sample, tight_boxes
-from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
+from segpaste.types import FIELDS, Modality
 
 
 class TestMakeSample:
@@ -61,20 +62,15 @@ class TestAllModalitySubsets:
         assert all({Modality.INSTANCE, Modality.SEMANTIC} <= s for s in subsets if Modality.PANOPTIC in s)
 
 
-def batch_of_all_fields() -> PaddedBatchedDenseSample:
-    batch = make_batch(metric_depth=True, padding=(1, 1), keypoints=True, crowd=True)
-    return batch.derived(sample_keys=torch.arange(5 * batch.batch_size).view(-1, 5))
-
-
 class TestAssertSame:
     @pytest.mark.parametrize("name", [f.batched_name for f in FIELDS])
     def test_sees_one_changed_value(self, name: str) -> None:
-        batch = batch_of_all_fields()
-        assert_same(batch, batch_of_all_fields())
+        batch = full_batch()
+        assert_same(batch, full_batch())
         value = getattr(batch, name).clone()
         last = value.reshape(-1)[:1] if name != "instance_valid" else value[:, 0]
         last.copy_(~last if last.dtype == torch.bool else last + 1)
-        other = batch_of_all_fields()
+        other = full_batch()
         object.__setattr__(other, name, value)
         with pytest.raises(AssertionError, match=name):
             assert_same(batch, other)

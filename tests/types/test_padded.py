@@ -8,26 +8,17 @@ from typing import Any
 
 import pytest
 import torch
+from record_cases import full_batch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 from torch.utils.data import DataLoader, Dataset
 from torchvision import tv_tensors
 
-from samples import OPTIONAL, all_modality_subsets, assert_same, make_batch, make_samples, subset_id
+from samples import OPTIONAL, all_modality_subsets, assert_same, make_batch, make_samples, subset_id, tensors_of
 from segpaste.types import FIELDS, BatchedDenseSample, Modality, PaddedBatchedDenseSample, SemanticMap
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
 INSTANCE_NAMES = tuple(field.batched_name for field in FIELDS if field.layout == "instance")
-
-
-def full_batch(**options: Any) -> PaddedBatchedDenseSample:
-    """A batch with every field; K = 5 slots for 3, 1 and 2 instances."""
-    batch = make_batch(metric_depth=True, padding=(2, 1), keypoints=True, crowd=True, **options)
-    return dataclasses.replace(batch, sample_keys=torch.arange(5 * batch.batch_size).view(-1, 5))
-
-
-def tensors(batch: PaddedBatchedDenseSample) -> dict[str, Tensor]:
-    return {f.batched_name: v for f in FIELDS if (v := getattr(batch, f.batched_name)) is not None}
 
 
 class TestPadding:
@@ -52,8 +43,8 @@ class TestPadding:
             assert not getattr(batch, name)[~batch.instance_valid].any(), name
 
     def test_every_tensor_is_plain(self) -> None:
-        assert {name: type(t) for name, t in tensors(full_batch()).items() if type(t) is not Tensor} == {}
-        assert set(tensors(full_batch())) == {f.batched_name for f in FIELDS}
+        assert {name: type(t) for name, t in tensors_of(full_batch()).items() if type(t) is not Tensor} == {}
+        assert set(tensors_of(full_batch())) == {f.batched_name for f in FIELDS}
 
     def test_a_slot_between_others_may_be_empty(self) -> None:
         batch = full_batch()
@@ -85,7 +76,7 @@ class TestPadding:
             and f.name != "camera_intrinsics"
         }
         padded = dataclasses.replace(batch, **elsewhere).to_padded(4)
-        assert {t.device.type for t in tensors(padded).values()} == {"meta"}
+        assert {t.device.type for t in tensors_of(padded).values()} == {"meta"}
 
 
 class TestOverflow:
@@ -189,9 +180,9 @@ class TestMoves:
 
     def test_to_reaches_every_tensor(self) -> None:
         batch = full_batch()
-        there = tensors(batch.to("meta", non_blocking=True))
+        there = tensors_of(batch.to("meta", non_blocking=True))
         assert {name: (t.shape, t.dtype) for name, t in there.items()} == {
-            name: (t.shape, t.dtype) for name, t in tensors(batch).items()
+            name: (t.shape, t.dtype) for name, t in tensors_of(batch).items()
         }
         assert {t.device.type for t in there.values()} == {"meta"}
         assert_same(batch.to("cpu"), batch)
@@ -200,8 +191,8 @@ class TestMoves:
         batch = full_batch()
         copied = batch.clone()
         assert_same(copied, batch)
-        for name, tensor in tensors(copied).items():
-            assert tensor.data_ptr() != tensors(batch)[name].data_ptr(), name
+        for name, tensor in tensors_of(copied).items():
+            assert tensor.data_ptr() != tensors_of(batch)[name].data_ptr(), name
 
     def test_channels_last_is_kept(self) -> None:
         batch = full_batch()
@@ -220,13 +211,13 @@ class TestMoves:
 
         monkeypatch.setattr(Tensor, "pin_memory", pin)
         assert_same(batch.pin_memory(), batch)
-        assert {t.data_ptr() for t in pinned} == {t.data_ptr() for t in tensors(batch).values()}
+        assert {t.data_ptr() for t in pinned} == {t.data_ptr() for t in tensors_of(batch).values()}
 
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
     def test_pinned_by_the_loader_and_moved_to_the_gpu(self) -> None:
         batch = full_batch()
         (loaded,) = DataLoader(_Batches(), batch_size=None, pin_memory=True)
-        assert all(t.is_pinned() for t in tensors(loaded).values())
+        assert all(t.is_pinned() for t in tensors_of(loaded).values())
         on_gpu = loaded.to("cuda", non_blocking=True)
         assert on_gpu.device.type == "cuda"
         assert_same(on_gpu.to("cpu"), batch)
@@ -263,7 +254,7 @@ class TestPytree:
     def test_flatten_and_unflatten(self, modalities: frozenset[Modality]) -> None:
         batch = full_batch(modalities=modalities)
         leaves, spec = tree_flatten(batch)
-        assert {id(leaf) for leaf in leaves if isinstance(leaf, Tensor)} == {id(t) for t in tensors(batch).values()}
+        assert {id(leaf) for leaf in leaves if isinstance(leaf, Tensor)} == {id(t) for t in tensors_of(batch).values()}
         assert_same(tree_unflatten(leaves, spec), batch)
 
     def test_map_over_tensors(self) -> None:

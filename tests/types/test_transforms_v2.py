@@ -19,6 +19,7 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as F
+from transform_cases import moved
 
 from samples import IGNORE_INDEX, Array, assert_same, make_sample, tight_boxes
 from segpaste.types import DenseSample, InstanceMask, PanopticMap, SemanticMap
@@ -39,10 +40,6 @@ def numbered() -> DenseSample:
         panoptic_map=PanopticMap(number),
         semantic_map=SemanticMap(number % 7),
     )
-
-
-def moved(sample: DenseSample, transform: Any) -> DenseSample:
-    return DenseSample.from_dict(transform(sample.to_dict()))
 
 
 def assert_follows_the_image(before: DenseSample, after: DenseSample) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as F
+from transform_cases import moved
 
 from samples import Array, make_sample
 from segpaste.types import CameraIntrinsics, DenseSample
@@ -53,10 +54,6 @@ def tilted(size: tuple[int, int] = (H, W)) -> DenseSample:
         make_sample(size, image_dtype=torch.float32), depth=depth, depth_valid=depth > 0, normals=normals,
         camera_intrinsics=CAMERA, metric_depth=True,
     )  # fmt: skip
-
-
-def moved(sample: DenseSample, transform: Callable[[Any], Any]) -> DenseSample:
-    return DenseSample.from_dict(transform(sample.to_dict()))
 
 
 def call(name: str, *args: Any) -> Callable[[Any], Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torchvision import tv_tensors
 from torchvision.transforms import v2
+
+from segpaste.types import DenseSample
 
 SIZE = (23, 19)
 Kind = Literal["geometry", "colour", "other"]
@@ -25,6 +27,11 @@ class Case(NamedTuple):
     kind: Kind
     makers: tuple[Callable[[], object], ...]
     image_dtype: torch.dtype = torch.float32
+
+
+def moved(sample: DenseSample, transform: Callable[[Any], Any]) -> DenseSample:
+    """What the transform makes of the sample's fields, as a sample."""
+    return DenseSample.from_dict(transform(sample.to_dict()))
 
 
 def _case(kind: Kind, *makers: Callable[[], object], image_dtype: torch.dtype = torch.float32) -> Case:

@@ -1,0 +1,77 @@
+"""Batches and modules for the Triton kernels, and how their results are compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from backend_cases import module, outcomes
+
+from samples import OPTIONAL, all_modality_subsets, assert_backends_agree, make_batch
+from segpaste.augmentation import BatchCopyPaste
+from segpaste.augmentation.sources.placement import Placement
+from segpaste.engine import Scene
+from segpaste.engine.reference import stages
+from segpaste.engine.triton import pixels
+from segpaste.types import Modality, PaddedBatchedDenseSample
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+SUBSETS = [s for s in all_modality_subsets() if Modality.INSTANCE in s]
+DTYPES = (torch.uint8, torch.float32, torch.float16, torch.bfloat16)
+PAIRS = [(modalities, dtype) for modalities in SUBSETS for dtype in DTYPES]
+if (
+    DEVICE.type == "cpu"
+):  # the interpreter takes seconds for each: every subset with one dtype, all modalities with each
+    PAIRS = [(m, dtype) for i, (m, dtype) in enumerate(PAIRS) if i // 4 % 4 == i % 4 or m == set(OPTIONAL)]
+MAPLESS = set(OPTIONAL) - {Modality.PANOPTIC}
+
+
+def set_tiles(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], parts: int) -> None:
+    sizes = {"TILE": tile, "MASK_TILE": (16, 8), "PARTS": parts, "STRETCH": 64, "BINS": 8, "SLOT_BLOCK": 8}
+    for name, value in sizes.items():
+        monkeypatch.setattr(pixels, name, value)
+
+
+def batch_of(dtype: torch.dtype = torch.uint8, batch_size: int = 2, **options: Any) -> PaddedBatchedDenseSample:
+    batch = make_batch(
+        batch_size,
+        **{"size": (17, 11), "num_instances": (2, 3), "seed": 2, "keypoints": True, "crowd": True, **options},
+    )
+    if dtype != torch.uint8:
+        batch = replace(batch, images=((batch.images.float() - 60) / 3).to(dtype))
+    return batch.to(DEVICE)
+
+
+def agreed(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste, at_least: int = 1) -> Any:
+    """The output and the report of both backends, which agree; something was pasted."""
+    expected, found = outcomes(batch, paste, ("reference", "triton"))
+    assert int(expected[1].num_placed.sum()) >= at_least
+    assert_backends_agree(found, expected)
+    return found
+
+
+def planned(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> Any:
+    """A scene, and a plan of two layers that carry all they can."""
+    num_images, num_slots = target.batch_size, source.max_instances
+    layers = torch.arange(2, device=DEVICE).expand(num_images, 2)
+    placement = Placement(
+        source_idx=layers % source.batch_size,
+        layer_valid=torch.ones_like(layers, dtype=torch.bool),
+        scale_num=torch.tensor([3, 4], device=DEVICE).expand(num_images, 2, 2),
+        scale_den=torch.tensor([4, 5], device=DEVICE).expand(num_images, 2, 2),
+        translate=torch.stack([layers, 2 * layers + 1], -1),
+        hflip=layers == 1,
+        carried=source.instance_valid[layers % source.batch_size] & (num_slots > 0),
+    )
+    paste = module()
+    scene = Scene(target, source, paste._tables, paste._rules)
+    return scene, stages.layer_plan(scene, placement)
+
+
+def assert_all_equal(found: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=0, atol=5e-7, equal_nan=True)
