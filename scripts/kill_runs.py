@@ -26,6 +26,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -134,6 +135,8 @@ def run_killed(function: Callable[[], int], moment: Moment | None) -> int | None
                 if moment is not None and moment.kind == "changes":
                     stack.enter_context(watched_changes(killing_after(int(moment.at))))
                 os._exit(function())
+        except BaseException:
+            traceback.print_exc()
         finally:  # where it raises something
             os._exit(99)
     if moment is not None and moment.kind == "seconds":
