@@ -103,38 +103,17 @@ class EpochDataLoader(EpochLoader):
         rank: int | None = None,
         num_replicas: int | None = None,
     ) -> None:
-        if isinstance(dataset, str | PathLike) or not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
-            raise TypeError(
-                f"dataset: expected a map-style dataset, with __len__ and __getitem__, got {type(dataset).__name__}; "
-                "create_coco_dataloader(images_dir, annotations_file) makes one of paths"
-            )
+        num = _num_samples(dataset)
         check_count("batch_size", batch_size, 1)
         check_count("max_instances", max_instances)
         flags = {"shuffle": shuffle, "drop_last": drop_last, "pin_memory": pin_memory}
         for name, flag in {**flags, "persistent_workers": persistent_workers}.items():
             check_class(name, flag, bool)
-        if jitter is not None and (isinstance(jitter, type) or not callable(jitter)):
-            raise TypeError(
-                f"jitter: expected a function of a sample and its seed, or None, got {jitter!r:.80}; "
-                "make_large_scale_jittering(size) makes one"
-            )
-        if getattr(jitter, "decode_reduced", False) and not hasattr(dataset, "read_jittered"):
-            raise ValueError(
-                "decode_reduced: expected a dataset with read_jittered, such as CocoDetectionV2, got "
-                f"{type(dataset).__name__}; leave the option out"
-            )
-        if isinstance(sampler, str) or not (sampler is None or hasattr(sampler, "__iter__")):
-            raise TypeError(
-                f"sampler: expected a sampler of indices, or None, got {type(sampler).__name__} {sampler!r:.80}"
-            )
+        _check_jitter(jitter, dataset)
+        _check_sampler(sampler, batch_size)
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
-        if isinstance(sampler, BatchSampler | NxMBatches):
-            raise ValueError(f"sampler: expected one of indices, got {type(sampler).__name__}, of lists of them")
-        if (wanted := getattr(sampler, "batch_size", batch_size)) != batch_size:
-            raise ValueError(f"batch_size: expected {wanted}, as the sampler has, got {batch_size}")
         check_uint64(base_seed, "base_seed")  # here and not in a worker
-        num = len(dataset)
         replicas = ReplicaFinder("EpochDataLoader", rank, num_replicas)
         if sampler is None:
             progress = EpochProgress("EpochDataLoader", replicas=replicas)
@@ -225,6 +204,40 @@ class EpochDataLoader(EpochLoader):
             before.num_overflowed + len(fetched.overflows),
             before.num_dropped_instances + sum(n - self.max_instances for n in fetched.overflows),
         )
+
+
+def _num_samples(dataset: object) -> int:
+    """Return the length of a map-style dataset."""
+    if isinstance(dataset, str | PathLike) or not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+        raise TypeError(
+            f"dataset: expected a map-style dataset, with __len__ and __getitem__, got {type(dataset).__name__}; "
+            "create_coco_dataloader(images_dir, annotations_file) makes one of paths"
+        )
+    return len(dataset)
+
+
+def _check_jitter(jitter: object, dataset: object) -> None:
+    if jitter is not None and (isinstance(jitter, type) or not callable(jitter)):
+        raise TypeError(
+            f"jitter: expected a function of a sample and its seed, or None, got {jitter!r:.80}; "
+            "make_large_scale_jittering(size) makes one"
+        )
+    if getattr(jitter, "decode_reduced", False) and not hasattr(dataset, "read_jittered"):
+        raise ValueError(
+            "decode_reduced: expected a dataset with read_jittered, such as CocoDetectionV2, got "
+            f"{type(dataset).__name__}; leave the option out"
+        )
+
+
+def _check_sampler(sampler: object, batch_size: int) -> None:
+    if isinstance(sampler, str) or not (sampler is None or hasattr(sampler, "__iter__")):
+        raise TypeError(
+            f"sampler: expected a sampler of indices, or None, got {type(sampler).__name__} {sampler!r:.80}"
+        )
+    if isinstance(sampler, BatchSampler | NxMBatches):
+        raise ValueError(f"sampler: expected one of indices, got {type(sampler).__name__}, of lists of them")
+    if (wanted := getattr(sampler, "batch_size", batch_size)) != batch_size:
+        raise ValueError(f"batch_size: expected {wanted}, as the sampler has, got {batch_size}")
 
 
 def _order_of(sampler: Sampler[int], num: int, replicas: ReplicaFinder) -> EpochSampler[int]:
