@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from segpaste._version import __version__
 from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC
@@ -131,9 +132,7 @@ def build_bank(
     run = Run(work_folder(where, work_dir), BankError, other="work folder or output", again="call")
     remove_finished(run, where, writer_options.get("storage_options"))
     check_free(where, writer_options.get("storage_options"))
-    ids = (stored_id(photos.image_id(index), "image") for index in range(len(photos)))
-    image_ids = np.fromiter(ids, np.int64, len(photos))
-    order = _order(image_ids)
+    order, image_ids = _in_order(photos)
     first = photos[int(order[0])]
     layout = Layout(crop_size, _groups_of(first) if groups is None else groups, first.keypoint_schema)
     maker = PartMaker(photos, order, layout, selection, margin_frac, len(class_names), flags_of(first), run.notes)
@@ -142,14 +141,8 @@ def build_bank(
         **{name: getattr(selection, name) for name in Selection.__slots__},
         **(built_from or {}),
     }
-    all_of_it = {
-        "image_ids": hashlib.sha256(image_ids[order].tobytes()).hexdigest(),
-        "photos_per_part": PHOTOS_PER_PART,
-        **said_of_bank(__version__, class_names, crop_size, layout.groups, options),
-        **({} if layout.keypoint_schema is None else {"keypoint_schema": repr(layout.keypoint_schema)}),
-        **(fingerprint or {}),
-    }
-    with run.claim(all_of_it):
+    said = said_of_bank(__version__, class_names, crop_size, layout.groups, options)
+    with run.claim({**_identity(image_ids, layout), **said, **(fingerprint or {})}):
         _make_missing(maker, workers, engine)
         writer = WRITERS[format](
             where,
@@ -190,12 +183,23 @@ def _check(
         require(module)
 
 
-def _order(image_ids: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _in_order(photos: Photos) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the photos' indices in the order of their image ids, and these ids, both [N]."""
+    ids = (stored_id(photos.image_id(index), "image") for index in range(len(photos)))
+    image_ids = np.fromiter(ids, np.int64, len(photos))
     order = np.argsort(image_ids, kind="stable")
-    twice = np.flatnonzero(np.diff(image_ids[order]) == 0)
+    image_ids = image_ids[order]
+    twice = np.flatnonzero(np.diff(image_ids) == 0)
     if len(twice):
-        raise BankError(f"expected unique image ids, got {image_ids[order][twice[0]]} twice; give each photo its own")
-    return order
+        raise BankError(f"expected unique image ids, got {image_ids[twice[0]]} twice; give each photo its own")
+    return order, image_ids
+
+
+def _identity(image_ids: NDArray[np.int64], layout: Layout) -> dict[str, Any]:
+    """Return what tells a build from others, beside what its bank says too."""
+    digest = hashlib.sha256(image_ids.tobytes()).hexdigest()
+    schema = {} if layout.keypoint_schema is None else {"keypoint_schema": repr(layout.keypoint_schema)}
+    return {"image_ids": digest, "photos_per_part": PHOTOS_PER_PART, **schema}
 
 
 def _groups_of(sample: DenseSample) -> list[str]:
