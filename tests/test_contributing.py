@@ -16,8 +16,8 @@ from test_import_arrows import PACKAGE, ROOMS, plant
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"
-MADE = ["demo_out/", "dist/", "meta.json"]
-"""What programs make; all else is in the repository."""
+MADE = {"demo_out/", "dist/", "meta.json"}
+"""What programs make, perhaps in this folder too; all else is in the repository."""
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
@@ -31,7 +31,7 @@ def missing_files(text: str) -> list[str]:
 
 def test_named_files_exist() -> None:
     assert len(re.findall(r"`[\w./-]+\.py`", TEXT)) > 40
-    assert missing_files(TEXT) == MADE
+    assert set(missing_files(TEXT)) <= MADE
 
 
 def test_a_missing_file_is_noticed() -> None:

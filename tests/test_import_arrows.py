@@ -186,6 +186,10 @@ class TestPackage:
     def test_the_table_knows_rooms_that_exist(self) -> None:
         there = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
         assert ROOMS | {"__main__", "__init__"} <= there
+        modules = {
+            path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".") for path in PACKAGE.rglob("*.py")
+        }
+        assert {key for key in ARROWS if "." in key} <= modules
 
     def test_no_modules_import_each_other(self) -> None:
         assert len(import_graph(PACKAGE)) > 200

@@ -28,7 +28,7 @@ class CommandError(ValueError):
 
 
 @dataclass
-class Outcome:
+class CommandEnd:
     """How a command ended.
 
     Attributes:
@@ -39,7 +39,7 @@ class Outcome:
 
 
 @contextlib.contextmanager
-def reported(debug: bool, is_first: bool = True) -> Iterator[Outcome]:
+def reported(debug: bool, is_first: bool = True) -> Iterator[CommandEnd]:
     """Run a command so that whatever it raises for a reason ends as one line on stderr.
 
     ValueError, OSError and lack of memory are such reasons; anything else is a defect and is raised.
@@ -49,7 +49,7 @@ def reported(debug: bool, is_first: bool = True) -> Iterator[Outcome]:
         is_first: of the processes of this machine that run the command together. The others print only the errors
             that no other process knows of, and no warnings.
     """
-    outcome = Outcome()
+    outcome = CommandEnd()
     try:
         with _plain_warnings(is_first), _sigterm_interrupts():
             yield outcome

@@ -80,7 +80,7 @@ class Inputs:
 
 
 class Scenes(SceneDataset):
-    """Synthetic scenes with ids, as `Photos`."""
+    """Synthetic scenes with ids, as `ReadPhotos`."""
 
     def image_id(self, index: int) -> int:
         """The scene's number."""

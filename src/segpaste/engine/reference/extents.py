@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from segpaste.engine.reference.layer_view import Tile
+from segpaste.engine.reference.layer_view import Region
 
 
 class Extents:
@@ -16,7 +16,7 @@ class Extents:
         self.cols = torch.zeros(*shape, width, dtype=torch.bool, device=device)
         self.rows = torch.zeros(*shape, height, dtype=torch.bool, device=device)
 
-    def add(self, masks: Tensor, tile: Tile) -> None:
+    def add(self, masks: Tensor, tile: Region) -> None:
         """Add the masks [B, K, h, w] of a tile."""
         pixels = masks.view(torch.uint8)  # torch reduces bytes many times faster than bools
         sums = [mask.sum() for row in pixels for mask in row]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from segpaste.engine.records import Placement
-from segpaste.engine.reference.layer_view import Tile, in_boxes
+from segpaste.engine.reference.layer_view import Region, in_boxes
 from segpaste.engine.reference.plan import AxisTable
 from segpaste.types import PaddedBatchedDenseSample, sampling
 from segpaste.types.sampling import FARTHEST_EDGE
@@ -87,7 +87,7 @@ def covered(batch: PaddedBatchedDenseSample, chosen: Tensor) -> Tensor:
         slots = chosen.any(0).nonzero()[:, 0]
         masks, boxes, chosen = masks[:, slots], boxes[:, slots], chosen[:, slots]
     height, width = batch.canvas_size
-    everything = Tile(slice(0, height), slice(0, width))
+    everything = Region(slice(0, height), slice(0, width))
     return (masks & in_boxes(boxes, everything) & chosen[:, :, None, None]).any(1)
 
 

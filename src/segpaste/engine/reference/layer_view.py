@@ -12,21 +12,21 @@ from segpaste.engine.reference.plan import AxisTable, LayerPlan
 from segpaste.types import PaddedBatchedDenseSample, sampling
 
 
-class Tile(NamedTuple):
+class Region(NamedTuple):
     """Rectangle of the target canvas."""
 
     rows: slice
     cols: slice
 
 
-def tiles(height: int, width: int, size: int) -> Iterator[Tile]:
+def tiles(height: int, width: int, size: int) -> Iterator[Region]:
     """Yield the rectangles of at most size x size pixels that make up the canvas, row by row."""
     for y in range(0, height, size):
         for x in range(0, width, size):
-            yield Tile(slice(y, min(y + size, height)), slice(x, min(x + size, width)))
+            yield Region(slice(y, min(y + size, height)), slice(x, min(x + size, width)))
 
 
-def in_boxes(boxes: Tensor, tile: Tile) -> Tensor:
+def in_boxes(boxes: Tensor, tile: Region) -> Tensor:
     """Return which pixels of a tile lie in each of the boxes [B, K, 4], [B, K, h, w] bool."""
     ys = torch.arange(tile.rows.start, tile.rows.stop, device=boxes.device)
     xs = torch.arange(tile.cols.start, tile.cols.stop, device=boxes.device)
@@ -37,7 +37,7 @@ def in_boxes(boxes: Tensor, tile: Tile) -> Tensor:
 class LayerView:
     """Reads of the source through one layer, at the pixels of one tile."""
 
-    def __init__(self, source: PaddedBatchedDenseSample, plan: LayerPlan, layer: int, tile: Tile) -> None:
+    def __init__(self, source: PaddedBatchedDenseSample, plan: LayerPlan, layer: int, tile: Region) -> None:
         self.source = source
         self.row = plan.source_idx[:, layer]
         self.carried = plan.carried[:, layer]

@@ -12,7 +12,7 @@ from torch import Tensor
 from segpaste.engine.planes import empty_plane, present_planes
 from segpaste.engine.records import Scene
 from segpaste.engine.reference.extents import Extents
-from segpaste.engine.reference.layer_view import LayerView, Tile, in_boxes, tiles
+from segpaste.engine.reference.layer_view import LayerView, Region, in_boxes, tiles
 from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible, empty_visible
 from segpaste.types import PaddedBatchedDenseSample, sampling
 
@@ -88,7 +88,7 @@ def _foremost(masks: Tensor, ranks: Tensor) -> tuple[Tensor, Tensor]:
     return masks & (covering == highest[:, None]), highest
 
 
-def _target_ranks(target: PaddedBatchedDenseSample, rank: Tensor | None, tile: Tile) -> Tensor | None:
+def _target_ranks(target: PaddedBatchedDenseSample, rank: Tensor | None, tile: Region) -> Tensor | None:
     """Return the rank of each pixel's class, [B, h, w] int16, 0 for unknown ones; None if all classes are equal."""
     if rank is None:
         return None
@@ -99,7 +99,7 @@ def _target_ranks(target: PaddedBatchedDenseSample, rank: Tensor | None, tile: T
     return torch.where(known, rank.to(semantic.device)[semantic.clamp(0, len(rank) - 1)], 0)
 
 
-def _open_pixels(target: PaddedBatchedDenseSample, protected: Tensor, ignore_index: int, tile: Tile) -> Tensor:
+def _open_pixels(target: PaddedBatchedDenseSample, protected: Tensor, ignore_index: int, tile: Region) -> Tensor:
     """Return the pixels of the target that may be pasted over, [B, h, w] bool."""
     is_open = torch.ones_like(target.images[:, 0, tile.rows, tile.cols], dtype=torch.bool)
     if target.padding_mask is not None:
@@ -110,7 +110,7 @@ def _open_pixels(target: PaddedBatchedDenseSample, protected: Tensor, ignore_ind
     return is_open
 
 
-def _target_depth(target: PaddedBatchedDenseSample, tile: Tile) -> tuple[Tensor | None, Tensor | None]:
+def _target_depth(target: PaddedBatchedDenseSample, tile: Region) -> tuple[Tensor | None, Tensor | None]:
     if target.depth is None or target.depth_valid is None:
         return None, None
     depth = target.depth[:, 0, tile.rows, tile.cols]
@@ -127,13 +127,13 @@ def in_classes(semantic: Tensor, classes: Tensor) -> Tensor:
     return known & classes.gather(1, index.flatten(1)).view_as(index)
 
 
-def target_masks(target: PaddedBatchedDenseSample, plan: LayerPlan, tile: Tile) -> Tensor:
+def target_masks(target: PaddedBatchedDenseSample, plan: LayerPlan, tile: Region) -> Tensor:
     """Return the target's masks within their boxes, [B, K_t, h, w] bool."""
     assert target.instance_masks is not None
     return target.instance_masks[:, :, tile.rows, tile.cols] & in_boxes(plan.target_box, tile)
 
 
-def pasted_masks(view: LayerView, visible: Visible, layer: int, tile: Tile, exclusive: bool) -> Tensor:
+def pasted_masks(view: LayerView, visible: Visible, layer: int, tile: Region, exclusive: bool) -> Tensor:
     """Return the visible part of each mask that the layer carries, [B, K_s, h, w] bool."""
     shown = (visible.layer[:, tile.rows, tile.cols] == layer)[:, None]
     if not exclusive:
@@ -214,7 +214,7 @@ def render(scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> 
     return out
 
 
-def _render_target(out: Planes, scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan, tile: Tile) -> None:
+def _render_target(out: Planes, scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan, tile: Region) -> None:
     """Write the target's part of a tile: masks of survivors outside of all layers, and lost labels."""
     uncovered = visible.layer[:, tile.rows, tile.cols] < 0
     masks = target_masks(scene.target, plan, tile)
@@ -232,7 +232,7 @@ def _render_target(out: Planes, scene: Scene, plan: LayerPlan, visible: Visible,
 
 
 def _render_layer(
-    out: Planes, scene: Scene, view: LayerView, visible: Visible, slots: SlotPlan, layer: int, tile: Tile
+    out: Planes, scene: Scene, view: LayerView, visible: Visible, slots: SlotPlan, layer: int, tile: Region
 ) -> None:
     """Write the visible part of one layer into a tile."""
     shown = visible.layer[:, tile.rows, tile.cols] == layer

@@ -102,7 +102,7 @@ struct Drawer {
         }
     }
 
-    // The priority of a slot of 62 random bits, one of ``alike`` of its class: `segpaste.engine.reference.draw_slots`.
+    // The priority of a slot of 62 random bits, one of ``alike`` of its class: `segpaste.engine.reference.draws.slots`.
     i64 weighted(i64 bits, i64 alike) const {
         if (job.limits[3] == 0) return bits;
         i64 number = bits + 1, zeros = 0;

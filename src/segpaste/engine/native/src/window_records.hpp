@@ -1,4 +1,4 @@
-// What Python hands over to read pictures and masks through a window; `segpaste.engine.native.resize` fills it.
+// What Python hands over to read pictures and masks through a window; `segpaste.engine.native.windows` fills it.
 //
 // As in `records.hpp` every number is an int64, and a null pointer stands for what is absent.
 
