@@ -14,8 +14,8 @@ from bank_cases import POINTS
 
 from segpaste.bank import Crop, Layout, StoredBank, WebDatasetWriter
 from segpaste.bank import format as formats
-from segpaste.bank.format.record import GROUPS
 from segpaste.bank.format.writer import FolderWriter
+from segpaste.bank.schema.record import GROUPS
 
 WRITERS: dict[str, Callable[..., FolderWriter]] = {
     **formats.WRITERS,

@@ -14,7 +14,7 @@ from bank_cases import POINTS
 from format_cases import NAMES, NUM, SIZE, make_crop
 
 from segpaste.bank import BlockCache, Layout, RemoteFolder, WebDatasetBank, WebDatasetWriter
-from segpaste.bank.format.record import GROUPS
+from segpaste.bank.schema.record import GROUPS
 
 SHARD = "shard-000000.tar"
 

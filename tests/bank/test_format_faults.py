@@ -19,8 +19,8 @@ from format_cases import FORMATS, NAMES, NUM, SIZE, WRITERS, assert_equal, asser
 
 from segpaste.bank import BankError, Layout, StoredBank, class_prototypes, near_duplicates, open_bank, stage_bank_batch
 from segpaste.bank.format import BANKS
-from segpaste.bank.format.meta import sealed
-from segpaste.bank.format.record import GROUPS
+from segpaste.bank.schema.meta import sealed
+from segpaste.bank.schema.record import GROUPS
 
 
 def data_files(folder: Path) -> list[Path]:

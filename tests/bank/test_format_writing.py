@@ -15,8 +15,8 @@ from bank_cases import POINTS
 from format_cases import FORMATS, NAMES, SIZE, WRITERS, assert_sound, make_crop, write
 
 from segpaste.bank import BankError, Crop, Layout, open_bank
-from segpaste.bank.format.files import HashedFile
-from segpaste.bank.format.record import GROUPS
+from segpaste.bank.schema.record import GROUPS
+from segpaste.bank.storage.files import HashedFile
 
 
 def build_when_told(kind: str, path: Path, told: Any) -> None:

@@ -20,8 +20,8 @@ from format_cases import FORMATS, NAMES, NUM, SIZE, assert_sound, make_crop, rea
 
 from segpaste.bank import BankError, InstanceBank, StoredBank, open_bank
 from segpaste.bank.format import BANKS
-from segpaste.bank.format.blocks import block_spans
-from segpaste.bank.format.record import GROUPS
+from segpaste.bank.schema.blocks import block_spans
+from segpaste.bank.schema.record import GROUPS
 
 
 @pytest.fixture(params=BANKS)

@@ -20,8 +20,8 @@ from remote_cases import SHARD, URL, Proxy, names_at, small_blocks, write_large_
 from torch.utils.data import DataLoader, Dataset
 
 from segpaste.bank import BankError, InstanceBank, Layout, WebDatasetWriter, open_bank, stage_bank_batch
-from segpaste.bank.format.record import GROUPS
-from segpaste.bank.remote import object_store as store_module
+from segpaste.bank.schema.record import GROUPS
+from segpaste.bank.storage import object_store as store_module
 from segpaste.types import StagedCrops
 
 pytestmark = pytest.mark.usefixtures("own_cache")

@@ -19,7 +19,7 @@ from format_cases import NUM, SIZE, assert_equal, assert_sound, make_crop, write
 from remote_cases import SHARD, names_at, small_blocks
 
 from segpaste.bank import BankError, BlockCache, Layout, RemoteFolder, WebDatasetBank, open_bank
-from segpaste.bank.format.record import GROUPS
+from segpaste.bank.schema.record import GROUPS
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

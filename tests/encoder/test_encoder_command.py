@@ -22,9 +22,9 @@ from segpaste import cli
 from segpaste._ranks import mark_own, mark_said
 from segpaste.cli import _errors, main
 from segpaste.encoder import AttributeEvidence, LabelledVectors, TrainConfig, load_encoder, validate
-from segpaste.encoder.model.objective import make_objective
 from segpaste.encoder.training import loop
 from segpaste.encoder.training.checkpoints import read_checkpoint
+from segpaste.encoder.training.objective import make_objective
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "src" / "segpaste"
 
 ALLOWED = {
-    "bank/remote/block_cache.py": "a cache that finds damaged blocks by their sums, and reads them again",
-    "bank/build/destination.py": "a temporary folder, whose files go to an object store",
-    "bank/format/files.py": "HashedFile flushes at its end; a bank is flushed once more before it gets its name",
+    "bank/storage/block_cache.py": "a cache that finds damaged blocks by their sums, and reads them again",
+    "bank/storage/destination.py": "a temporary folder, whose files go to an object store",
+    "bank/storage/files.py": "HashedFile flushes at its end; a bank is flushed once more before it gets its name",
     "bank/format/lmdb.py": "a scratch file of the folder that is flushed before it gets its name",
     "cli/_errors.py": "the null device, for a reader of stdout that has gone",
     "cli/_remaking.py": "files that are compared and removed",

@@ -21,7 +21,6 @@ from segpaste.bank.format.data_files import read_meta
 from segpaste.bank.format.lmdb import LMDBBank, LMDBWriter
 from segpaste.bank.format.memmap import MemmapBank, MemmapWriter
 from segpaste.bank.format.protocol import InstanceBank
-from segpaste.bank.format.record import BankError, Crop, Layout
 from segpaste.bank.format.shards import WebDatasetBank, WebDatasetWriter
 from segpaste.bank.format.stored import StoredBank
 from segpaste.bank.format.writer import BankWriter
@@ -30,8 +29,9 @@ from segpaste.bank.read.pairing import zip_loaders
 from segpaste.bank.read.predicates import CropPredicate
 from segpaste.bank.read.sampler import BankSampler
 from segpaste.bank.read.staging import stage_bank_batch
-from segpaste.bank.remote.block_cache import BlockCache
-from segpaste.bank.remote.folder import RemoteFolder, folder_at
+from segpaste.bank.schema.record import BankError, Crop, Layout
+from segpaste.bank.storage.block_cache import BlockCache
+from segpaste.bank.storage.folder import RemoteFolder, folder_at
 
 __all__ = [
     "BankDataLoader",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from segpaste._printable import in_html, printable
 from segpaste.bank import StoredBank, open_bank
-from segpaste.bank.format.meta import META
+from segpaste.bank.schema.meta import META
 from segpaste.cli._errors import CommandError
 from segpaste.viz import Tile, gallery_png, grid, png_bytes
 from segpaste.workspace import naming, write_whole

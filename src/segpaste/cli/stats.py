@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _count(args: argparse.Namespace, has_photos: bool) -> ClassCounts:
-    from segpaste.bank.remote.folder import is_url, local_path
+    from segpaste.bank.storage.folder import is_url, local_path
     from segpaste.cli import _counts
 
     if is_url(args.target):

@@ -12,14 +12,6 @@ from segpaste.encoder.data.vector_csv import VectorsError
 from segpaste.encoder.data.vectors import LabelledVectors, read_vectors
 from segpaste.encoder.evaluation.assessment import Assessment, RatioFigures
 from segpaste.encoder.evaluation.calibration import Calibration, cllr, equal_error_rate, min_cllr
-from segpaste.encoder.evaluation.codes import (
-    attribute_shares,
-    hamming,
-    near_duplicate_codes,
-    nearest,
-    pack,
-    unpack,
-)
 from segpaste.encoder.evaluation.evaluate import (
     Validation,
     cosine_rows,
@@ -28,6 +20,14 @@ from segpaste.encoder.evaluation.evaluate import (
     validate,
 )
 from segpaste.encoder.evaluation.evidence import AttributeEvidence
+from segpaste.encoder.model.codes import (
+    attribute_shares,
+    hamming,
+    near_duplicate_codes,
+    nearest,
+    pack,
+    unpack,
+)
 from segpaste.encoder.model.encoder import BinaryAttributeEncoder, Encoded, binarise
 from segpaste.encoder.model.losses import EncoderLosses
 from segpaste.encoder.training.checkpoints import CheckpointError, TrainedEncoder, load_encoder

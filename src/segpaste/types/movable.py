@@ -3,11 +3,17 @@
 Lightning and Accelerate move every object that has ``to``; a ``DataLoader`` pins every object that has ``pin_memory``.
 A dataclass without them is taken apart, or rejected because it is frozen. `torch.export` and ``tree_map`` flatten what
 is registered with `register_pytree`.
+
+A transform of torchvision flattens its input as a pytree, moves the leaves whose classes it knows, and passes the
+others through. A padded batch holds plain tensors, since `torch.compile` wants them, so a transform would move its
+images alone. The containers therefore look at the caller when they are flattened: a transform gets tagged tensors, or
+an error.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple, Self
@@ -19,12 +25,27 @@ from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 from segpaste.types.keypoints import KeypointSchema
-from segpaste.types.transforms.transform_calls import calling_transform
 
+_BETWEEN = (
+    *("torch.utils._pytree", "torch._dynamo.eval_frame", __name__),
+    "torchvision.transforms.v2._utils",  # looks for labels
+)
 _REASON = (
     "whether a transform of torchvision flattens a container is not seen in a trace; call transforms outside of the "
     "compiled function, and map_tensors in place of tree_map"
 )
+
+
+def calling_transform() -> v2.Transform | None:
+    """The transform that flattens a pytree, found among the callers; None where something else does.
+
+    Call it from a flattening function that is registered with torch.utils._pytree.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in _BETWEEN:
+        frame = frame.f_back
+    caller = frame.f_locals.get("self")
+    return caller if isinstance(caller, v2.Transform) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

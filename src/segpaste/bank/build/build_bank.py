@@ -29,15 +29,15 @@ from numpy.typing import NDArray
 
 from segpaste._version import __version__
 from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC
-from segpaste.bank.build.destination import check_free
 from segpaste.bank.build.engines import PartEngine, make_parts
 from segpaste.bank.build.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, stored_id
 from segpaste.bank.build.work_folder import remove_finished, said_of_bank, work_folder
 from segpaste.bank.format import WRITERS
-from segpaste.bank.format.meta import Format
-from segpaste.bank.format.record import COLUMNS, GROUPS, BankError, Layout
 from segpaste.bank.format.writer import FolderWriter
-from segpaste.bank.remote.folder import is_url, local_path
+from segpaste.bank.schema.meta import Format
+from segpaste.bank.schema.record import COLUMNS, GROUPS, BankError, Layout
+from segpaste.bank.storage.destination import check_free
+from segpaste.bank.storage.folder import is_url, local_path
 from segpaste.extras import require
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
@@ -106,7 +106,7 @@ def build_bank(
         crop_size: (h, w) of every crop, pixels.
         margin_frac: of photo kept about each object, see `segpaste.bank.build.cropping.crop_object`.
         selection: which objects become crops.
-        groups: optional columns, see `segpaste.bank.format.record.COLUMNS`; by default provenance and whatever the
+        groups: optional columns, see `segpaste.bank.schema.record.COLUMNS`; by default provenance and whatever the
             first photo has of the others.
         workers: processes that cut crops.
         engine: ``"ray"`` runs them by Ray Data, on the cluster that is connected or on this machine; the work folder

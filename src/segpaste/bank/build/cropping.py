@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from segpaste.bank.format.record import BankError, Crop
+from segpaste.bank.schema.record import BankError, Crop
 from segpaste.types import DenseSample, sampling
 
 DEFAULT_MARGIN_FRAC = 1 / 16

@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from segpaste.bank.build.parts import PartMaker
-from segpaste.bank.format.record import BankError
+from segpaste.bank.schema.record import BankError
 from segpaste.extras import require
 
 PartEngine = Literal["local", "ray"]

@@ -1,7 +1,7 @@
 """What a build is made of: parts, each the crops of some photos, that any process can make and none makes twice.
 
     WORK/run.json           the fingerprint: all that the parts depend on
-    WORK/parts/000012.rows  packed records of `segpaste.bank.format.record`, one after the other
+    WORK/parts/000012.rows  packed records of `segpaste.bank.schema.record`, one after the other
     WORK/parts/000012.json  what the part holds, with size and SHA-256; written last, so a part is done or not done
 
 Photos go by ascending image id and objects of a photo by ascending annotation id, as numbers. A part is a pure
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from segpaste.bank.build.cropping import box_of, crop_object
 from segpaste.bank.build.strays import without_strays
-from segpaste.bank.format.record import Array, BankError, Layout
+from segpaste.bank.schema.record import Array, BankError, Layout
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
 from segpaste.workspace import Notes, write_whole

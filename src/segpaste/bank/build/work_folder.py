@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.bank.format.data_files import read_meta
-from segpaste.bank.format.record import BankError
-from segpaste.bank.remote.folder import folder_at, is_url, local_path
+from segpaste.bank.schema.record import BankError
+from segpaste.bank.storage.folder import folder_at, is_url, local_path
 from segpaste.workspace import MARKER, Run, lock_folder, partial_of, read_fingerprint
 
 

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from segpaste.bank.embed.embedders import Embedder, make_embedder
 from segpaste.bank.format import WRITERS
-from segpaste.bank.format.meta import Format
-from segpaste.bank.format.record import Array, Layout
 from segpaste.bank.format.stored import StoredBank
+from segpaste.bank.schema.meta import Format
+from segpaste.bank.schema.record import Array, Layout
 
 Announce = Callable[[int], None]
 """Called with the number of crops that were written since the last call."""

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from segpaste.bank.embed.statistics import statistics_embedding
-from segpaste.bank.format.record import EMBEDDING_SIZE
+from segpaste.bank.schema.record import EMBEDDING_SIZE
 from segpaste.extras import require
 from segpaste.types import tight_boxes
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.bank.format.protocol import Columns, InstanceBank
-from segpaste.bank.format.record import EMBEDDING_SIZE, BankError
+from segpaste.bank.schema.record import EMBEDDING_SIZE, BankError
 from segpaste.samplers.classes import SamplesOfClasses
 
 _BLOCK = 2048

@@ -8,11 +8,11 @@ from contextlib import suppress
 
 import numpy as np
 
-from segpaste.bank.format.blocks import DIGEST_CHARS, NUM_BLOCKS, block_digest, block_spans
-from segpaste.bank.format.files import Folder, Reader, Request
-from segpaste.bank.format.meta import META, BankMeta, parse_meta
-from segpaste.bank.format.record import BankError
-from segpaste.bank.remote.folder import RemoteFolder
+from segpaste.bank.schema.blocks import DIGEST_CHARS, NUM_BLOCKS, block_digest, block_spans
+from segpaste.bank.schema.meta import META, BankMeta, parse_meta
+from segpaste.bank.schema.record import BankError
+from segpaste.bank.storage.files import Folder, Reader, Request
+from segpaste.bank.storage.folder import RemoteFolder
 
 _BLOCKS_AT_OPENING = 256
 """How many blocks opening reads, of all files of a bank together."""

@@ -1,7 +1,7 @@
 """Packed records in one LMDB file: for a bank that one machine's NVMe drives serve to many processes.
 
 Keys are the crop's index as 8 bytes, big-endian, so that the order of the file is that of the crops; a value is one
-packed record of `segpaste.bank.format.record`. The classes lie behind them, a block of 2^20 int64 to a key, so that
+packed record of `segpaste.bank.schema.record`. The classes lie behind them, a block of 2^20 int64 to a key, so that
 a sampler need not walk through the crops. LMDB maps its file: one that is cut off while it is open kills the process,
 so sizes are compared before it is opened. http://www.lmdb.tech/doc/
 """
@@ -18,12 +18,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.bank.format.files import entry_of
-from segpaste.bank.format.meta import LARGEST_FILE, FileEntry, Format
 from segpaste.bank.format.protocol import Columns
-from segpaste.bank.format.record import Array, BankError
 from segpaste.bank.format.stored import StoredBank
 from segpaste.bank.format.writer import FolderWriter
+from segpaste.bank.schema.meta import LARGEST_FILE, FileEntry, Format
+from segpaste.bank.schema.record import Array, BankError
+from segpaste.bank.storage.files import entry_of
 from segpaste.extras import require
 
 DATA = "data.mdb"

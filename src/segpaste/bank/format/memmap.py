@@ -23,12 +23,12 @@ import numpy as np
 from numpy.lib.format import write_array_header_1_0
 from numpy.typing import NDArray
 
-from segpaste.bank.format.files import HashedFile, Reader
-from segpaste.bank.format.meta import FileEntry, Format
 from segpaste.bank.format.protocol import Columns
-from segpaste.bank.format.record import Array, Column, Layout, byte_view
 from segpaste.bank.format.stored import StoredBank
 from segpaste.bank.format.writer import FolderWriter
+from segpaste.bank.schema.meta import FileEntry, Format
+from segpaste.bank.schema.record import Array, Column, Layout, byte_view
+from segpaste.bank.storage.files import HashedFile, Reader
 
 CLASSES, DETAILS = "classes.npy", "details.dat"
 _NAMES = {"image": "images.dat", "class_id": CLASSES, "embedding": "embeddings.dat"}

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.bank.format.record import Array, Crop, Layout
+from segpaste.bank.schema.record import Array, Crop, Layout
 
 Columns = dict[str, Array]
 """Rows of some columns, [n, ...] each, by name."""

@@ -1,7 +1,7 @@
 """Packed records in tar files and an index of them: for many terabytes, on disk or in an object store.
 
 A shard is a plain tar, ``shard-000000.tar``, whose members ``crop_00000000.bin`` are packed records of
-`segpaste.bank.format.record`, so that webdataset reads it too. ``index.parquet`` has a row for each crop: ``shard``
+`segpaste.bank.schema.record`, so that webdataset reads it too. ``index.parquet`` has a row for each crop: ``shard``
 int32, ``offset`` int64, of its record's first byte, ``size`` int64 and ``class_id`` int64. A crop is read at its
 offset, without looking at the tar. Members carry no time, owner or mode of the machine, so two builds are equal.
 """
@@ -19,12 +19,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.bank.format.files import HashedFile, Reader, Request, entry_of
-from segpaste.bank.format.meta import LARGEST_FILE, FileEntry, Format
 from segpaste.bank.format.protocol import Columns
-from segpaste.bank.format.record import Array, BankError, Layout, byte_view
 from segpaste.bank.format.stored import StoredBank
 from segpaste.bank.format.writer import FolderWriter
+from segpaste.bank.schema.meta import LARGEST_FILE, FileEntry, Format
+from segpaste.bank.schema.record import Array, BankError, Layout, byte_view
+from segpaste.bank.storage.files import HashedFile, Reader, Request, entry_of
 from segpaste.extras import require
 
 INDEX = "index.parquet"

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.bank.format.data_files import DataFiles, read_meta
-from segpaste.bank.format.files import Folder
-from segpaste.bank.format.meta import META, Format
 from segpaste.bank.format.protocol import Columns
-from segpaste.bank.format.record import BankError, Crop, Layout, first_fault
-from segpaste.bank.remote.folder import RemoteFolder, folder_at
+from segpaste.bank.schema.meta import META, Format
+from segpaste.bank.schema.record import BankError, Crop, Layout, first_fault
+from segpaste.bank.storage.files import Folder
+from segpaste.bank.storage.folder import RemoteFolder, folder_at
 
 
 class StoredBank(ABC):

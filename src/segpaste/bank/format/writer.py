@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 
 from segpaste._version import __version__
-from segpaste.bank.build.destination import destination_at
-from segpaste.bank.format.meta import FORMAT_VERSION, META, FileEntry, Format, sealed
-from segpaste.bank.format.record import CHECKED, Array, BankError, Crop, Layout, first_fault
-from segpaste.bank.remote.folder import is_url
+from segpaste.bank.schema.meta import FORMAT_VERSION, META, FileEntry, Format, sealed
+from segpaste.bank.schema.record import CHECKED, Array, BankError, Crop, Layout, first_fault
+from segpaste.bank.storage.destination import destination_at
+from segpaste.bank.storage.folder import is_url
 from segpaste.workspace import write_whole
 
 
@@ -36,7 +36,7 @@ class FolderWriter(ABC):
     """Writes ``PATH.partial``, which becomes ``PATH`` by one rename in `finish`; memory does not grow with the crops.
 
     Leaving the ``with`` block without `finish` removes what was written. To a URL files are uploaded as they are
-    finished, see `segpaste.bank.build.destination`.
+    finished, see `segpaste.bank.storage.destination`.
 
     Args:
         path: the bank's folder, or for shards its URL; it must not exist, or be empty.

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from segpaste.bank.format.protocol import InstanceBank
-from segpaste.bank.format.record import BankError
+from segpaste.bank.schema.record import BankError
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.seeding import random_bits_numpy
 

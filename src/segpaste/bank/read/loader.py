@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import Dataset
 
 from segpaste.bank.format.protocol import InstanceBank, check_bank
-from segpaste.bank.format.record import BankError
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.bank.read.given_sampler import given_draws
 from segpaste.bank.read.nxm_draws import NxMDraws
 from segpaste.bank.read.predicates import Chosen, CropChooser, Predicate
 from segpaste.bank.read.sampler import BankSampler, DrawReport, Draws, Replicas
 from segpaste.bank.read.staging import stage_bank_batch
+from segpaste.bank.schema.record import BankError
 from segpaste.epochs import EpochLoader, EpochSampler, ReplicaFinder, callable_facts
 from segpaste.samplers import NxMReport, NxMSampler
 from segpaste.types import StagedCrops

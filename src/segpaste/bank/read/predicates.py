@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.bank.format.protocol import Columns, InstanceBank
-from segpaste.bank.format.record import Crop
 from segpaste.bank.read.class_draws import uniforms
 from segpaste.bank.read.sampler import Draws
+from segpaste.bank.schema.record import Crop
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.types.check import check_count
 
@@ -27,7 +27,7 @@ class CropPredicate(Protocol):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Names of the columns, see `segpaste.bank.format.record.COLUMNS`."""
+        """Names of the columns, see `segpaste.bank.schema.record.COLUMNS`."""
         ...
 
     def accept(self, columns: Columns) -> NDArray[np.bool_]:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from segpaste.bank import BankError, StoredBank
 from segpaste.bank.embed.copies import Announce, replace_embeddings
-from segpaste.bank.format.meta import Format
-from segpaste.bank.format.record import EMBEDDING_SIZE, Array
-from segpaste.encoder.evaluation.codes import Bits, are_signs
+from segpaste.bank.schema.meta import Format
+from segpaste.bank.schema.record import EMBEDDING_SIZE, Array
+from segpaste.encoder.model.codes import Bits, are_signs
 from segpaste.encoder.model.encoder import BinaryAttributeEncoder
 
 _BLOCK = 4096

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from segpaste.bank import open_bank
-from segpaste.bank.remote.folder import is_url, local_path
+from segpaste.bank.storage.folder import is_url, local_path
 from segpaste.encoder.data.vector_csv import CsvColumns, VectorsError, read_csv
-from segpaste.encoder.evaluation.codes import are_signs
+from segpaste.encoder.model.codes import are_signs
 
 _BLOCK = 4096
 

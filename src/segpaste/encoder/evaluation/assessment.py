@@ -19,9 +19,9 @@ from torch import Tensor
 
 from segpaste.encoder.data.pairs import pairs_of
 from segpaste.encoder.evaluation.calibration import cllr, equal_error_rate, min_cllr
-from segpaste.encoder.evaluation.codes import Bits
 from segpaste.encoder.evaluation.evaluate import hamming_rows, mean_average_precision, validate
 from segpaste.encoder.evaluation.evidence import AttributeEvidence
+from segpaste.encoder.model.codes import Bits
 from segpaste.encoder.model.encoder import BinaryAttributeEncoder
 
 _NUM_ROWS = 4096

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from segpaste.encoder.data.pairs import pairs_of
 from segpaste.encoder.evaluation.calibration import Calibration
-from segpaste.encoder.evaluation.codes import Bits, attribute_shares
+from segpaste.encoder.model.codes import Bits, attribute_shares
 
 _NUM_PAIRS = 1 << 16
 

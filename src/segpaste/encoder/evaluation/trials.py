@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from segpaste.encoder.data.vector_csv import VectorsError, csv_rows, shown_columns
 from segpaste.encoder.evaluation.assessment import RatioFigures, figures_of_scores
-from segpaste.encoder.evaluation.codes import Bits
 from segpaste.encoder.evaluation.evidence import AttributeEvidence
+from segpaste.encoder.model.codes import Bits
 
 _KINDS = {"target": True, "1": True, "nontarget": False, "0": False}
 _ENROLMENT = ("enrollment", "enrolment")

@@ -1,1 +1,1 @@
-"""The encoder, its losses, and both as one module."""
+"""The encoder, its codes, and its losses."""

@@ -20,7 +20,6 @@ import torch
 from segpaste.encoder.data.vectors import LabelledVectors
 from segpaste.encoder.evaluation.assessment import Assessment, Part, assess, find_evidence
 from segpaste.encoder.evaluation.evaluate import is_better, validate
-from segpaste.encoder.model.objective import make_objective
 from segpaste.encoder.training.checkpoints import (
     BEST,
     LAST,
@@ -31,6 +30,7 @@ from segpaste.encoder.training.checkpoints import (
 )
 from segpaste.encoder.training.config import TrainConfig
 from segpaste.encoder.training.logs import RunLog
+from segpaste.encoder.training.objective import make_objective
 from segpaste.encoder.training.processes import Processes
 from segpaste.samplers import NxMReport, NxMSampler
 

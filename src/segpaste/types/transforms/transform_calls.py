@@ -1,21 +1,11 @@
-"""Which transform of torchvision asks for the tensors of a container, and whether it may have them.
-
-A transform flattens its input as a pytree, moves the leaves whose classes it knows, and passes the others through. A
-padded batch holds plain tensors, since `torch.compile` wants them, so a transform would move its images alone. The
-containers therefore look at the caller when they are flattened: a transform gets tagged tensors, or an error.
-"""
+"""The transforms of torchvision that a container refuses, since they would leave its labels wrong."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 
 from torchvision.transforms import v2
 
-_BETWEEN = (
-    *("torch.utils._pytree", "torch._dynamo.eval_frame", "segpaste.types.movable"),
-    "torchvision.transforms.v2._utils",  # looks for labels
-)
 _GEOMETRY = (
     "it moves pixels of images alone; use v2.ColorJitter or v2.RandomPhotometricDistort, and geometry that moves labels"
 )
@@ -39,18 +29,6 @@ REFUSED_BY_BATCHES: Mapping[str, str] = {
     "BatchedDenseSample (PaddedBatchedDenseSample.to_batched makes one)",
 }
 """Transforms that a single sample takes, but no batch."""
-
-
-def calling_transform() -> v2.Transform | None:
-    """The transform that flattens a pytree, found among the callers; None where something else does.
-
-    Call it from a flattening function that is registered with torch.utils._pytree.
-    """
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__") in _BETWEEN:
-        frame = frame.f_back
-    caller = frame.f_locals.get("self")
-    return caller if isinstance(caller, v2.Transform) else None
 
 
 def check_transform(transform: v2.Transform, container: str, *, batched: bool) -> None:

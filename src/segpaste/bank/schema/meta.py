@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from segpaste.bank.format.blocks import DIGEST_CHARS, block_spans
-from segpaste.bank.format.record import BankError, Layout
+from segpaste.bank.schema.blocks import DIGEST_CHARS, block_spans
+from segpaste.bank.schema.record import BankError, Layout
 from segpaste.types import KeypointSchema
 
 META = "meta.json"
@@ -30,7 +30,7 @@ class FileEntry(BaseModel):
     Attributes:
         size: bytes.
         sha256: hexadecimal digest of them.
-        blocks: digests of the blocks of `segpaste.bank.format.blocks`, one after the other; None for a bank of a
+        blocks: digests of the blocks of `segpaste.bank.schema.blocks`, one after the other; None for a bank of a
             version that wrote none.
     """
 
@@ -64,7 +64,7 @@ class BankMeta(BaseModel):
         built_from: what the builder says of dataset and options.
         class_frequencies: crops of each class.
         class_names: of each class.
-        groups: the optional columns, see `segpaste.bank.format.record.COLUMNS`.
+        groups: the optional columns, see `segpaste.bank.schema.record.COLUMNS`.
         keypoints: the `segpaste.types.KeypointSchema` of the crops' keypoints, by the names of its fields; None where
             the bank keeps none, and then not in the file.
         files: the data files, by name.

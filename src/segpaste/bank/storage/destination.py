@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from segpaste.bank.format.meta import META
-from segpaste.bank.format.record import BankError
-from segpaste.bank.remote.folder import is_url, local_path
-from segpaste.bank.remote.object_store import ObjectStore
+from segpaste.bank.schema.meta import META
+from segpaste.bank.schema.record import BankError
+from segpaste.bank.storage.folder import is_url, local_path
+from segpaste.bank.storage.object_store import ObjectStore
 from segpaste.workspace import MARKER, NewFolder, marker_text
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from segpaste.bank.format.record import BankError
+from segpaste.bank.schema.record import BankError
 
 BLOCK_BYTES = 1 << 20
 """A crop of 256² is 256 KiB: with larger blocks a bank that does not fit the cache is mostly fetched in vain."""

@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, cast
 
-from segpaste.bank.format.files import Folder, LocalFolder, Request
-from segpaste.bank.format.record import BankError
-from segpaste.bank.remote.block_cache import BlockCache
-from segpaste.bank.remote.object_store import Found, ObjectStore, find
+from segpaste.bank.schema.record import BankError
+from segpaste.bank.storage.block_cache import BlockCache
+from segpaste.bank.storage.files import Folder, LocalFolder, Request
+from segpaste.bank.storage.object_store import Found, ObjectStore, find
 
 NUM_AT_ONCE = 8
 """Fetches of one batch that wait for the store at once; botocore's pool has 10 connections."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from segpaste.bank.format.record import BankError
+from segpaste.bank.schema.record import BankError
 from segpaste.extras import require
 
 T = TypeVar("T")

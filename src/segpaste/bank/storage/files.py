@@ -1,6 +1,6 @@
 """Files that a bank is written to and read from: digests as the bytes go by, reads at a position that are whole.
 
-A `Folder` is where a bank lies. This module has the one on a disk; `segpaste.bank.remote.folder` has the one in an
+A `Folder` is where a bank lies. This module has the one on a disk; `segpaste.bank.storage.folder` has the one in an
 object store.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from segpaste.bank.format.blocks import block_digest, block_spans
-from segpaste.bank.format.meta import FileEntry
-from segpaste.bank.format.record import BankError
+from segpaste.bank.schema.blocks import block_digest, block_spans
+from segpaste.bank.schema.meta import FileEntry
+from segpaste.bank.schema.record import BankError
 
 _MOST_AT_ONCE = 1 << 28
 """No small file has more bytes; ``meta.json`` has some hundred for each shard."""

@@ -1,1 +1,0 @@
-"""Banks in object stores, read by ranges through a cache on a local disk."""
