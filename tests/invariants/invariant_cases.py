@@ -1,5 +1,7 @@
 """Random forwards for the tests of the invariants, drawn once per process: 100 for each subset, 200 with everything.
 
+SEGPASTE_INVARIANT_CASES sets another number for the subsets; SEGPASTE_BACKEND says which backend pastes.
+
 Everything that the rules depend on varies: canvas, counts, slots, dtypes, padding, invalid depth, cameras, layers,
 scales, thresholds, policies. A case is a pure function of its subset and number, so a failure names what to run again.
 `scripts/hostile_batches.py` holds thousands of other batches against all invariants.
@@ -8,6 +10,7 @@ scales, thresholds, policies. A case is a pure function of its subset and number
 from __future__ import annotations
 
 import functools
+import os
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -29,7 +32,7 @@ EVERYTHING: Subset = frozenset(OPTIONAL)
 
 def num_cases(subset: Subset) -> int:
     """Return how many cases of a subset are drawn."""
-    return 200 if subset == EVERYTHING else 100
+    return max(200 if subset == EVERYTHING else 100, int(os.environ.get("SEGPASTE_INVARIANT_CASES", 0)))
 
 
 def subsets_with(*modalities: Modality) -> list[Any]:
