@@ -14,7 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --no-compile -c constraints.txt
 WORKERS ?= 2
 # The Triton of the oldest torch that pyproject.toml accepts: tests/engine/test_cuda.py compiles the kernels with it.
 OLDEST_TRITON := 3.6
-NATIVE := hatch_build.py $(wildcard src/segpaste/engine/native/build.py src/segpaste/engine/native/src/*)
+NATIVE := hatch_build.py $(wildcard $(addprefix src/segpaste/engine/native/,build.py src/*.* src/*/*))
 export NO_MKDOCS_2_WARNING := 1
 # An installation whose native library cannot be built fails here; elsewhere the slow reference would run.
 export SEGPASTE_NATIVE ?= require

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,9 +132,9 @@ def misplaced_modules(package: Path) -> list[str]:
 
 
 def full_folders(package: Path) -> list[str]:
-    """Return one line for each folder with more than a dozen modules that is not a registry."""
-    folders = {path.parent for path in package.rglob("*.py")}
-    sizes = {str(folder.relative_to(package)): len([*folder.glob("*.py")]) for folder in folders}
+    """Return one line for each folder with more than a dozen modules or C++ files that is not a registry."""
+    files = (path for path in package.rglob("*") if path.suffix in {".py", ".hpp", ".cpp"})
+    sizes = Counter(str(path.parent.relative_to(package)) for path in files)
     return [f"{name} holds {size} modules" for name, size in sorted(sizes.items()) if size > DOZEN]
 
 
@@ -153,10 +155,20 @@ def import_graph(package: Path) -> dict[str, set[str]]:
     return graph
 
 
-def room_graph(package: Path) -> dict[str, set[str]]:
-    """Return which folder or module of a room imports which of its neighbours in the same folder."""
+def include_graph(sources: Path) -> dict[str, set[str]]:
+    """Return which C++ file includes which, by dotted names."""
+    return {
+        ".".join(path.relative_to(sources).with_suffix("").parts): {
+            name.replace("/", ".") for name in re.findall(r'^#include "(.+)\.hpp"$', path.read_text(), re.MULTILINE)
+        }
+        for path in sources.rglob("*.[ch]pp")
+    }
+
+
+def room_graph(modules: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Return which folder or module imports which of its neighbours in the same folder, from a graph of modules."""
     graph: dict[str, set[str]] = {}
-    for module, imported in import_graph(package).items():
+    for module, imported in modules.items():
         here = module.split(".")
         for name in imported:
             there = name.split(".")
@@ -209,9 +221,16 @@ class TestPackage:
         assert circle(import_graph(PACKAGE)) == []
 
     def test_no_folders_of_a_room_import_each_other(self) -> None:
-        graph = room_graph(PACKAGE)
+        graph = room_graph(import_graph(PACKAGE))
         assert "segpaste.bank.storage" in graph["segpaste.bank.format"]
         assert circle(graph) == []
+
+    def test_no_headers_or_their_folders_include_each_other(self) -> None:
+        graph = include_graph(PACKAGE / "engine" / "native" / "src")
+        assert "base.arena" in graph["paste.axes"]
+        assert {name for names in graph.values() for name in names} <= set(graph)
+        assert circle(graph) == []
+        assert circle(room_graph(graph)) == []
 
     def test_there_is_something_to_check(self) -> None:
         names = [name for path in PACKAGE.rglob("*.py") for _, name in imported_names(path, PACKAGE)]
@@ -262,7 +281,7 @@ class TestPlanted:
         }
         package = plant(tmp_path, files)
         assert circle(import_graph(package)) == []
-        assert set(circle(room_graph(package))) == {"segpaste.bank.format", "segpaste.bank.build"}
+        assert set(circle(room_graph(import_graph(package)))) == {"segpaste.bank.format", "segpaste.bank.build"}
 
     @pytest.mark.parametrize(
         ("file", "statement"),

@@ -58,7 +58,8 @@ class BuildError(RuntimeError):
 
 def digest() -> str:
     """Return the digest of the sources and compiler options, 16 hexadecimal digits."""
-    parts = [path.name.encode() + b"\0" + path.read_bytes() for path in sorted(SOURCES.glob("*.[ch]pp"))]
+    files = {path.relative_to(SOURCES).as_posix(): path.read_bytes() for path in SOURCES.rglob("*.[ch]pp")}
+    parts = [name.encode() + b"\0" + files[name] for name in sorted(files)]
     return hashlib.sha256(b"\0".join([*parts, repr(_OPTIONS).encode()])).hexdigest()[:16]
 
 
@@ -213,7 +214,7 @@ def _compile(tools: Toolchain, level: str | None, folder: Path) -> Path:
         defines = [f"-DSEGPASTE_NAMESPACE=segpaste_{level}_functions", f"-DSEGPASTE_FUNCTIONS=segpaste_{level}"]
     source = SOURCES / ("library.cpp" if level is None else "isa.cpp")
     options = [*_OPTIONS, *([architecture] if architecture else []), *tools.options, *defines]
-    _run([*tools.command, *options, "-c", str(source), "-o", str(out)])
+    _run([*tools.command, *options, "-I", str(SOURCES), "-c", str(source), "-o", str(out)])
     return out
 
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "records.hpp"
-#include "window_records.hpp"
+#include "window/window_records.hpp"
 
 struct Functions {
     void (*survey)(const SurveyJob*);

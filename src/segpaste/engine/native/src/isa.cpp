@@ -1,9 +1,11 @@
 // Everything, compiled once for each instruction set: the build defines SEGPASTE_NAMESPACE and SEGPASTE_FUNCTIONS.
 
-#include "compose.hpp"
-#include "draws.hpp"
+#include "draws/draws.hpp"
+#include "draws/mixture.hpp"
+#include "draws/survey.hpp"
 #include "functions.hpp"
-#include "runs.hpp"
+#include "paste/compose.hpp"
+#include "window/runs.hpp"
 
 namespace SEGPASTE_NAMESPACE {
 

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "numbers.hpp"
+#include "base/numbers.hpp"
 
 namespace SEGPASTE_NAMESPACE {
 

@@ -2,175 +2,21 @@
 
 #pragma once
 
-#include "arena.hpp"
-#include "layout.hpp"
-#include "random.hpp"
-#include "records.hpp"
+#include "base/arena.hpp"
+#include "draws/slots.hpp"
+#include "scene/boxes.hpp"
 
 namespace SEGPASTE_NAMESPACE {
 
 constexpr i64 FAR = i64(1) << 44;
 constexpr i64 LONGEST_SIDE = i64(1) << 20;
-constexpr i64 HIGHEST = i64(1) << 62;
 constexpr i64 SCALE_ONE = i64(1) << 16;           // `SCALE_DEN`
 constexpr i64 LARGEST_NUM = 64 * SCALE_ONE;
 constexpr i64 SIZE_DEN = 16, GRID_TRIES = 8;
 
-// Another row of the batch for each layer, uniform over those that offer something; ``twins`` is room for [B].
-inline void choose_rows(const RowsJob& job, i64* twins) {
-    for (i64 s = 0; s < job.num_rows; ++s) {
-        twins[s] = 0;
-        for (i64 other = 0; other < s; ++other) twins[s] += job.seeds[other] == job.seeds[s];
-    }
-    for (i64 b = 0; b < job.num_rows; ++b) {
-        for (i64 j = 0; j < job.num_layers; ++j) {
-            u64 state = indexed(keyed(job.seeds[b], SOURCE), j);
-            i64 best = -1, chosen = 0;
-            for (i64 s = 0; s < job.num_rows; ++s) {
-                if (!job.offers[s] || s == b) continue;
-                i64 candidate = priority_of(indexed(indexed(state, job.seeds[s]), twins[s]));
-                if (candidate > best) best = candidate, chosen = s;
-            }
-            job.source_idx[b * job.num_layers + j] = chosen;
-            job.layer_valid[b * job.num_layers + j] = best >= 0;
-        }
-    }
-}
-
-// The order of priorities, the highest first, of equal ones the first: a merge sort.
-inline void sort_descending(const i64* values, i64 count, i64* order, i64* spare) {
-    for (i64 i = 0; i < count; ++i) order[i] = i;
-    i64 *from = order, *to = spare;
-    for (i64 width = 1; width < count; width *= 2) {
-        for (i64 low = 0; low < count; low += 2 * width) {
-            i64 middle = least(low + width, count), end = least(low + 2 * width, count), a = low, c = middle;
-            for (i64 i = low; i < end; ++i) {
-                bool takes_first = a < middle && (c >= end || values[from[a]] >= values[from[c]]);
-                to[i] = takes_first ? from[a++] : from[c++];
-            }
-        }
-        i64* swapped = from;
-        from = to;
-        to = swapped;
-    }
-    if (from != order) memcpy(order, from, size_t(count) * sizeof(i64));
-}
-
 // Draws of one batch, row after row.
-struct Drawer {
-    const DrawJob& job;
-    i64 num_slots, num_layers;  // K_s, L
-    i64* num_alike;  // [S, K_s], eligible slots of the slot's class; 0 where it is not eligible
-    i64* priority;   // [L, K] of the row, -1 where nothing may be chosen
-    i64* order;      // [max(L * K, S / B)]
-    i64* spare;      // likewise
-    i64* boxes;      // [K, 4] of the layer's source
-
-    u64 layer_state(i64 seed, u64 name, i64 layer) const { return indexed(keyed(seed, name), layer); }
-
-    // The row of the tables that a layer reads.
-    i64 row_of(i64 at) const { return job.pick == GIVEN ? at : job.source_idx[at]; }
-
-    // Some of the rows that belong to a target for its layers, uniform over those that have an eligible instance.
-    void choose_own(i64 b, i64* values) const {
-        i64 num_own = job.num_source_rows / job.num_rows;
-        for (i64 i = 0; i < num_own; ++i) {
-            bool offers = job.eligible[(b * num_own + i) * num_slots];
-            values[i] = offers ? priority_of(layer_state(job.seeds[b], CROP, i)) : -1;
-        }
-        sort_descending(values, num_own, order, spare);
-        for (i64 j = 0; j < num_layers; ++j) {
-            job.source_idx[b * num_layers + j] = b * num_own + order[j];
-            job.layer_valid[b * num_layers + j] = values[order[j]] >= 0;
-        }
-    }
-
-    // At temperature 0 nobody asks how many are alike: 1 where the slot is eligible.
-    void count_alike() const {
-        for (i64 s = 0; s < job.num_source_rows; ++s) {
-            const u8* eligible = job.eligible + s * num_slots;
-            const i64* labels = job.labels + s * num_slots;
-            for (i64 k = 0; k < num_slots; ++k) {
-                i64 count = eligible[k];
-                if (job.limits[3] > 0 && eligible[k]) {
-                    for (i64 other = 0; other < num_slots; ++other) {
-                        count += other != k && eligible[other] && labels[other] == labels[k];
-                    }
-                }
-                num_alike[s * num_slots + k] = count;
-            }
-        }
-    }
-
-    // The priority of a slot of 62 random bits, one of ``alike`` of its class: `segpaste.engine.reference.draws.slots`.
-    i64 weighted(i64 bits, i64 alike) const {
-        if (job.limits[3] == 0) return bits;
-        i64 number = bits + 1, zeros = 0;
-        while (number < HIGHEST) number <<= 1, ++zeros;
-        i64 step = number >> 54 & 255, between = number >> 24 & ((i64(1) << 30) - 1);
-        i64 low = job.log_table[step], high = job.log_table[step + 1];
-        i64 wait = (zeros << 32) - low - ((high - low) * between >> 30);
-        return HIGHEST - 1 - wait * job.inverse_weights[least(alike, job.num_weights - 1)];
-    }
-
-    // Where each layer carries one object, layers of one source take its slots in random order, each another one.
-    void prioritise(i64 b) const {
-        i64 seed = job.seeds[b];
-        for (i64 j = 0; j < num_layers; ++j) {
-            i64 first = j, turn = 0, source = row_of(b * num_layers + j), *row = priority + j * num_slots;
-            if (job.one_each) find_turn(b, j, first, turn);
-            for (i64 k = 0; k < num_slots; ++k) {
-                i64 alike = num_alike[source * num_slots + k];
-                row[k] = -1;
-                if (job.layer_valid[b * num_layers + j] && alike > 0) {
-                    row[k] = weighted(priority_of(indexed(layer_state(seed, SLOT, first), k)), alike);
-                }
-            }
-            if (!job.one_each) continue;
-            sort_descending(row, num_slots, order, spare);
-            i64 kept = turn < num_slots ? order[turn] : -1;
-            for (i64 k = 0; k < num_slots; ++k) {
-                row[k] = k == kept && row[k] >= 0 ? priority_of(layer_state(seed, LAYER, j)) : -1;
-            }
-        }
-    }
-
-    // The first of the layers that have the source of layer j, and how many of them take a slot before it.
-    void find_turn(i64 b, i64 j, i64& first, i64& turn) const {
-        const i64* source = job.source_idx + b * num_layers;
-        i64 own = priority_of(layer_state(job.seeds[b], LAYER, j));
-        for (i64 i = 0; i < num_layers; ++i) {
-            if (source[i] != source[j]) continue;
-            first = least(first, i);
-            bool is_valid = job.layer_valid[b * num_layers + i];
-            i64 other = is_valid ? priority_of(layer_state(job.seeds[b], LAYER, i)) : -1;
-            turn += job.limits[3] == 0 || other == own ? i < j : other > own;
-        }
-    }
-
-    // The eligible slots of highest priority go into ``carried``, and are counted in ``does_not_fit`` for now.
-    void choose_slots(i64 b) const {
-        i64 seed = job.seeds[b], count = num_layers * num_slots, available = 0;
-        bool has_source = false;
-        for (i64 i = 0; i < count; ++i) available += priority[i] >= 0;
-        for (i64 j = 0; j < num_layers; ++j) has_source |= job.layer_valid[b * num_layers + j] != 0;
-        bool tries = happens(keyed(seed, PASTE), job.limits[0]);
-        i64 wanted = tries ? integer(keyed(seed, COUNT), job.limits[1], job.limits[2]) : 0;
-        i64 num_tried = least(wanted, available), num_chosen = least(num_tried, job.num_free[b]);
-        u8* carried = job.carried + b * count;
-        if (num_chosen >= available) {
-            for (i64 i = 0; i < count; ++i) carried[i] = priority[i] >= 0;
-        } else {
-            sort_descending(priority, count, order, spare);
-            memset(carried, 0, size_t(count));
-            for (i64 i = 0; i < num_chosen; ++i) carried[order[i]] = 1;
-        }
-        i64 no_source = tries && !has_source;
-        job.tried[b] = num_tried + no_source;
-        job.no_source[b] = no_source;
-        job.no_free_slot[b] = num_tried - num_chosen;
-        job.does_not_fit[b] = num_chosen;
-    }
+struct Drawer : SlotDrawer {
+    i64* boxes;  // [K, 4] of the layer's source
 
     // The rectangle around the chosen boxes of a layer.
     struct Around {
@@ -356,8 +202,9 @@ inline ErrorCode draw(const DrawJob& job, Arena& arena) {
     i64 most_sorted = most(most(count, k), num_own);
     auto offers = take<u8>(arena, job.num_rows);
     auto values = take<i64>(arena, most(job.num_rows, num_own));
-    Drawer drawer = {job, k, job.num_layers, take<i64>(arena, job.num_source_rows * k), take<i64>(arena, count),
-                     take<i64>(arena, most_sorted), take<i64>(arena, most_sorted), take<i64>(arena, 4 * k)};
+    SlotDrawer slots = {job, k, job.num_layers, take<i64>(arena, job.num_source_rows * k), take<i64>(arena, count),
+                        take<i64>(arena, most_sorted), take<i64>(arena, most_sorted)};
+    Drawer drawer = {slots, take<i64>(arena, 4 * k)};
     if (!arena.failed) {
         if (job.pick == OTHERS) {
             for (i64 s = 0; s < job.num_rows; ++s) {

@@ -2,29 +2,10 @@
 
 #pragma once
 
-#include "numbers.hpp"
-#include "records.hpp"
+#include "scene/boxes.hpp"
+#include "scene/pictures.hpp"
 
 namespace SEGPASTE_NAMESPACE {
-
-struct Extent {
-    i64 width, height;
-};
-
-// The picture of a row: what lies before the last column and row without padding.
-inline Extent picture_extent(const Plane& padding, i64 row, i64 height, i64 width) {
-    if (!padding.data) return {width, height};
-    Extent extent = {0, 0};
-    for (i64 y = 0; y < height; ++y) {
-        auto line = static_cast<const u8*>(padding.data) + row * padding.stride[0] + y * padding.stride[2];
-        i64 x = width;
-        while (x > extent.width && line[x - 1]) --x;
-        bool any = x > extent.width;
-        for (i64 i = 0; i < x && !any; ++i) any = !line[i];
-        if (any) extent = {most(extent.width, x), y + 1};
-    }
-    return extent;
-}
 
 inline void survey(const SurveyJob& job) {
     for (i64 b = 0; b < job.num_rows; ++b) {
@@ -43,6 +24,22 @@ inline void survey(const SurveyJob& job) {
             occupied[1] = floor_edge(box[1]);
             occupied[2] = ceil_edge(box[2]);
             occupied[3] = ceil_edge(box[3]);
+        }
+    }
+}
+
+// Which classes have a pixel in the picture of a row, of those that may be mixed.
+inline void find_present(const SurveyJob& job, i64 row, u8* present) {
+    memset(present, 0, size_t(job.num_mixed));
+    Picture<const i64> semantic = picture<const i64>(job.semantic, row);
+    Picture<const u8> padding = picture<const u8>(job.padding, row);
+    for (i64 y = 0; y < job.height; ++y) {
+        const i64* line = semantic.at(y);
+        const u8* pad = padding.data ? padding.at(y) : nullptr;
+        for (i64 x = 0; x < job.width; ++x) {
+            i64 label = line[x];
+            if (label < 0 || label >= job.num_mixed || label == job.ignore_index || (pad && pad[x])) continue;
+            present[label] = !job.is_thing || job.is_thing[label] || job.is_stuff[label];
         }
     }
 }

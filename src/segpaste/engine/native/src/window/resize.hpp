@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "window.hpp"
+#include "window/window.hpp"
 
 namespace SEGPASTE_NAMESPACE::reading {
 

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "resize.hpp"
+#include "window/resize.hpp"
 
 namespace SEGPASTE_NAMESPACE::reading {
 

@@ -6,7 +6,7 @@
 
 #pragma once
 
-#include "labels.hpp"
+#include "window/labels.hpp"
 
 namespace SEGPASTE_NAMESPACE::reading {
 

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "numbers.hpp"
+#include "base/numbers.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 extern "C" void __asan_poison_memory_region(const volatile void* start, size_t size);

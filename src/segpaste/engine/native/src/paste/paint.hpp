@@ -5,24 +5,11 @@
 
 #pragma once
 
-#include "colours.hpp"
-#include "measure.hpp"
-#include "stream.hpp"
+#include "base/stream.hpp"
+#include "paste/colours.hpp"
+#include "paste/measure.hpp"
 
 namespace SEGPASTE_NAMESPACE {
-
-// What an output slot holds.
-struct Slot {
-    bool survives, is_dropped;  // the target's instance
-    Box rest;                   // around what is left of it
-    i64 paste;                  // index of the paste that it holds, -1 if none
-};
-
-// What a paste writes beside pixels.
-struct Stamp {
-    i64 slot;  // of the output; -1 for a fragment, which takes no row
-    i64 id;    // fresh, 0 if it has no row
-};
 
 // What was read of one strip; absent fields are null.
 struct Strip {

@@ -1,4 +1,4 @@
-// Small integers and floats. Everything of this folder but `records.hpp` lies in a namespace of its instruction set.
+// Small integers and floats. Everything but the records lies in a namespace of its instruction set.
 
 #pragma once
 

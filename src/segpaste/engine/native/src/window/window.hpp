@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "arena.hpp"
-#include "window_records.hpp"
+#include "base/arena.hpp"
+#include "window/window_records.hpp"
 
 namespace SEGPASTE_NAMESPACE::reading {
 

@@ -5,7 +5,8 @@
 
 #pragma once
 
-#include "mixture.hpp"
+#include "paste/surfaces.hpp"
+#include "scene/fragment.hpp"
 
 namespace SEGPASTE_NAMESPACE {
 

@@ -2,7 +2,8 @@
 
 #pragma once
 
-#include "layout.hpp"
+#include "paste/axes.hpp"
+#include "scene/pictures.hpp"
 
 // Lanes of two vectors side by side, by their numbers.
 #if defined(__clang__) || __GNUC__ >= 12

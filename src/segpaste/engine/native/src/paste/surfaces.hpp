@@ -4,29 +4,14 @@
 
 #pragma once
 
-#include "layout.hpp"
+#include "paste/layers.hpp"
+#include "scene/pictures.hpp"
 
 namespace SEGPASTE_NAMESPACE {
 
 constexpr f32 EDGE_FRAC = 0.05f;
 constexpr f32 VANISHING_NORM = 1e-3f;
 constexpr f32 WEIGHT_STEP = f32(1.0 / (f32(WEIGHT_ONE) * f32(WEIGHT_ONE)));
-
-// A plane of one row, [H, W].
-template <class T>
-struct Picture {
-    T* data;
-    i64 line;  // from one line to the next
-
-    T* at(i64 y) const { return data + y * line; }
-};
-
-template <class T>
-Picture<T> picture(const Plane& plane, i64 row, i64 channel = 0) {
-    auto data = static_cast<T*>(plane.data);
-    if (!data) return {nullptr, 0};
-    return {data + row * plane.stride[0] + channel * plane.stride[1], plane.stride[2]};
-}
 
 // Depth of a layer on the target's scale, 0 where it is invalid, wherever ``wanted`` [h, w] of a box says.
 inline void read_depth(const Layer& layer, const Planes& source, const Box& box, const u8* wanted, f32* out, u8* out_ok) {

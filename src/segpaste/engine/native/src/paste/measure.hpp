@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "visibility.hpp"
+#include "paste/visibility.hpp"
 
 namespace SEGPASTE_NAMESPACE {
 

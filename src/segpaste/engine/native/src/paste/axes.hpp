@@ -1,45 +1,15 @@
-// A row's layers laid out: where each object lies and where each pixel reads.
+// Axes of a layer: which source pixels each column and each line of the canvas reads.
 //
 // The integers of `segpaste.engine.reference.geometry`, for the columns and rows where a carried object lies; divisions by
 // the scale are carried on from pixel to pixel.
 
 #pragma once
 
-#include "arena.hpp"
-#include "records.hpp"
-#include "survey.hpp"
+#include "base/arena.hpp"
 
 namespace SEGPASTE_NAMESPACE {
 
 constexpr i64 WEIGHT_ONE = 1 << 11;  // weights of an axis sum to this
-
-struct Box {
-    i64 x1, y1, x2, y2;
-
-    i64 width() const { return x2 - x1; }
-    i64 height() const { return y2 - y1; }
-    i64 size() const { return width() * height(); }
-    bool is_empty() const { return x1 >= x2 || y1 >= y2; }
-    void enclose(const Box& other) {
-        x1 = least(x1, other.x1), y1 = least(y1, other.y1), x2 = most(x2, other.x2), y2 = most(y2, other.y2);
-    }
-};
-
-inline Box common(const Box& a, const Box& b) {
-    return {most(a.x1, b.x1), most(a.y1, b.y1), least(a.x2, b.x2), least(a.y2, b.y2)};
-}
-
-// The part of a float32 box on a canvas, in whole pixels, rounded outwards.
-inline Box clipped_box(const f32* edges, i64 width, i64 height) {
-    Box box = {clamp(floor_edge(edges[0]), i64(0), width), clamp(floor_edge(edges[1]), i64(0), height),
-               clamp(ceil_edge(edges[2]), i64(0), width), clamp(ceil_edge(edges[3]), i64(0), height)};
-    box.x2 = most(box.x1, box.x2);
-    box.y2 = most(box.y1, box.y2);
-    return box;
-}
-
-// The first output pixel whose centre lies behind a source edge: ceil(edge * num / den - 1 / 2).
-inline i64 scaled_edge(i64 edge, i64 num, i64 den) { return -floor_div(den - 2 * num * edge, 2 * den); }
 
 // The map of one axis of a layer: output pixel x reads around (x + 1/2 - offset) * den / num - 1/2.
 struct Map {
@@ -151,27 +121,5 @@ inline Axis make_axis(Arena& arena, i64 first, i64 end, const Map& map, i64 most
     if (with_linear) fill_taps(axis.linear, first, size, map, map.num);
     return axis;
 }
-
-// One layer over one row of the target.
-struct Layer {
-    i64 source;  // the row of the source batch
-    bool flip;
-    f32 depth_scale;
-    Axis x, y;  // empty where nothing is carried
-    const u8* classes;  // [num_mixed], with ClassMix all that it shows, or null
-};
-
-// One carried object of a layer: the mask of a source slot, as the target sees it.
-struct Paste {
-    i64 layer, slot;
-    Box box;         // on the canvas
-    u8* cut;         // [h, w], where the mask covers its box; later where it is shown
-    f32* depth;      // [h, w] on the target's scale where the paste is offered, or null
-    u8* depth_ok;    // [h, w], whether it is valid
-    bool is_carried;  // not taken out
-    i64 area;        // visible pixels
-    Box shown;       // around them
-    i64 free_area;   // visible pixels at first
-};
 
 }  // namespace SEGPASTE_NAMESPACE
