@@ -281,7 +281,11 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
     "beyond the last": (nothing, ["--index", str(NUM)], f"--index: expected a number below {NUM}"),
     "unknown image": (nothing, ["--image", "x.png"], "--image: expected one record of x.png"),
     "index and image": (nothing, ["--image", "x.png", "--index", "1"], "not allowed with argument"),
-    "configuration": (nothing, ["min_area_px=1"], "expected no configuration, it is in the records, got min_area_px"),
+    "configuration": (
+        nothing,
+        ["min_area_px=1"],
+        "expected options only, got min_area_px=...",
+    ),
 }
 
 

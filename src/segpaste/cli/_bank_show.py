@@ -29,11 +29,7 @@ _STYLE = (
 
 
 def info(args: argparse.Namespace) -> None:
-    """Print what a bank holds.
-
-    Raises:
-        BankError: there is none, or it is broken.
-    """
+    """Print what a bank holds."""
     with open_bank(args.bank) as bank:
         facts = facts_of(bank)
     if args.json:
@@ -80,11 +76,7 @@ def facts_of(bank: StoredBank) -> dict[str, Any]:
 
 
 def verify(args: argparse.Namespace) -> None:
-    """Compare every file with what the bank says of it.
-
-    Raises:
-        BankError: there is no bank, or a file is missing, of another length, or was changed.
-    """
+    """Compare every file with what the bank says of it."""
     with open_bank(args.bank) as bank:
         bank.verify()
         num_bytes = sum(entry.size for entry in bank.meta.files.values())
@@ -95,13 +87,7 @@ def verify(args: argparse.Namespace) -> None:
 
 
 def gallery(args: argparse.Namespace) -> None:
-    """Draw crops of every class.
-
-    Raises:
-        BankError: there is no bank, or it is broken.
-        CommandError: it cannot be written there.
-        OSError: the page cannot be written.
-    """
+    """Draw crops of every class."""
     if args.out.is_file() and args.out.suffix.lower() not in (".html", ".png"):
         raise CommandError(f"--out: expected a folder, or a name that ends in .html or .png, got the file {args.out}")
     out = args.out if args.out.suffix.lower() in (".html", ".png") else args.out / "gallery.html"

@@ -16,6 +16,7 @@ from typing import Any
 
 from segpaste._printable import printable
 from segpaste._ranks import is_own, is_said
+from segpaste.extras import MissingPackageError
 
 BAD_INPUT, INTERRUPTED = 2, 130
 _TERMINATED = threading.Event()
@@ -42,7 +43,7 @@ class CommandEnd:
 def reported(debug: bool, is_first: bool = True) -> Iterator[CommandEnd]:
     """Run a command so that whatever it raises for a reason ends as one line on stderr.
 
-    ValueError, OSError and lack of memory are such reasons; anything else is a defect and is raised.
+    ValueError, OSError, missing packages and lack of memory are such reasons; anything else is a defect and is raised.
 
     Args:
         debug: print the traceback too.
@@ -83,7 +84,7 @@ def _reason(error: Exception) -> str | None:
         return f"{where}{error.strerror}{hint}"
     if isinstance(error, MemoryError) or any(text in str(error) for text in _NO_MEMORY):
         return "expected enough memory for a batch, got too little; make batches, or what is in them, smaller"
-    return str(error) if isinstance(error, ValueError | OSError) else None
+    return str(error) if isinstance(error, ValueError | OSError | MissingPackageError) else None
 
 
 def _print_line(start: str, reason: object) -> None:

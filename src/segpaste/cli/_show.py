@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from segpaste._printable import printable
 from segpaste.cli._inputs import Inputs
-from segpaste.cli._pasting import Augmented
+from segpaste.cli._pasting import Augmented, Paster
+from segpaste.cli._printed import class_lines
 from segpaste.viz import Comparison, PastedObject, ReportItem, Tile, gallery_png, write_html_report
 from segpaste.viz import compare as compare_samples
 
 _PAIRS_PER_ROW = 3
 _NUM_SHEETS = 3
-_MAX_CLASSES = 12
 
 
 @dataclass(slots=True)
@@ -64,15 +62,19 @@ class Tally:
     def lines(self) -> Iterator[str]:
         """The printed summary."""
         yield f"pasted   {self.pasted.total():,} of {self.num_tried:,} tried, into {self.num_images:,} images"
-        ranked = self.pasted.most_common()
-        ranked.sort(key=lambda pair: (-pair[1], pair[0]))
-        for name, count in ranked[:_MAX_CLASSES]:
-            yield f"  {printable(name):<24} {count:>8,}"
-        if rest := ranked[_MAX_CLASSES:]:
-            yield f"  {f'{len(rest)} more classes':<24} {sum(n for _, n in rest):>8,}"
+        yield from class_lines(self.pasted.items(), 24, 8)
         yield f"dropped  {self.dropped.total():,}"
         for reason, count in sorted(self.dropped.items(), key=lambda pair: (-pair[1], pair[0])):
             yield f"  {reason.replace('_', ' '):<24} {count:>8,}"
+
+
+def print_summary(tally: Tally, paster: Paster, seconds: float) -> None:
+    """Print what was pasted, and how long it took."""
+    print("\n".join(tally.lines()))
+    if paster.seconds:  # 0 where a resumed run had nothing left to paste
+        speed = paster.num_pasted_into / paster.seconds
+        print(f"speed    {speed:,.1f} images/s in the augmentation itself, on the CPU")
+    print(f"time     {seconds:.1f} s in all")
 
 
 def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
@@ -191,12 +193,3 @@ def _write_sheets(path: Path, items: Sequence[ReportItem]) -> Path:
     columns = [picture.title for picture in items[0].pictures]
     names = ("before", "after") * len(items)
     return gallery_png(path, rows, columns=columns, names=names, note="pasted objects", tile_px=256)
-
-
-@contextlib.contextmanager
-def progress(total: int, initial: int = 0) -> Iterator[Any]:
-    """A progress bar over images on stderr; nothing where stderr is no terminal."""
-    from tqdm import tqdm
-
-    with tqdm(total=total, initial=initial, unit="image", disable=None, dynamic_ncols=True) as bar:
-        yield bar

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste.cli import _balance
-from segpaste.cli._arguments import MAX_SEED, integer
+from segpaste.cli._arguments import MAX_SEED, add_balance, add_photos, balance_of, integer
 from segpaste.cli._errors import CommandError
+from segpaste.cli._printed import progress
 from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def add_to(commands: Any) -> None:
     parser.usage = "segpaste augment ANNOTATIONS.json|scenes --out DIR --num N [options] [KEY=VALUE ...]"
     add = parser.add_argument
     add("dataset", metavar="ANNOTATIONS.json|scenes", help="COCO instances or panoptic, or synthetic scenes")
-    add("--images", metavar="DIR", type=Path, help="the folder of the photos")
-    add("--panoptic-dir", metavar="DIR", type=Path, help="of the panoptic PNG files, default: named as the JSON")
+    add_photos(parser)
     add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
     add("--num", metavar="N", type=integer(1), required=True, help="images to make; image i does not depend on N")
     add("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="default: 0")
@@ -64,18 +63,12 @@ def add_to(commands: Any) -> None:
     add("--preset", metavar="NAME|FILE", help="a recipe of pasting, such as vit_patch, or one saved in YAML or JSON")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
     add("--bank", metavar="BANK", help="paste objects of this instance bank, instead of the other photos'")
-    _balance.add_to(parser, "how its classes are drawn")
-    parser.set_defaults(run=run)
+    add_balance(parser, "how its classes are drawn")
+    parser.set_defaults(run=run, takes_overrides=True)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Make the dataset.
-
-    Raises:
-        CommandError, DatasetError: an argument, a file or the configuration is not what it must be.
-        OSError: the output cannot be written.
-        KeyboardInterrupt: interrupted; the message says what is left.
-    """
+    """Make the dataset."""
     start = time.perf_counter()
     space = Workspace(Path(os.path.abspath(args.out)), CommandError)
     space.expect_free()
@@ -92,12 +85,7 @@ def run(args: argparse.Namespace) -> None:
         _make_batches(args, space, paster)
         _assemble(args, space, paster, tally)
         space.publish()
-    print("\n".join(tally.lines()))
-    if paster.seconds:
-        print(
-            f"speed    {paster.num_pasted_into / paster.seconds:,.1f} images/s in the augmentation itself, on the CPU"
-        )
-    print(f"time     {time.perf_counter() - start:.1f} s in all")
+    _show.print_summary(tally, paster, time.perf_counter() - start)
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in space.out.iterdir())))
 
 
@@ -125,7 +113,7 @@ def _crops_of(args: argparse.Namespace, inputs: Inputs) -> CropSequence | None:
         return None
     from segpaste.cli import _crops
 
-    return _crops.open_sequence(args.bank, inputs.class_names, args.seed, **_balance.options_of(args))
+    return _crops.open_sequence(args.bank, inputs.class_names, args.seed, **balance_of(args))
 
 
 def _fingerprint(
@@ -154,7 +142,7 @@ def _make_batches(args: argparse.Namespace, space: Workspace, paster: Paster) ->
     size = paster.batch_size
     num_batches = -(-args.num // size)
     done = [number for number in range(num_batches) if space.notes.has(number)]
-    with _show.progress(args.num, initial=min(args.num, len(done) * size)) as bar:
+    with progress(args.num, initial=min(args.num, len(done) * size)) as bar:
         for number in sorted(set(range(num_batches)) - set(done)):
             wanted = paster.batch(number)[: args.num - number * size]
             drawn = {a.pick.position: _show.draw(a, paster.inputs) for a in wanted if a.pick.position < args.gallery}

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste.cli._arguments import integer
+from segpaste.cli._arguments import add_photos, integer
 from segpaste.cli._errors import CommandError
+from segpaste.cli._printed import progress
 from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
 
 if TYPE_CHECKING:
@@ -40,8 +41,7 @@ def add_to(commands: Any) -> None:
     add = parser.add_argument
     add("records", metavar="RECORDS", type=Path, help="replay.jsonl, or the folder of the augmented dataset")
     add("--dataset", metavar="ANNOTATIONS.json|scenes", required=True, help="the dataset that was augmented")
-    add("--images", metavar="DIR", type=Path, help="the folder of its photos")
-    add("--panoptic-dir", metavar="DIR", type=Path, help="of the panoptic PNG files, default: named as the JSON")
+    add_photos(parser)
     add("--bank", metavar="BANK", help="the instance bank that was pasted from, if any")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--index", metavar="I", type=integer(0), help="only the record at this place, from 0")
@@ -53,15 +53,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Make the images again and write or compare them.
-
-    Raises:
-        CommandError, DatasetError, ReplayError: an argument, a file or a record is not what it must be.
-        OSError: a file cannot be read, or the output not be written.
-        SystemExit: with 1, where an image is not the same.
-    """
-    if args.overrides:
-        raise CommandError(f"expected no configuration, it is in the records, got {next(iter(args.overrides))}=...")
+    """Make the images again and write or compare them; exits with 1 where one is not the same."""
     if args.out is not None:
         _space_of(args).expect_free()
     from segpaste.cli._sequence import RECORDS
@@ -142,7 +134,7 @@ def _write(
     """A dataset of the images, built beside its final place."""
     from dataclasses import asdict
 
-    from segpaste.cli import _remaking, _sequence, _show
+    from segpaste.cli import _remaking, _sequence
     from segpaste.datasets.formats.coco_writer import SampleRows, write_tables
 
     text = "".join(f"{record.to_json()}\n" for record in records).encode()
@@ -150,7 +142,7 @@ def _write(
     sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
     space = _space_of(args)
     with space.claim(fingerprint), naming(space.folder):
-        with _show.progress(len(records)) as bar:
+        with progress(len(records)) as bar:
             for number, record in enumerate(records):
                 if not space.notes.has(number):
                     sample = _remaking.remade(record, sequence, inputs, bank)
@@ -182,12 +174,12 @@ def _is_same(
     args: argparse.Namespace, records: Sequence[ReplayRecord], inputs: Inputs, bank: InstanceBank | None
 ) -> bool:
     """Compare every record's image with the written one; print how many are identical, and which are not."""
-    from segpaste.cli import _remaking, _sequence, _show
+    from segpaste.cli import _remaking, _sequence
 
     written = _remaking.Written(args.check)
     sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
     found: dict[str, list[str]] = {}
-    with _show.progress(len(records)) as bar:
+    with progress(len(records)) as bar:
         for record in records:
             found[str(record.name)] = written.differences(record, sequence, inputs, bank)
             bar.update()
