@@ -36,16 +36,6 @@ class PhotoPick:
         """From 0."""
         return self.key.sample_idx
 
-    @property
-    def epoch(self) -> int:
-        """How many times the dataset was gone through before."""
-        return self.key.epoch
-
-    @property
-    def seed(self) -> int:
-        """Of the sample, in [0, 2**64)."""
-        return self.key.seed
-
 
 @dataclass(slots=True)
 class PhotoSequence:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,6 +17,7 @@ import numpy as np
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Augmented, Paster
 from segpaste.cli._printed import class_lines
+from segpaste.replay.record import RecordedLayer
 from segpaste.viz import Comparison, PastedObject, ReportItem, Tile, gallery_png, write_html_report
 from segpaste.viz import compare as compare_samples
 
@@ -89,7 +91,7 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
             PastedObject(
                 class_name=names[label],
                 source=origin.name,
-                scale=origin.paste.mean_scale,
+                scale=_mean_scale(origin.paste),
                 hflip=origin.paste.hflip,
                 area_px=area,
                 instance_id=instance_id,
@@ -105,6 +107,12 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
         "pasted": pasted,
         "dropped": augmented.dropped,
     }
+
+
+def _mean_scale(paste: RecordedLayer) -> float:
+    """The size over the size in the source: the geometric mean of both axes."""
+    (x_num, y_num), (x_den, y_den) = paste.scale_num, paste.scale_den
+    return math.sqrt(x_num / x_den * y_num / y_den)
 
 
 def draw(augmented: Augmented, inputs: Inputs) -> list[Comparison]:

@@ -72,9 +72,11 @@ def run(args: argparse.Namespace) -> None:
     start = time.perf_counter()
     space = Workspace(Path(os.path.abspath(args.out)), CommandError)
     space.expect_free()
-    from segpaste.cli import _pasting, _settings, _show
+    if args.dataset != "scenes" and args.size is not None:
+        raise CommandError("--size: expected it with scenes only, photos keep their size; leave it out")
+    from segpaste.cli import _inputs, _pasting, _settings, _show
 
-    inputs = _open(args)
+    inputs = _inputs.open_dataset(args, args.seed, args.size or _DEFAULT_SIZE_PX)
     config = _settings.load_config(
         args.config, args.overrides, inputs.schema, args.preset, of_bank=args.bank is not None
     )
@@ -87,20 +89,6 @@ def run(args: argparse.Namespace) -> None:
         space.publish()
     _show.print_summary(tally, paster, time.perf_counter() - start)
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in space.out.iterdir())))
-
-
-def _open(args: argparse.Namespace) -> Inputs:
-    from segpaste.cli import _inputs
-
-    if args.dataset == "scenes":
-        if args.images or args.panoptic_dir:
-            raise CommandError("scenes: expected neither --images nor --panoptic-dir; leave them out")
-        return _inputs.open_scenes(args.seed, args.size or _DEFAULT_SIZE_PX)
-    if args.size is not None:
-        raise CommandError("--size: expected it with scenes only, photos keep their size; leave it out")
-    if args.images is None:
-        raise CommandError("expected --images, the folder of the photos; give it")
-    return _inputs.open_coco(Path(args.dataset), args.images, args.panoptic_dir)
 
 
 def _crops_of(args: argparse.Namespace, inputs: Inputs) -> CropSequence | None:
@@ -172,16 +160,16 @@ def _written(
         inputs.by_label,
         image_format=args.format,
         write=files.write,
-        provenance=[_provenance(origin, pick.seed) for origin in augmented.origins],
+        provenance=[_provenance(origin, pick.key.seed) for origin in augmented.origins],
         crowds=[(crowd, _crowd_provenance(crowd, image_id)) for crowd in inputs.photos.crowds(pick.index)],
         image_extra=_federated(inputs, augmented)
         | {
             "segpaste": {
                 "source_image_id": image_id,
                 "source_file_name": name,
-                "epoch": pick.epoch,
+                "epoch": pick.key.epoch,
                 "position": pick.position,
-                "seed": pick.seed,
+                "seed": pick.key.seed,
             }
         },
     )
@@ -205,7 +193,7 @@ def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:
             continue
         pasted.add(label)
         along |= origin.over
-        if origin.pick is not None and (theirs := inputs.photos.federated(origin.pick.index)) is not None:
+        if origin.index is not None and (theirs := inputs.photos.federated(origin.index)) is not None:
             along |= set(theirs.not_exhaustive) - {label}  # unmarked ones may lie on it too
     lists = lists.with_pasted(pasted, along)
     ids = [row["id"] for row in inputs.by_label]
@@ -222,11 +210,10 @@ def _provenance(origin: Origin, seed: int) -> dict[str, Any]:
         "source_image_id": origin.image_id,
         "source_annotation_id": origin.annotation_id,
     }
-    if origin.crop is not None:
-        row["source_crop"] = origin.crop
     if (paste := origin.paste) is not None:
-        row |= {"scale": [f"{num}/{den}" for num, den in paste.scale]}
-        row |= {"scale_float": [num / den for num, den in paste.scale]}
+        scale = list(zip(paste.scale_num, paste.scale_den, strict=True))
+        row |= {} if paste.crop is None else {"source_crop": paste.crop}
+        row |= {"scale": [f"{num}/{den}" for num, den in scale], "scale_float": [num / den for num, den in scale]}
         row |= {"translate": list(paste.translate), "hflip": paste.hflip, "layer": paste.layer, "seed": seed}
     return row
 

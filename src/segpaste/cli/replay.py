@@ -100,14 +100,7 @@ def _open(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord])
     from segpaste.cli import _inputs
 
     first = records[0]
-    if args.dataset == "scenes":
-        if args.images or args.panoptic_dir:
-            raise CommandError("scenes: expected neither --images nor --panoptic-dir; leave them out")
-        inputs = _inputs.open_scenes(first.target[0], first.canvas_size[0])
-    elif args.images is None:
-        raise CommandError("expected --images, the folder of the photos; give it")
-    else:
-        inputs = _inputs.open_coco(Path(args.dataset), args.images, args.panoptic_dir)
+    inputs = _inputs.open_dataset(args, first.target[0], first.canvas_size[0])
     for record in records:
         if record.dataset != inputs.digest or record.target[0] != first.target[0]:
             raise CommandError(
