@@ -222,15 +222,15 @@ class TestOut:
         assert row["id"] == 7
 
     def test_interrupted_and_gone_on(self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        remade, asked = _remaking.remade, []
+        remade, asked = _remaking.Remaker.remade, []
 
-        def interrupted(record: Any, *others: Any) -> Any:
+        def interrupted(remaker: Any, record: Any) -> Any:
             asked.append(record.name)
             if len(asked) == 4:
                 raise KeyboardInterrupt
-            return remade(record, *others)
+            return remade(remaker, record)
 
-        monkeypatch.setattr(_remaking, "remade", interrupted)
+        monkeypatch.setattr(_remaking.Remaker, "remade", interrupted)
         assert replay(world, "--out", str(tmp_path / "again")) == 130
         assert not (tmp_path / "again").exists()
         assert replay(world, "--out", str(tmp_path / "again")) == 0

@@ -60,7 +60,7 @@ def reported(debug: bool, is_first: bool = True) -> Iterator[CommandEnd]:
             _print_line("segpaste: error", stop.code)
     except KeyboardInterrupt as interrupt:
         outcome.exit_code = INTERRUPTED
-        if is_first:
+        if is_first and not is_own(interrupt):  # of processes on several machines only the first one says so
             _print_line("segpaste: interrupted", interrupt)
     except BrokenPipeError:  # the reader of our output, such as head, has seen enough
         outcome.exit_code = 1

@@ -70,7 +70,7 @@ class Augmented:
         origins: one for each instance of ``after``.
         num_tried: pastes that were drawn.
         dropped: reason to number of pastes that are not in it, those that are not zero.
-        record: makes ``after`` again; see `segpaste.cli._remaking.remade`.
+        record: makes ``after`` again; see `segpaste.cli._remaking.Remaker`.
     """
 
     pick: PhotoPick

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,44 +28,55 @@ from segpaste.workspace import Content
 JsonRow = dict[str, Any]
 
 
-def remade(record: ReplayRecord, sequence: PhotoSequence, inputs: Inputs, bank: InstanceBank | None) -> DenseSample:
-    """The augmented photo of a record, as `segpaste augment` had it.
+@dataclass(frozen=True, slots=True, eq=False)
+class Remaker:
+    """Makes images of one augmented dataset again.
 
-    Raises:
-        DatasetError: a photo or an annotation cannot be read.
-        ReplayError: the dataset does not give the recorded sample, or has fewer classes.
+    Attributes:
+        inputs: the dataset that was augmented.
+        sequence: its photos, by the seed of the records.
+        bank: the one that was pasted from, if any.
     """
-    num_classes = len(inputs.by_label)
-    labels = [layer.label for layer in record.layers if layer.label is not None]
-    if labels and max(labels) >= num_classes:
-        raise ReplayError(
-            f"{record.name}: expected labels below {num_classes}, the number of classes of {inputs.name}, got "
-            f"{max(labels)}; is the record changed?"
+
+    inputs: Inputs
+    sequence: PhotoSequence
+    bank: InstanceBank | None
+
+    def write(self, folder: Path, record: ReplayRecord, write: Write) -> SampleRows:
+        """Write the image of a record as `segpaste augment` did: the same names, and rows but for their provenance.
+
+        Raises:
+            DatasetError: a photo or an annotation cannot be read.
+            ReplayError: the dataset does not give the recorded sample, or has fewer classes.
+        """
+        return write_sample(
+            folder,
+            record.target[4] + 1,
+            self.remade(record),
+            self.inputs.by_label,
+            image_format=cast(ImageFormat, Path(record.name or "").suffix[1:]),
+            crowds=[(crowd, {}) for crowd in self.inputs.photos.crowds(self.sequence.pick(record.target[4]).index)],
+            write=write,
         )
-    sizes: list[tuple[int, int]] = []
 
-    def read(key: SampleKey) -> DenseSample:
-        sample = sequence.sample_for(key)
-        sizes.append(sample.canvas_size)
-        return cornered(sample, record.canvas_size)
+    def remade(self, record: ReplayRecord) -> DenseSample:
+        """The augmented photo of a record; see `write`."""
+        num_classes = len(self.inputs.by_label)
+        labels = [layer.label for layer in record.layers if layer.label is not None]
+        if labels and max(labels) >= num_classes:
+            raise ReplayError(
+                f"{record.name}: expected labels below {num_classes}, the number of classes of {self.inputs.name}, got "
+                f"{max(labels)}; is the record changed?"
+            )
+        sizes: list[tuple[int, int]] = []
 
-    after = replay(record, read, bank=bank)
-    return cut_to(after, sizes[0])  # the target is read first
+        def read(key: SampleKey) -> DenseSample:
+            sample = self.sequence.sample_for(key)
+            sizes.append(sample.canvas_size)
+            return cornered(sample, record.canvas_size)
 
-
-def write_again(
-    folder: Path, record: ReplayRecord, sample: DenseSample, sequence: PhotoSequence, inputs: Inputs, write: Write
-) -> SampleRows:
-    """Write a sample as `segpaste augment` did: under the same names, with the same rows but for their provenance."""
-    return write_sample(
-        folder,
-        image_id_of(record),
-        sample,
-        inputs.by_label,
-        image_format=cast(ImageFormat, Path(record.name or "").suffix[1:]),
-        crowds=[(crowd, {}) for crowd in inputs.photos.crowds(sequence.pick(record.target[4]).index)],
-        write=write,
-    )
+        after = replay(record, read, bank=self.bank)
+        return cut_to(after, sizes[0])  # the target is read first
 
 
 def _write_for_now(path: Path, content: Content) -> Path:
@@ -72,11 +84,6 @@ def _write_for_now(path: Path, content: Content) -> Path:
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes | bytearray | memoryview) else b"".join(content))
     return path
-
-
-def image_id_of(record: ReplayRecord) -> int:
-    """The id that `segpaste augment` gives the image."""
-    return record.target[4] + 1
 
 
 class Written:
@@ -101,23 +108,20 @@ class Written:
             rows = read_tables(path, {"annotations": {"image_id": int, "segments_info": list}})["annotations"]
             self._segments = {row["image_id"]: row for row in rows}
 
-    def differences(
-        self, record: ReplayRecord, sequence: PhotoSequence, inputs: Inputs, bank: InstanceBank | None
-    ) -> list[str]:
+    def differences(self, record: ReplayRecord, remaker: Remaker) -> list[str]:
         """What of an image is not what its record gives, in words; nothing where all is equal.
 
         Raises:
             DatasetError: a photo or an annotation cannot be read.
         """
-        if record.name not in self.images:
+        if record.name is None or record.name not in self.images:
             return ["is not in annotations.json"]
-        try:
-            sample = remade(record, sequence, inputs, bank)
-        except ReplayError as error:
-            return [str(error)]
         with tempfile.TemporaryDirectory() as scratch:
-            rows = write_again(Path(scratch), record, sample, sequence, inputs, _write_for_now)
-            return [*self._other_files(Path(scratch), Path(record.name or "").stem), *self._other_rows(rows)]
+            try:
+                rows = remaker.write(Path(scratch), record, _write_for_now)
+            except ReplayError as error:
+                return [str(error)]
+            return [*self._other_files(Path(scratch), Path(record.name).stem), *self._other_rows(rows)]
 
     def _other_files(self, scratch: Path, stem: str) -> Iterator[str]:
         """Pixel files that are missing, too many, or of other values; how they are compressed does not matter."""
@@ -142,7 +146,7 @@ class Written:
         if _bare(_plain(rows.annotations)) != _bare(self._annotations[image_id]):
             yield "its annotations differ"
         segments = self._segments.get(image_id, {}).get("segments_info")
-        if (segments is None) != (rows.segments is None) or _shown(segments) != _shown(_plain(rows.segments)):
+        if _bare(_plain(rows.segments), ("segpaste",)) != _bare(segments, ("segpaste",)):
             yield "its segments differ"
 
 
@@ -172,9 +176,5 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def _bare(rows: list[JsonRow]) -> list[JsonRow]:
-    return [{key: value for key, value in row.items() if key not in ("id", "segpaste")} for row in rows]
-
-
-def _shown(segments: list[JsonRow] | None) -> list[JsonRow]:
-    return [{key: value for key, value in row.items() if key != "segpaste"} for row in segments or []]
+def _bare(rows: list[JsonRow] | None, without: Collection[str] = ("id", "segpaste")) -> list[JsonRow] | None:
+    return rows and [{key: value for key, value in row.items() if key not in without} for row in rows]

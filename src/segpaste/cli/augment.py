@@ -6,9 +6,11 @@ import argparse
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from segpaste._version import __version__
 from segpaste.cli._arguments import MAX_SEED, add_balance, add_photos, balance_of, integer
 from segpaste.cli._errors import CommandError
 from segpaste.cli._printed import progress
@@ -20,9 +22,7 @@ if TYPE_CHECKING:
     from segpaste.cli._inputs import Inputs
     from segpaste.cli._pasting import Augmented, Origin, Paster
     from segpaste.cli._show import Tally
-    from segpaste.datasets.formats.coco_writer import SampleRows
-    from segpaste.datasets.formats.records import Crowd
-    from segpaste.viz import ReportItem
+    from segpaste.viz import Comparison
 
 _EXAMPLE = """\
 KEY=VALUE words go over the configuration: placement.scale_range=[0.5,1.5], placement.k_range=[1,5].
@@ -108,7 +108,6 @@ def _fingerprint(
     args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig, crops: CropSequence | None
 ) -> dict[str, Any]:
     """All that the bytes of the result depend on, but for those of the photos, which are not read for it."""
-    from segpaste import __version__
     from segpaste.cli._values import flat
 
     folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir}
@@ -146,13 +145,12 @@ def _written(
     args: argparse.Namespace, folder: Path, files: WholeFiles, paster: Paster, augmented: Augmented
 ) -> dict[str, Any]:
     """Write one image and all that belongs to it; what the tables and the report need of it."""
-    from dataclasses import asdict
-
     from segpaste.cli import _show
     from segpaste.datasets.formats.coco_writer import write_sample
 
     inputs, pick = paster.inputs, augmented.pick
     name, image_id = inputs.photos.file_name(pick.index), inputs.photos.image_id(pick.index)
+    of_crowds = {"pasted": False, "source_image_id": image_id}
     rows = write_sample(
         folder,
         pick.position + 1,
@@ -161,7 +159,10 @@ def _written(
         image_format=args.format,
         write=files.write,
         provenance=[_provenance(origin, pick.key.seed) for origin in augmented.origins],
-        crowds=[(crowd, _crowd_provenance(crowd, image_id)) for crowd in inputs.photos.crowds(pick.index)],
+        crowds=[
+            (crowd, {**of_crowds, "source_annotation_id": crowd.annotation_id})
+            for crowd in inputs.photos.crowds(pick.index)
+        ],
         image_extra=_federated(inputs, augmented)
         | {
             "segpaste": {
@@ -218,11 +219,6 @@ def _provenance(origin: Origin, seed: int) -> dict[str, Any]:
     return row
 
 
-def _crowd_provenance(crowd: Crowd, image_id: int) -> dict[str, Any]:
-    """Where a crowd region comes from."""
-    return {"pasted": False, "source_image_id": image_id, "source_annotation_id": crowd.annotation_id}
-
-
 def _assemble(args: argparse.Namespace, space: Workspace, paster: Paster, tally: Tally) -> None:
     """Tables, records, report and gallery, from what the steps found."""
     from segpaste.cli import _sequence, _show
@@ -230,32 +226,29 @@ def _assemble(args: argparse.Namespace, space: Workspace, paster: Paster, tally:
 
     numbers = range(-(-args.num // paster.batch_size))
 
-    def rows() -> Iterator[SampleRows]:
-        return (SampleRows(**item["rows"]) for number in numbers for item in space.notes.read(number))
+    def items() -> Iterator[dict[str, Any]]:
+        return (item for number in numbers for item in space.notes.read(number))
 
-    def items() -> Iterator[ReportItem]:
-        for number in numbers:
-            path = space.notes.path(number, "npz")
-            pictures = _show.load_pictures(path) if path.exists() else {}
-            for i, item in enumerate(space.notes.read(number), start=number * paster.batch_size):
-                yield _show.report_item(item["shown"], pictures.get(i, ()))
-
-    for number in numbers:
-        for item in space.notes.read(number):
-            tally.add(item["shown"])
+    for item in items():
+        tally.add(item["shown"])
     categories = [
         {key: value for key, value in row.items() if key not in ("instance_count", "image_count")}  # the source's
         for row in paster.inputs.categories
     ]
-    write_tables(space.files, _info(args, paster, space.files), categories, rows)
-    lines = (f"{item['record']}\n".encode() for number in numbers for item in space.notes.read(number))
+    info = _info(args, paster, space.files)
+    write_tables(space.files, info, categories, lambda: (SampleRows(**item["rows"]) for item in items()))
+    lines = (f"{item['record']}\n".encode() for item in items())
     write_whole(space.files / _sequence.RECORDS, lines)
-    _show.write_pages(space.files, items(), tally, f"segpaste augment {paster.inputs.name}")
+    pictures: dict[int, list[Comparison]] = {}
+    for path in (space.notes.path(number, "npz") for number in numbers):
+        if path.exists():
+            pictures |= _show.load_pictures(path)
+    pages = (_show.report_item(item["shown"], pictures.get(i, ())) for i, item in enumerate(items()))
+    _show.write_pages(space.files, pages, tally, f"segpaste augment {paster.inputs.name}")
 
 
 def _info(args: argparse.Namespace, paster: Paster, files: Path) -> dict[str, Any]:
     """The table of that name: what made this dataset. No time and no path, so that equal runs give equal bytes."""
-    from segpaste import __version__
     from segpaste.datasets.formats.coco_writer import LAYOUT
 
     words = ["segpaste augment", paster.inputs.name]

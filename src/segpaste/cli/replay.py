@@ -6,9 +6,11 @@ import argparse
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from segpaste._version import __version__
 from segpaste.cli._arguments import add_photos, integer
 from segpaste.cli._errors import CommandError
 from segpaste.cli._printed import progress
@@ -17,6 +19,7 @@ from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
 if TYPE_CHECKING:
     from segpaste.bank import InstanceBank
     from segpaste.cli._inputs import Inputs
+    from segpaste.cli._remaking import Remaker
     from segpaste.datasets.formats.coco_writer import SampleRows
     from segpaste.replay import ReplayRecord
 
@@ -56,16 +59,17 @@ def run(args: argparse.Namespace) -> None:
     """Make the images again and write or compare them; exits with 1 where one is not the same."""
     if args.out is not None:
         _space_of(args).expect_free()
-    from segpaste.cli._sequence import RECORDS
+    from segpaste.cli import _remaking, _sequence
     from segpaste.replay import read_records
 
-    path = args.records / RECORDS if args.records.is_dir() else args.records
+    path = args.records / _sequence.RECORDS if args.records.is_dir() else args.records
     records = _chosen(args, path, read_records(path))
     inputs = _open(args, path, records)
-    bank = _bank_of(args, path, records)
+    sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
+    remaker = _remaking.Remaker(inputs, sequence, _bank_of(args, path, records))
     if args.check is None:
-        _write(args, records, inputs, bank)
-    elif not _is_same(args, records, inputs, bank):
+        _write(args, records, remaker)
+    elif not _is_same(args, records, remaker):
         raise SystemExit(1)
 
 
@@ -121,34 +125,28 @@ def _bank_of(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecor
     return _crops.open_for_replay(args.bank, versions.pop())
 
 
-def _write(
-    args: argparse.Namespace, records: Sequence[ReplayRecord], inputs: Inputs, bank: InstanceBank | None
-) -> None:
+def _write(args: argparse.Namespace, records: Sequence[ReplayRecord], remaker: Remaker) -> None:
     """A dataset of the images, built beside its final place."""
-    from dataclasses import asdict
-
-    from segpaste.cli import _remaking, _sequence
+    from segpaste.cli._sequence import RECORDS
     from segpaste.datasets.formats.coco_writer import SampleRows, write_tables
 
     text = "".join(f"{record.to_json()}\n" for record in records).encode()
     fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(args.dataset)}
-    sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
     space = _space_of(args)
     with space.claim(fingerprint), naming(space.folder):
         with progress(len(records)) as bar:
             for number, record in enumerate(records):
                 if not space.notes.has(number):
-                    sample = _remaking.remade(record, sequence, inputs, bank)
                     with WholeFiles() as files:
-                        rows_of_it = _remaking.write_again(space.files, record, sample, sequence, inputs, files.write)
-                    space.notes.write(number, asdict(rows_of_it))
+                        found = remaker.write(space.files, record, files.write)
+                    space.notes.write(number, asdict(found))
                 bar.update()
 
         def rows() -> Iterator[SampleRows]:
             return (SampleRows(**space.notes.read(number)) for number in range(len(records)))
 
-        write_tables(space.files, _info(inputs), inputs.categories, rows)
-        write_whole(space.files / _sequence.RECORDS, text)
+        write_tables(space.files, _info(remaker.inputs), remaker.inputs.categories, rows)
+        write_whole(space.files / RECORDS, text)
         space.publish()
     print(f"replayed {len(records):,} images")
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in args.out.iterdir())))
@@ -156,25 +154,20 @@ def _write(
 
 def _info(inputs: Inputs) -> dict[str, Any]:
     """The table of that name; the configuration is in the records."""
-    from segpaste import __version__
-
     source = {"name": inputs.name, "sha256": inputs.digest}
     made = {"command": "segpaste replay", "source": source}
     return {"description": f"{inputs.name}, augmented by copy-paste", "version": __version__, "segpaste": made}
 
 
-def _is_same(
-    args: argparse.Namespace, records: Sequence[ReplayRecord], inputs: Inputs, bank: InstanceBank | None
-) -> bool:
+def _is_same(args: argparse.Namespace, records: Sequence[ReplayRecord], remaker: Remaker) -> bool:
     """Compare every record's image with the written one; print how many are identical, and which are not."""
-    from segpaste.cli import _remaking, _sequence
+    from segpaste.cli._remaking import Written
 
-    written = _remaking.Written(args.check)
-    sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
+    written = Written(args.check)
     found: dict[str, list[str]] = {}
     with progress(len(records)) as bar:
         for record in records:
-            found[str(record.name)] = written.differences(record, sequence, inputs, bank)
+            found[str(record.name)] = written.differences(record, remaker)
             bar.update()
     if args.index is None and args.image is None:
         found |= {name: ["has no record"] for name in written.images if name not in found}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
 import time
@@ -77,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
     validation_set = read_vectors(args.validation, **columns)
     test_set = None if args.test is None else read_vectors(args.test, **columns)
     opened = open_training(train_set, validation_set, config, args.out, test_set)
-    with naming(args.out), opened as training, _silent(training):
+    with naming(args.out), opened as training:
         if training.processes.is_first:
             sizes = f"{len(train_set):,} vectors of {len(train_set.label_names):,} classes"
             print(f"train              {sizes}\n{training.report()}\n{_steps(training)}", flush=True)
@@ -147,14 +146,3 @@ def ratio_lines(found: RatioFigures | None) -> Iterator[str]:
         "; 1 or more: worse than no evidence, calibrated ratios only are of use" if found.cllr_of_scores >= 1 else ""
     )
     yield f"uncalibrated       Cllr {found.cllr_of_scores:.3f}{worse}"
-
-
-@contextlib.contextmanager
-def _silent(training: Training) -> Iterator[None]:
-    """Let only the first process say that the run was interrupted."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if training.processes.is_first:
-            raise
-        raise SystemExit(130) from None
