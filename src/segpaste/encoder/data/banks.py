@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -78,6 +79,12 @@ def encode_bank(
     return replace_embeddings(bank, out, codes_of, name, batch_size=batch_size, format=format, announce=announce)
 
 
+def read_embeddings(bank: StoredBank) -> NDArray[np.floating[Any]]:
+    """All embeddings of a bank that keeps some and has a crop, [N, 256], as stored; read block by block."""
+    blocks = (np.arange(first, min(first + _BLOCK, len(bank))) for first in range(0, len(bank), _BLOCK))
+    return np.concatenate([bank.read(rows, ("embedding",))["embedding"] for rows in blocks])
+
+
 def read_codes(bank: StoredBank) -> Bits:
     """The codes that `encode_bank` wrote, [N, K].
 
@@ -86,11 +93,7 @@ def read_codes(bank: StoredBank) -> Bits:
     """
     if "embedding" not in bank.layout.groups or not len(bank):
         raise BankError(f"{bank.where}: expected a bank with codes, found none; segpaste bank embed --codes writes one")
-    blocks = []
-    for first in range(0, len(bank), _BLOCK):
-        rows = np.arange(first, min(first + _BLOCK, len(bank)))
-        blocks.append(bank.read(rows, ("embedding",))["embedding"])
-    signs = np.concatenate(blocks)
+    signs = read_embeddings(bank)
     num = int((signs[0] != 0).sum())
     if not num or not (np.abs(signs[:, :num]) == 1).all() or signs[:, num:].any():
         raise BankError(

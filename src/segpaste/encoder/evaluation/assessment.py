@@ -103,12 +103,9 @@ def figures_of_scores(
     Raises:
         ValueError: a kind has no pairs, or there is no calibration.
     """
-    if evidence.calibration is None:
-        raise ValueError("figures_of_scores: expected evidence with a calibration, got none")
-    ratios = evidence.calibration.apply(target), evidence.calibration.apply(nontarget)
     return RatioFigures(
         eer=equal_error_rate(target, nontarget),
-        cllr=cllr(*ratios),
+        cllr=cllr(evidence.ratios_of(target), evidence.ratios_of(nontarget)),
         min_cllr=min_cllr(target, nontarget),
         cllr_of_scores=cllr(target, nontarget),
         num_target=len(target),
@@ -160,11 +157,8 @@ def assess(
     return Assessment(
         num_vectors=len(part.vectors),
         is_final=is_final,
-        map_codes=found.map_codes,
-        map_vectors=found.map_vectors,
         map_untrained=mean_average_precision(hamming_rows(first), part.labels),
         map_random=mean_average_precision(hamming_rows(random), part.labels),
-        mse=found.mse,
-        active_frac=found.active_frac,
         ratios=None if evidence is None else ratio_figures(evidence, codes, part.labels),
+        **found.row(),
     )
