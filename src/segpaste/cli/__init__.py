@@ -53,7 +53,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     Raises:
         CommandError: an unknown command or option, a missing one, or a bad value.
     """
-    parser = _arguments.Parser("segpaste", _DESCRIPTION, _EXAMPLE)
+    parser = _arguments.Parser("segpaste", description=_DESCRIPTION, example=_EXAMPLE)
     parser.add_argument("--version", action="version", version=f"segpaste {__version__}", help="print the version")
     parser.set_defaults(takes_overrides=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")

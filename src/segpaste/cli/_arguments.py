@@ -23,15 +23,9 @@ _USED_BY = {"threshold": ("repeat_factor", "instance_aware"), "temperature": ("t
 class Parser(argparse.ArgumentParser):
     """An `argparse.ArgumentParser` that raises `CommandError` and shows an example at the end of its help."""
 
-    def __init__(self, prog: str, description: str = "", example: str = "", **options: Any) -> None:
-        super().__init__(
-            prog,
-            description=description,
-            epilog=example,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-            **options,
-        )
+    def __init__(self, prog: str, *, example: str = "", **options: Any) -> None:
+        layout = argparse.RawDescriptionHelpFormatter
+        super().__init__(prog, epilog=example, formatter_class=layout, allow_abbrev=False, **options)
         self.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show where an error arose")
 
     def error(self, message: str) -> NoReturn:

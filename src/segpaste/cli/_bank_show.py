@@ -88,9 +88,10 @@ def verify(args: argparse.Namespace) -> None:
 
 def gallery(args: argparse.Namespace) -> None:
     """Draw crops of every class."""
-    if args.out.is_file() and args.out.suffix.lower() not in (".html", ".png"):
+    is_page = args.out.suffix.lower() in (".html", ".png")
+    if args.out.is_file() and not is_page:
         raise CommandError(f"--out: expected a folder, or a name that ends in .html or .png, got the file {args.out}")
-    out = args.out if args.out.suffix.lower() in (".html", ".png") else args.out / "gallery.html"
+    out = args.out if is_page else args.out / "gallery.html"
     with open_bank(args.bank) as bank, naming(out):
         if out.suffix.lower() == ".png":
             rows = (row for _, _, tiles in _classes(bank, args.per_class) for row in _wrapped(tiles))

@@ -83,24 +83,3 @@ def match_classes(bank: StoredBank, class_names: Sequence[str]) -> tuple[int, ..
             f"{', '.join(unknown):.200}; build the bank from a dataset of these classes"
         )
     return tuple(index.get(name, 0) for name in bank.class_names)
-
-
-def open_for_replay(path: str | None, version: str | None) -> StoredBank | None:
-    """The bank of the records, if they are of one.
-
-    Raises:
-        BankError: there is no bank, or it is broken.
-        CommandError: it is another one, one is missing, or none is asked for.
-    """
-    if path is None and version is None:
-        return None
-    if path is None:
-        raise CommandError("expected --bank, for the records are of a bank; give it")
-    if version is None:
-        raise CommandError("expected no --bank, for the records are of none; leave it out")
-    bank = open_bank(path)
-    if bank.version != version:
-        raise CommandError(
-            f"{path}: expected the bank of version {version:.12} that was pasted from, got {bank.version:.12}"
-        )
-    return bank

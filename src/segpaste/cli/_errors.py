@@ -30,11 +30,7 @@ class CommandError(ValueError):
 
 @dataclass
 class CommandEnd:
-    """How a command ended.
-
-    Attributes:
-        exit_code: of the process.
-    """
+    """How a command ended, as the exit code of the process."""
 
     exit_code: int = 0
 

@@ -50,7 +50,6 @@ class Inputs:
     Attributes:
         photos: the samples.
         categories: the table of that name, in file order.
-        by_label: the category of each class.
         schema: things and stuff, where the dataset is panoptic.
         name: what the dataset is called, without folders.
         digest: of the annotations; two datasets with the same digest have the same labels.
@@ -97,11 +96,7 @@ class Scenes(SceneDataset):
 
 
 def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
-    """The dataset that ``dataset``, ``--images`` and ``--panoptic-dir`` name; the numbers are of scenes.
-
-    Raises:
-        CommandError, DatasetError: see `open_coco`, or the options do not go together.
-    """
+    """The dataset that ``dataset``, ``--images`` and ``--panoptic-dir`` name; the numbers are of scenes."""
     if args.dataset == "scenes":
         if args.images or args.panoptic_dir:
             raise CommandError("scenes: expected neither --images nor --panoptic-dir; leave them out")

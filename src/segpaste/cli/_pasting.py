@@ -111,12 +111,7 @@ class Paster:
         self._module = BatchCopyPaste(self.config)
 
     def batch(self, number: int) -> list[Augmented]:
-        """The outputs of one batch; its first position is ``number * batch_size``.
-
-        Raises:
-            DatasetError: a photo or an annotation cannot be read.
-            ValueError: the configuration does not fit the dataset.
-        """
+        """The outputs of one batch; its first position is ``number * batch_size``."""
         first = number * self.batch_size
         picks = [self._sequence.pick(position) for position in range(first, first + self.batch_size)]
         read = {index: self._read(index) for index in dict.fromkeys(pick.index for pick in picks)}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,16 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from segpaste._version import __version__
 from segpaste.bank import InstanceBank
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
-from segpaste.cli._sequence import PhotoSequence, cornered, cut_to
-from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_sample
+from segpaste.cli._printed import progress
+from segpaste.cli._sequence import RECORDS, PhotoSequence, cornered, cut_to
+from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_sample, write_tables
 from segpaste.datasets.formats.records import IMAGE_COLUMNS, read_tables
 from segpaste.replay import ReplayError, ReplayRecord, replay
 from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample
-from segpaste.workspace import Content
+from segpaste.workspace import Content, WholeFiles, Workspace, naming, write_whole
 
 JsonRow = dict[str, Any]
 
@@ -46,7 +50,6 @@ class Remaker:
         """Write the image of a record as `segpaste augment` did: the same names, and rows but for their provenance.
 
         Raises:
-            DatasetError: a photo or an annotation cannot be read.
             ReplayError: the dataset does not give the recorded sample, or has fewer classes.
         """
         return write_sample(
@@ -79,6 +82,49 @@ class Remaker:
         return cut_to(after, sizes[0])  # the target is read first
 
 
+def write_dataset(space: Workspace, dataset: str, records: Sequence[ReplayRecord], remaker: Remaker) -> None:
+    """Write a dataset of the images; a run resumes where it was interrupted with the same records and ``dataset``."""
+    text = "".join(f"{record.to_json()}\n" for record in records).encode()
+    fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(dataset)}
+    inputs = remaker.inputs
+    made = {"command": "segpaste replay", "source": {"name": inputs.name, "sha256": inputs.digest}}
+    info = {"description": f"{inputs.name}, augmented by copy-paste", "version": __version__, "segpaste": made}
+    with space.claim(fingerprint), naming(space.folder):
+        with progress(len(records)) as bar:
+            for number, record in enumerate(records):
+                if not space.notes.has(number):
+                    with WholeFiles() as files:
+                        rows = remaker.write(space.files, record, files.write)
+                    space.notes.write(number, asdict(rows))
+                bar.update()
+        notes = space.notes
+        write_tables(
+            space.files, info, inputs.categories, lambda: (SampleRows(**notes.read(n)) for n in range(len(records)))
+        )
+        write_whole(space.files / RECORDS, text)
+        space.publish()
+
+
+def differences(
+    folder: Path, records: Sequence[ReplayRecord], remaker: Remaker, *, is_all: bool
+) -> dict[str, list[str]]:
+    """For each image what of it in a folder is not what its record gives, in words.
+
+    Args:
+        folder: the augmented dataset.
+        records: of some of its images.
+        remaker: makes them again.
+        is_all: the records are of all images that should be there.
+    """
+    written = _Written(folder)
+    found: dict[str, list[str]] = {}
+    with progress(len(records)) as bar:
+        for record in records:
+            found[str(record.name)] = written.differences(record, remaker)
+            bar.update()
+    return found | {name: ["has no record"] for name in written.images if is_all and name not in found}
+
+
 def _write_for_now(path: Path, content: Content) -> Path:
     """Write a file that is read at once and removed: it needs no flush."""
     path.parent.mkdir(exist_ok=True)
@@ -86,15 +132,8 @@ def _write_for_now(path: Path, content: Content) -> Path:
     return path
 
 
-class Written:
-    """An augmented dataset on disk, of which single images are compared.
-
-    Args:
-        folder: the dataset.
-
-    Raises:
-        DatasetError: a table is missing or broken.
-    """
+class _Written:
+    """An augmented dataset on disk, of which single images are compared."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -109,11 +148,7 @@ class Written:
             self._segments = {row["image_id"]: row for row in rows}
 
     def differences(self, record: ReplayRecord, remaker: Remaker) -> list[str]:
-        """What of an image is not what its record gives, in words; nothing where all is equal.
-
-        Raises:
-            DatasetError: a photo or an annotation cannot be read.
-        """
+        """What of an image is not what its record gives, in words; nothing where all is equal."""
         if record.name is None or record.name not in self.images:
             return ["is not in annotations.json"]
         with tempfile.TemporaryDirectory() as scratch:
@@ -151,11 +186,7 @@ class Written:
 
 
 def _array(path: Path) -> NDArray[Any]:
-    """The values of a pixel file.
-
-    Raises:
-        CommandError: it cannot be read.
-    """
+    """The values of a pixel file."""
     try:
         if path.suffix == ".npy":
             return cast(NDArray[Any], np.load(path, allow_pickle=False))

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from io import BytesIO
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -187,10 +186,8 @@ def _write_gallery(path: Path, items: Sequence[ReportItem]) -> Path:
         views = {picture.title: picture for picture in item.pictures}
         view = views.get("instances", item.pictures[-1])
         pairs.append((Tile(view.before, item.name), Tile(view.after, f"{len(item.pasted)} pasted")))
-    walk = iter(pairs)
-    rows = []
-    while row := [tile for pair in islice(walk, _PAIRS_PER_ROW) for tile in pair]:
-        rows.append(row)
+    starts = range(0, len(pairs), _PAIRS_PER_ROW)
+    rows = [[tile for pair in pairs[start : start + _PAIRS_PER_ROW] for tile in pair] for start in starts]
     headings = ("before", "after") * min(_PAIRS_PER_ROW, len(pairs))
     return gallery_png(path, rows, columns=headings, note="pasted objects", tile_px=320)
 

@@ -57,11 +57,10 @@ def add_to(commands: Any) -> None:
     info.add_argument("--json", action="store_true", help="all of it as JSON")
     _add(own, "verify", "check a bank", "Read every byte of a bank and compare its digests.", _VERIFY_EXAMPLE)
     gallery = _add(own, "gallery", "look at a bank", "Draw some crops of every class on one page.", _GALLERY_EXAMPLE)
-    gallery.add_argument(
-        "--out", metavar="FILE", type=Path, required=True, help="FILE.html, FILE.png, or a folder for gallery.html"
-    )
-    _bank_embed.add_to(own)
+    text = "FILE.html, FILE.png, or a folder for gallery.html"
+    gallery.add_argument("--out", metavar="FILE", type=Path, required=True, help=text)
     gallery.add_argument("--per-class", metavar="N", type=integer(1, 1000), default=8, help="default: 8")
+    _bank_embed.add_to(own)
 
 
 def _add(commands: Any, name: str, short: str, text: str, example: str) -> Any:

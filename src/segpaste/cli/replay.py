@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste._version import __version__
 from segpaste.cli._arguments import add_photos, integer
 from segpaste.cli._errors import CommandError
-from segpaste.cli._printed import progress
-from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
+from segpaste.workspace import Workspace
 
 if TYPE_CHECKING:
     from segpaste.bank import InstanceBank
     from segpaste.cli._inputs import Inputs
-    from segpaste.cli._remaking import Remaker
-    from segpaste.datasets.formats.coco_writer import SampleRows
     from segpaste.replay import ReplayRecord
 
 _EXAMPLE = """\
@@ -57,8 +51,9 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Make the images again and write or compare them; exits with 1 where one is not the same."""
-    if args.out is not None:
-        _space_of(args).expect_free()
+    space = None if args.out is None else Workspace(Path(os.path.abspath(args.out)), CommandError)
+    if space is not None:
+        space.expect_free()
     from segpaste.cli import _remaking, _sequence
     from segpaste.replay import read_records
 
@@ -67,15 +62,20 @@ def run(args: argparse.Namespace) -> None:
     inputs = _open(args, path, records)
     sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
     remaker = _remaking.Remaker(inputs, sequence, _bank_of(args, path, records))
-    if args.check is None:
-        _write(args, records, remaker)
-    elif not _is_same(args, records, remaker):
+    if space is not None:
+        _remaking.write_dataset(space, args.dataset, records, remaker)
+        print(f"replayed {len(records):,} images")
+        print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in args.out.iterdir())))
+        return
+    found = _remaking.differences(args.check, records, remaker, is_all=args.index is None and args.image is None)
+    different = {name: words for name, words in found.items() if words}
+    for name, words in list(different.items())[:_NUM_SHOWN]:
+        print(f"{name}: {', '.join(words)}")
+    if len(different) > _NUM_SHOWN:
+        print(f"and {len(different) - _NUM_SHOWN:,} more")
+    print(f"{len(found) - len(different)} of {len(found)} identical")
+    if different:
         raise SystemExit(1)
-
-
-def _space_of(args: argparse.Namespace) -> Workspace:
-    """Return where the images are written."""
-    return Workspace(Path(os.path.abspath(args.out)), CommandError)
 
 
 def _chosen(args: argparse.Namespace, path: Path, records: list[ReplayRecord]) -> list[ReplayRecord]:
@@ -117,64 +117,21 @@ def _open(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord])
 
 def _bank_of(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord]) -> InstanceBank | None:
     """The bank of all the records, if they are of one."""
-    from segpaste.cli import _crops
+    from segpaste.bank import open_bank
 
     versions = {record.bank for record in records}
     if len(versions) > 1:
         raise CommandError(f"{path}: expected records of one bank, got {len(versions)}; replay them one by one")
-    return _crops.open_for_replay(args.bank, versions.pop())
-
-
-def _write(args: argparse.Namespace, records: Sequence[ReplayRecord], remaker: Remaker) -> None:
-    """A dataset of the images, built beside its final place."""
-    from segpaste.cli._sequence import RECORDS
-    from segpaste.datasets.formats.coco_writer import SampleRows, write_tables
-
-    text = "".join(f"{record.to_json()}\n" for record in records).encode()
-    fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(args.dataset)}
-    space = _space_of(args)
-    with space.claim(fingerprint), naming(space.folder):
-        with progress(len(records)) as bar:
-            for number, record in enumerate(records):
-                if not space.notes.has(number):
-                    with WholeFiles() as files:
-                        found = remaker.write(space.files, record, files.write)
-                    space.notes.write(number, asdict(found))
-                bar.update()
-
-        def rows() -> Iterator[SampleRows]:
-            return (SampleRows(**space.notes.read(number)) for number in range(len(records)))
-
-        write_tables(space.files, _info(remaker.inputs), remaker.inputs.categories, rows)
-        write_whole(space.files / RECORDS, text)
-        space.publish()
-    print(f"replayed {len(records):,} images")
-    print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in args.out.iterdir())))
-
-
-def _info(inputs: Inputs) -> dict[str, Any]:
-    """The table of that name; the configuration is in the records."""
-    source = {"name": inputs.name, "sha256": inputs.digest}
-    made = {"command": "segpaste replay", "source": source}
-    return {"description": f"{inputs.name}, augmented by copy-paste", "version": __version__, "segpaste": made}
-
-
-def _is_same(args: argparse.Namespace, records: Sequence[ReplayRecord], remaker: Remaker) -> bool:
-    """Compare every record's image with the written one; print how many are identical, and which are not."""
-    from segpaste.cli._remaking import Written
-
-    written = Written(args.check)
-    found: dict[str, list[str]] = {}
-    with progress(len(records)) as bar:
-        for record in records:
-            found[str(record.name)] = written.differences(record, remaker)
-            bar.update()
-    if args.index is None and args.image is None:
-        found |= {name: ["has no record"] for name in written.images if name not in found}
-    different = {name: words for name, words in found.items() if words}
-    for name, words in list(different.items())[:_NUM_SHOWN]:
-        print(f"{name}: {', '.join(words)}")
-    if len(different) > _NUM_SHOWN:
-        print(f"and {len(different) - _NUM_SHOWN:,} more")
-    print(f"{len(found) - len(different)} of {len(found)} identical")
-    return not different
+    version = versions.pop()
+    if args.bank is None and version is None:
+        return None
+    if args.bank is None:
+        raise CommandError("expected --bank, for the records are of a bank; give it")
+    if version is None:
+        raise CommandError("expected no --bank, for the records are of none; leave it out")
+    bank = open_bank(args.bank)
+    if bank.version != version:
+        raise CommandError(
+            f"{args.bank}: expected the bank of version {version:.12} that was pasted from, got {bank.version:.12}"
+        )
+    return bank
