@@ -53,47 +53,24 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write a bank with embeddings, or with ``--codes`` one with codes in their place."""
-    if args.codes is not None:
-        _run_codes(args)
-        return
-    from segpaste.bank import embed_bank, open_bank
-
-    embedder = args.embedder or "statistics"
-    with open_bank(args.bank) as bank, naming(args.out), progress(len(bank), "crop") as bar:
-        embed_bank(
-            bank,
-            args.out,
-            embedder,
-            weights=args.weights,
-            device=args.device or "cpu",
-            batch_size=args.batch_size,
-            format=args.format,
-            announce=bar.update,
-        )
-        print(f"{args.out}: {len(bank):,} crops with embeddings of {embedder}")
-
-
-def _run_codes(args: argparse.Namespace) -> None:
-    """Embeddings into codes."""
     given = {"--embedder": args.embedder, "--weights": args.weights, "--device": args.device}
-    if not_used := [name for name, value in given.items() if value is not None]:
+    not_used = [name for name, value in given.items() if value is not None]
+    if args.codes is not None and not_used:
         raise CommandError(f"{not_used[0]}: expected it without --codes, which goes by the embeddings there are")
-    from segpaste.bank import open_bank
+    from segpaste.bank import embed_bank, open_bank
     from segpaste.encoder import encode_bank, load_encoder
 
-    trained = load_encoder(args.codes)
+    trained = None if args.codes is None else load_encoder(args.codes)
     with open_bank(args.bank) as bank, naming(args.out), progress(len(bank), "crop") as bar:
-        encode_bank(
-            bank,
-            args.out,
-            trained.encoder,
-            embedder=trained.embedder,
-            batch_size=args.batch_size,
-            format=args.format,
-            announce=bar.update,
-        )
-        num = trained.encoder.num_attributes
-        print(f"{args.out}: {len(bank):,} crops with codes of {num} attributes, of {args.codes}")
+        options: dict[str, Any] = {"batch_size": args.batch_size, "format": args.format, "announce": bar.update}
+        if trained is not None:
+            encode_bank(bank, args.out, trained.encoder, embedder=trained.embedder, **options)
+            made = f"codes of {trained.encoder.num_attributes} attributes, of {args.codes}"
+        else:
+            embedder = args.embedder or "statistics"
+            embed_bank(bank, args.out, embedder, weights=args.weights, device=args.device or "cpu", **options)
+            made = f"embeddings of {embedder}"
+        print(f"{args.out}: {len(bank):,} crops with {made}")
 
 
 def run_dedupe(args: argparse.Namespace) -> None:

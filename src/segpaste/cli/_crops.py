@@ -39,16 +39,9 @@ class CropSequence:
 
 
 def open_sequence(path: str, class_names: Sequence[str], seed: int, **options: Any) -> CropSequence:
-    """The crops of the bank at a path, for a dataset of these classes.
-
-    Args:
-        path: a folder or URL.
-        class_names: of the dataset.
-        seed: of the draws.
-        options: ``mode``, ``threshold`` and ``temperature`` of `segpaste.bank.BankSampler`.
+    """The crops of the bank at a path, for a dataset of these classes; the options are `BankSampler`'s.
 
     Raises:
-        BankError: there is no bank, or it is broken.
         CommandError: it is empty, or its classes are not clearly those of the dataset.
     """
     bank = open_bank(path)

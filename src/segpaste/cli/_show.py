@@ -86,16 +86,7 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
     areas = sample.instance_masks.flatten(1).sum(1).tolist()
     rows = zip(augmented.origins, sample.labels.tolist(), sample.instance_ids.tolist(), areas, strict=True)
     pasted = [
-        asdict(
-            PastedObject(
-                class_name=names[label],
-                source=origin.name,
-                scale=_mean_scale(origin.paste),
-                hflip=origin.paste.hflip,
-                area_px=area,
-                instance_id=instance_id,
-            )
-        )
+        PastedObject(names[label], origin.name, _mean_scale(origin.paste), origin.paste.hflip, area, instance_id)
         for origin, label, instance_id, area in rows
         if origin.paste is not None
     ]
@@ -103,7 +94,7 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
         "name": name,
         "num_instances": sample.num_instances,
         "num_tried": augmented.num_tried,
-        "pasted": pasted,
+        "pasted": [asdict(thing) for thing in pasted],
         "dropped": augmented.dropped,
     }
 
@@ -152,17 +143,7 @@ def report_item(item: Mapping[str, Any], pictures: Sequence[Comparison] = ()) ->
 
 
 def write_pages(folder: Path, items: Iterable[ReportItem], tally: Tally, title: str) -> list[Path]:
-    """Write ``report.html``, and of the images that have pictures ``gallery.png`` and ``modalities.png``.
-
-    Args:
-        folder: where.
-        items: one per image.
-        tally: of all of them.
-        title: of the report.
-
-    Returns:
-        The files.
-    """
+    """Write ``report.html``, and ``gallery.png`` and ``modalities.png`` of the images with pictures; the paths."""
     drawn: list[ReportItem] = []
 
     def watched() -> Iterator[ReportItem]:

@@ -93,16 +93,15 @@ def near_duplicate_codes(packed: Packed, labels: NDArray[np.int64], max_distance
     """
     if max_distance < 0:
         raise ValueError(f"near_duplicate_codes: expected max_distance from 0, got {max_distance}")
-    duplicates = [np.empty(0, np.int64)]
+    duplicates: list[int] = []
     for label in np.unique(labels):
-        members = np.flatnonzero(labels == label)
         kept: list[int] = []
-        for index in members.tolist():
+        for index in np.flatnonzero(labels == label).tolist():
             if kept and hamming(packed[[index]], packed[kept]).min() <= max_distance:
-                duplicates.append(np.array([index]))
+                duplicates.append(index)
             else:
                 kept.append(index)
-    return np.sort(np.concatenate(duplicates))
+    return np.array(sorted(duplicates), np.int64)
 
 
 def attribute_shares(codes: Bits, labels: NDArray[np.int64], num_classes: int) -> NDArray[np.float64]:
