@@ -158,12 +158,16 @@ class Paster:
         layers = {layer.layer: layer for layer in record.layers}
         first = record.target[4] - b
         for slot in torch.nonzero(out.instance_valid[b]).flatten().tolist():
-            paste = layers.get(int(report.slot_layer[b, slot]))
-            if paste is None:
+            layer = int(report.slot_layer[b, slot])
+            if layer < 0:
                 yield photos[b].origin_of(slot, None)
-            elif paste.source is not None:
+                continue
+            paste = layers[layer]
+            if paste.source is not None:
                 yield photos[paste.source[4] - first].origin_of(int(report.slot_source[b, slot]), paste)
-            elif paste.crop is not None and self.crops is not None:
+            else:
+                assert paste.crop is not None
+                assert self.crops is not None
                 yield Origin(None, f"crop {paste.crop}", *self.crops.ids(paste.crop), paste)
 
     def _padded(self, samples: Sequence[DenseSample], picks: Sequence[PhotoPick]) -> PaddedBatchedDenseSample:

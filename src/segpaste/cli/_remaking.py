@@ -97,10 +97,8 @@ def write_dataset(space: Workspace, dataset: str, records: Sequence[ReplayRecord
                         rows = remaker.write(space.files, record, files.write)
                     space.notes.write(number, asdict(rows))
                 bar.update()
-        notes = space.notes
-        write_tables(
-            space.files, info, inputs.categories, lambda: (SampleRows(**notes.read(n)) for n in range(len(records)))
-        )
+        numbers = range(len(records))
+        write_tables(space.files, info, inputs.categories, lambda: (SampleRows(**space.notes.read(n)) for n in numbers))
         write_whole(space.files / RECORDS, text)
         space.publish()
 
@@ -208,4 +206,6 @@ def _plain(value: Any) -> Any:
 
 
 def _bare(rows: list[JsonRow] | None, without: Collection[str] = ("id", "segpaste")) -> list[JsonRow] | None:
-    return rows and [{key: value for key, value in row.items() if key not in without} for row in rows]
+    if rows is None:
+        return None
+    return [{key: value for key, value in row.items() if key not in without} for row in rows]

@@ -150,6 +150,8 @@ def _written(
 
     inputs, pick = paster.inputs, augmented.pick
     name, image_id = inputs.photos.file_name(pick.index), inputs.photos.image_id(pick.index)
+    made_of = {"source_image_id": image_id, "source_file_name": name}
+    made_of |= {"epoch": pick.key.epoch, "position": pick.position, "seed": pick.key.seed}
     of_crowds = {"pasted": False, "source_image_id": image_id}
     rows = write_sample(
         folder,
@@ -163,16 +165,7 @@ def _written(
             (crowd, {**of_crowds, "source_annotation_id": crowd.annotation_id})
             for crowd in inputs.photos.crowds(pick.index)
         ],
-        image_extra=_federated(inputs, augmented)
-        | {
-            "segpaste": {
-                "source_image_id": image_id,
-                "source_file_name": name,
-                "epoch": pick.key.epoch,
-                "position": pick.position,
-                "seed": pick.key.seed,
-            }
-        },
+        image_extra={**_federated(inputs, augmented), "segpaste": made_of},
     )
     file_name = rows.image["file_name"]
     return {
@@ -240,8 +233,8 @@ def _assemble(args: argparse.Namespace, space: Workspace, paster: Paster, tally:
     lines = (f"{item['record']}\n".encode() for item in items())
     write_whole(space.files / _sequence.RECORDS, lines)
     pictures: dict[int, list[Comparison]] = {}
-    for path in (space.notes.path(number, "npz") for number in numbers):
-        if path.exists():
+    for number in numbers:
+        if (path := space.notes.path(number, "npz")).exists():
             pictures |= _show.load_pictures(path)
     pages = (_show.report_item(item["shown"], pictures.get(i, ())) for i, item in enumerate(items()))
     _show.write_pages(space.files, pages, tally, f"segpaste augment {paster.inputs.name}")
