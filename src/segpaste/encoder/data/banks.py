@@ -53,20 +53,7 @@ def encode_bank(
         BankError: the bank keeps no embeddings, or those of another embedder, cannot be read, or the folder is there
             already.
     """
-    if "embedding" not in bank.layout.groups:
-        raise BankError(f"{bank.where}: expected a bank with embeddings; segpaste bank embed writes one")
-    made_by = bank.meta.built_from.get("embedder")
-    if embedder is not None and made_by is not None and made_by != embedder:
-        raise BankError(
-            f"{bank.where}: expected embeddings of {embedder}, as the encoder learnt, got those of {made_by}"
-        )
-    if are_signs(bank.read(np.arange(min(len(bank), 64)), ("embedding",))["embedding"]):
-        raise BankError(f"{bank.where}: expected embeddings, got codes already; take the bank that they were made of")
-    if encoder.num_inputs != EMBEDDING_SIZE or encoder.num_attributes > EMBEDDING_SIZE:
-        raise ValueError(
-            f"encode_bank: expected an encoder of vectors of {EMBEDDING_SIZE} numbers into at most {EMBEDDING_SIZE} "
-            f"attributes, got one of {encoder.num_inputs} into {encoder.num_attributes}"
-        )
+    _expect_encodable(bank, encoder, embedder)
 
     def codes_of(_: Array, indices: NDArray[np.int64]) -> NDArray[np.float32]:
         vectors = bank.read(indices, ("embedding",))["embedding"].astype(np.float32)
@@ -100,3 +87,21 @@ def read_codes(bank: StoredBank) -> Bits:
             f"{bank.where}: expected codes of -1 and 1, got other embeddings; segpaste bank embed --codes writes them"
         )
     return np.asarray(signs[:, :num] > 0)
+
+
+def _expect_encodable(bank: StoredBank, encoder: BinaryAttributeEncoder, embedder: str | None) -> None:
+    """The bank has embeddings of the kind that the encoder was trained on; see `encode_bank`."""
+    if "embedding" not in bank.layout.groups:
+        raise BankError(f"{bank.where}: expected a bank with embeddings; segpaste bank embed writes one")
+    made_by = bank.meta.built_from.get("embedder")
+    if embedder is not None and made_by is not None and made_by != embedder:
+        raise BankError(
+            f"{bank.where}: expected embeddings of {embedder}, as the encoder learnt, got those of {made_by}"
+        )
+    if are_signs(bank.read(np.arange(min(len(bank), 64)), ("embedding",))["embedding"]):
+        raise BankError(f"{bank.where}: expected embeddings, got codes already; take the bank that they were made of")
+    if encoder.num_inputs != EMBEDDING_SIZE or encoder.num_attributes > EMBEDDING_SIZE:
+        raise ValueError(
+            f"encode_bank: expected an encoder of vectors of {EMBEDDING_SIZE} numbers into at most {EMBEDDING_SIZE} "
+            f"attributes, got one of {encoder.num_inputs} into {encoder.num_attributes}"
+        )
