@@ -1,4 +1,4 @@
-"""`segpaste bank embed` and `dedupe`, through a parser of their own."""
+"""`segpaste bank embed` and `dedupe`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,11 @@ import pytest
 
 from segpaste.bank import Crop, Layout, MemmapWriter, open_bank
 from segpaste.bank.embed.statistics import statistics_embedding
-from segpaste.cli import _arguments, _bank_embed, _errors
+from segpaste.cli import main
 
 
 def run(*words: str) -> int:
-    """Run one command as `segpaste bank` does."""
-    with _errors.reported(False) as outcome:
-        parser = _arguments.Parser("segpaste bank")
-        _bank_embed.add_to(parser.add_subparsers(required=True))
-        args, others = parser.parse_known_args(words)
-        args.overrides = _arguments.overrides(others)
-        args.run(args)
-    return outcome.exit_code
+    return main(["bank", *words])
 
 
 @pytest.fixture
@@ -77,7 +70,7 @@ def test_to_urls_and_from_them(bank: Path, tmp_path: Path, monkeypatch: pytest.M
         (["embed", "{new}", "--out", "{new}"], "expected a bank"),
         (["embed", "{bank}", "--out", "s3://b/o"], "s3://b/o: expected format 'webdataset' for an object store"),
         (["dedupe", "{bank}", "--out", "{new}"], "expected a bank with embeddings"),
-        (["dedupe", "{bank}", "--out", "{new}", "--threshold", "2"], "a similarity above 0, at most 1, got '2'"),
+        (["dedupe", "{bank}", "--out", "{new}", "--threshold", "2"], "a number above 0, up to 1, got '2'"),
     ],
 )
 def test_bad_input(words: Any, message: str, bank: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -222,15 +222,15 @@ class TestOut:
         assert row["id"] == 7
 
     def test_interrupted_and_gone_on(self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        remade, asked = _remaking.remade, []
+        remade, asked = _remaking.Remaker.remade, []
 
-        def interrupted(record: Any, *others: Any) -> Any:
+        def interrupted(remaker: Any, record: Any) -> Any:
             asked.append(record.name)
             if len(asked) == 4:
                 raise KeyboardInterrupt
-            return remade(record, *others)
+            return remade(remaker, record)
 
-        monkeypatch.setattr(_remaking, "remade", interrupted)
+        monkeypatch.setattr(_remaking.Remaker, "remade", interrupted)
         assert replay(world, "--out", str(tmp_path / "again")) == 130
         assert not (tmp_path / "again").exists()
         assert replay(world, "--out", str(tmp_path / "again")) == 0
@@ -281,7 +281,11 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
     "beyond the last": (nothing, ["--index", str(NUM)], f"--index: expected a number below {NUM}"),
     "unknown image": (nothing, ["--image", "x.png"], "--image: expected one record of x.png"),
     "index and image": (nothing, ["--image", "x.png", "--index", "1"], "not allowed with argument"),
-    "configuration": (nothing, ["min_area_px=1"], "expected no configuration, it is in the records, got min_area_px"),
+    "configuration": (
+        nothing,
+        ["min_area_px=1"],
+        "expected options only, got min_area_px=...",
+    ),
 }
 
 

@@ -1,5 +1,8 @@
 """The command line: `segpaste demo`, `augment`, `bank`, `train`, `score`, `stats`, `replay`, `bench`.
 
+A command is a module with two functions. `add_to` adds its parser; `run` does the work and raises a ValueError, such as
+CommandError or an error of the library, or an OSError where it cannot: `_errors.reported` makes one line of it.
+
 Torch and all that needs it is imported when a command runs, so `--help` and a mistyped option answer at once. From
 Python call the library instead; the commands are thin.
 """
@@ -10,6 +13,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from segpaste._version import __version__
 from segpaste.cli import _arguments, _errors, augment, bank, bench, demo, replay, score, stats, train
 
 _DESCRIPTION = "Copy-paste augmentation for segmentation datasets, with labels exactly true to the pixels."
@@ -49,11 +53,15 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     Raises:
         CommandError: an unknown command or option, a missing one, or a bad value.
     """
-    parser = _arguments.Parser("segpaste", _DESCRIPTION, _EXAMPLE)
-    parser.add_argument("--version", action=_arguments.Version)
+    parser = _arguments.Parser("segpaste", description=_DESCRIPTION, example=_EXAMPLE)
+    parser.add_argument("--version", action="version", version=f"segpaste {__version__}", help="print the version")
+    parser.set_defaults(takes_overrides=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
     for module in (demo, augment, bank, train, score, stats, replay, bench):
         module.add_to(commands)
     args, others = parser.parse_known_args(words)
     args.overrides = _arguments.overrides(others)
+    if args.overrides and not args.takes_overrides:
+        key = next(iter(args.overrides))
+        raise _errors.CommandError(f"expected options only, got {key}=...; see segpaste {args.command} --help")
     return args

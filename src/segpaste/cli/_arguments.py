@@ -1,49 +1,36 @@
-"""What the commands' options share: a parser whose errors are one line, number types, ``KEY=VALUE`` words."""
+"""What the commands' options share: a parser whose errors are one line, number types, options of several commands."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from segpaste.cli._errors import CommandError
 
 MAX_SEED = (1 << 64) - 1
-BANK_FORMATS = ("memmap", "lmdb", "webdataset")  # of `segpaste.bank.format`, whose import takes seconds
+
+# Those of `segpaste.bank`, whose import takes seconds.
+BANK_FORMATS = ("memmap", "lmdb", "webdataset")
+_MODES = ("repeat_factor", "instance_aware", "tempered", "class_uniform")
+_BALANCE: dict[str, Any] = {"mode": _MODES[0], "threshold": 1e-3, "temperature": 0.5}
+_USED_BY = {"threshold": ("repeat_factor", "instance_aware"), "temperature": ("tempered",)}
 
 
 class Parser(argparse.ArgumentParser):
     """An `argparse.ArgumentParser` that raises `CommandError` and shows an example at the end of its help."""
 
-    def __init__(self, prog: str, description: str = "", example: str = "", **options: Any) -> None:
-        super().__init__(
-            prog,
-            description=description,
-            epilog=example,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-            **options,
-        )
+    def __init__(self, prog: str, *, example: str = "", **options: Any) -> None:
+        layout = argparse.RawDescriptionHelpFormatter
+        super().__init__(prog, epilog=example, formatter_class=layout, allow_abbrev=False, **options)
         self.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show where an error arose")
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage and exiting."""
         raise CommandError(f"{message}; see {self.prog} --help")
-
-
-class Version(argparse.Action):
-    """Print the version and stop; it is looked up only then."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
-        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help="print the version")
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        """Print and exit."""
-        from segpaste import __version__
-
-        print(f"segpaste {__version__}")
-        parser.exit()
 
 
 def integer(low: int, high: int | None = None) -> Callable[[str], int]:
@@ -58,15 +45,52 @@ def integer(low: int, high: int | None = None) -> Callable[[str], int]:
     return convert
 
 
-def fraction(text: str) -> float:
-    """The type of an option that is a number above 0, up to 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"expected a number above 0, up to 1, got {text!r}")
-    return value
+def number(high: float, *, above_zero: bool = False) -> Callable[[str], float]:
+    """The type of an option that is a number from 0, or above it, up to ``high``."""
+    wanted = f"a number above 0, up to {high}" if above_zero else f"a number from 0 to {high}"
+
+    def convert(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            value = float(text)
+            if 0 < value <= high or (value == 0 and not above_zero):
+                return value
+        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}")
+
+    return convert
+
+
+def add_photos(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name the files of a dataset beside its annotations."""
+    parser.add_argument("--images", metavar="DIR", type=Path, help="the folder of the photos")
+    text = "of the panoptic PNG files, default: named as the JSON"
+    parser.add_argument("--panoptic-dir", metavar="DIR", type=Path, help=text)
+
+
+def add_balance(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add ``--balance``, ``--threshold`` and ``--temperature``; each is None where it is not given."""
+    add = parser.add_argument
+    add("--balance", choices=_MODES, help=f"{what}, default: {_BALANCE['mode']}")
+    text = f"of the repeat factors, default: {_BALANCE['threshold']:g}"
+    add("--threshold", metavar="T", type=number(1, above_zero=True), help=text)
+    text = "of tempered, from 0, as frequent as the objects are, to 1, all classes alike; default: "
+    add("--temperature", metavar="T", type=number(1), help=f"{text}{_BALANCE['temperature']:g}")
+
+
+def balance_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments ``mode``, ``threshold`` and ``temperature`` of `segpaste.bank.BankSampler`.
+
+    Raises:
+        CommandError: a parameter is given that the mode does not have.
+    """
+    given = {"mode": args.balance, "threshold": args.threshold, "temperature": args.temperature}
+    options = {name: _BALANCE[name] if value is None else value for name, value in given.items()}
+    mode = options["mode"]
+    for name, modes in _USED_BY.items():
+        if given[name] is not None and mode not in modes:
+            raise CommandError(
+                f"--{name}: expected it with --balance {' or '.join(modes)}, got it with {mode}; change one of them"
+            )
+    return options
 
 
 def overrides(words: Sequence[str]) -> dict[str, str]:

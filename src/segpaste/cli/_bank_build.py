@@ -6,28 +6,22 @@ import argparse
 import os
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
-from segpaste._printable import printable
 from segpaste.bank import BuildSummary, Selection, build_bank
 from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC
 from segpaste.bank.build.parts import REASONS
-from segpaste.cli import _inputs
 from segpaste.cli._errors import CommandError
-
-_NUM_CLASSES_SHOWN = 12
+from segpaste.cli._inputs import open_dataset
+from segpaste.cli._printed import class_lines
 
 
 def run(args: argparse.Namespace) -> None:
-    """Build the bank, print what became of the annotations.
-
-    Raises:
-        CommandError, DatasetError, BankError: an argument, a file or a sample is not what it must be.
-        OSError: nothing more can be written.
-        KeyboardInterrupt: interrupted; the message says what is left.
-    """
+    """Build the bank, print what became of the annotations."""
     start = time.perf_counter()
-    inputs = _open(args)
+    of_scenes = {"--num": args.num, "--size": args.size, "--seed": args.seed}
+    if args.dataset != "scenes" and (given := [name for name, value in of_scenes.items() if value is not None]):
+        raise CommandError(f"{given[0]}: expected it with scenes only; leave it out")
+    inputs = open_dataset(args, args.seed or 0, args.size or 256, args.num or 100)
     folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir}
     min_part = {} if args.min_part is None else {"min_part_frac": args.min_part}
     summary = build_bank(
@@ -55,13 +49,9 @@ def lines(summary: BuildSummary, class_names: list[str]) -> Iterator[str]:
     yield f"kept     {summary.num_crops:,} crops from {summary.num_photos:,} photos"
     if not summary.num_crops:
         yield "         nothing can be drawn from this bank; see below why objects were skipped"
-    ranked = sorted(zip(summary.kept, class_names, strict=True), key=lambda pair: (-pair[0], pair[1]))
-    some = [pair for pair in ranked if pair[0]]
-    for num, name in some[:_NUM_CLASSES_SHOWN]:
-        yield f"  {printable(name):<32} {num:>10,}"
-    if rest := some[_NUM_CLASSES_SHOWN:]:
-        yield f"  {f'{len(rest)} more classes':<32} {sum(num for num, _ in rest):>10,}"
-    if num_none := len(ranked) - len(some):
+    kept = [(name, num) for name, num in zip(class_names, summary.kept, strict=True) if num]
+    yield from class_lines(kept, 32, 10)
+    if num_none := len(class_names) - len(kept):
         yield f"absent   {num_none} {'class has' if num_none == 1 else 'classes have'} no crop"
     if num := summary.num_trimmed:
         yield f"trimmed  {num:,} {'crop' if num == 1 else 'crops'}, whose stray parts were cut off"
@@ -69,16 +59,3 @@ def lines(summary: BuildSummary, class_names: list[str]) -> Iterator[str]:
     for reason, num in summary.skipped.items():
         if num:
             yield f"  {REASONS[reason]:<32} {num:>10,}"
-
-
-def _open(args: argparse.Namespace) -> _inputs.Inputs:
-    of_scenes = {"--num": args.num, "--size": args.size, "--seed": args.seed}
-    if args.dataset == "scenes":
-        if args.images or args.panoptic_dir:
-            raise CommandError("scenes: expected neither --images nor --panoptic-dir; leave them out")
-        return _inputs.open_scenes(args.seed or 0, args.size or 256, args.num or 100)
-    if given := [name for name, value in of_scenes.items() if value is not None]:
-        raise CommandError(f"{given[0]}: expected it with scenes only; leave it out")
-    if args.images is None:
-        raise CommandError("expected --images, the folder of the photos; give it")
-    return _inputs.open_coco(Path(args.dataset), args.images, args.panoptic_dir)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from segpaste._printable import printable
-from segpaste.cli._arguments import BANK_FORMATS, integer
+from segpaste.cli._arguments import BANK_FORMATS, integer, number
 from segpaste.cli._errors import CommandError
+from segpaste.cli._printed import progress
 from segpaste.workspace import naming
 
 _EMBED_EXAMPLE = """\
@@ -47,79 +46,35 @@ def add_to(commands: Any) -> None:
     text = "Write a bank without the crops that are nearly the same as another one of their class."
     parser = commands.add_parser("dedupe", help="leave out near-duplicates", description=text, example=_DEDUPE_EXAMPLE)
     _add_paths(parser)
-    parser.add_argument("--threshold", metavar="T", type=_similarity, default=0.98, help="similarity, default: 0.98")
+    similarity = number(1, above_zero=True)
+    parser.add_argument("--threshold", metavar="T", type=similarity, default=0.98, help="similarity, default: 0.98")
     parser.set_defaults(run=run_dedupe)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Embed.
-
-    Raises:
-        CommandError: an argument is not what it must be.
-        BankError: the bank is broken, or the new one's folder is not free.
-        ValueError: the embedder or its weights are not what they must be.
-        OSError: the output cannot be written.
-    """
-    _expect_options_only(args)
-    if args.codes is not None:
-        _run_codes(args)
-        return
-    from segpaste.bank import embed_bank, open_bank
-    from segpaste.extras import MissingPackageError, require
-
-    embedder = args.embedder or "statistics"
-    library = embedder.partition(":")[0]
-    try:
-        if library in ("timm", "open_clip"):
-            require(library)
-    except MissingPackageError as error:
-        raise CommandError(str(error)) from error
-    with open_bank(args.bank) as bank, naming(args.out), _progress(len(bank)) as announce:
-        embed_bank(
-            bank,
-            args.out,
-            embedder,
-            weights=args.weights,
-            device=args.device or "cpu",
-            batch_size=args.batch_size,
-            format=args.format,
-            announce=announce,
-        )
-        print(f"{args.out}: {len(bank):,} crops with embeddings of {embedder}")
-
-
-def _run_codes(args: argparse.Namespace) -> None:
-    """Embeddings into codes."""
+    """Write a bank with embeddings, or with ``--codes`` one with codes in their place."""
     given = {"--embedder": args.embedder, "--weights": args.weights, "--device": args.device}
-    if not_used := [name for name, value in given.items() if value is not None]:
+    not_used = [name for name, value in given.items() if value is not None]
+    if args.codes is not None and not_used:
         raise CommandError(f"{not_used[0]}: expected it without --codes, which goes by the embeddings there are")
-    from segpaste.bank import open_bank
+    from segpaste.bank import embed_bank, open_bank
     from segpaste.encoder import encode_bank, load_encoder
 
-    trained = load_encoder(args.codes)
-    with open_bank(args.bank) as bank, naming(args.out), _progress(len(bank)) as announce:
-        encode_bank(
-            bank,
-            args.out,
-            trained.encoder,
-            embedder=trained.embedder,
-            batch_size=args.batch_size,
-            format=args.format,
-            announce=announce,
-        )
-        num = trained.encoder.num_attributes
-        print(f"{args.out}: {len(bank):,} crops with codes of {num} attributes, of {args.codes}")
+    trained = None if args.codes is None else load_encoder(args.codes)
+    with open_bank(args.bank) as bank, naming(args.out), progress(len(bank), "crop") as bar:
+        options: dict[str, Any] = {"batch_size": args.batch_size, "format": args.format, "announce": bar.update}
+        if trained is not None:
+            encode_bank(bank, args.out, trained.encoder, embedder=trained.embedder, **options)
+            made = f"codes of {trained.encoder.num_attributes} attributes, of {args.codes}"
+        else:
+            embedder = args.embedder or "statistics"
+            embed_bank(bank, args.out, embedder, weights=args.weights, device=args.device or "cpu", **options)
+            made = f"embeddings of {embedder}"
+        print(f"{args.out}: {len(bank):,} crops with {made}")
 
 
 def run_dedupe(args: argparse.Namespace) -> None:
-    """Leave out near-duplicates.
-
-    Raises:
-        CommandError: an argument is not what it must be.
-        BankError: the bank is broken or has no embeddings, or the new one's folder is not free.
-        OSError: the output cannot be written.
-    """
-    _expect_options_only(args)
+    """Write a bank without near-duplicates, print how many each class had."""
     import numpy as np
 
     from segpaste.bank import copy_crops, near_duplicates, open_bank
@@ -127,8 +82,8 @@ def run_dedupe(args: argparse.Namespace) -> None:
     with open_bank(args.bank) as bank, naming(args.out):
         left_out = near_duplicates(bank, args.threshold)
         kept = np.setdiff1d(np.arange(len(bank)), left_out)
-        with _progress(len(kept)) as announce:
-            copy_crops(bank, args.out, kept, format=args.format, announce=announce)
+        with progress(len(kept), "crop") as bar:
+            copy_crops(bank, args.out, kept, format=args.format, announce=bar.update)
         num_of = np.bincount(bank.crop_class_ids()[left_out], minlength=len(bank.class_names))
         print(f"{args.out}: {len(kept):,} of {len(bank):,} crops, {len(left_out):,} near-duplicates left out")
         for name, num in zip(bank.class_names, num_of.tolist(), strict=True):
@@ -141,28 +96,3 @@ def _add_paths(parser: argparse.ArgumentParser) -> None:
     text = "the new bank's folder, or a URL for --format webdataset"
     parser.add_argument("--out", metavar="NEW", required=True, help=text)
     parser.add_argument("--format", choices=BANK_FORMATS, help="of the new bank, default: as the old one's")
-
-
-def _similarity(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 < float(text) <= 1:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"expected a similarity above 0, at most 1, got {text!r}")
-
-
-def _expect_options_only(args: argparse.Namespace) -> None:
-    if args.overrides:
-        raise CommandError(f"expected options only, got {next(iter(args.overrides))}=...; see --help")
-
-
-@contextlib.contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """Shows a bar on stderr where that is a terminal."""
-    from tqdm import tqdm
-
-    with tqdm(total=total, unit="crop", disable=None, dynamic_ncols=True) as bar:
-
-        def announce(num: int) -> None:
-            bar.update(num)
-
-        yield announce

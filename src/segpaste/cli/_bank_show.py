@@ -29,11 +29,7 @@ _STYLE = (
 
 
 def info(args: argparse.Namespace) -> None:
-    """Print what a bank holds.
-
-    Raises:
-        BankError: there is none, or it is broken.
-    """
+    """Print what a bank holds."""
     with open_bank(args.bank) as bank:
         facts = facts_of(bank)
     if args.json:
@@ -80,11 +76,7 @@ def facts_of(bank: StoredBank) -> dict[str, Any]:
 
 
 def verify(args: argparse.Namespace) -> None:
-    """Compare every file with what the bank says of it.
-
-    Raises:
-        BankError: there is no bank, or a file is missing, of another length, or was changed.
-    """
+    """Compare every file with what the bank says of it."""
     with open_bank(args.bank) as bank:
         bank.verify()
         num_bytes = sum(entry.size for entry in bank.meta.files.values())
@@ -95,16 +87,11 @@ def verify(args: argparse.Namespace) -> None:
 
 
 def gallery(args: argparse.Namespace) -> None:
-    """Draw crops of every class.
-
-    Raises:
-        BankError: there is no bank, or it is broken.
-        CommandError: it cannot be written there.
-        OSError: the page cannot be written.
-    """
-    if args.out.is_file() and args.out.suffix.lower() not in (".html", ".png"):
+    """Draw crops of every class."""
+    is_page = args.out.suffix.lower() in (".html", ".png")
+    if args.out.is_file() and not is_page:
         raise CommandError(f"--out: expected a folder, or a name that ends in .html or .png, got the file {args.out}")
-    out = args.out if args.out.suffix.lower() in (".html", ".png") else args.out / "gallery.html"
+    out = args.out if is_page else args.out / "gallery.html"
     with open_bank(args.bank) as bank, naming(out):
         if out.suffix.lower() == ".png":
             rows = (row for _, _, tiles in _classes(bank, args.per_class) for row in _wrapped(tiles))

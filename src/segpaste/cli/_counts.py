@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from segpaste.bank import open_bank
+from segpaste.bank.read.class_draws import count_photos
 from segpaste.cli._errors import CommandError
+from segpaste.datasets import SceneConfig, SceneDataset
+from segpaste.datasets.formats.records import class_indices, lookup, read_tables
+from segpaste.samplers.classes import SamplesOfClasses
+from segpaste.types import Modality
 
 SCENE_SIZE_PX = 256
 """Side of the scenes, as `segpaste augment` makes them."""
@@ -40,13 +46,7 @@ class ClassCounts:
 
 
 def of_annotations(path: Path) -> ClassCounts:
-    """Those of a JSON file of COCO instances or panoptic segments, or LVIS.
-
-    Raises:
-        DatasetError: it is missing, broken, or lacks what it must hold.
-    """
-    from segpaste.datasets.formats.records import class_indices, lookup, read_tables
-
+    """Those of a JSON file of COCO instances or panoptic segments, or LVIS."""
     tables = read_tables(path, {"images": {"id": int}, "annotations": {}, "categories": {"id": int, "name": str}})
     by_id = class_indices(path, tables["categories"])
     things = {key: row for key, row in by_id.items() if row.get("isthing", 1)}
@@ -67,9 +67,6 @@ def of_annotations(path: Path) -> ClassCounts:
 
 def of_scenes(num: int, seed: int) -> ClassCounts:
     """Those of synthetic scenes."""
-    from segpaste.datasets import SceneConfig, SceneDataset
-    from segpaste.types import Modality
-
     config = SceneConfig(height=SCENE_SIZE_PX, width=SCENE_SIZE_PX)
     scenes = SceneDataset(num, config, seed, modalities=(Modality.INSTANCE,))
     found = [(label, i, False) for i in range(num) for label in scenes[i].labels.tolist()]
@@ -77,16 +74,7 @@ def of_scenes(num: int, seed: int) -> ClassCounts:
 
 
 def of_bank(path: Path | str, photos: bool) -> ClassCounts:
-    """Those of a bank in a folder, or at a URL; with its photos, which takes longer, if they are asked for.
-
-    Raises:
-        BankError: there is none, it is broken, or does not know its photos.
-        CommandError: the folder is neither a bank nor a dataset.
-    """
-    from segpaste.bank import open_bank
-    from segpaste.bank.read.class_draws import count_photos
-    from segpaste.samplers.classes import SamplesOfClasses
-
+    """Those of a bank in a folder, or at a URL; with its photos, which takes longer, if they are asked for."""
     if isinstance(path, Path) and not (path / "meta.json").is_file():
         raise CommandError(
             f"{path}: expected a dataset with annotations.json or a bank with meta.json, found neither; check the path"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from segpaste.bank import BankSampler, StoredBank, open_bank, stage_bank_batch
-from segpaste.bank.read.class_draws import DrawMode
 from segpaste.cli._errors import CommandError
 from segpaste.types import StagedCrops
 
@@ -40,24 +38,15 @@ class CropSequence:
         return int(columns["image_id"][0]), int(columns["annotation_id"][0])
 
 
-def open_sequence(
-    path: str,
-    class_names: Sequence[str],
-    seed: int,
-    mode: DrawMode = "repeat_factor",
-    threshold: float = 1e-3,
-    temperature: float = 0.5,
-) -> CropSequence:
-    """The crops of the bank at a path, for a dataset of these classes.
+def open_sequence(path: str, class_names: Sequence[str], seed: int, **options: Any) -> CropSequence:
+    """The crops of the bank at a path, for a dataset of these classes; the options are `BankSampler`'s.
 
     Raises:
-        BankError: there is no bank, or it is broken.
         CommandError: it is empty, or its classes are not clearly those of the dataset.
     """
     bank = open_bank(path)
     if not len(bank):
         raise CommandError(f"{path}: expected a bank with crops, got an empty one")
-    options: dict[str, Any] = {"mode": mode, "threshold": threshold, "temperature": temperature}
     sampler = BankSampler(bank, **options, base_seed=seed, rank=0, num_replicas=1)
     return CropSequence(bank, sampler, match_classes(bank, class_names))
 
@@ -73,10 +62,13 @@ def match_classes(bank: StoredBank, class_names: Sequence[str]) -> tuple[int, ..
     if tuple(bank.class_names) == tuple(class_names):
         return tuple(range(len(class_names)))
     index = {name: label for label, name in enumerate(class_names)}
-    pairs = zip(bank.class_names, bank.class_frequencies, strict=True)
-    used = [name for name, num in pairs if num]
-    _expect_once(f"{bank.where}: the bank", used, used)
-    _expect_once(f"{bank.where}: the dataset", class_names, used)
+    used = [name for name, num in zip(bank.class_names, bank.class_frequencies, strict=True) if num]
+    for owner, names in (("bank", used), ("dataset", class_names)):
+        if repeated := [name for name in dict.fromkeys(used) if names.count(name) > 1]:
+            raise CommandError(
+                f"{bank.where}: the {owner}: expected one class of each name, for classes are matched by name, got "
+                f"several of {', '.join(repeated):.200}; rename them, or build the bank from the dataset itself"
+            )
     unknown = [name for name in used if name not in index]
     if unknown:
         raise CommandError(
@@ -84,35 +76,3 @@ def match_classes(bank: StoredBank, class_names: Sequence[str]) -> tuple[int, ..
             f"{', '.join(unknown):.200}; build the bank from a dataset of these classes"
         )
     return tuple(index.get(name, 0) for name in bank.class_names)
-
-
-def _expect_once(owner: str, names: Sequence[str], used: Sequence[str]) -> None:
-    """Of the names in use none belongs to several classes."""
-    num_of = Counter(names)
-    repeated = [name for name in dict.fromkeys(used) if num_of[name] > 1]
-    if repeated:
-        raise CommandError(
-            f"{owner}: expected one class of each name, for classes are matched by name, got several of "
-            f"{', '.join(repeated):.200}; rename them, or build the bank from the dataset itself"
-        )
-
-
-def open_for_replay(path: str | None, version: str | None) -> StoredBank | None:
-    """The bank of the records, if they are of one.
-
-    Raises:
-        BankError: there is no bank, or it is broken.
-        CommandError: it is another one, one is missing, or none is asked for.
-    """
-    if (path is None) != (version is None):
-        wanted = "--bank, for the records are of a bank" if path is None else "no --bank, for the records are of none"
-        raise CommandError(f"expected {wanted}; {'give it' if path is None else 'leave it out'}")
-    if path is None:
-        return None
-    bank: Any = open_bank(path)
-    if bank.version != version:
-        raise CommandError(
-            f"{path}: expected the bank of version {version:.12} that was pasted from, got {bank.version:.12}"
-        )
-    found: StoredBank = bank
-    return found

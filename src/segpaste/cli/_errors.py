@@ -16,6 +16,7 @@ from typing import Any
 
 from segpaste._printable import printable
 from segpaste._ranks import is_own, is_said
+from segpaste.extras import MissingPackageError
 
 BAD_INPUT, INTERRUPTED = 2, 130
 _TERMINATED = threading.Event()
@@ -29,11 +30,7 @@ class CommandError(ValueError):
 
 @dataclass
 class CommandEnd:
-    """How a command ended.
-
-    Attributes:
-        exit_code: of the process.
-    """
+    """How a command ended, as the exit code of the process."""
 
     exit_code: int = 0
 
@@ -42,7 +39,7 @@ class CommandEnd:
 def reported(debug: bool, is_first: bool = True) -> Iterator[CommandEnd]:
     """Run a command so that whatever it raises for a reason ends as one line on stderr.
 
-    ValueError, OSError and lack of memory are such reasons; anything else is a defect and is raised.
+    ValueError, OSError, missing packages and lack of memory are such reasons; anything else is a defect and is raised.
 
     Args:
         debug: print the traceback too.
@@ -59,7 +56,7 @@ def reported(debug: bool, is_first: bool = True) -> Iterator[CommandEnd]:
             _print_line("segpaste: error", stop.code)
     except KeyboardInterrupt as interrupt:
         outcome.exit_code = INTERRUPTED
-        if is_first:
+        if is_first and not is_own(interrupt):  # of processes on several machines only the first one says so
             _print_line("segpaste: interrupted", interrupt)
     except BrokenPipeError:  # the reader of our output, such as head, has seen enough
         outcome.exit_code = 1
@@ -83,7 +80,7 @@ def _reason(error: Exception) -> str | None:
         return f"{where}{error.strerror}{hint}"
     if isinstance(error, MemoryError) or any(text in str(error) for text in _NO_MEMORY):
         return "expected enough memory for a batch, got too little; make batches, or what is in them, smaller"
-    return str(error) if isinstance(error, ValueError | OSError) else None
+    return str(error) if isinstance(error, ValueError | OSError | MissingPackageError) else None
 
 
 def _print_line(start: str, reason: object) -> None:

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from segpaste.bank import Photos
 from segpaste.cli._errors import CommandError
-from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, FederatedLabels, SceneConfig, SceneDataset
+from segpaste.datasets import CocoDetectionV2, CocoPanoptic, FederatedLabels, SceneConfig, SceneDataset
 from segpaste.datasets.formats.records import Crowd, read_tables
-from segpaste.types import DenseSample, PanopticSchema
+from segpaste.types import PanopticSchema
 
 NUM_SCENES = 100_000
 """Distinct scenes of one seed; more output images than this show some of them again, with other pastes."""
 
 
-class ReadPhotos(Protocol):
-    """A map-style dataset whose samples know where they come from."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int) -> DenseSample: ...
-
-    def image_id(self, index: int) -> int:
-        """The id of the photo in its dataset."""
-        ...
+class ReadPhotos(Photos, Protocol):
+    """A map-style dataset whose samples know where they come from, and what else was in their photos."""
 
     def file_name(self, index: int) -> str:
         """What the photo is called."""
@@ -56,7 +50,6 @@ class Inputs:
     Attributes:
         photos: the samples.
         categories: the table of that name, in file order.
-        by_label: the category of each class.
         schema: things and stuff, where the dataset is panoptic.
         name: what the dataset is called, without folders.
         digest: of the annotations; two datasets with the same digest have the same labels.
@@ -83,11 +76,9 @@ class Scenes(SceneDataset):
     """Synthetic scenes with ids, as `ReadPhotos`."""
 
     def image_id(self, index: int) -> int:
-        """The scene's number."""
         return index
 
     def file_name(self, index: int) -> str:
-        """A name for the scene; there is no file."""
         return f"scene {index}"
 
     def annotation_ids(self, index: int) -> Sequence[int]:
@@ -95,16 +86,24 @@ class Scenes(SceneDataset):
         return range(1, len(self.scene(index).solids) + 1)
 
     def left_out(self, index: int) -> Mapping[str, int]:
-        """Nothing."""
         return {}
 
     def crowds(self, index: int) -> Sequence[Crowd]:
-        """Nothing."""
         return ()
 
     def federated(self, index: int) -> FederatedLabels | None:
-        """None: every solid is marked."""
         return None
+
+
+def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
+    """The dataset that ``dataset``, ``--images`` and ``--panoptic-dir`` name; the numbers are of scenes."""
+    if args.dataset == "scenes":
+        if args.images or args.panoptic_dir:
+            raise CommandError("scenes: expected neither --images nor --panoptic-dir; leave them out")
+        return open_scenes(seed, size_px, num)
+    if args.images is None:
+        raise CommandError("expected --images, the folder of the photos; give it")
+    return open_coco(Path(args.dataset), args.images, args.panoptic_dir)
 
 
 def open_scenes(seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
@@ -115,7 +114,8 @@ def open_scenes(seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
         {"id": label + 1, "name": name, "supercategory": kind, "isthing": int(kind == "thing")}
         for (label, kind), name in zip(scenes.schema.classes.items(), scenes.class_names, strict=True)
     ]
-    return Inputs(scenes, categories, scenes.schema, "scenes", _digest(f"{config} {seed}".encode()))
+    digest = hashlib.sha256(f"{config} {seed}".encode()).hexdigest()
+    return Inputs(scenes, categories, scenes.schema, "scenes", digest)
 
 
 def open_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | None) -> Inputs:
@@ -147,16 +147,6 @@ def open_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | Non
     if not len(photos):
         raise CommandError(f"{annotations_file}: expected at least one image, got none")
     schema = photos.schema if isinstance(photos, CocoPanoptic) else None
-    return Inputs(photos, tables["categories"], schema, annotations_file.name, _file_digest(annotations_file))
-
-
-def _file_digest(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise DatasetError(f"{path}: expected a readable file, got {error.strerror}") from error
-
-
-def _digest(text: bytes) -> str:
-    return hashlib.sha256(text).hexdigest()
+    with annotations_file.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Inputs(photos, tables["categories"], schema, annotations_file.name, digest)

@@ -7,7 +7,6 @@ the same photo.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,31 +18,9 @@ from segpaste.cli._crops import CropSequence
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._sequence import PhotoPick, PhotoSequence, cornered, cut_to
 from segpaste.replay import ReplayRecord, records
+from segpaste.replay.record import RecordedLayer
 from segpaste.seeding import key_tensors
-from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, StagedCrops
-
-
-@dataclass(frozen=True, slots=True)
-class PasteMap:
-    """How a pasted object came from its source.
-
-    Attributes:
-        layer: which layer carries it.
-        scale: of (x, y), each as (numerator, denominator).
-        translate: (x, y), whole pixels.
-        hflip: mirrored about the source photo's width, before scaling.
-    """
-
-    layer: int
-    scale: tuple[tuple[int, int], tuple[int, int]]
-    translate: tuple[int, int]
-    hflip: bool
-
-    @property
-    def mean_scale(self) -> float:
-        """The size over the size in the source: the geometric mean of both axes."""
-        (x_num, x_den), (y_num, y_den) = self.scale
-        return math.sqrt(x_num / x_den * y_num / y_den)
+from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +28,35 @@ class Origin:
     """Where one instance of an output comes from.
 
     Attributes:
-        pick: its photo; None for a crop of a bank.
+        index: of its photo in the dataset; None for a crop of a bank.
         name: what the photo is called, or the crop.
         image_id: of the photo, where it is known.
         annotation_id: its id in the photo's dataset, where it is known.
-        paste: how it was pasted; None for a survivor.
+        paste: the layer that carries it; None for a survivor.
         over: classes of the other instances of its photo that share pixels with it.
-        crop: its index in the bank; None for an object of a photo.
     """
 
-    pick: PhotoPick | None
+    index: int | None
     name: str
     image_id: int | None
     annotation_id: int | None
-    paste: PasteMap | None
+    paste: RecordedLayer | None
     over: frozenset[int] = frozenset()
-    crop: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Photo:
+    """A photo of the dataset that was read; ``annotation_ids`` has one for each instance of ``sample``."""
+
+    index: int
+    name: str
+    image_id: int
+    sample: DenseSample
+    annotation_ids: list[int]
+
+    def origin_of(self, slot: int, paste: RecordedLayer | None) -> Origin:
+        over = frozenset() if paste is None else _over(self.sample, slot)
+        return Origin(self.index, self.name, self.image_id, self.annotation_ids[slot], paste, over)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +70,7 @@ class Augmented:
         origins: one for each instance of ``after``.
         num_tried: pastes that were drawn.
         dropped: reason to number of pastes that are not in it, those that are not zero.
-        record: makes ``after`` again; see `segpaste.cli._remaking.remade`.
+        record: makes ``after`` again; see `segpaste.cli._remaking.Remaker`.
     """
 
     pick: PhotoPick
@@ -121,18 +111,12 @@ class Paster:
         self._module = BatchCopyPaste(self.config)
 
     def batch(self, number: int) -> list[Augmented]:
-        """The outputs of one batch; its first position is ``number * batch_size``.
-
-        Raises:
-            DatasetError: a photo or an annotation cannot be read.
-            ValueError: the configuration does not fit the dataset.
-        """
+        """The outputs of one batch; its first position is ``number * batch_size``."""
         first = number * self.batch_size
         picks = [self._sequence.pick(position) for position in range(first, first + self.batch_size)]
-        read = {index: self.inputs.photos[index] for index in dict.fromkeys(pick.index for pick in picks)}
-        named = {index: self._annotation_ids(index, sample) for index, sample in read.items()}
-        samples = [read[pick.index] for pick in picks]
-        padded = self._padded(samples, picks)
+        read = {index: self._read(index) for index in dict.fromkeys(pick.index for pick in picks)}
+        photos = [read[pick.index] for pick in picks]
+        padded = self._padded([photo.sample for photo in photos], picks)
         staged = None
         if self.crops is not None:
             staged = self.crops.staged(first, self.batch_size, self.config.source.crops_per_target)
@@ -142,25 +126,49 @@ class Paster:
         self.num_pasted_into += len(picks)
         pasted = out.to_batched().to_samples()
         recorded = records(self._module, padded, out, report, staged=staged, dataset=self.inputs.digest)
-        sources = _Sources(self.inputs, picks, [named[pick.index] for pick in picks], samples, staged, self.crops)
         return [
             Augmented(
                 pick,
-                before,
-                cut_to(after, before.canvas_size),
-                tuple(_origins(b, sources, out, report)),
+                photos[b].sample,
+                cut_to(after, photos[b].sample.canvas_size),
+                tuple(self._origins(b, photos, out, report, record)),
                 int(report.num_tried[b]),
                 {r: n for r, n in zip(DROP_REASONS, report.num_dropped[b].tolist(), strict=True) if n},
-                recorded[b],
+                record,
             )
-            for b, (pick, before, after) in enumerate(zip(picks, samples, pasted, strict=True))
+            for b, (pick, after, record) in enumerate(zip(picks, pasted, recorded, strict=True))
         ]
 
-    def _annotation_ids(self, index: int, sample: DenseSample) -> list[int]:
-        """The dataset's id of each instance of a sample."""
+    def _read(self, index: int) -> _Photo:
+        photos, sample = self.inputs.photos, self.inputs.photos[index]
         assert sample.instance_ids is not None
-        ids = self.inputs.photos.annotation_ids(index)
-        return [ids[instance_id - 1] for instance_id in sample.instance_ids.tolist()]
+        ids = photos.annotation_ids(index)
+        own = [ids[instance_id - 1] for instance_id in sample.instance_ids.tolist()]
+        return _Photo(index, photos.file_name(index), photos.image_id(index), sample, own)
+
+    def _origins(
+        self,
+        b: int,
+        photos: Sequence[_Photo],
+        out: PaddedBatchedDenseSample,
+        report: PasteReport,
+        record: ReplayRecord,
+    ) -> Iterator[Origin]:
+        """Where each instance of row ``b`` comes from, in the order of its slots."""
+        layers = {layer.layer: layer for layer in record.layers}
+        first = record.target[4] - b
+        for slot in torch.nonzero(out.instance_valid[b]).flatten().tolist():
+            layer = int(report.slot_layer[b, slot])
+            if layer < 0:
+                yield photos[b].origin_of(slot, None)
+                continue
+            paste = layers[layer]
+            if paste.source is not None:
+                yield photos[paste.source[4] - first].origin_of(int(report.slot_source[b, slot]), paste)
+            else:
+                assert paste.crop is not None
+                assert self.crops is not None
+                yield Origin(None, f"crop {paste.crop}", *self.crops.ids(paste.crop), paste)
 
     def _padded(self, samples: Sequence[DenseSample], picks: Sequence[PhotoPick]) -> PaddedBatchedDenseSample:
         size = max(s.canvas_size[0] for s in samples), max(s.canvas_size[1] for s in samples)
@@ -178,47 +186,6 @@ class Paster:
         panoptic = self.config.panoptic
         limit = most + room if panoptic is None else panoptic.taxonomy.max_instances_per_image
         return max(most, min(most + room, limit))
-
-
-@dataclass(frozen=True, slots=True)
-class _Sources:
-    """What the objects of a batch are of; ``ids`` are the annotation ids of each row."""
-
-    inputs: Inputs
-    picks: Sequence[PhotoPick]
-    ids: Sequence[Sequence[int]]
-    samples: Sequence[DenseSample]
-    staged: StagedCrops | None
-    crops: CropSequence | None
-
-    def of_photo(self, b: int, slot: int, paste: PasteMap | None) -> Origin:
-        """An object of row ``b``."""
-        photos, pick = self.inputs.photos, self.picks[b]
-        over = frozenset() if paste is None else _over(self.samples[b], slot)
-        return Origin(pick, photos.file_name(pick.index), photos.image_id(pick.index), self.ids[b][slot], paste, over)
-
-    def of_row(self, row: int, slot: int, paste: PasteMap) -> Origin:
-        """A pasted object of a row of the source batch."""
-        if self.staged is None or self.crops is None:
-            return self.of_photo(row, slot, paste)
-        crop = int(self.staged.crop_idx.flatten()[row])
-        return Origin(None, f"crop {crop}", *self.crops.ids(crop), paste, crop=crop)
-
-
-def _origins(b: int, sources: _Sources, out: PaddedBatchedDenseSample, report: PasteReport) -> Iterator[Origin]:
-    """Where each instance of row ``b`` comes from, in the order of its slots."""
-    placement = report.placement
-    for k in torch.nonzero(out.instance_valid[b]).flatten().tolist():
-        layer = int(report.slot_layer[b, k])
-        if layer < 0:
-            yield sources.of_photo(b, k, None)
-            continue
-        source = int(placement.source_idx[b, layer])
-        x, y = placement.translate[b, layer].tolist()
-        nums, dens = placement.scale_num[b, layer].tolist(), placement.scale_den[b, layer].tolist()
-        scale = (nums[0], dens[0]), (nums[1], dens[1])
-        paste = PasteMap(layer, scale, (x, y), bool(placement.hflip[b, layer]))
-        yield sources.of_row(source, int(report.slot_source[b, k]), paste)
 
 
 def _over(sample: DenseSample, slot: int) -> frozenset[int]:

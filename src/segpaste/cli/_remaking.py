@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,58 +16,111 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from segpaste._version import __version__
 from segpaste.bank import InstanceBank
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
-from segpaste.cli._sequence import PhotoSequence, cornered, cut_to
-from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_sample
+from segpaste.cli._printed import progress
+from segpaste.cli._sequence import RECORDS, PhotoSequence, cornered, cut_to
+from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_sample, write_tables
 from segpaste.datasets.formats.records import IMAGE_COLUMNS, read_tables
 from segpaste.replay import ReplayError, ReplayRecord, replay
 from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample
-from segpaste.workspace import Content
+from segpaste.workspace import Content, WholeFiles, Workspace, naming, write_whole
 
 JsonRow = dict[str, Any]
 
 
-def remade(record: ReplayRecord, sequence: PhotoSequence, inputs: Inputs, bank: InstanceBank | None) -> DenseSample:
-    """The augmented photo of a record, as `segpaste augment` had it.
+@dataclass(frozen=True, slots=True, eq=False)
+class Remaker:
+    """Makes images of one augmented dataset again.
 
-    Raises:
-        DatasetError: a photo or an annotation cannot be read.
-        ReplayError: the dataset does not give the recorded sample, or has fewer classes.
+    Attributes:
+        inputs: the dataset that was augmented.
+        sequence: its photos, by the seed of the records.
+        bank: the one that was pasted from, if any.
     """
-    num_classes = len(inputs.by_label)
-    labels = [layer.label for layer in record.layers if layer.label is not None]
-    if labels and max(labels) >= num_classes:
-        raise ReplayError(
-            f"{record.name}: expected labels below {num_classes}, the number of classes of {inputs.name}, got "
-            f"{max(labels)}; is the record changed?"
+
+    inputs: Inputs
+    sequence: PhotoSequence
+    bank: InstanceBank | None
+
+    def write(self, folder: Path, record: ReplayRecord, write: Write) -> SampleRows:
+        """Write the image of a record as `segpaste augment` did: the same names, and rows but for their provenance.
+
+        Raises:
+            ReplayError: the dataset does not give the recorded sample, or has fewer classes.
+        """
+        return write_sample(
+            folder,
+            record.target[4] + 1,
+            self.remade(record),
+            self.inputs.by_label,
+            image_format=cast(ImageFormat, Path(record.name or "").suffix[1:]),
+            crowds=[(crowd, {}) for crowd in self.inputs.photos.crowds(self.sequence.pick(record.target[4]).index)],
+            write=write,
         )
-    sizes: list[tuple[int, int]] = []
 
-    def read(key: SampleKey) -> DenseSample:
-        sample = sequence.sample_for(key)
-        sizes.append(sample.canvas_size)
-        return cornered(sample, record.canvas_size)
+    def remade(self, record: ReplayRecord) -> DenseSample:
+        """The augmented photo of a record; see `write`."""
+        num_classes = len(self.inputs.by_label)
+        labels = [layer.label for layer in record.layers if layer.label is not None]
+        if labels and max(labels) >= num_classes:
+            raise ReplayError(
+                f"{record.name}: expected labels below {num_classes}, the number of classes of {self.inputs.name}, got "
+                f"{max(labels)}; is the record changed?"
+            )
+        sizes: list[tuple[int, int]] = []
 
-    after = replay(record, read, bank=bank)
-    return cut_to(after, sizes[0])  # the target is read first
+        def read(key: SampleKey) -> DenseSample:
+            sample = self.sequence.sample_for(key)
+            sizes.append(sample.canvas_size)
+            return cornered(sample, record.canvas_size)
+
+        after = replay(record, read, bank=self.bank)
+        return cut_to(after, sizes[0])  # the target is read first
 
 
-def write_again(
-    folder: Path, record: ReplayRecord, sample: DenseSample, sequence: PhotoSequence, inputs: Inputs, write: Write
-) -> SampleRows:
-    """Write a sample as `segpaste augment` did: under the same names, with the same rows but for their provenance."""
-    return write_sample(
-        folder,
-        image_id_of(record),
-        sample,
-        inputs.by_label,
-        image_format=cast(ImageFormat, Path(record.name or "").suffix[1:]),
-        crowds=[(crowd, {}) for crowd in inputs.photos.crowds(sequence.pick(record.target[4]).index)],
-        write=write,
-    )
+def write_dataset(space: Workspace, dataset: str, records: Sequence[ReplayRecord], remaker: Remaker) -> None:
+    """Write a dataset of the images; a run resumes where it was interrupted with the same records and ``dataset``."""
+    text = "".join(f"{record.to_json()}\n" for record in records).encode()
+    fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(dataset)}
+    inputs = remaker.inputs
+    made = {"command": "segpaste replay", "source": {"name": inputs.name, "sha256": inputs.digest}}
+    info = {"description": f"{inputs.name}, augmented by copy-paste", "version": __version__, "segpaste": made}
+    with space.claim(fingerprint), naming(space.folder):
+        with progress(len(records)) as bar:
+            for number, record in enumerate(records):
+                if not space.notes.has(number):
+                    with WholeFiles() as files:
+                        rows = remaker.write(space.files, record, files.write)
+                    space.notes.write(number, asdict(rows))
+                bar.update()
+        numbers = range(len(records))
+        write_tables(space.files, info, inputs.categories, lambda: (SampleRows(**space.notes.read(n)) for n in numbers))
+        write_whole(space.files / RECORDS, text)
+        space.publish()
+
+
+def differences(
+    folder: Path, records: Sequence[ReplayRecord], remaker: Remaker, *, is_all: bool
+) -> dict[str, list[str]]:
+    """For each image what of it in a folder is not what its record gives, in words.
+
+    Args:
+        folder: the augmented dataset.
+        records: of some of its images.
+        remaker: makes them again.
+        is_all: the records are of all images that should be there.
+    """
+    written = _Written(folder)
+    found: dict[str, list[str]] = {}
+    with progress(len(records)) as bar:
+        for record in records:
+            found[str(record.name)] = written.differences(record, remaker)
+            bar.update()
+    return found | {name: ["has no record"] for name in written.images if is_all and name not in found}
 
 
 def _write_for_now(path: Path, content: Content) -> Path:
@@ -74,20 +130,8 @@ def _write_for_now(path: Path, content: Content) -> Path:
     return path
 
 
-def image_id_of(record: ReplayRecord) -> int:
-    """The id that `segpaste augment` gives the image."""
-    return record.target[4] + 1
-
-
-class Written:
-    """An augmented dataset on disk, of which single images are compared.
-
-    Args:
-        folder: the dataset.
-
-    Raises:
-        DatasetError: a table is missing or broken.
-    """
+class _Written:
+    """An augmented dataset on disk, of which single images are compared."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -101,23 +145,16 @@ class Written:
             rows = read_tables(path, {"annotations": {"image_id": int, "segments_info": list}})["annotations"]
             self._segments = {row["image_id"]: row for row in rows}
 
-    def differences(
-        self, record: ReplayRecord, sequence: PhotoSequence, inputs: Inputs, bank: InstanceBank | None
-    ) -> list[str]:
-        """What of an image is not what its record gives, in words; nothing where all is equal.
-
-        Raises:
-            DatasetError: a photo or an annotation cannot be read.
-        """
-        if record.name not in self.images:
+    def differences(self, record: ReplayRecord, remaker: Remaker) -> list[str]:
+        """What of an image is not what its record gives, in words; nothing where all is equal."""
+        if record.name is None or record.name not in self.images:
             return ["is not in annotations.json"]
-        try:
-            sample = remade(record, sequence, inputs, bank)
-        except ReplayError as error:
-            return [str(error)]
         with tempfile.TemporaryDirectory() as scratch:
-            rows = write_again(Path(scratch), record, sample, sequence, inputs, _write_for_now)
-            return [*self._other_files(Path(scratch), Path(record.name or "").stem), *self._other_rows(rows)]
+            try:
+                rows = remaker.write(Path(scratch), record, _write_for_now)
+            except ReplayError as error:
+                return [str(error)]
+            return [*self._other_files(Path(scratch), Path(record.name).stem), *self._other_rows(rows)]
 
     def _other_files(self, scratch: Path, stem: str) -> Iterator[str]:
         """Pixel files that are missing, too many, or of other values; how they are compressed does not matter."""
@@ -142,16 +179,12 @@ class Written:
         if _bare(_plain(rows.annotations)) != _bare(self._annotations[image_id]):
             yield "its annotations differ"
         segments = self._segments.get(image_id, {}).get("segments_info")
-        if (segments is None) != (rows.segments is None) or _shown(segments) != _shown(_plain(rows.segments)):
+        if _bare(_plain(rows.segments), ("segpaste",)) != _bare(segments, ("segpaste",)):
             yield "its segments differ"
 
 
 def _array(path: Path) -> NDArray[Any]:
-    """The values of a pixel file.
-
-    Raises:
-        CommandError: it cannot be read.
-    """
+    """The values of a pixel file."""
     try:
         if path.suffix == ".npy":
             return cast(NDArray[Any], np.load(path, allow_pickle=False))
@@ -172,9 +205,7 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def _bare(rows: list[JsonRow]) -> list[JsonRow]:
-    return [{key: value for key, value in row.items() if key not in ("id", "segpaste")} for row in rows]
-
-
-def _shown(segments: list[JsonRow] | None) -> list[JsonRow]:
-    return [{key: value for key, value in row.items() if key != "segpaste"} for row in segments or []]
+def _bare(rows: list[JsonRow] | None, without: Collection[str] = ("id", "segpaste")) -> list[JsonRow] | None:
+    if rows is None:
+        return None
+    return [{key: value for key, value in row.items() if key not in without} for row in rows]

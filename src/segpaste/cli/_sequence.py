@@ -5,7 +5,8 @@ Position i depends on the dataset and the seed only: the dataset is gone through
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from segpaste.cli._inputs import ReadPhotos
 from segpaste.datasets._orders import shuffled_order
@@ -16,6 +17,8 @@ from segpaste.types import DenseSample
 
 RECORDS = "replay.jsonl"
 """The file of an augmented dataset that has a replay record of every image, one per line."""
+
+_order_of = lru_cache(maxsize=2)(shuffled_order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +39,6 @@ class PhotoPick:
         """From 0."""
         return self.key.sample_idx
 
-    @property
-    def epoch(self) -> int:
-        """How many times the dataset was gone through before."""
-        return self.key.epoch
-
-    @property
-    def seed(self) -> int:
-        """Of the sample, in [0, 2**64)."""
-        return self.key.seed
-
 
 @dataclass(slots=True)
 class PhotoSequence:
@@ -58,21 +51,17 @@ class PhotoSequence:
 
     photos: ReadPhotos
     seed: int
-    _orders: dict[int, list[int]] = field(default_factory=dict)
 
     def pick(self, position: int) -> PhotoPick:
         """What stands at this position."""
         epoch, place = divmod(position, len(self.photos))
-        if epoch not in self._orders:
-            order = shuffled_order(len(self.photos), self.seed, epoch).tolist()
-            self._orders = {**dict(list(self._orders.items())[-1:]), epoch: order}
-        return PhotoPick(SampleKey(self.seed, epoch, 0, 0, position), self._orders[epoch][place])
+        index = int(_order_of(len(self.photos), self.seed, epoch)[place])
+        return PhotoPick(SampleKey(self.seed, epoch, 0, 0, position), index)
 
     def sample_for(self, key: SampleKey) -> DenseSample:
         """The photo that a key names, as it is in the dataset.
 
         Raises:
-            DatasetError: it cannot be read.
             ReplayError: the sequence has another key at that position.
         """
         pick = self.pick(key.sample_idx)

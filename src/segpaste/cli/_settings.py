@@ -38,20 +38,15 @@ def load_config(
             a source of another kind than ``of_bank`` says; or masks are closed out, which every command shows or
             writes.
     """
-    values = {} if preset is None else _of_preset(preset)
-    if path is not None:
-        values = merged(values, read_file(Path(path)))
-    override(values, overrides)
-    if of_bank:
-        source = values.setdefault("source", {})
-        if isinstance(source, dict):
-            source.setdefault("kind", "bank")
+    values: dict[str, Any] = {"source": {"kind": "bank"}} if of_bank else {}
     if schema is not None:
-        panoptic = values.setdefault("panoptic", {})
-        if isinstance(panoptic, dict):
-            given = panoptic.setdefault("taxonomy", {})
-            if isinstance(given, dict):
-                panoptic["taxonomy"] = {**_taxonomy(schema), **given}
+        taxonomy = {name: getattr(schema, name) for name in PanopticTaxonomy.model_fields}
+        values["panoptic"] = {"taxonomy": taxonomy}
+    given = {} if preset is None else _of_preset(preset)
+    if path is not None:
+        given = merged(given, read_file(Path(path)))
+    override(given, overrides)
+    values = merged(values, given)
     config = validated(BatchCopyPasteConfig, values)
     if (config.source.kind == "bank") != of_bank:
         wanted = "bank, for --bank is given" if of_bank else "intra_batch, for no --bank is given"
@@ -84,7 +79,3 @@ def _saved_preset(path: Path) -> Preset:
     except ValidationError as error:
         reasons = "; ".join(explained(item, BatchCopyPasteConfig) for item in error.errors())
         raise CommandError(f"--preset: {path}: {reasons}") from error
-
-
-def _taxonomy(schema: PanopticSchema) -> dict[str, Any]:
-    return {name: getattr(schema, name) for name in PanopticTaxonomy.model_fields}

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from io import BytesIO
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from segpaste._printable import printable
 from segpaste.cli._inputs import Inputs
-from segpaste.cli._pasting import Augmented
+from segpaste.cli._pasting import Augmented, Paster
+from segpaste.cli._printed import class_lines
+from segpaste.replay.record import RecordedLayer
 from segpaste.viz import Comparison, PastedObject, ReportItem, Tile, gallery_png, write_html_report
 from segpaste.viz import compare as compare_samples
 
 _PAIRS_PER_ROW = 3
 _NUM_SHEETS = 3
-_MAX_CLASSES = 12
 
 
 @dataclass(slots=True)
@@ -64,15 +63,19 @@ class Tally:
     def lines(self) -> Iterator[str]:
         """The printed summary."""
         yield f"pasted   {self.pasted.total():,} of {self.num_tried:,} tried, into {self.num_images:,} images"
-        ranked = self.pasted.most_common()
-        ranked.sort(key=lambda pair: (-pair[1], pair[0]))
-        for name, count in ranked[:_MAX_CLASSES]:
-            yield f"  {printable(name):<24} {count:>8,}"
-        if rest := ranked[_MAX_CLASSES:]:
-            yield f"  {f'{len(rest)} more classes':<24} {sum(n for _, n in rest):>8,}"
+        yield from class_lines(self.pasted.items(), 24, 8)
         yield f"dropped  {self.dropped.total():,}"
         for reason, count in sorted(self.dropped.items(), key=lambda pair: (-pair[1], pair[0])):
             yield f"  {reason.replace('_', ' '):<24} {count:>8,}"
+
+
+def print_summary(tally: Tally, paster: Paster, seconds: float) -> None:
+    """Print what was pasted, and how long it took."""
+    print("\n".join(tally.lines()))
+    if paster.seconds:  # 0 where a resumed run had nothing left to paste
+        speed = paster.num_pasted_into / paster.seconds
+        print(f"speed    {speed:,.1f} images/s in the augmentation itself, on the CPU")
+    print(f"time     {seconds:.1f} s in all")
 
 
 def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
@@ -83,16 +86,7 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
     areas = sample.instance_masks.flatten(1).sum(1).tolist()
     rows = zip(augmented.origins, sample.labels.tolist(), sample.instance_ids.tolist(), areas, strict=True)
     pasted = [
-        asdict(
-            PastedObject(
-                class_name=names[label],
-                source=origin.name,
-                scale=origin.paste.mean_scale,
-                hflip=origin.paste.hflip,
-                area_px=area,
-                instance_id=instance_id,
-            )
-        )
+        PastedObject(names[label], origin.name, _mean_scale(origin.paste), origin.paste.hflip, area, instance_id)
         for origin, label, instance_id, area in rows
         if origin.paste is not None
     ]
@@ -100,9 +94,15 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
         "name": name,
         "num_instances": sample.num_instances,
         "num_tried": augmented.num_tried,
-        "pasted": pasted,
+        "pasted": [asdict(thing) for thing in pasted],
         "dropped": augmented.dropped,
     }
+
+
+def _mean_scale(paste: RecordedLayer) -> float:
+    """The size over the size in the source: the geometric mean of both axes."""
+    (x_num, y_num), (x_den, y_den) = paste.scale_num, paste.scale_den
+    return math.sqrt(x_num / x_den * y_num / y_den)
 
 
 def draw(augmented: Augmented, inputs: Inputs) -> list[Comparison]:
@@ -143,17 +143,7 @@ def report_item(item: Mapping[str, Any], pictures: Sequence[Comparison] = ()) ->
 
 
 def write_pages(folder: Path, items: Iterable[ReportItem], tally: Tally, title: str) -> list[Path]:
-    """Write ``report.html``, and of the images that have pictures ``gallery.png`` and ``modalities.png``.
-
-    Args:
-        folder: where.
-        items: one per image.
-        tally: of all of them.
-        title: of the report.
-
-    Returns:
-        The files.
-    """
+    """Write ``report.html``, and ``gallery.png`` and ``modalities.png`` of the images with pictures; the paths."""
     drawn: list[ReportItem] = []
 
     def watched() -> Iterator[ReportItem]:
@@ -177,10 +167,8 @@ def _write_gallery(path: Path, items: Sequence[ReportItem]) -> Path:
         views = {picture.title: picture for picture in item.pictures}
         view = views.get("instances", item.pictures[-1])
         pairs.append((Tile(view.before, item.name), Tile(view.after, f"{len(item.pasted)} pasted")))
-    walk = iter(pairs)
-    rows = []
-    while row := [tile for pair in islice(walk, _PAIRS_PER_ROW) for tile in pair]:
-        rows.append(row)
+    starts = range(0, len(pairs), _PAIRS_PER_ROW)
+    rows = [[tile for pair in pairs[start : start + _PAIRS_PER_ROW] for tile in pair] for start in starts]
     headings = ("before", "after") * min(_PAIRS_PER_ROW, len(pairs))
     return gallery_png(path, rows, columns=headings, note="pasted objects", tile_px=320)
 
@@ -191,12 +179,3 @@ def _write_sheets(path: Path, items: Sequence[ReportItem]) -> Path:
     columns = [picture.title for picture in items[0].pictures]
     names = ("before", "after") * len(items)
     return gallery_png(path, rows, columns=columns, names=names, note="pasted objects", tile_px=256)
-
-
-@contextlib.contextmanager
-def progress(total: int, initial: int = 0) -> Iterator[Any]:
-    """A progress bar over images on stderr; nothing where stderr is no terminal."""
-    from tqdm import tqdm
-
-    with tqdm(total=total, initial=initial, unit="image", disable=None, dynamic_ncols=True) as bar:
-        yield bar

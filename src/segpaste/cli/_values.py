@@ -38,12 +38,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def load_model(model: type[_Model], path: str | None, overrides: Mapping[str, str]) -> _Model:
-    """Make a configuration.
-
-    Args:
-        model: which.
-        path: a YAML or JSON file, or None for the defaults.
-        overrides: dotted keys to values in YAML.
+    """The configuration of a YAML or JSON file, or the defaults, with values in YAML over it by their dotted keys.
 
     Raises:
         CommandError: a file that does not parse, an unknown key (naming the nearest known one) or a bad value.
@@ -54,11 +49,7 @@ def load_model(model: type[_Model], path: str | None, overrides: Mapping[str, st
 
 
 def validated(model: type[_Model], values: Mapping[str, Any]) -> _Model:
-    """The configuration of these values.
-
-    Raises:
-        CommandError: an unknown key, or a bad value.
-    """
+    """The configuration of these values; a CommandError tells all that is wrong with them."""
     try:
         return model.model_validate(values)
     except ValidationError as error:

@@ -6,12 +6,14 @@ import argparse
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste.cli import _balance
-from segpaste.cli._arguments import MAX_SEED, integer
+from segpaste._version import __version__
+from segpaste.cli._arguments import MAX_SEED, add_balance, add_photos, balance_of, integer
 from segpaste.cli._errors import CommandError
+from segpaste.cli._printed import progress
 from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
 
 if TYPE_CHECKING:
@@ -20,9 +22,7 @@ if TYPE_CHECKING:
     from segpaste.cli._inputs import Inputs
     from segpaste.cli._pasting import Augmented, Origin, Paster
     from segpaste.cli._show import Tally
-    from segpaste.datasets.formats.coco_writer import SampleRows
-    from segpaste.datasets.formats.records import Crowd
-    from segpaste.viz import ReportItem
+    from segpaste.viz import Comparison
 
 _EXAMPLE = """\
 KEY=VALUE words go over the configuration: placement.scale_range=[0.5,1.5], placement.k_range=[1,5].
@@ -52,8 +52,7 @@ def add_to(commands: Any) -> None:
     parser.usage = "segpaste augment ANNOTATIONS.json|scenes --out DIR --num N [options] [KEY=VALUE ...]"
     add = parser.add_argument
     add("dataset", metavar="ANNOTATIONS.json|scenes", help="COCO instances or panoptic, or synthetic scenes")
-    add("--images", metavar="DIR", type=Path, help="the folder of the photos")
-    add("--panoptic-dir", metavar="DIR", type=Path, help="of the panoptic PNG files, default: named as the JSON")
+    add_photos(parser)
     add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
     add("--num", metavar="N", type=integer(1), required=True, help="images to make; image i does not depend on N")
     add("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="default: 0")
@@ -64,24 +63,20 @@ def add_to(commands: Any) -> None:
     add("--preset", metavar="NAME|FILE", help="a recipe of pasting, such as vit_patch, or one saved in YAML or JSON")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
     add("--bank", metavar="BANK", help="paste objects of this instance bank, instead of the other photos'")
-    _balance.add_to(parser, "how its classes are drawn")
-    parser.set_defaults(run=run)
+    add_balance(parser, "how its classes are drawn")
+    parser.set_defaults(run=run, takes_overrides=True)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Make the dataset.
-
-    Raises:
-        CommandError, DatasetError: an argument, a file or the configuration is not what it must be.
-        OSError: the output cannot be written.
-        KeyboardInterrupt: interrupted; the message says what is left.
-    """
+    """Make the dataset."""
     start = time.perf_counter()
     space = Workspace(Path(os.path.abspath(args.out)), CommandError)
     space.expect_free()
-    from segpaste.cli import _pasting, _settings, _show
+    if args.dataset != "scenes" and args.size is not None:
+        raise CommandError("--size: expected it with scenes only, photos keep their size; leave it out")
+    from segpaste.cli import _inputs, _pasting, _settings, _show
 
-    inputs = _open(args)
+    inputs = _inputs.open_dataset(args, args.seed, args.size or _DEFAULT_SIZE_PX)
     config = _settings.load_config(
         args.config, args.overrides, inputs.schema, args.preset, of_bank=args.bank is not None
     )
@@ -92,27 +87,8 @@ def run(args: argparse.Namespace) -> None:
         _make_batches(args, space, paster)
         _assemble(args, space, paster, tally)
         space.publish()
-    print("\n".join(tally.lines()))
-    if paster.seconds:
-        print(
-            f"speed    {paster.num_pasted_into / paster.seconds:,.1f} images/s in the augmentation itself, on the CPU"
-        )
-    print(f"time     {time.perf_counter() - start:.1f} s in all")
+    _show.print_summary(tally, paster, time.perf_counter() - start)
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in space.out.iterdir())))
-
-
-def _open(args: argparse.Namespace) -> Inputs:
-    from segpaste.cli import _inputs
-
-    if args.dataset == "scenes":
-        if args.images or args.panoptic_dir:
-            raise CommandError("scenes: expected neither --images nor --panoptic-dir; leave them out")
-        return _inputs.open_scenes(args.seed, args.size or _DEFAULT_SIZE_PX)
-    if args.size is not None:
-        raise CommandError("--size: expected it with scenes only, photos keep their size; leave it out")
-    if args.images is None:
-        raise CommandError("expected --images, the folder of the photos; give it")
-    return _inputs.open_coco(Path(args.dataset), args.images, args.panoptic_dir)
 
 
 def _crops_of(args: argparse.Namespace, inputs: Inputs) -> CropSequence | None:
@@ -125,14 +101,13 @@ def _crops_of(args: argparse.Namespace, inputs: Inputs) -> CropSequence | None:
         return None
     from segpaste.cli import _crops
 
-    return _crops.open_sequence(args.bank, inputs.class_names, args.seed, **_balance.options_of(args))
+    return _crops.open_sequence(args.bank, inputs.class_names, args.seed, **balance_of(args))
 
 
 def _fingerprint(
     args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig, crops: CropSequence | None
 ) -> dict[str, Any]:
     """All that the bytes of the result depend on, but for those of the photos, which are not read for it."""
-    from segpaste import __version__
     from segpaste.cli._values import flat
 
     folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir}
@@ -154,7 +129,7 @@ def _make_batches(args: argparse.Namespace, space: Workspace, paster: Paster) ->
     size = paster.batch_size
     num_batches = -(-args.num // size)
     done = [number for number in range(num_batches) if space.notes.has(number)]
-    with _show.progress(args.num, initial=min(args.num, len(done) * size)) as bar:
+    with progress(args.num, initial=min(args.num, len(done) * size)) as bar:
         for number in sorted(set(range(num_batches)) - set(done)):
             wanted = paster.batch(number)[: args.num - number * size]
             drawn = {a.pick.position: _show.draw(a, paster.inputs) for a in wanted if a.pick.position < args.gallery}
@@ -170,13 +145,14 @@ def _written(
     args: argparse.Namespace, folder: Path, files: WholeFiles, paster: Paster, augmented: Augmented
 ) -> dict[str, Any]:
     """Write one image and all that belongs to it; what the tables and the report need of it."""
-    from dataclasses import asdict
-
     from segpaste.cli import _show
     from segpaste.datasets.formats.coco_writer import write_sample
 
     inputs, pick = paster.inputs, augmented.pick
     name, image_id = inputs.photos.file_name(pick.index), inputs.photos.image_id(pick.index)
+    made_of = {"source_image_id": image_id, "source_file_name": name}
+    made_of |= {"epoch": pick.key.epoch, "position": pick.position, "seed": pick.key.seed}
+    of_crowds = {"pasted": False, "source_image_id": image_id}
     rows = write_sample(
         folder,
         pick.position + 1,
@@ -184,18 +160,12 @@ def _written(
         inputs.by_label,
         image_format=args.format,
         write=files.write,
-        provenance=[_provenance(origin, pick.seed) for origin in augmented.origins],
-        crowds=[(crowd, _crowd_provenance(crowd, image_id)) for crowd in inputs.photos.crowds(pick.index)],
-        image_extra=_federated(inputs, augmented)
-        | {
-            "segpaste": {
-                "source_image_id": image_id,
-                "source_file_name": name,
-                "epoch": pick.epoch,
-                "position": pick.position,
-                "seed": pick.seed,
-            }
-        },
+        provenance=[_provenance(origin, pick.key.seed) for origin in augmented.origins],
+        crowds=[
+            (crowd, {**of_crowds, "source_annotation_id": crowd.annotation_id})
+            for crowd in inputs.photos.crowds(pick.index)
+        ],
+        image_extra={**_federated(inputs, augmented), "segpaste": made_of},
     )
     file_name = rows.image["file_name"]
     return {
@@ -217,7 +187,7 @@ def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:
             continue
         pasted.add(label)
         along |= origin.over
-        if origin.pick is not None and (theirs := inputs.photos.federated(origin.pick.index)) is not None:
+        if origin.index is not None and (theirs := inputs.photos.federated(origin.index)) is not None:
             along |= set(theirs.not_exhaustive) - {label}  # unmarked ones may lie on it too
     lists = lists.with_pasted(pasted, along)
     ids = [row["id"] for row in inputs.by_label]
@@ -234,18 +204,12 @@ def _provenance(origin: Origin, seed: int) -> dict[str, Any]:
         "source_image_id": origin.image_id,
         "source_annotation_id": origin.annotation_id,
     }
-    if origin.crop is not None:
-        row["source_crop"] = origin.crop
     if (paste := origin.paste) is not None:
-        row |= {"scale": [f"{num}/{den}" for num, den in paste.scale]}
-        row |= {"scale_float": [num / den for num, den in paste.scale]}
+        scale = list(zip(paste.scale_num, paste.scale_den, strict=True))
+        row |= {} if paste.crop is None else {"source_crop": paste.crop}
+        row |= {"scale": [f"{num}/{den}" for num, den in scale], "scale_float": [num / den for num, den in scale]}
         row |= {"translate": list(paste.translate), "hflip": paste.hflip, "layer": paste.layer, "seed": seed}
     return row
-
-
-def _crowd_provenance(crowd: Crowd, image_id: int) -> dict[str, Any]:
-    """Where a crowd region comes from."""
-    return {"pasted": False, "source_image_id": image_id, "source_annotation_id": crowd.annotation_id}
 
 
 def _assemble(args: argparse.Namespace, space: Workspace, paster: Paster, tally: Tally) -> None:
@@ -255,32 +219,29 @@ def _assemble(args: argparse.Namespace, space: Workspace, paster: Paster, tally:
 
     numbers = range(-(-args.num // paster.batch_size))
 
-    def rows() -> Iterator[SampleRows]:
-        return (SampleRows(**item["rows"]) for number in numbers for item in space.notes.read(number))
+    def items() -> Iterator[dict[str, Any]]:
+        return (item for number in numbers for item in space.notes.read(number))
 
-    def items() -> Iterator[ReportItem]:
-        for number in numbers:
-            path = space.notes.path(number, "npz")
-            pictures = _show.load_pictures(path) if path.exists() else {}
-            for i, item in enumerate(space.notes.read(number), start=number * paster.batch_size):
-                yield _show.report_item(item["shown"], pictures.get(i, ()))
-
-    for number in numbers:
-        for item in space.notes.read(number):
-            tally.add(item["shown"])
+    for item in items():
+        tally.add(item["shown"])
     categories = [
         {key: value for key, value in row.items() if key not in ("instance_count", "image_count")}  # the source's
         for row in paster.inputs.categories
     ]
-    write_tables(space.files, _info(args, paster, space.files), categories, rows)
-    lines = (f"{item['record']}\n".encode() for number in numbers for item in space.notes.read(number))
+    info = _info(args, paster, space.files)
+    write_tables(space.files, info, categories, lambda: (SampleRows(**item["rows"]) for item in items()))
+    lines = (f"{item['record']}\n".encode() for item in items())
     write_whole(space.files / _sequence.RECORDS, lines)
-    _show.write_pages(space.files, items(), tally, f"segpaste augment {paster.inputs.name}")
+    pictures: dict[int, list[Comparison]] = {}
+    for number in numbers:
+        if (path := space.notes.path(number, "npz")).exists():
+            pictures |= _show.load_pictures(path)
+    pages = (_show.report_item(item["shown"], pictures.get(i, ())) for i, item in enumerate(items()))
+    _show.write_pages(space.files, pages, tally, f"segpaste augment {paster.inputs.name}")
 
 
 def _info(args: argparse.Namespace, paster: Paster, files: Path) -> dict[str, Any]:
     """The table of that name: what made this dataset. No time and no path, so that equal runs give equal bytes."""
-    from segpaste import __version__
     from segpaste.datasets.formats.coco_writer import LAYOUT
 
     words = ["segpaste augment", paster.inputs.name]

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.cli import _bank_embed
-from segpaste.cli._arguments import BANK_FORMATS, MAX_SEED, integer
-from segpaste.cli._errors import CommandError
-from segpaste.extras import MissingPackageError
+from segpaste.cli._arguments import BANK_FORMATS, MAX_SEED, add_photos, integer, number
 
 _EXAMPLE = """\
 examples:
@@ -59,11 +57,10 @@ def add_to(commands: Any) -> None:
     info.add_argument("--json", action="store_true", help="all of it as JSON")
     _add(own, "verify", "check a bank", "Read every byte of a bank and compare its digests.", _VERIFY_EXAMPLE)
     gallery = _add(own, "gallery", "look at a bank", "Draw some crops of every class on one page.", _GALLERY_EXAMPLE)
-    gallery.add_argument(
-        "--out", metavar="FILE", type=Path, required=True, help="FILE.html, FILE.png, or a folder for gallery.html"
-    )
-    _bank_embed.add_to(own)
+    text = "FILE.html, FILE.png, or a folder for gallery.html"
+    gallery.add_argument("--out", metavar="FILE", type=Path, required=True, help=text)
     gallery.add_argument("--per-class", metavar="N", type=integer(1, 1000), default=8, help="default: 8")
+    _bank_embed.add_to(own)
 
 
 def _add(commands: Any, name: str, short: str, text: str, example: str) -> Any:
@@ -80,15 +77,14 @@ def _add_build(commands: Any) -> None:
     parser.usage = "segpaste bank build ANNOTATIONS.json|scenes --out BANK [options]"
     add = parser.add_argument
     add("dataset", metavar="ANNOTATIONS.json|scenes", help="COCO or LVIS instances, COCO panoptic, or synthetic scenes")
-    add("--images", metavar="DIR", type=Path, help="the folder of the photos")
-    add("--panoptic-dir", metavar="DIR", type=Path, help="of the panoptic PNG files, default: named as the JSON")
+    add_photos(parser)
     add("--out", metavar="BANK", required=True, help="the bank's folder, or a URL for --format webdataset")
     add("--format", choices=BANK_FORMATS, default="memmap", help="default: memmap")
     add("--crop-size", metavar="PX|HxW", type=_crop_size, default=(256, 256), help="default: 256")
-    add("--margin", metavar="F", type=_fraction(10), help="of an object's longer side, on each side, default: 0.0625")
+    add("--margin", metavar="F", type=number(10), help="of an object's longer side, on each side, default: 0.0625")
     add("--min-area", metavar="PX", type=integer(1), default=64, help="pixels of the mask in the photo, default: 64")
-    add("--min-fill", metavar="F", type=_fraction(1), default=0.0, help="mask over box area at least, default: 0")
-    add("--min-part", metavar="F", type=_fraction(1), help="of a mask's pixels in a stray part, default: 0.02")
+    add("--min-fill", metavar="F", type=number(1), default=0.0, help="mask over box area at least, default: 0")
+    add("--min-part", metavar="F", type=number(1), help="of a mask's pixels in a stray part, default: 0.02")
     add("--whole-only", action="store_true", help="leave out what touches the photo's edge")
     add("--workers", metavar="N", type=integer(1), default=1, help="processes that cut crops, default: 1")
     add("--engine", choices=("local", "ray"), default="local", help="who runs them, default: local")
@@ -105,12 +101,7 @@ def _run(module: str, function: str) -> Callable[[argparse.Namespace], None]:
     def run(args: argparse.Namespace) -> None:
         from importlib import import_module
 
-        if args.overrides:
-            raise CommandError(f"expected options only, got {next(iter(args.overrides))}=...; see segpaste bank --help")
-        try:
-            getattr(import_module(f"segpaste.cli.{module}"), function)(args)
-        except MissingPackageError as error:
-            raise CommandError(str(error)) from error
+        getattr(import_module(f"segpaste.cli.{module}"), function)(args)
 
     return run
 
@@ -120,16 +111,3 @@ def _crop_size(text: str) -> tuple[int, int]:
     if match is None:
         raise argparse.ArgumentTypeError(f"expected pixels such as 256, or 256x192 for height and width, got {text!r}")
     return int(match[1]), int(match[2] or match[1])
-
-
-def _fraction(high: int) -> Callable[[str], float]:
-    def convert(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = -1.0
-        if not 0 <= value <= high:
-            raise argparse.ArgumentTypeError(f"expected a number from 0 to {high}, got {text!r}")
-        return value
-
-    return convert

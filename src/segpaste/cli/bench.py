@@ -14,6 +14,7 @@ from typing import Any
 
 from segpaste.cli._arguments import integer
 from segpaste.cli._errors import CommandError
+from segpaste.cli._printed import progress
 from segpaste.workspace import NewFolder, expect_free, naming
 
 _EXAMPLE = """\
@@ -41,14 +42,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure and print; the process starts itself again with an allocator that keeps freed memory.
-
-    Raises:
-        CommandError: an argument is not what it must be, there is no such device, or the programs are not here.
-        OSError: the output cannot be written.
-    """
-    if args.overrides:
-        raise CommandError(f"expected options only, got {next(iter(args.overrides))}=...; see segpaste bench --help")
+    """Measure and print; the process starts itself again with an allocator that keeps freed memory."""
     if args.out is not None:
         expect_free(args.out, CommandError, "--out to be new or an empty folder")
     programs = load_programs()
@@ -107,10 +101,8 @@ def _staged(out: Path | None) -> Iterator[Path | None]:
 
 @contextlib.contextmanager
 def _progress(total: int) -> Iterator[Any]:
-    """A function to call with the name of what is measured next; shows a bar on stderr where that is a terminal."""
-    from tqdm import tqdm
-
-    with tqdm(total=total, unit="part", disable=None, dynamic_ncols=True) as bar:
+    """A function to call with the name of what is measured next; a progress bar shows it."""
+    with progress(total, "part") as bar:
         started: list[str] = []
 
         def announce(name: str) -> None:

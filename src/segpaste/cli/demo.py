@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.cli._arguments import MAX_SEED, integer
+from segpaste.cli._printed import progress
 from segpaste.workspace import naming
 
 _EXAMPLE = """\
@@ -29,16 +30,11 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="default: 0")
     parser.add_argument("--size", metavar="PX", type=integer(32, 1024), default=256, help="image side, default: 256")
     parser.add_argument("--config", metavar="FILE", help="paste configuration in YAML or JSON")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, takes_overrides=True)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Make the scenes, paste, draw, print.
-
-    Raises:
-        CommandError: the configuration is not what it must be.
-        OSError: the output cannot be written.
-    """
+    """Make the scenes, paste, draw, print."""
     start = time.perf_counter()
     from segpaste.cli import _inputs, _pasting, _settings, _show
 
@@ -47,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
     paster = _pasting.Paster(inputs, config, args.seed, batch_size=8)
     tally, items = _show.Tally(), []
     args.out.mkdir(parents=True, exist_ok=True)
-    with _show.progress(args.num) as bar:
+    with progress(args.num) as bar:
         for number in range(-(-args.num // paster.batch_size)):
             for augmented in paster.batch(number)[: args.num - number * paster.batch_size]:
                 described = _show.describe(augmented, inputs, inputs.photos.file_name(augmented.pick.index))
@@ -56,7 +52,5 @@ def run(args: argparse.Namespace) -> None:
                 bar.update()
     with naming(args.out):
         paths = _show.write_pages(args.out, items, tally, "segpaste demo")
-    print("\n".join(tally.lines()))
-    print(f"speed    {paster.num_pasted_into / paster.seconds:,.1f} images/s in the augmentation itself, on the CPU")
-    print(f"time     {time.perf_counter() - start:.1f} s in all")
+    _show.print_summary(tally, paster, time.perf_counter() - start)
     print("files    " + "\n         ".join(str(path) for path in paths))

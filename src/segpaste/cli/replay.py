@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste.cli._arguments import integer
+from segpaste.cli._arguments import add_photos, integer
 from segpaste.cli._errors import CommandError
-from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
+from segpaste.workspace import Workspace
 
 if TYPE_CHECKING:
     from segpaste.bank import InstanceBank
     from segpaste.cli._inputs import Inputs
-    from segpaste.datasets.formats.coco_writer import SampleRows
     from segpaste.replay import ReplayRecord
 
 _EXAMPLE = """\
@@ -40,8 +38,7 @@ def add_to(commands: Any) -> None:
     add = parser.add_argument
     add("records", metavar="RECORDS", type=Path, help="replay.jsonl, or the folder of the augmented dataset")
     add("--dataset", metavar="ANNOTATIONS.json|scenes", required=True, help="the dataset that was augmented")
-    add("--images", metavar="DIR", type=Path, help="the folder of its photos")
-    add("--panoptic-dir", metavar="DIR", type=Path, help="of the panoptic PNG files, default: named as the JSON")
+    add_photos(parser)
     add("--bank", metavar="BANK", help="the instance bank that was pasted from, if any")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--index", metavar="I", type=integer(0), help="only the record at this place, from 0")
@@ -53,33 +50,32 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Make the images again and write or compare them.
-
-    Raises:
-        CommandError, DatasetError, ReplayError: an argument, a file or a record is not what it must be.
-        OSError: a file cannot be read, or the output not be written.
-        SystemExit: with 1, where an image is not the same.
-    """
-    if args.overrides:
-        raise CommandError(f"expected no configuration, it is in the records, got {next(iter(args.overrides))}=...")
-    if args.out is not None:
-        _space_of(args).expect_free()
-    from segpaste.cli._sequence import RECORDS
+    """Make the images again and write or compare them; exits with 1 where one is not the same."""
+    space = None if args.out is None else Workspace(Path(os.path.abspath(args.out)), CommandError)
+    if space is not None:
+        space.expect_free()
+    from segpaste.cli import _remaking, _sequence
     from segpaste.replay import read_records
 
-    path = args.records / RECORDS if args.records.is_dir() else args.records
+    path = args.records / _sequence.RECORDS if args.records.is_dir() else args.records
     records = _chosen(args, path, read_records(path))
     inputs = _open(args, path, records)
-    bank = _bank_of(args, path, records)
-    if args.check is None:
-        _write(args, records, inputs, bank)
-    elif not _is_same(args, records, inputs, bank):
+    sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
+    remaker = _remaking.Remaker(inputs, sequence, _bank_of(args, path, records))
+    if space is not None:
+        _remaking.write_dataset(space, args.dataset, records, remaker)
+        print(f"replayed {len(records):,} images")
+        print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in args.out.iterdir())))
+        return
+    found = _remaking.differences(args.check, records, remaker, is_all=args.index is None and args.image is None)
+    different = {name: words for name, words in found.items() if words}
+    for name, words in list(different.items())[:_NUM_SHOWN]:
+        print(f"{name}: {', '.join(words)}")
+    if len(different) > _NUM_SHOWN:
+        print(f"and {len(different) - _NUM_SHOWN:,} more")
+    print(f"{len(found) - len(different)} of {len(found)} identical")
+    if different:
         raise SystemExit(1)
-
-
-def _space_of(args: argparse.Namespace) -> Workspace:
-    """Return where the images are written."""
-    return Workspace(Path(os.path.abspath(args.out)), CommandError)
 
 
 def _chosen(args: argparse.Namespace, path: Path, records: list[ReplayRecord]) -> list[ReplayRecord]:
@@ -108,14 +104,7 @@ def _open(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord])
     from segpaste.cli import _inputs
 
     first = records[0]
-    if args.dataset == "scenes":
-        if args.images or args.panoptic_dir:
-            raise CommandError("scenes: expected neither --images nor --panoptic-dir; leave them out")
-        inputs = _inputs.open_scenes(first.target[0], first.canvas_size[0])
-    elif args.images is None:
-        raise CommandError("expected --images, the folder of the photos; give it")
-    else:
-        inputs = _inputs.open_coco(Path(args.dataset), args.images, args.panoptic_dir)
+    inputs = _inputs.open_dataset(args, first.target[0], first.canvas_size[0])
     for record in records:
         if record.dataset != inputs.digest or record.target[0] != first.target[0]:
             raise CommandError(
@@ -128,75 +117,21 @@ def _open(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord])
 
 def _bank_of(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord]) -> InstanceBank | None:
     """The bank of all the records, if they are of one."""
-    from segpaste.cli import _crops
+    from segpaste.bank import open_bank
 
     versions = {record.bank for record in records}
     if len(versions) > 1:
         raise CommandError(f"{path}: expected records of one bank, got {len(versions)}; replay them one by one")
-    return _crops.open_for_replay(args.bank, versions.pop())
-
-
-def _write(
-    args: argparse.Namespace, records: Sequence[ReplayRecord], inputs: Inputs, bank: InstanceBank | None
-) -> None:
-    """A dataset of the images, built beside its final place."""
-    from dataclasses import asdict
-
-    from segpaste.cli import _remaking, _sequence, _show
-    from segpaste.datasets.formats.coco_writer import SampleRows, write_tables
-
-    text = "".join(f"{record.to_json()}\n" for record in records).encode()
-    fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(args.dataset)}
-    sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
-    space = _space_of(args)
-    with space.claim(fingerprint), naming(space.folder):
-        with _show.progress(len(records)) as bar:
-            for number, record in enumerate(records):
-                if not space.notes.has(number):
-                    sample = _remaking.remade(record, sequence, inputs, bank)
-                    with WholeFiles() as files:
-                        rows_of_it = _remaking.write_again(space.files, record, sample, sequence, inputs, files.write)
-                    space.notes.write(number, asdict(rows_of_it))
-                bar.update()
-
-        def rows() -> Iterator[SampleRows]:
-            return (SampleRows(**space.notes.read(number)) for number in range(len(records)))
-
-        write_tables(space.files, _info(inputs), inputs.categories, rows)
-        write_whole(space.files / _sequence.RECORDS, text)
-        space.publish()
-    print(f"replayed {len(records):,} images")
-    print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in args.out.iterdir())))
-
-
-def _info(inputs: Inputs) -> dict[str, Any]:
-    """The table of that name; the configuration is in the records."""
-    from segpaste import __version__
-
-    source = {"name": inputs.name, "sha256": inputs.digest}
-    made = {"command": "segpaste replay", "source": source}
-    return {"description": f"{inputs.name}, augmented by copy-paste", "version": __version__, "segpaste": made}
-
-
-def _is_same(
-    args: argparse.Namespace, records: Sequence[ReplayRecord], inputs: Inputs, bank: InstanceBank | None
-) -> bool:
-    """Compare every record's image with the written one; print how many are identical, and which are not."""
-    from segpaste.cli import _remaking, _sequence, _show
-
-    written = _remaking.Written(args.check)
-    sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
-    found: dict[str, list[str]] = {}
-    with _show.progress(len(records)) as bar:
-        for record in records:
-            found[str(record.name)] = written.differences(record, sequence, inputs, bank)
-            bar.update()
-    if args.index is None and args.image is None:
-        found |= {name: ["has no record"] for name in written.images if name not in found}
-    different = {name: words for name, words in found.items() if words}
-    for name, words in list(different.items())[:_NUM_SHOWN]:
-        print(f"{name}: {', '.join(words)}")
-    if len(different) > _NUM_SHOWN:
-        print(f"and {len(different) - _NUM_SHOWN:,} more")
-    print(f"{len(found) - len(different)} of {len(found)} identical")
-    return not different
+    version = versions.pop()
+    if args.bank is None and version is None:
+        return None
+    if args.bank is None:
+        raise CommandError("expected --bank, for the records are of a bank; give it")
+    if version is None:
+        raise CommandError("expected no --bank, for the records are of none; leave it out")
+    bank = open_bank(args.bank)
+    if bank.version != version:
+        raise CommandError(
+            f"{args.bank}: expected the bank of version {version:.12} that was pasted from, got {bank.version:.12}"
+        )
+    return bank

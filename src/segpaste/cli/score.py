@@ -40,13 +40,8 @@ def add_to(commands: Any) -> None:
     add("pairs", metavar="PAIRS.csv", type=Path, help="pairs of ids")
     add("vectors", metavar="VECTORS.csv|BANK", help="the vector of each id")
     add("--out", metavar="SCORES.csv", type=Path, required=True, help="is replaced if it is there")
-    add(
-        "--model",
-        metavar="RUN",
-        type=Path,
-        default=Path("runs/encoder"),
-        help="of segpaste train, default: runs/encoder",
-    )
+    model = Path("runs/encoder")
+    add("--model", metavar="RUN", type=Path, default=model, help=f"of segpaste train, default: {model}")
     add("--id-column", metavar="NAME", default="id", help="of VECTORS.csv, default: id")
     add("--label-column", metavar="NAME", help="default: as in training; may be missing")
     add("--path-column", metavar="NAME", help="default: as in training")
@@ -55,15 +50,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Score.
-
-    Raises:
-        CommandError: an argument is not what it must be, or the run has no evidence.
-        ValueError: a file is not what it must be.
-        OSError: a file cannot be read or written.
-    """
-    if args.overrides:
-        raise CommandError(f"expected options only, got {next(iter(args.overrides))}=...; see segpaste score --help")
+    """Score, write, and print how good the ratios are."""
     _expect_other_file(args)
     import torch
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
-from segpaste.cli import _balance
-from segpaste.cli._arguments import integer
+from segpaste.cli._arguments import add_balance, balance_of, integer
 from segpaste.cli._errors import CommandError
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ examples:
   segpaste stats augmented --json
   segpaste stats objects_bank --balance repeat_factor --threshold 0.01
 """
-_DEFAULTS = {"mode": _balance.MODES[0], "threshold": _balance.THRESHOLD, "temperature": _balance.TEMPERATURE}
 
 
 def add_to(commands: Any) -> None:
@@ -37,7 +35,7 @@ def add_to(commands: Any) -> None:
     parser.usage = "segpaste stats ANNOTATIONS.json|AUGMENTED|scenes|BANK [options]"
     add = parser.add_argument
     add("target", metavar="ANNOTATIONS.json|AUGMENTED|scenes|BANK", help="a dataset, or a bank's folder or URL")
-    _balance.add_to(parser, "how the sampler balances classes")
+    add_balance(parser, "how the sampler balances classes")
     add("--draws", metavar="N", type=integer(1), help="of an epoch, default: as many as there are objects")
     add("--num", metavar="N", type=integer(1, 100_000), help="scenes to count, default: 50")
     add("--seed", metavar="S", type=integer(0), help="of scenes, default: 0")
@@ -46,17 +44,10 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Count and print.
-
-    Raises:
-        CommandError: an argument is not what it must be, or there is nothing to count.
-        DatasetError, BankError: a file is missing or not what it must be.
-    """
-    if args.overrides:
-        raise CommandError(f"expected options only, got {next(iter(args.overrides))}=...; see segpaste stats --help")
+    """Count and print."""
     if args.target != "scenes" and (args.num is not None or args.seed is not None):
         raise CommandError("--num, --seed: expected them with scenes only; leave them out")
-    options = {**_DEFAULTS, **_balance.options_of(args)}
+    options = balance_of(args)
     mode = options["mode"]
     from segpaste.bank.read.class_draws import class_probabilities
     from segpaste.bank.read.sampler import report_draws

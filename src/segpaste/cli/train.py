@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
 import time
@@ -11,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste.cli._errors import CommandError, expect_no_sigterm
-from segpaste.extras import MissingPackageError
+from segpaste.cli._errors import expect_no_sigterm
+from segpaste.cli._printed import progress
 from segpaste.workspace import naming
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def add_to(commands: Any) -> None:
     add("--test", metavar="TEST.csv|BANK", help="what the best epoch is measured on at the end")
     add("--out", metavar="DIR", type=Path, default=Path("runs/encoder"), help="default: runs/encoder")
     add("--config", metavar="FILE", help="configuration in YAML or JSON")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, takes_overrides=True)
 
 
 def is_first() -> bool:
@@ -64,14 +63,7 @@ def is_first() -> bool:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Train.
-
-    Raises:
-        CommandError: an argument or the configuration is not what it must be, or a dependency is missing.
-        ValueError: a file, a vector or the output folder is not what it must be, see `segpaste.encoder.train`.
-        OSError: a file cannot be read or written.
-        KeyboardInterrupt: interrupted; the message says what is left.
-    """
+    """Train, or go on where a run was interrupted; print what it starts from and what it found."""
     if os.getcwd() not in sys.path:  # for a sampler in a file of the user's, as python -m has it
         sys.path.append(os.getcwd())
     from segpaste.cli import _values
@@ -84,19 +76,16 @@ def run(args: argparse.Namespace) -> None:
     validation_set = read_vectors(args.validation, **columns)
     test_set = None if args.test is None else read_vectors(args.test, **columns)
     opened = open_training(train_set, validation_set, config, args.out, test_set)
-    try:
-        with naming(args.out), opened as training, _silent(training):
-            if training.processes.is_first:
-                sizes = f"{len(train_set):,} vectors of {len(train_set.label_names):,} classes"
-                print(f"train              {sizes}\n{training.report()}\n{_steps(training)}", flush=True)
-                if num_finished := len(training.history):
-                    print(f"goes on            after epoch {num_finished} of {config.trainer.epochs}", flush=True)
-            _follow(training, config.trainer.epochs)
-            assessment = training.assess()
-            if training.processes.is_first:
-                print("\n".join(_figures(training, assessment, len(validation_set))))
-    except MissingPackageError as error:
-        raise CommandError(str(error)) from error
+    with naming(args.out), opened as training:
+        if training.processes.is_first:
+            sizes = f"{len(train_set):,} vectors of {len(train_set.label_names):,} classes"
+            print(f"train              {sizes}\n{training.report()}\n{_steps(training)}", flush=True)
+            if num_finished := len(training.history):
+                print(f"goes on            after epoch {num_finished} of {config.trainer.epochs}", flush=True)
+        _follow(training, config.trainer.epochs)
+        assessment = training.assess()
+        if training.processes.is_first:
+            print("\n".join(_figures(training, assessment, len(validation_set))))
 
 
 def _steps(training: Training) -> str:
@@ -110,11 +99,8 @@ def _steps(training: Training) -> str:
 
 def _follow(training: Training, num_epochs: int) -> None:
     """Show a bar on stderr where that is a terminal, else now and then a line."""
-    from tqdm import tqdm
-
     is_first, said = training.processes.is_first, time.monotonic()
-    hidden = None if is_first else True
-    with tqdm(total=num_epochs, initial=len(training.history), unit="epoch", disable=hidden, dynamic_ncols=True) as bar:
+    with progress(num_epochs, "epoch", initial=len(training.history), disable=None if is_first else True) as bar:
         expect_no_sigterm()
         for row in training.epochs():
             figures = {"loss": f"{row['loss']:.4g}", "mAP": f"{row['map_codes']:.4f}"}
@@ -160,14 +146,3 @@ def ratio_lines(found: RatioFigures | None) -> Iterator[str]:
         "; 1 or more: worse than no evidence, calibrated ratios only are of use" if found.cllr_of_scores >= 1 else ""
     )
     yield f"uncalibrated       Cllr {found.cllr_of_scores:.3f}{worse}"
-
-
-@contextlib.contextmanager
-def _silent(training: Training) -> Iterator[None]:
-    """Let only the first process say that the run was interrupted."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if training.processes.is_first:
-            raise
-        raise SystemExit(130) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,6 +53,44 @@ def encode_bank(
         BankError: the bank keeps no embeddings, or those of another embedder, cannot be read, or the folder is there
             already.
     """
+    _expect_encodable(bank, encoder, embedder)
+
+    def codes_of(_: Array, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+        vectors = bank.read(indices, ("embedding",))["embedding"].astype(np.float32)
+        codes = encoder.encode(torch.from_numpy(vectors)).numpy()
+        signs = np.zeros((len(indices), EMBEDDING_SIZE), np.float32)
+        signs[:, : codes.shape[1]] = 2.0 * codes - 1.0
+        return signs
+
+    name = f"codes of {encoder.num_attributes} attributes"
+    return replace_embeddings(bank, out, codes_of, name, batch_size=batch_size, format=format, announce=announce)
+
+
+def read_embeddings(bank: StoredBank) -> NDArray[np.floating[Any]]:
+    """All embeddings of a bank that keeps some and has a crop, [N, 256], as stored; read block by block."""
+    blocks = (np.arange(first, min(first + _BLOCK, len(bank))) for first in range(0, len(bank), _BLOCK))
+    return np.concatenate([bank.read(rows, ("embedding",))["embedding"] for rows in blocks])
+
+
+def read_codes(bank: StoredBank) -> Bits:
+    """The codes that `encode_bank` wrote, [N, K].
+
+    Raises:
+        BankError: the bank keeps no codes.
+    """
+    if "embedding" not in bank.layout.groups or not len(bank):
+        raise BankError(f"{bank.where}: expected a bank with codes, found none; segpaste bank embed --codes writes one")
+    signs = read_embeddings(bank)
+    num = int((signs[0] != 0).sum())
+    if not num or not (np.abs(signs[:, :num]) == 1).all() or signs[:, num:].any():
+        raise BankError(
+            f"{bank.where}: expected codes of -1 and 1, got other embeddings; segpaste bank embed --codes writes them"
+        )
+    return np.asarray(signs[:, :num] > 0)
+
+
+def _expect_encodable(bank: StoredBank, encoder: BinaryAttributeEncoder, embedder: str | None) -> None:
+    """The bank has embeddings of the kind that the encoder was trained on; see `encode_bank`."""
     if "embedding" not in bank.layout.groups:
         raise BankError(f"{bank.where}: expected a bank with embeddings; segpaste bank embed writes one")
     made_by = bank.meta.built_from.get("embedder")
@@ -66,34 +105,3 @@ def encode_bank(
             f"encode_bank: expected an encoder of vectors of {EMBEDDING_SIZE} numbers into at most {EMBEDDING_SIZE} "
             f"attributes, got one of {encoder.num_inputs} into {encoder.num_attributes}"
         )
-
-    def codes_of(_: Array, indices: NDArray[np.int64]) -> NDArray[np.float32]:
-        vectors = bank.read(indices, ("embedding",))["embedding"].astype(np.float32)
-        codes = encoder.encode(torch.from_numpy(vectors)).numpy()
-        signs = np.zeros((len(indices), EMBEDDING_SIZE), np.float32)
-        signs[:, : codes.shape[1]] = 2.0 * codes - 1.0
-        return signs
-
-    name = f"codes of {encoder.num_attributes} attributes"
-    return replace_embeddings(bank, out, codes_of, name, batch_size=batch_size, format=format, announce=announce)
-
-
-def read_codes(bank: StoredBank) -> Bits:
-    """The codes that `encode_bank` wrote, [N, K].
-
-    Raises:
-        BankError: the bank keeps no codes.
-    """
-    if "embedding" not in bank.layout.groups or not len(bank):
-        raise BankError(f"{bank.where}: expected a bank with codes, found none; segpaste bank embed --codes writes one")
-    blocks = []
-    for first in range(0, len(bank), _BLOCK):
-        rows = np.arange(first, min(first + _BLOCK, len(bank)))
-        blocks.append(bank.read(rows, ("embedding",))["embedding"])
-    signs = np.concatenate(blocks)
-    num = int((signs[0] != 0).sum())
-    if not num or not (np.abs(signs[:, :num]) == 1).all() or signs[:, num:].any():
-        raise BankError(
-            f"{bank.where}: expected codes of -1 and 1, got other embeddings; segpaste bank embed --codes writes them"
-        )
-    return np.asarray(signs[:, :num] > 0)

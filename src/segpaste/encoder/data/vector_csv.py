@@ -80,8 +80,6 @@ def read_csv(path: Path, columns: CsvColumns) -> Table:
     vectors: list[NDArray[np.float32]] = []
     for line, row in chain([first], rows):
         where = f"{path}: line {line}"
-        if len(row) != len(header):
-            raise VectorsError(f"{where}: expected {len(header)} columns, got {len(row)}")
         if not row[name_idx]:
             raise VectorsError(f"{where}, column {columns.name!r}: expected a {columns.what[:-1]}, got none")
         texts = [row[i] for i in vector_idx]
@@ -105,15 +103,22 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
     """Yield each line, the names of the columns first, with its number; empty lines are passed over.
 
     Raises:
-        VectorsError: the file is no CSV in UTF-8.
+        VectorsError: the file is no CSV in UTF-8, a column comes twice, or a line has not all columns or more.
         OSError: it cannot be read.
     """
+    header: list[str] = []
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=delimiter)
         try:
-            for row in reader:
-                if row:
-                    yield reader.line_num, row
+            for row in filter(None, reader):
+                if not header and (twice := sorted({name for name in row if row.count(name) > 1})):
+                    raise VectorsError(f"{path}: line 1: expected each column once, got {twice[0]!r} twice")
+                header = header or row
+                if len(row) != len(header):
+                    raise VectorsError(
+                        f"{path}: line {reader.line_num}: expected {len(header)} columns, got {len(row)}"
+                    )
+                yield reader.line_num, row
         except (csv.Error, UnicodeDecodeError) as error:
             raise VectorsError(
                 f"{path}: line {reader.line_num + 1}: expected a CSV in UTF-8, got something else: {error}"
@@ -129,8 +134,6 @@ def shown_columns(header: list[str]) -> str:
 def _find(path: Path, header: list[str], columns: CsvColumns) -> tuple[int, list[int]]:
     """Which column has the names, and which the paths or the numbers."""
     got = shown_columns(header)
-    if twice := sorted({name for name in header if header.count(name) > 1}):
-        raise VectorsError(f"{path}: line 1: expected each column once, got {twice[0]!r} twice")
     if columns.name not in header:
         raise VectorsError(
             f"{path}: line 1: expected a column {columns.name!r} of {columns.what}, got the columns {got}; say another "
@@ -156,23 +159,21 @@ def _find(path: Path, header: list[str], columns: CsvColumns) -> tuple[int, list
 
 def _parse(texts: list[str], called: Sequence[str], where: str) -> NDArray[np.float32]:
     """The numbers of one line, [D]; of columns that are called so."""
-    try:
-        with np.errstate(over="ignore"):
-            vector = np.array(texts, np.float64).astype(np.float32)
-    except ValueError:
-        vector = np.full(len(texts), np.nan, np.float32)
+    vector = _numbers(texts)
     if np.isfinite(vector).all():
         return vector
-    name, text = next((name, text) for name, text in zip(called, texts, strict=True) if not _is_finite(text))
+    pairs = zip(called, texts, strict=True)
+    name, text = next((name, text) for name, text in pairs if not np.isfinite(_numbers([text])).all())
     raise VectorsError(f"{where}, column {name!r}: expected a finite number, got {text!r:.60}")
 
 
-def _is_finite(text: str) -> bool:
+def _numbers(texts: list[str]) -> NDArray[np.float32]:
+    """The numbers that texts say, [D]; all NaN where one of them says none."""
     try:
         with np.errstate(over="ignore"):
-            return bool(np.isfinite(np.array(text, np.float64).astype(np.float32)))
+            return np.array(texts, np.float64).astype(np.float32)
     except ValueError:
-        return False
+        return np.full(len(texts), np.nan, np.float32)
 
 
 def _load(path: Path, where: str) -> NDArray[np.float32]:

@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from segpaste.bank import open_bank
 from segpaste.bank.storage.folder import is_url, local_path
+from segpaste.encoder.data.banks import read_embeddings
 from segpaste.encoder.data.vector_csv import CsvColumns, VectorsError, read_csv
 from segpaste.encoder.model.codes import are_signs
-
-_BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,14 +107,12 @@ def read_vectors(
         BankError: there is no bank, or it is broken.
         OSError: the CSV cannot be read.
     """
-    columns: tuple[str, ...] = ()
-    embedder: str | None = None
     if is_url(path) or Path(local_path(path)).is_dir():
         names, vectors, embedder = _read_bank(path)
-    else:
-        called = CsvColumns(label_column, path_column, embedding_prefix)
-        names, vectors, columns, _ = read_csv(Path(local_path(path)), called)
-    return LabelledVectors(vectors, *_numbered(names, label_names), columns, embedder)
+        return LabelledVectors(vectors, *_numbered(names, label_names), embedder=embedder)
+    called = CsvColumns(label_column, path_column, embedding_prefix)
+    names, vectors, columns, _ = read_csv(Path(local_path(path)), called)
+    return LabelledVectors(vectors, *_numbered(names, label_names), columns)
 
 
 class NamedVectors(NamedTuple):
@@ -203,11 +200,9 @@ def _read_bank(path: str | os.PathLike[str]) -> tuple[list[str], NDArray[np.floa
             )
         if not len(bank):
             raise VectorsError(f"{os.fspath(path)}: expected a bank with crops, got an empty one")
-        blocks = [np.arange(first, min(first + _BLOCK, len(bank))) for first in range(0, len(bank), _BLOCK)]
-        read = [bank.read(block, ("embedding",))["embedding"].astype(np.float32) for block in blocks]
+        vectors = read_embeddings(bank).astype(np.float32)
         names = [bank.class_names[c] for c in bank.crop_class_ids().tolist()]
         embedder = bank.meta.built_from.get("embedder")
-    vectors = np.concatenate(read)
     if are_signs(vectors):
         raise VectorsError(f"{os.fspath(path)}: expected embeddings, got codes; take the bank that they were made of")
     return names, vectors, embedder

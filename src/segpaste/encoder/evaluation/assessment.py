@@ -81,34 +81,19 @@ class Part(NamedTuple):
     labels: Tensor
 
 
-def ratio_figures(evidence: AttributeEvidence, codes: Bits, labels: Tensor) -> RatioFigures | None:
-    """Measure calibrated evidence on pairs of other samples; None where there are not both kinds.
-
-    Args:
-        evidence: with a calibration.
-        codes: [N, K].
-        labels: int64 [N].
-    """
-    target, nontarget = (
-        evidence.pair_scores(codes[one], codes[other]) for one, other in pairs_of(labels.cpu().numpy())
-    )
-    return figures_of_scores(evidence, target, nontarget) if len(target) and len(nontarget) else None
-
-
-def figures_of_scores(
+def ratio_figures(
     evidence: AttributeEvidence, target: NDArray[np.float64], nontarget: NDArray[np.float64]
-) -> RatioFigures:
-    """Measure calibrated evidence on the scores of pairs of each kind, [n] and [m].
+) -> RatioFigures | None:
+    """Measure calibrated evidence on the scores of pairs of each kind, [n] and [m]; None where a kind has no pairs.
 
     Raises:
-        ValueError: a kind has no pairs, or there is no calibration.
+        ValueError: there is no calibration.
     """
-    if evidence.calibration is None:
-        raise ValueError("figures_of_scores: expected evidence with a calibration, got none")
-    ratios = evidence.calibration.apply(target), evidence.calibration.apply(nontarget)
+    if not len(target) or not len(nontarget):
+        return None
     return RatioFigures(
         eer=equal_error_rate(target, nontarget),
-        cllr=cllr(*ratios),
+        cllr=cllr(evidence.ratios_of(target), evidence.ratios_of(nontarget)),
         min_cllr=min_cllr(target, nontarget),
         cllr_of_scores=cllr(target, nontarget),
         num_target=len(target),
@@ -156,15 +141,16 @@ def assess(
     blocks = torch.split(part.vectors, _NUM_ROWS)
     random = torch.cat([encoder.standardise(block) @ directions > 0 for block in blocks])
     first = torch.cat([untrained.encode(block) for block in blocks])
-    codes = encode(encoder, part.vectors)
+    ratios = None
+    if evidence is not None:
+        codes = encode(encoder, part.vectors)
+        pairs = pairs_of(part.labels.cpu().numpy())
+        ratios = ratio_figures(evidence, *(evidence.pair_scores(codes[one], codes[other]) for one, other in pairs))
     return Assessment(
         num_vectors=len(part.vectors),
         is_final=is_final,
-        map_codes=found.map_codes,
-        map_vectors=found.map_vectors,
         map_untrained=mean_average_precision(hamming_rows(first), part.labels),
         map_random=mean_average_precision(hamming_rows(random), part.labels),
-        mse=found.mse,
-        active_frac=found.active_frac,
-        ratios=None if evidence is None else ratio_figures(evidence, codes, part.labels),
+        ratios=ratios,
+        **found.row(),
     )

@@ -139,9 +139,8 @@ def _counts(name: str, target: ArrayLike, nontarget: ArrayLike) -> tuple[NDArray
     """Targets and nontargets at each distinct score, in ascending order."""
     one, other = _checked(name, target), _checked(name, nontarget)
     values, places = np.unique(np.concatenate([one, other]), return_inverse=True)
-    return np.bincount(places[: len(one)], minlength=len(values)), np.bincount(
-        places[len(one) :], minlength=len(values)
-    )
+    of_one, of_other = np.split(places, [len(one)])
+    return np.bincount(of_one, minlength=len(values)), np.bincount(of_other, minlength=len(values))
 
 
 def _checked(name: str, scores: ArrayLike) -> Scores:

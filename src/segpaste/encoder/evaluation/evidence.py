@@ -112,9 +112,17 @@ class AttributeEvidence:
         Raises:
             ValueError: there is no calibration.
         """
+        return self.ratios_of(self.scores(one, other))
+
+    def ratios_of(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return calibrated scores of any shape, natural logarithms.
+
+        Raises:
+            ValueError: there is no calibration.
+        """
         if self.calibration is None:
             raise ValueError("AttributeEvidence: expected a calibration, got none; see AttributeEvidence.calibrated")
-        return self.calibration.apply(self.scores(one, other))
+        return self.calibration.apply(scores)
 
     def explain(self, one: Bits, other: Bits) -> NDArray[np.float64]:
         """Return what each attribute adds to the score of two codes [K]: [K].

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.encoder.data.vector_csv import VectorsError, csv_rows, shown_columns
-from segpaste.encoder.evaluation.assessment import RatioFigures, figures_of_scores
+from segpaste.encoder.evaluation.assessment import RatioFigures, ratio_figures
 from segpaste.encoder.evaluation.evidence import AttributeEvidence
 from segpaste.encoder.model.codes import Bits
 
@@ -80,8 +81,6 @@ def read_trials(path: Path, row_of: dict[str, int], labels: list[str] | None = N
     ids: list[tuple[str, str]] = []
     kinds: list[bool] = []
     for line, row in lines:
-        if len(row) != len(header):
-            raise VectorsError(f"{path}: line {line}: expected {len(header)} columns, got {len(row)}")
         one, other, *key = (row[column] for column in columns)
         for column, name in zip(columns, (one, other), strict=False):
             if name not in row_of:
@@ -111,39 +110,35 @@ def score_trials(evidence: AttributeEvidence, codes: Bits, trials: Trials) -> Sc
     Raises:
         ValueError: there is no calibration.
     """
-    if evidence.calibration is None:
-        raise ValueError("score_trials: expected evidence with a calibration, got none")
     blocks = [trials.rows[first : first + _NUM_PAIRS].T for first in range(0, len(trials.rows), _NUM_PAIRS)]
     scores = np.concatenate([evidence.pair_scores(codes[one], codes[other]) for one, other in blocks])
     figures = None
     if trials.is_target is not None:
         kinds = (scores[trials.is_counted & (trials.is_target == kind)] for kind in (True, False))
-        target, nontarget = kinds
-        if len(target) and len(nontarget):
-            figures = figures_of_scores(evidence, target, nontarget)
-    return ScoredTrials(scores, evidence.calibration.apply(scores), figures)
+        figures = ratio_figures(evidence, *kinds)
+    return ScoredTrials(scores, evidence.ratios_of(scores), figures)
 
 
 def scores_csv(trials: Trials, scored: ScoredTrials) -> bytes:
     """The CSV of scored pairs, in their order: enrollment, test, score, llr, and key where it is known."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    known = trials.is_target is not None
-    writer.writerow(["enrollment", "test", "score", "llr", *(["key"] if known else [])])
-    kinds = [] if trials.is_target is None else trials.is_target.tolist()
-    for i, (pair, score, ratio) in enumerate(
-        zip(trials.ids, scored.scores.tolist(), scored.log_likelihood_ratios.tolist(), strict=True)
-    ):
-        key = ["target" if kinds[i] else "nontarget"] if known else []
-        writer.writerow([*pair, f"{score:.9g}", f"{ratio:.9g}", *key])
+    columns: dict[str, Iterable[str]] = {
+        "enrollment": (one for one, _ in trials.ids),
+        "test": (other for _, other in trials.ids),
+        "score": (f"{score:.9g}" for score in scored.scores.tolist()),
+        "llr": (f"{ratio:.9g}" for ratio in scored.log_likelihood_ratios.tolist()),
+    }
+    if trials.is_target is not None:
+        columns["key"] = ("target" if is_target else "nontarget" for is_target in trials.is_target.tolist())
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
     return text.getvalue().encode()
 
 
 def _find(path: Path, header: list[str]) -> list[int]:
     """Where the columns are: of the enrolment, of the test, and of the key if there is one."""
     got = f"got the columns {shown_columns(header)}" if header else "got an empty file"
-    if twice := sorted({name for name in header if header.count(name) > 1}):
-        raise VectorsError(f"{path}: line 1: expected each column once, got {twice[0]!r} twice")
     enrolment = [name for name in _ENROLMENT if name in header]
     if len(enrolment) != 1 or "test" not in header:
         raise VectorsError(f"{path}: line 1: expected the columns enrollment and test of ids, {got}")

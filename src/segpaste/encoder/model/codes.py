@@ -6,7 +6,6 @@ differ. Which bits, and how much that says, is the affair of `segpaste.encoder.A
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -66,7 +65,9 @@ def nearest(queries: Packed, gallery: Packed, num: int) -> tuple[NDArray[np.int6
     indices = np.empty((len(queries), num), np.int64)
     distances = np.empty((len(queries), num), np.int64)
     small = np.min_scalar_type(8 * gallery.shape[1])  # NumPy sorts short integers by radix
-    for rows in _blocks(len(queries), max(1, _NUM_PAIRS // max(1, len(gallery)))):
+    step = max(1, _NUM_PAIRS // max(1, len(gallery)))
+    for first in range(0, len(queries), step):
+        rows = slice(first, first + step)
         found = hamming(queries[rows], gallery).astype(small)
         order = found.argsort(axis=1, kind="stable")[:, :num]
         indices[rows], distances[rows] = order, np.take_along_axis(found, order, axis=1)
@@ -92,16 +93,15 @@ def near_duplicate_codes(packed: Packed, labels: NDArray[np.int64], max_distance
     """
     if max_distance < 0:
         raise ValueError(f"near_duplicate_codes: expected max_distance from 0, got {max_distance}")
-    duplicates = [np.empty(0, np.int64)]
+    duplicates: list[int] = []
     for label in np.unique(labels):
-        members = np.flatnonzero(labels == label)
         kept: list[int] = []
-        for index in members.tolist():
+        for index in np.flatnonzero(labels == label).tolist():
             if kept and hamming(packed[[index]], packed[kept]).min() <= max_distance:
-                duplicates.append(np.array([index]))
+                duplicates.append(index)
             else:
                 kept.append(index)
-    return np.sort(np.concatenate(duplicates))
+    return np.array(sorted(duplicates), np.int64)
 
 
 def attribute_shares(codes: Bits, labels: NDArray[np.int64], num_classes: int) -> NDArray[np.float64]:
@@ -111,8 +111,3 @@ def attribute_shares(codes: Bits, labels: NDArray[np.int64], num_classes: int) -
     np.add.at(having, labels, codes)
     with np.errstate(invalid="ignore"):
         return np.asarray(having / num)
-
-
-def _blocks(num: int, size: int) -> Iterator[slice]:
-    for first in range(0, num, size):
-        yield slice(first, min(first + size, num))

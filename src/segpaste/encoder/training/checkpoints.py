@@ -101,12 +101,7 @@ def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def add_evidence(path: Path, evidence: AttributeEvidence | None) -> None:
-    """Keep the evidence of an encoder, with its calibration, in its checkpoint.
-
-    Raises:
-        CheckpointError: the file is something else.
-        OSError: it cannot be read or written.
-    """
+    """Keep the evidence of an encoder, with its calibration, in its checkpoint."""
     if evidence is None or evidence.calibration is None:
         return
     kept = {"shares": torch.from_numpy(evidence.shares), "log_ratios": torch.from_numpy(evidence.log_ratios)}

@@ -28,9 +28,6 @@ class RunLog:
         folder: of the run.
         kind: which files.
         history: the rows of the epochs that are finished; each has its ``epoch``.
-
-    Raises:
-        ImportError: TensorBoard is asked for and not installed; the message says how to.
     """
 
     def __init__(self, folder: Path, kind: Literal["csv", "tensorboard", "both"], history: Sequence[Row]) -> None:

@@ -175,7 +175,12 @@ class Training:
         """The figures of an epoch."""
         self._objective.eval()
         figures = validate(self.encoder, *self._validation, self._map_vectors)
-        _expect_finite(epoch, losses["loss"], figures.mse)  # the last step is in no loss
+        for value in (losses["loss"], figures.mse):  # the last step is in no loss
+            if not math.isfinite(value):
+                raise ValueError(
+                    f"epoch {epoch + 1}: expected a finite loss, got {value}; lower trainer.learning_rate, or the "
+                    "weights of the losses"
+                )
         self._map_vectors = figures.map_vectors
         return {"epoch": epoch + 1, **losses, **figures.row()}
 
@@ -225,15 +230,6 @@ class Training:
         self.encoder.load_state_dict(state["encoder"])
         self._objective.losses.load_state_dict(state["losses"])
         self._optimizer.load_state_dict(state["optimizer"])
-
-
-def _expect_finite(epoch: int, *values: float) -> None:
-    for value in values:
-        if not math.isfinite(value):
-            raise ValueError(
-                f"epoch {epoch + 1}: expected a finite loss, got {value}; lower trainer.learning_rate, or the weights "
-                f"of the losses"
-            )
 
 
 def _tensors(data: LabelledVectors, device: torch.device) -> Part:

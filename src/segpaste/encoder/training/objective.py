@@ -40,9 +40,6 @@ def make_objective(vectors: Tensor, num_classes: int, config: TrainConfig) -> Ob
         vectors: of the training set, float [N, D].
         num_classes: of the training set.
         config: sizes, losses and seed.
-
-    Raises:
-        ImportError: pytorch-metric-learning is needed and not installed; the message says how to.
     """
     trainer = config.trainer
     with torch.random.fork_rng(devices=[]):

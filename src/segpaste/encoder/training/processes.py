@@ -42,42 +42,24 @@ class Processes:
 
     def from_first(self, make: Callable[[], _Made]) -> _Made:
         """Return what the first process makes, on all; raise what it raises, on all, marked as said on the others."""
-        made: _Made | None = None
-        error: Exception | None = None
-        if self.is_first:
-            try:
-                made = make()
-            except Exception as caught:
-                error = caught
+        made, error = _attempt(make) if self.is_first else (None, None)
         if self.world_size > 1:
             shared: list[Any] = [made, _sendable(error)]
             distributed.broadcast_object_list(shared, src=0, device=self.device)
             if not self.is_first:
                 made, error = shared
-                if error is not None:
-                    mark_said(error)
-        if error is not None:
-            raise error
-        return cast(_Made, made)
+        return _outcome(made, error, is_own=self.is_first)
 
     def on_all(self, make: Callable[[], _Made]) -> _Made:
         """Return what each process makes; if some fail, all raise the error of the first of these, marked likewise."""
-        made: _Made | None = None
-        error: Exception | None = None
-        try:
-            made = make()
-        except Exception as caught:
-            error = caught
+        made, error = _attempt(make)
+        rank = self.rank
         if self.world_size > 1:
             errors: list[Exception | None] = [None] * self.world_size
             distributed.all_gather_object(errors, _sendable(error))
             rank = next((rank for rank, other in enumerate(errors) if other is not None), self.rank)
-            if rank != self.rank:
-                error = cast(Exception, errors[rank])
-                mark_said(error)
-        if error is not None:
-            raise error
-        return cast(_Made, made)
+            error = error if rank == self.rank else errors[rank]
+        return _outcome(made, error, is_own=rank == self.rank)
 
     def broadcast(self, tensors: Iterable[Tensor]) -> None:
         """Set these, on all, to what the first one has."""
@@ -136,6 +118,22 @@ def joined(
     finally:
         if not is_there and distributed.is_initialized():
             distributed.destroy_process_group()
+
+
+def _attempt(make: Callable[[], _Made]) -> tuple[_Made | None, Exception | None]:
+    try:
+        return make(), None
+    except Exception as error:
+        return None, error
+
+
+def _outcome(made: _Made | None, error: Exception | None, is_own: bool) -> _Made:
+    """Return what was made, or raise the error, marked if another process prints it."""
+    if error is None:
+        return cast(_Made, made)
+    if not is_own:
+        mark_said(error)
+    raise error
 
 
 def _sendable(error: Exception | None) -> Exception | None:

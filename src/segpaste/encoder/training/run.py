@@ -102,10 +102,9 @@ def _make_sampler(train_set: LabelledVectors, config: TrainConfig, processes: Pr
             rank=processes.rank,
             num_replicas=processes.world_size,
         )
-    except ValueError as error:
-        raise ValueError(f"data.sampler {data.sampler}: {error}") from error
-    except Exception as error:  # of a sampler of the user's
-        raise ValueError(f"data.sampler {data.sampler}: {type(error).__name__}: {error}") from error
+    except Exception as error:  # of a sampler of the user's it may be any
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        raise ValueError(f"data.sampler {data.sampler}: {kind}{error}") from error
 
 
 @contextlib.contextmanager
