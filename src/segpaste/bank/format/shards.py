@@ -129,12 +129,10 @@ def _runs(layout: Layout, names: tuple[str, ...]) -> list[tuple[int, list[tuple[
 
 
 class WebDatasetWriter(FolderWriter):
-    """Writes a `WebDatasetBank`.
+    """Writes a `WebDatasetBank`; arguments as of `FolderWriter`, and one more.
 
     Args:
-        path, layout, class_names: see `FolderWriter`.
         shard_bytes: a shard is closed with the record that reaches this size.
-        kept: the other arguments of `FolderWriter`.
     """
 
     format: ClassVar[Format] = "webdataset"
