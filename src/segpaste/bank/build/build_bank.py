@@ -9,8 +9,6 @@
 So the crops lie on disk twice for a moment, memory holds one photo for each worker, 16 bytes for each photo of the
 dataset, and no crops. The same dataset and options give the same bytes, whoever makes the parts, with or without
 interruptions: what is not finished under ``OUT.parts`` the same call finishes.
-
-The files of the photos are not compared when it goes on: pixels that were changed between the calls are not noticed.
 """
 
 from __future__ import annotations

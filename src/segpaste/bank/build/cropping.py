@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from segpaste.bank.schema.record import BankError, Crop
-from segpaste.types import DenseSample, sampling
+from segpaste.types import DenseSample, sampling, tight_boxes
 
 DEFAULT_MARGIN_FRAC = 1 / 16
 """Of the longer side of the box. Some surroundings are wanted: the filters that paint a crop read across its mask's
@@ -114,9 +114,8 @@ def crop_object(
 
 def box_of(mask: Tensor) -> PixelBox:
     """The tight box, xyxy in pixel edges, of a mask [H, W] that is not empty."""
-    cols = torch.nonzero(mask.any(0)).flatten()
-    rows = torch.nonzero(mask.any(1)).flatten()
-    return int(cols[0]), int(rows[0]), int(cols[-1]) + 1, int(rows[-1]) + 1
+    left, top, right, bottom = (int(edge) for edge in tight_boxes(mask[None])[0].tolist())
+    return left, top, right, bottom
 
 
 def content_of(box: PixelBox, size: tuple[int, int], margin_frac: float) -> PixelBox:
@@ -145,16 +144,10 @@ def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: in
         first, weights = sampling.filter_taps(position, numerator, denominator, num_taps)
         return (first[:, None] + torch.arange(num_taps) + start).clamp(0, length - 1), weights
 
-    linear, weights = taps(num, 2)
+    idx, weights = taps(num, 2)
+    linear = idx, weights / sampling.WEIGHT_ONE
     before = (crop_length - size) // 2
-    return CropAxis(
-        size,
-        before,
-        crop_length - size - before,
-        nearest,
-        (linear, weights / sampling.WEIGHT_ONE),
-        taps(den, -(-2 * den // num)),
-    )
+    return CropAxis(size, before, crop_length - size - before, nearest, linear, taps(den, -(-2 * den // num)))
 
 
 def _filtered(image: Tensor, rows: CropAxis, cols: CropAxis, content: PixelBox) -> Tensor:

@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Literal
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from segpaste.bank.build.parts import PartMaker
 from segpaste.bank.schema.record import BankError
@@ -57,43 +57,15 @@ def _attempt(maker: PartMaker, part: int) -> PartResult:
     return part, None
 
 
-class _Parts(Dataset[tuple[int, bytes]]):
-    """Reading an item makes a part; a `DataLoader` then brings what worker processes need."""
+class _Worker:
+    """Makes parts in another process, to which the dataset is sent once."""
 
-    def __init__(self, maker: PartMaker, parts: Sequence[int]) -> None:
+    def __init__(self, maker: PartMaker) -> None:
         self.maker = maker
-        self.parts = parts
 
-    def __len__(self) -> int:
-        return len(self.parts)
-
-    def __getitem__(self, index: int) -> tuple[int, bytes]:
-        part, error = _attempt(self.maker, self.parts[index])
-        return part, _packed(error)
-
-
-def _by_workers(maker: PartMaker, parts: Sequence[int], workers: int) -> Generator[PartResult, None, None]:
-    loader = DataLoader(
-        _Parts(maker, parts),
-        batch_size=None,
-        num_workers=min(workers, len(parts)),
-        collate_fn=_as_it_is,
-        generator=torch.Generator(),  # not the caller's
-    )
-    try:
-        for part, error in loader:
-            yield part, pickle.loads(error)
-    except RuntimeError as error:
-        if str(error).startswith("DataLoader worker (pid"):
-            raise BankError(
-                "a worker process was killed, by the system if memory ran out; the same call goes on from there, "
-                "with fewer workers it needs less memory"
-            ) from error
-        raise
-
-
-def _as_it_is(item: Any) -> Any:
-    return item
+    def __call__(self, row: Any) -> dict[str, Any]:
+        part, error = _attempt(self.maker, int(row["part"]))
+        return {"part": part, "error": _packed(error)}
 
 
 def _packed(error: Exception | None) -> bytes:
@@ -106,15 +78,24 @@ def _packed(error: Exception | None) -> bytes:
     return packed
 
 
-class _RayActor:
-    """Makes parts in a process of Ray; the dataset is sent to it once."""
-
-    def __init__(self, maker: PartMaker) -> None:
-        self.maker = maker
-
-    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        part, error = _attempt(self.maker, int(row["part"]))
-        return {"part": part, "error": _packed(error)}
+def _by_workers(maker: PartMaker, parts: Sequence[int], workers: int) -> Generator[PartResult, None, None]:
+    loader: DataLoader[Any] = DataLoader(
+        [{"part": part} for part in parts],  # type: ignore[arg-type]
+        batch_size=None,
+        num_workers=min(workers, len(parts)),
+        collate_fn=_Worker(maker),  # called with each item by a worker
+        generator=torch.Generator(),  # not the caller's
+    )
+    try:
+        for row in loader:
+            yield row["part"], pickle.loads(row["error"])
+    except RuntimeError as error:
+        if str(error).startswith("DataLoader worker (pid"):
+            raise BankError(
+                "a worker process was killed, by the system if memory ran out; the same call goes on from there, "
+                "with fewer workers it needs less memory"
+            ) from error
+        raise
 
 
 def _by_ray(maker: PartMaker, parts: Sequence[int], workers: int) -> Generator[PartResult, None, None]:
@@ -130,7 +111,7 @@ def _by_ray(maker: PartMaker, parts: Sequence[int], workers: int) -> Generator[P
         data.DataContext.get_current().enable_progress_bars = False
         numbers = data.from_items([{"part": part} for part in parts], override_num_blocks=min(len(parts), 1000))
         actors = data.ActorPoolStrategy(size=workers)
-        done = numbers.map(_RayActor, fn_constructor_args=(maker,), compute=actors)
+        done = numbers.map(_Worker, fn_constructor_args=(maker,), compute=actors)
         for row in done.iter_rows():
             yield int(row["part"]), pickle.loads(row["error"])
     finally:

@@ -150,29 +150,22 @@ class PartMaker:
             BankError: a sample is not what it must be.
             ValueError, OSError: a photo cannot be read, or the part cannot be written.
         """
-        skipped: Counter[str] = Counter()
-        kept: Counter[int] = Counter()
-        num_trimmed = 0
+        tally: dict[str, Any] = {"trimmed": 0, "skipped": Counter(), "kept": Counter()}
         digest = hashlib.sha256()
 
         def records() -> Iterator[bytes]:
-            nonlocal num_trimmed
             for index in self.photos_of(part).tolist():
-                for row, is_trimmed in self._rows(index, skipped):
-                    kept[int(row["class_id"])] += 1
-                    num_trimmed += is_trimmed
+                for row in self._rows(index, tally):
                     record = row.tobytes()
                     digest.update(record)
                     yield record
 
         path = write_whole(self.notes.path(part, "rows"), records())
-        found = {"size": path.stat().st_size, "sha256": digest.hexdigest(), "trimmed": num_trimmed}
-        self.notes.write(part, {**found, "skipped": skipped, "kept": kept})
+        self.notes.write(part, {"size": path.stat().st_size, "sha256": digest.hexdigest(), **tally})
 
     def found(self, part: int) -> dict[str, Any]:
         """What a finished part holds: ``skipped`` by reason, ``kept`` by class, ``trimmed``, size and SHA-256."""
-        values: dict[str, Any] = self.notes.read(part)
-        return values
+        return dict(self.notes.read(part))
 
     def rows(self, part: int) -> Iterator[Array]:
         """The records of a finished part, one at a time.
@@ -191,13 +184,13 @@ class PartMaker:
             self.notes.path(part).unlink()
             raise BankError(f"{path}: expected what was written there, it was changed; build again, to make it anew")
 
-    def _rows(self, index: int, skipped: Counter[str]) -> Iterator[tuple[Array, bool]]:
-        """The records of one photo, and whether stray parts were cut off; what is left out is counted."""
+    def _rows(self, index: int, tally: dict[str, Any]) -> Iterator[Array]:
+        """The records of one photo; what becomes of its annotations is counted, see `found`."""
         sample, image_id = self.photos[index], self.photos.image_id(index)
         try:
             ids = self._checked_ids(sample, index)
             assert sample.instance_masks is not None
-            skipped.update(self.photos.left_out(index))
+            tally["skipped"].update(self.photos.left_out(index))
             for position in sorted(range(len(ids)), key=lambda i: ids[i]):
                 whole = sample.instance_masks[position].as_subclass(Tensor)
                 mask = self.selection.without_strays(whole)
@@ -214,9 +207,11 @@ class PartMaker:
                     )
                     reason = None if crop.alpha.any() else "vanished"
                 if reason is None:
-                    yield self.layout.pack(crop), mask is not whole
+                    tally["trimmed"] += mask is not whole
+                    tally["kept"][crop.class_id] += 1
+                    yield self.layout.pack(crop)
                 else:
-                    skipped[reason] += 1
+                    tally["skipped"][reason] += 1
         except BankError as error:
             raise BankError(f"image {image_id}: {error}") from error
 
@@ -246,11 +241,7 @@ class PartMaker:
 
 
 def stored_id(value: int, kind: str) -> int:
-    """An id as the bank can keep it.
-
-    Raises:
-        BankError: it is beyond int64.
-    """
+    """An id as the bank can keep it; BankError where it is beyond int64."""
     if not -(2**63) <= value < 2**63:
         raise BankError(f"expected ids from -2**63 to 2**63 - 1, got the {kind} id {value}; give it another one")
     return int(value)

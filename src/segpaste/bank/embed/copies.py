@@ -7,7 +7,7 @@ crops at a time.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,14 @@ from segpaste.bank.embed.embedders import Embedder, make_embedder
 from segpaste.bank.format import WRITERS
 from segpaste.bank.format.stored import StoredBank
 from segpaste.bank.schema.meta import Format
-from segpaste.bank.schema.record import Array, Layout
+from segpaste.bank.schema.record import Array
 
 Announce = Callable[[int], None]
 """Called with the number of crops that were written since the last call."""
+
+Vectors = NDArray[np.floating[Any]]
+VectorsOf = Callable[[Array, NDArray[np.int64]], Vectors]
+"""Called with rows of the new bank, [n], and the indices of their crops, [n]; gives [n, 256], finite."""
 
 
 def embed_bank(
@@ -35,7 +39,7 @@ def embed_bank(
     format: Format | None = None,
     announce: Announce | None = None,
 ) -> Path | str:
-    """Write a bank with the same crops and an embedding for each.
+    """Write a bank with the same crops and an embedding for each; return its folder.
 
     Args:
         bank: whose crops; embeddings that it has are replaced.
@@ -47,18 +51,14 @@ def embed_bank(
         format: of the new bank, by default that of the old one.
         announce: told how it goes on.
 
-    Returns:
-        The folder.
-
     Raises:
         ValueError: no such embedder, its weights are wrong, or it returns something else than finite [n, 256].
         BankError: the folder is there already, or a crop cannot be read.
     """
     embed = make_embedder(embedder, weights, device) if isinstance(embedder, str) else embedder
-
     name = embedder if isinstance(embedder, str) else getattr(embedder, "__name__", type(embedder).__name__)
 
-    def vectors_of(rows: Array, indices: NDArray[np.int64]) -> NDArray[np.floating[Any]]:
+    def vectors_of(rows: Array, _: NDArray[np.int64]) -> Vectors:
         return embed(rows["image"], rows["alpha"])
 
     return replace_embeddings(bank, out, vectors_of, name, batch_size=batch_size, format=format, announce=announce)
@@ -67,42 +67,18 @@ def embed_bank(
 def replace_embeddings(
     bank: StoredBank,
     out: str | os.PathLike[str],
-    vectors_of: Callable[[Array, NDArray[np.int64]], NDArray[np.floating[Any]]],
+    vectors_of: VectorsOf,
     made_by: str,
     *,
     batch_size: int,
     format: Format | None,
     announce: Announce | None,
 ) -> Path | str:
-    """Write a bank with the same crops, and vectors as their embeddings.
+    """Write a bank with the same crops, and vectors as their embeddings, of which it says that ``made_by`` made them.
 
-    Args:
-        bank: whose crops; embeddings that it has are replaced.
-        out: the new bank's folder; it must not exist, or be empty.
-        vectors_of: called with rows of the new bank, [n], and the indices of their crops, [n]; gives [n, 256], finite.
-        made_by: what the new bank says of its embeddings.
-        batch_size: crops at once.
-        format: of the new bank, by default that of the old one.
-        announce: told how it goes on.
-
-    Returns:
-        The folder.
-
-    Raises:
-        ValueError: the vectors are something else.
-        BankError: the folder is there already, or a crop cannot be read.
+    The other arguments and the errors are those of `embed_bank`.
     """
-
-    def fill(rows: Array, indices: NDArray[np.int64]) -> None:
-        vectors = np.asarray(vectors_of(rows, indices))
-        if vectors.shape != rows["embedding"].shape or not np.isfinite(vectors).all():
-            raise ValueError(
-                f"embedder: expected finite embeddings {list(rows['embedding'].shape)}, got {list(vectors.shape)}"
-            )
-        rows["embedding"] = vectors
-
-    layout = bank.layout.also("embedding")
-    return _write(bank, out, np.arange(len(bank)), layout, {"embedder": made_by}, fill, batch_size, format, announce)
+    return _write(bank, out, np.arange(len(bank)), format, batch_size, announce, vectors_of, {"embedder": made_by})
 
 
 def copy_crops(
@@ -114,7 +90,7 @@ def copy_crops(
     batch_size: int = 64,
     announce: Announce | None = None,
 ) -> Path | str:
-    """Write a bank with some of the crops, in that order, and all the classes.
+    """Write a bank with some of the crops, in that order, and all the classes; return its folder.
 
     Args:
         bank: whose crops.
@@ -124,49 +100,52 @@ def copy_crops(
         batch_size: crops that are in memory at once.
         announce: told how it goes on.
 
-    Returns:
-        The folder.
-
     Raises:
         IndexError: there is no such crop.
         BankError: the folder is there already, or a crop cannot be read.
     """
-    return _write(bank, out, np.asarray(indices, np.int64), bank.layout, {}, None, batch_size, format, announce)
+    return _write(bank, out, np.asarray(indices, np.int64), format, batch_size, announce)
 
 
 def _write(
     bank: StoredBank,
     out: str | os.PathLike[str],
     indices: NDArray[np.int64],
-    layout: Layout,
-    said: dict[str, Any],
-    fill: Callable[[Array, NDArray[np.int64]], None] | None,
-    batch_size: int,
     format: Format | None,
+    batch_size: int,
     announce: Announce | None,
+    vectors_of: VectorsOf | None = None,
+    said: Mapping[str, str] | None = None,
 ) -> Path | str:
-    """Copy crops row by row; ``fill`` sees them before, a batch at a time."""
+    """Copy crops row by row, a batch at a time; with ``vectors_of`` as their embeddings."""
     if batch_size < 1:
         raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
-    columns = [column.name for column in layout.columns if column in bank.layout.columns and column.name != "embedding"]
-    columns += ["embedding"] * (fill is None and "embedding" in bank.layout.groups)
+    layout = bank.layout if vectors_of is None else bank.layout.also("embedding")
+    columns = [c.name for c in bank.layout.columns if vectors_of is None or c.name != "embedding"]
     with WRITERS[format or bank.meta.format](
         out,
         layout,
         bank.class_names,
         build_seed=bank.meta.build_seed,
         metric_depth=bank.metric_depth,
-        built_from={**bank.meta.built_from, **said, "made_from": bank.version},
+        built_from={**bank.meta.built_from, **(said or {}), "made_from": bank.version},
     ) as writer:
         for first in range(0, len(indices), batch_size):
             part = indices[first : first + batch_size]
             rows = np.zeros(len(part), layout.dtype)
             for name, values in bank.read(part, columns).items():
                 rows[name] = values
-            if fill is not None:
-                fill(rows, part)
+            if vectors_of is not None:
+                rows["embedding"] = _checked(vectors_of(rows, part), rows["embedding"].shape)
             for n in range(len(rows)):
                 writer.add_row(rows[n : n + 1].reshape(()))
             if announce is not None:
                 announce(len(part))
         return writer.finish()
+
+
+def _checked(vectors: Vectors, shape: tuple[int, ...]) -> Vectors:
+    vectors = np.asarray(vectors)
+    if vectors.shape != shape or not np.isfinite(vectors).all():
+        raise ValueError(f"embedder: expected finite embeddings {list(shape)}, got {list(vectors.shape)}")
+    return vectors

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from segpaste.bank.embed.similarity import unit
 from segpaste.bank.embed.statistics import statistics_embedding
 from segpaste.bank.schema.record import EMBEDDING_SIZE
 from segpaste.extras import require
@@ -123,8 +124,7 @@ def projected(features: NDArray[np.float32]) -> NDArray[np.float32]:
         features = (features @ (basis * np.sign(np.diag(triangle)))).astype(np.float32)
     vectors = np.zeros((len(features), EMBEDDING_SIZE), np.float32)
     vectors[:, : features.shape[1]] = features
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))
+    return unit(vectors)
 
 
 def _torchvision(name: str, weights: Path, device: torch.device) -> ModelEmbedder:

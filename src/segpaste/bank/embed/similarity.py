@@ -7,6 +7,7 @@ The similarity of two objects is the cosine of the angle between their embedding
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,10 +71,8 @@ class SimilarToPrototype:
 
     def similarities(self, columns: Columns) -> NDArray[np.float32]:
         """Of crops to the prototypes of their classes, [n]; the columns are those of ``reads``."""
-        similar: NDArray[np.float32] = np.einsum(
-            "nd,nd->n", unit(columns["embedding"]), self.prototypes[columns["class_id"]]
-        )
-        return similar
+        prototypes = self.prototypes[columns["class_id"]]
+        return np.asarray(np.einsum("nd,nd->n", unit(columns["embedding"]), prototypes))
 
     def accept(self, columns: Columns) -> NDArray[np.bool_]:
         """See `segpaste.bank.CropPredicate`."""
@@ -106,11 +105,11 @@ def near_duplicates(bank: InstanceBank, threshold: float = 0.98) -> NDArray[np.i
     return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
 
 
-def unit(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Rows of length 1, float32; zeros stay."""
-    rows = np.asarray(vectors, np.float32)
+def unit(vectors: NDArray[np.floating], dtype: type[np.floating] = np.float32) -> NDArray[Any]:
+    """Rows of length 1; zeros stay."""
+    rows = np.asarray(vectors, dtype)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(lengths > 0, lengths, 1.0), np.float32)
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1.0), dtype)
 
 
 def _duplicates(bank: InstanceBank, crops: NDArray[np.int64], threshold: float) -> NDArray[np.int64]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste.bank.embed.similarity import unit
+
 Array = NDArray[np.float64]
 
 GRID = 64
@@ -43,19 +45,19 @@ def statistics_embedding(images: NDArray[np.uint8], alphas: NDArray[np.bool_]) -
     Returns:
         [n, 256] float32 of length 1; zeros where alpha is empty. A crop's numbers do not depend on the others.
     """
-    num = len(images)
+    num, side = len(images), GRID // _CELLS
     colours, inside, sizes = _sampled(images, alphas[:, 0])
     opponent = _opponent(colours)
     parts = {
         "colour": _colour_histograms(opponent, inside),
         "edges": _edge_histograms(colours.mean(1), inside),
-        "outline": np.sqrt(_cell_means(inside.astype(np.float64), _CELLS)).reshape(num, -1),
+        "outline": np.sqrt(inside.reshape(num, _CELLS, side, _CELLS, side).mean((2, 4))).reshape(num, -1),
         "mean_colour": _colour_moments(opponent, inside),
         "shape": _shape(inside, sizes),
     }
-    scaled = [_unit(part) * _SHARES[name] ** 0.5 for name, part in parts.items()]
+    scaled = [unit(part, np.float64) * _SHARES[name] ** 0.5 for name, part in parts.items()]
     has_object = np.asarray(inside.any((1, 2)))
-    return (_unit(np.concatenate(scaled, 1)) * has_object[:, None]).astype(np.float32)
+    return (unit(np.concatenate(scaled, 1), np.float64) * has_object[:, None]).astype(np.float32)
 
 
 def _sampled(
@@ -124,11 +126,6 @@ def _histograms(low: NDArray[np.int64], above: Array, weights: Array, num_bins: 
     return sums.reshape(num, -1)
 
 
-def _cell_means(values: Array, cells: int) -> Array:
-    side = GRID // cells
-    return np.asarray(values.reshape(-1, cells, side, cells, side).mean((2, 4)))
-
-
 def _colour_moments(opponent: Array, inside: NDArray[np.bool_]) -> Array:
     """[n, 6]."""
     num = np.maximum(inside.sum((1, 2)), 1)[:, None]
@@ -147,9 +144,3 @@ def _shape(inside: NDArray[np.bool_], sizes: NDArray[np.int64]) -> Array:
     moments = [(inside * dx**p * dy**q).sum((1, 2)) / num for p, q in orders]
     aspect = np.log(np.maximum(sizes[:, 1], 1) / np.maximum(sizes[:, 0], 1)) / 2
     return np.stack([aspect, inside.mean((1, 2)), x, y, *moments], 1)
-
-
-def _unit(vectors: Array) -> Array:
-    """Rows of length 1, zeros stay."""
-    lengths = np.sqrt((vectors**2).sum(1, keepdims=True))
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))

@@ -11,8 +11,8 @@ import numpy as np
 from segpaste.bank.schema.blocks import DIGEST_CHARS, NUM_BLOCKS, block_digest, block_spans
 from segpaste.bank.schema.meta import META, BankMeta, parse_meta
 from segpaste.bank.schema.record import BankError
-from segpaste.bank.storage.files import Folder, Reader, Request
-from segpaste.bank.storage.folder import RemoteFolder
+from segpaste.bank.storage.files import Reader, Request
+from segpaste.bank.storage.folder import Folder, RemoteFolder
 
 _BLOCKS_AT_OPENING = 256
 """How many blocks opening reads, of all files of a bank together."""
@@ -21,12 +21,7 @@ _REMOTE_BLOCKS = 2
 
 
 class DataFiles:
-    """The data files of one bank.
-
-    Args:
-        folder: that they lie in.
-        meta: what they must be.
-    """
+    """The data files of one bank: those in its folder, and what its meta says that they must be."""
 
     def __init__(self, folder: Folder, meta: BankMeta) -> None:
         self.folder = folder
@@ -35,10 +30,7 @@ class DataFiles:
         self._meta_seen: tuple[int, ...] = ()
 
     def check(self, needed: Mapping[str, tuple[int, int]]) -> None:
-        """Compare names, sizes and, on a disk, some blocks of all files.
-
-        Args:
-            needed: the files of the format, and the least and the most bytes that they can have.
+        """Compare names, sizes and, on a disk, some blocks of all files; ``needed`` as of `StoredBank._files_needed`.
 
         Raises:
             BankError: a file is missing, or is not what it must be.
@@ -57,7 +49,7 @@ class DataFiles:
         Raises:
             BankError: the bank was replaced, or a file is gone, of another length or has other bytes.
         """
-        readers = {name: self.folder.open(name, self.version) for name in names}
+        readers: dict[str, Reader] = {name: self.folder.open(name, self.version) for name in names}
         if isinstance(self.folder, RemoteFolder):  # which notices at each fetch that an object is another one
             self._check_blocks(readers, _REMOTE_BLOCKS)
         else:
@@ -68,11 +60,7 @@ class DataFiles:
         return readers
 
     def verify(self) -> None:
-        """Read every byte of every file.
-
-        Raises:
-            BankError: a file's digest is another one.
-        """
+        """See `StoredBank.verify`."""
         for name, entry in self.meta.files.items():
             if (digest := self.folder.digest(name)) != entry.sha256:
                 raise BankError(

@@ -13,6 +13,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +30,7 @@ from segpaste.extras import require
 DATA = "data.mdb"
 _CLASS_BLOCK = 1 << 20
 _PER_TRANSACTION = 1 << 24  # bytes
+_ADVICE = {"read": "run segpaste bank verify, copy or build the bank again", "written": "is the disk full?"}
 
 
 def crop_key(index: int) -> bytes:
@@ -51,32 +53,23 @@ class LMDBBank(StoredBank):
 
     def _open(self) -> _Use:
         self._files.open([DATA])  # for its blocks: a mapped page that is damaged can end the process
-        with _damage_told(self.where):
+        with _problems_told(self.where, "read"):
             return _Use(self.where, self.version)
 
     def _read(self, handle: _Use, rows: Sequence[int], out: Columns) -> None:
-        with _damage_told(self.where), handle.reading() as get:
+        dtype = self.layout.dtype
+        with handle.reading() as get:
             for n, row in enumerate(rows):
-                value = get(crop_key(row))
-                if value is None or len(value) != self.layout.dtype.itemsize:
-                    came = "no record" if value is None else f"{len(value)} bytes"
-                    raise BankError(
-                        f"{self.where}/{DATA}: expected {self.layout.dtype.itemsize} bytes for crop {row}, got {came}"
-                    )
-                record = np.frombuffer(value, self.layout.dtype)
+                record = np.frombuffer(get(crop_key(row), dtype.itemsize, f"for crop {row}"), dtype)
                 for name, array in out.items():
                     array[n] = record[name][0]
 
     def _class_ids(self, handle: _Use) -> NDArray[np.int64]:
         ids = np.empty(len(self), np.int64)
-        with _damage_told(self.where), handle.reading() as get:
+        with handle.reading() as get:
             for block, first in enumerate(range(0, len(ids), _CLASS_BLOCK)):
                 part = ids[first : first + _CLASS_BLOCK]
-                value = get(class_key(block))
-                if value is None or len(value) != part.nbytes:
-                    came = "none" if value is None else f"{len(value)} bytes"
-                    raise BankError(f"{self.where}/{DATA}: expected {part.nbytes} bytes of classes, got {came}")
-                part[:] = np.frombuffer(value, "<i8")
+                part[:] = np.frombuffer(get(class_key(block), part.nbytes, "of classes"), "<i8")
         return ids
 
 
@@ -86,7 +79,7 @@ class LMDBWriter(FolderWriter):
     format: ClassVar[Format] = "lmdb"
 
     def _start(self) -> None:
-        with self._full_disk_told():
+        with _problems_told(self._folder, "written"):
             self._env = require("lmdb").open(str(self._folder), map_size=1 << 30, lock=False)
         self._classes = (self._folder / "classes.raw").open("w+b")
         self._waiting: list[tuple[bytes, bytes]] = []
@@ -101,7 +94,7 @@ class LMDBWriter(FolderWriter):
         for block, classes in enumerate(iter(lambda: self._classes.read(8 * _CLASS_BLOCK), b"")):
             self._put(class_key(block), classes)
         self._commit()
-        with self._full_disk_told():
+        with _problems_told(self._folder, "written"):
             self._env.sync(True)
         self._discard()
         (self._folder / "classes.raw").unlink()
@@ -120,7 +113,7 @@ class LMDBWriter(FolderWriter):
     def _commit(self) -> None:
         """Write what waits, in a larger map if this one is full."""
         full = require("lmdb").MapFullError
-        with self._full_disk_told():
+        with _problems_told(self._folder, "written"):
             while True:
                 try:
                     with self._env.begin(write=True) as transaction:
@@ -131,23 +124,14 @@ class LMDBWriter(FolderWriter):
                     self._env.set_mapsize(2 * self._env.info()["map_size"])
         self._waiting, self._size = [], 0
 
-    @contextmanager
-    def _full_disk_told(self) -> Iterator[None]:
-        try:
-            yield
-        except require("lmdb").Error as error:
-            raise BankError(f"{self._folder / DATA}: cannot be written: {error}; is the disk full?") from error
-
 
 @contextmanager
-def _damage_told(where: str) -> Iterator[None]:
-    """What LMDB finds wrong with its pages, as an error of the bank."""
+def _problems_told(folder: Path | str, action: str) -> Iterator[None]:
+    """What LMDB finds wrong with its pages or the disk, as an error of the bank; ``action`` is a key of `_ADVICE`."""
     try:
         yield
     except require("lmdb").Error as error:
-        raise BankError(
-            f"{where}/{DATA}: cannot be read: {error}; run segpaste bank verify, copy or build the bank again"
-        ) from error
+        raise BankError(f"{folder}/{DATA}: cannot be {action}: {error}; {_ADVICE[action]}") from error
 
 
 class _Environment:
@@ -167,10 +151,6 @@ class _Use:
 
     Every call of LMDB is made under one lock, which a fork takes too: a child that finds a call under way would wait
     for its end for ever. Crops are copied outside of it.
-
-    Args:
-        path: of the bank's folder.
-        version: of the bank.
     """
 
     _lock: ClassVar[threading.RLock] = threading.RLock()  # re-entrant: the garbage collector may drop one anywhere
@@ -179,6 +159,7 @@ class _Use:
 
     def __init__(self, path: str, version: str) -> None:
         stat = os.stat(os.path.join(path, DATA))
+        self._path = path
         self._key = key = stat.st_dev, stat.st_ino, version
         with self._lock:
             while True:
@@ -194,20 +175,25 @@ class _Use:
             self._environment, self._env = found, found.env
 
     @contextmanager
-    def reading(self) -> Iterator[Callable[[bytes], Any]]:
-        """Yield what gives the value of a key, a buffer that is valid in the block, or None."""
-        with self._lock:
-            transaction = self._env.begin(buffers=True)
+    def reading(self) -> Iterator[Callable[[bytes, int, str], Any]]:
+        """Yield what gives the value of a key, a buffer of so many bytes that is valid in the block."""
 
-        def get(key: bytes) -> Any:
+        def get(key: bytes, size: int, what: str) -> Any:
             with self._lock:
-                return transaction.get(key)
+                value = transaction.get(key)
+            if value is None or len(value) != size:
+                came = "no record" if value is None else f"{len(value)} bytes"
+                raise BankError(f"{self._path}/{DATA}: expected {size} bytes {what}, got {came}")
+            return value
 
-        try:
-            yield get
-        finally:
+        with _problems_told(self._path, "read"):
             with self._lock:
-                transaction.abort()
+                transaction = self._env.begin(buffers=True)
+            try:
+                yield get
+            finally:
+                with self._lock:
+                    transaction.abort()
 
     def __del__(self) -> None:
         if (environment := self._environment) is None:

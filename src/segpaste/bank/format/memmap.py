@@ -17,7 +17,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.format import write_array_header_1_0
@@ -57,13 +57,8 @@ def npy_header(num: int) -> bytes:
 _START = {CLASSES: len(npy_header(0))}
 
 
-class _File(NamedTuple):
-    """An open file, and what it holds of one crop: as a structure, its columns, its bytes."""
-
-    reader: Reader
-    dtype: np.dtype[Any]
-    columns: tuple[str, ...]
-    size: int
+_Handle = dict[str, tuple[Reader, np.dtype[Any]]]
+"""The open files by name, and what each holds of one crop."""
 
 
 class MemmapBank(StoredBank):
@@ -75,13 +70,13 @@ class MemmapBank(StoredBank):
         sizes = {n: _START.get(n, 0) + len(self) * dtype.itemsize for n, dtype in row_dtypes(self.layout).items()}
         return {name: (size, size) for name, size in sizes.items()}
 
-    def _open(self) -> dict[str, _File]:
+    def _open(self) -> _Handle:
         dtypes = row_dtypes(self.layout)
-        readers = self._files.open(list(dtypes))
-        return {n: _File(readers[n], dtype, dtype.names or (), dtype.itemsize) for n, dtype in dtypes.items()}
+        return {name: (reader, dtypes[name]) for name, reader in self._files.open(list(dtypes)).items()}
 
-    def _read(self, handle: dict[str, _File], rows: Sequence[int], out: Columns) -> None:
-        for name, (reader, dtype, columns, size) in handle.items():
+    def _read(self, handle: _Handle, rows: Sequence[int], out: Columns) -> None:
+        for name, (reader, dtype) in handle.items():
+            columns, size = dtype.names or (), dtype.itemsize
             wanted = [column for column in columns if column in out]
             if not wanted:
                 continue
@@ -93,9 +88,9 @@ class MemmapBank(StoredBank):
                 for column in wanted:
                     out[column][...] = target[column]
 
-    def _class_ids(self, handle: dict[str, _File]) -> NDArray[np.int64]:
+    def _class_ids(self, handle: _Handle) -> NDArray[np.int64]:
         ids = np.empty(len(self), np.int64)
-        handle[CLASSES].reader.read_into([byte_view(ids)], _START[CLASSES])
+        handle[CLASSES][0].read_into([byte_view(ids)], _START[CLASSES])
         return ids
 
 

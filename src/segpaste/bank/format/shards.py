@@ -83,20 +83,14 @@ class WebDatasetBank(StoredBank):
         shards, offsets, sizes = (table.column(name).to_numpy().astype(np.int64) for name in table.column_names)
         ends = np.array([self.meta.files[shard_name(i)].size for i in range(len(self.meta.files) - 1)], np.int64)
         is_whole = (sizes == self.layout.dtype.itemsize) & (shards >= 0) & (shards < len(ends)) & (offsets >= 0)
-        if is_whole.all() and len(shards) and not (offsets + sizes <= ends[shards]).all():
-            is_whole[:] = False
-        if not is_whole.all():
+        if not is_whole.all() or (offsets + sizes > ends[shards]).any():
             raise BankError(
                 f"{self.where}/{INDEX}: expected places within the shards, got others; build the bank again"
             )
         return shards.astype(np.int32), offsets
 
     def _table(self, *names: str) -> Any:
-        """Columns of the index, whose bytes are those that the meta names.
-
-        Raises:
-            BankError: they are others, or no such table.
-        """
+        """Columns of the index, whose bytes are those that the meta names."""
         content = bytearray(self.meta.files[INDEX].size)
         self._files.open([INDEX])[INDEX].read_into([memoryview(content)], 0)
         if hashlib.sha256(content).hexdigest() != self.meta.files[INDEX].sha256:
@@ -135,12 +129,10 @@ def _runs(layout: Layout, names: tuple[str, ...]) -> list[tuple[int, list[tuple[
 
 
 class WebDatasetWriter(FolderWriter):
-    """Writes a `WebDatasetBank`.
+    """Writes a `WebDatasetBank`; arguments as of `FolderWriter`, and one more.
 
     Args:
-        path, layout, class_names: see `FolderWriter`.
         shard_bytes: a shard is closed with the record that reaches this size.
-        kept: the other arguments of `FolderWriter`.
     """
 
     format: ClassVar[Format] = "webdataset"

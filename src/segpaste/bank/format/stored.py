@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from segpaste.bank.format.data_files import DataFiles, read_meta
 from segpaste.bank.format.protocol import Columns
 from segpaste.bank.schema.meta import META, Format
-from segpaste.bank.schema.record import BankError, Crop, Layout, first_fault
-from segpaste.bank.storage.files import Folder
-from segpaste.bank.storage.folder import RemoteFolder, folder_at
+from segpaste.bank.schema.record import BankError, Crop, first_fault
+from segpaste.bank.storage.folder import Folder, RemoteFolder, folder_at
 
 
 class StoredBank(ABC):
@@ -31,7 +30,10 @@ class StoredBank(ABC):
 
     Attributes:
         folder: where the files lie.
+        where: absolute path or URL of the folder.
         meta: what ``meta.json`` says.
+        version: SHA-256 of ``meta.json``, which names the digest of every file.
+        layout, crop_size, class_frequencies, class_names, metric_depth: see `InstanceBank`.
 
     Raises:
         BankError: the folder holds no bank, one of another format, or a file is missing or not as long as it must be.
@@ -42,10 +44,11 @@ class StoredBank(ABC):
 
     def __init__(self, folder: Folder | str | os.PathLike[str]) -> None:
         self.folder: Folder = folder_at(folder) if isinstance(folder, str | os.PathLike) else folder
-        self.meta = read_meta(self.folder)
-        if self.meta.format != self.format:
+        self.where = self.folder.where
+        self.meta = meta = read_meta(self.folder)
+        if meta.format != self.format:
             raise BankError(
-                f"{self.where}: expected a bank of format {self.format!r}, got {self.meta.format!r}; "
+                f"{self.where}: expected a bank of format {self.format!r}, got {meta.format!r}; "
                 "segpaste.open_bank finds out which it is"
             )
         if isinstance(self.folder, RemoteFolder) and not self.in_object_store:
@@ -54,47 +57,15 @@ class StoredBank(ABC):
                 "copy it to a local disk, or build shards"
             )
         try:
-            self._layout = self.meta.layout
+            self.layout = meta.layout
         except ValueError as error:  # a group of a later version, or crops that no machine holds
             raise BankError(f"{self.where}/{META}: {error}") from error
+        self.crop_size, self.metric_depth = self.layout.crop_size, meta.metric_depth
+        self.class_frequencies, self.class_names = meta.class_frequencies, meta.class_names
+        self.version = meta.sha256
         self._opened_by: tuple[int, Any] | None = None  # process and handle
-        self._files = DataFiles(self.folder, self.meta)
+        self._files = DataFiles(self.folder, meta)
         self._files.check(self._files_needed())
-
-    @property
-    def where(self) -> str:
-        """Absolute path or URL of the folder."""
-        return self.folder.where
-
-    @property
-    def crop_size(self) -> tuple[int, int]:
-        """(h, w) of every crop, pixels."""
-        return self.layout.crop_size
-
-    @property
-    def class_frequencies(self) -> tuple[int, ...]:
-        """Crops of each class."""
-        return self.meta.class_frequencies
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Of each class."""
-        return self.meta.class_names
-
-    @property
-    def version(self) -> str:
-        """SHA-256 of ``meta.json``, which names the digest of every file."""
-        return self.meta.sha256
-
-    @property
-    def layout(self) -> Layout:
-        """The columns that it keeps."""
-        return self._layout
-
-    @property
-    def metric_depth(self) -> bool:
-        """Depth is in metres."""
-        return self.meta.metric_depth
 
     def __len__(self) -> int:
         return self.meta.num_crops
@@ -103,18 +74,9 @@ class StoredBank(ABC):
         return f"{type(self).__name__}({self.where!r}, {len(self)} crops of {self.crop_size})"
 
     def __getitem__(self, index: int) -> Crop:
-        """Read one crop.
-
-        Raises:
-            IndexError: there is no such crop.
-            BankError: a file is gone or shorter than it was, or a crop holds what no bank may hold.
-        """
-        num, index = self.meta.num_crops, operator.index(index)
-        if not -num <= index < num:
-            raise IndexError(f"{self.where}: expected an index below {num}, got {index}")
-        columns = self._layout.empty(1, self._layout.shapes)
-        self._read_sound([index % num], columns)
-        return Crop(**{name: rows[0] if rows.ndim > 1 else rows.item() for name, rows in columns.items()})
+        """Read one crop; raises what `read` does."""
+        columns = self.read([operator.index(index)])
+        return self.layout.unpack({name: rows[0] for name, rows in columns.items()})
 
     def read(
         self,
@@ -142,10 +104,9 @@ class StoredBank(ABC):
         if given.size and given.dtype.kind not in "iu":
             raise IndexError(f"{self.where}: expected integers as indices, got {given.dtype.name}")
         rows = given.astype(np.int64).reshape(-1)
-        num = len(self)
-        if len(rows) and (rows.min() < -num or rows.max() >= num):
-            raise IndexError(f"{self.where}: expected indices below {num}, got {rows.min()} to {rows.max()}")
-        layout = self._layout
+        num, layout = len(self), self.layout
+        if len(wrong := rows[(rows < -num) | (rows >= num)]):
+            raise IndexError(f"{self.where}: expected an index below {num}, got {wrong[0]}")
         names = list(columns) if columns is not None else list(layout.shapes if out is None else out)
         if out is None:
             out = layout.empty(len(rows), names)
@@ -156,16 +117,14 @@ class StoredBank(ABC):
                     f"read: expected a contiguous {dtype.name} {list(shape)} for {name}, got {array.dtype.name} "
                     f"{list(array.shape)}"
                 )
-        self._read_sound((rows % max(num, 1)).tolist(), {name: out[name] for name in names})
-        return out
-
-    def _read_sound(self, rows: Sequence[int], out: Columns) -> None:
-        """Read rows, and refuse values that no bank may hold."""
-        self._read(self._opened(), rows, out)
-        if (fault := first_fault(out)) is not None:
+        found = {name: out[name] for name in names}
+        places = (rows % max(num, 1)).tolist()
+        self._read(self._opened(), places, found)
+        if (fault := first_fault(found)) is not None:
             raise BankError(
-                f"{self.where}: crop {rows[fault[0]]}: expected {fault[1]}; the bank is broken, build it again"
+                f"{self.where}: crop {places[fault[0]]}: expected {fault[1]}; the bank is broken, build it again"
             )
+        return out
 
     def crop_class_ids(self) -> NDArray[np.int64]:
         """The class of every crop, [N].

@@ -7,14 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from segpaste._version import __version__
 from segpaste.bank.schema.meta import FORMAT_VERSION, META, FileEntry, Format, sealed
-from segpaste.bank.schema.record import CHECKED, Array, BankError, Crop, Layout, first_fault
+from segpaste.bank.schema.record import Array, BankError, Crop, Layout, first_fault
 from segpaste.bank.storage.destination import destination_at
 from segpaste.bank.storage.folder import is_url
 from segpaste.workspace import write_whole
@@ -70,7 +69,6 @@ class FolderWriter(ABC):
             )
         self.layout = layout
         self.class_names = tuple(class_names)
-        self._checked = [name for name in CHECKED if name in layout.shapes]
         self.build_seed = build_seed
         self.metric_depth = metric_depth
         self.built_from = dict(built_from or {})
@@ -93,8 +91,7 @@ class FolderWriter(ABC):
         """Append a crop.
 
         Raises:
-            BankError: it does not fit the layout, its class has no name, its embedding is not finite, or its scale is
-                out of range.
+            BankError: it does not fit the layout, its class has no name, or it holds what no bank may hold.
         """
         self.add_row(self.layout.pack(crop))
 
@@ -102,22 +99,18 @@ class FolderWriter(ABC):
         """Append a packed record of ``layout.dtype``.
 
         Raises:
-            BankError: its class has no name, its embedding is not finite, or its scale is out of range.
+            BankError: its class has no name, or it holds what no bank may hold.
         """
         class_id = int(row["class_id"])
         if not 0 <= class_id < len(self.class_names):
             raise BankError(f"crop: expected class_id from 0 to {len(self.class_names) - 1}, got {class_id}")
-        if (fault := first_fault({name: row[name][None] for name in self._checked})) is not None:
+        if (fault := first_fault({name: row[name][None] for name in self.layout.shapes})) is not None:
             raise BankError(f"crop {self.num_crops}: expected {fault[1]}; correct it, or leave the crop out")
         self._append(row)
         self._counts[class_id] += 1
 
     def finish(self) -> Path | str:
-        """Close the files, say in ``meta.json`` what they hold, give the folder its name.
-
-        Returns:
-            The folder, or its URL.
-        """
+        """Close the files, say in ``meta.json`` what they hold, give the folder its name; returns it, or its URL."""
         files = {name: entry.model_dump() for name, entry in self._finish().items()}
         values: dict[str, Any] = {
             "format": self.format,
@@ -145,9 +138,7 @@ class FolderWriter(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._folder.exists():
             try:
                 self._discard()

@@ -70,11 +70,7 @@ def class_probabilities(
 
 
 class ClassTable:
-    """Draws classes in constant time, whatever their number, by Walker's alias method (Vose, TSE 17(9), 1991).
-
-    Args:
-        probabilities: of each class, [C], summing to 1.
-    """
+    """Draws classes by their probabilities [C] in constant time: Walker's alias method (Vose, TSE 17(9), 1991)."""
 
     def __init__(self, probabilities: NDArray[np.float64]) -> None:
         num = len(probabilities)

@@ -2,49 +2,95 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from segpaste.bank.format.protocol import InstanceBank
-from segpaste.bank.read.nxm_draws import NxMDraws
-from segpaste.bank.read.sampler import BankSampler
-from segpaste.epochs import ReplicaFinder
-from segpaste.samplers import NxMSampler
+from segpaste.bank.read.sampler import BankSampler, Draws
+from segpaste.epochs import Replica, ReplicaFinder
+from segpaste.samplers import NxMReport, NxMSampler
+from segpaste.samplers.classes import SamplesOfClasses
+from segpaste.seeding import derive_seed
 
 
 def given_draws(
     bank: InstanceBank, sampler: BankSampler | NxMSampler, num_crops: int, replicas: ReplicaFinder
 ) -> BankSampler | NxMDraws:
-    """Return what a loader draws from, if the sampler fits the bank, the step and the process.
-
-    Args:
-        bank: the bank of the loader.
-        sampler: a sampler of that bank.
-        num_crops: crops of a step, B K.
-        replicas: the rank that the loader was given, if any.
+    """Return what a loader draws from, if the sampler fits its bank, the B K crops of its steps, and its process.
 
     Raises:
         TypeError: another kind of sampler.
         ValueError: a sampler of another bank, of another rank, or whose epoch does not fill a step.
     """
+    if not isinstance(sampler, BankSampler | NxMSampler):
+        raise TypeError(
+            f"sampler: expected a BankSampler or an NxMSampler of the bank, got {type(sampler).__name__}; give "
+            "BankSampler(bank), or leave sampler out"
+        )
+    sampler.progress.replicas.expect_same(replicas)
     if isinstance(sampler, NxMSampler):
         if sampler.batch_size != num_crops:
             raise ValueError(
                 f"sampler: expected N * M = batch_size * crops_per_target = {num_crops}, got {sampler.batch_size}"
             )
-        sampler.progress.replicas.expect_same(replicas)
         return NxMDraws(bank, sampler)
-    if not isinstance(sampler, BankSampler):
-        raise TypeError(
-            f"sampler: expected a BankSampler or an NxMSampler of the bank, got {type(sampler).__name__}; give "
-            "BankSampler(bank), or leave sampler out"
-        )
     if (of_bank := sampler.identity()["bank"]) != bank.version:
         raise ValueError(
             f"sampler: expected one of the bank of version {bank.version[:12]}, got one of version {of_bank[:12]}; "
             "make it of this bank"
         )
-    sampler.progress.replicas.expect_same(replicas)
     if len(sampler) < num_crops:
         raise ValueError(
             f"sampler: expected at least batch_size * crops_per_target = {num_crops} draws in an epoch, got "
             f"{len(sampler)}; give BankSampler(bank, num_samples), num_samples = steps * {num_crops}"
         )
     return sampler
+
+
+class NxMDraws:
+    """What an `NxMSampler` over the crops of a bank gives this replica, as draws that a loader can stage.
+
+    Args:
+        bank: whose crops they are.
+        sampler: of that bank. Its labels may be others than the bank's classes; N and M are of those labels then.
+
+    Attributes:
+        crops: of each class.
+
+    Raises:
+        ValueError: the sampler is of another number of samples than the bank has crops.
+    """
+
+    def __init__(self, bank: InstanceBank, sampler: NxMSampler) -> None:
+        if sampler.num_samples != len(bank):
+            raise ValueError(
+                f"sampler: expected one of the bank's {len(bank)} crops, got one of {sampler.num_samples} samples; "
+                "make it of this bank"
+            )
+        self.sampler, self._class_ids = sampler, bank.crop_class_ids()
+        self.crops = SamplesOfClasses(self._class_ids, len(bank.class_names))
+        self.progress, self._bank_version = sampler.progress, bank.version
+        self._of_pass: tuple[int, Replica, NDArray[np.int64]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def draws(self, first: int, num: int, *, epoch: int, replica: Replica) -> Draws:
+        """What a replica draws in an epoch from a place on."""
+        if self._of_pass is None or self._of_pass[:2] != (epoch, replica):
+            size = -1, self.sampler.N_classes_per_batch, self.sampler.M_samples_per_class
+            by_class = self.sampler.replica_batches(epoch, replica).reshape(size)
+            self._of_pass = epoch, replica, by_class.transpose(0, 2, 1).ravel()  # neighbours are of several classes
+        crops = self._of_pass[2][first : first + num]
+        seed = derive_seed(self.sampler.base_seed, epoch, replica.rank, 0, 0)
+        return Draws(seed, np.arange(first, first + len(crops), dtype=np.int64), self._class_ids[crops], crops)
+
+    def identity(self) -> dict[str, Any]:
+        """See `NxMSampler.identity`; and the bank."""
+        return {"bank": self._bank_version, **self.sampler.identity()}
+
+    def report(self) -> NxMReport:
+        """See `NxMSampler.report`."""
+        return self.sampler.report()

@@ -16,9 +16,8 @@ from torch.utils.data import Dataset
 
 from segpaste.bank.format.protocol import InstanceBank, check_bank
 from segpaste.bank.read.class_draws import DrawMode
-from segpaste.bank.read.given_sampler import given_draws
-from segpaste.bank.read.nxm_draws import NxMDraws
-from segpaste.bank.read.predicates import Chosen, CropChooser, Predicate
+from segpaste.bank.read.given_sampler import NxMDraws, given_draws
+from segpaste.bank.read.predicates import CropChooser, Predicate
 from segpaste.bank.read.sampler import BankSampler, DrawReport, Draws, Replicas
 from segpaste.bank.read.staging import stage_bank_batch
 from segpaste.bank.schema.record import BankError
@@ -194,28 +193,23 @@ def create_bank_dataloader(
             raise ValueError("sampler: expected nothing beside it of how to draw, such as steps or mode; give it that")
         place = ReplicaFinder("create_bank_dataloader", rank, num_replicas)
         draws = given_draws(bank, sampler, num_crops, place)
-        return BankDataLoader(bank, draws, batch_size=batch_size, crops_per_target=crops_per_target, **options)
-    drawn = BankSampler(
-        bank,
-        None if steps is None else steps * num_crops,
-        mode=mode,
-        threshold=threshold,
-        temperature=temperature,
-        base_seed=base_seed,
-        rank=rank,
-        num_replicas=num_replicas,
-        replicas=replicas,
-    )
-    drawn._in_multiples_of(num_crops)
-    return BankDataLoader(bank, drawn, batch_size=batch_size, crops_per_target=crops_per_target, **options)
+    else:
+        draws = BankSampler(
+            bank,
+            None if steps is None else steps * num_crops,
+            mode=mode,
+            threshold=threshold,
+            temperature=temperature,
+            base_seed=base_seed,
+            rank=rank,
+            num_replicas=num_replicas,
+            replicas=replicas,
+        )
+        draws._multiple_of = num_crops  # epochs of whole steps
+    return BankDataLoader(bank, draws, batch_size=batch_size, crops_per_target=crops_per_target, **options)
 
 
 def _check_sizes(bank: object, batch_size: object, crops_per_target: object) -> None:
-    """The arguments of a loader that decide what a step is.
-
-    Raises:
-        TypeError, ValueError: naming the argument.
-    """
     check_bank("create_bank_dataloader", bank)
     check_count("batch_size", batch_size, 1)
     check_count("crops_per_target", crops_per_target, 1)
@@ -253,7 +247,7 @@ class _Steps(EpochSampler[Draws]):
 
     def __iter__(self) -> Iterator[Draws]:
         this = self.begin()
-        for first in range(this.start, len(self) * self.num_crops, self.num_crops):
+        for first in range(this.start, self.num_items, self.num_crops):
             yield self.draws.draws(first, self.num_crops, epoch=this.epoch, replica=this.replica)
 
 
@@ -268,15 +262,13 @@ class _StepCrops(Dataset[Any]):
 
     def __getitem__(self, draws: Draws) -> _Fetched:
         num_drawn = np.bincount(draws.classes, minlength=len(self.bank.class_names))
-        chosen = Chosen(None, np.zeros_like(num_drawn))
+        num_rejected = np.zeros_like(num_drawn)
         try:
-            chosen = Chosen(draws.crops, chosen.num_rejected) if self.chooser is None else self.chooser.choose(draws)
-            if chosen.crops is None:
-                return _Fetched(None, num_drawn, chosen.num_rejected, chosen.error)
-            crop_idx = chosen.crops.reshape(-1, self.crops_per_target)
-            return _Fetched(stage_bank_batch(self.bank, crop_idx, self.class_map), num_drawn, chosen.num_rejected)
+            chosen = draws.crops if self.chooser is None else self.chooser.choose(draws, num_rejected)
+            crops = stage_bank_batch(self.bank, chosen.reshape(-1, self.crops_per_target), self.class_map)
         except BankError as error:
-            return _Fetched(None, num_drawn, chosen.num_rejected, str(error))
+            return _Fetched(None, num_drawn, num_rejected, str(error))
+        return _Fetched(crops, num_drawn, num_rejected)
 
 
 def _as_it_is(fetched: _Fetched) -> _Fetched:

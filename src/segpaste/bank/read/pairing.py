@@ -18,9 +18,6 @@ class PairedCrops:
         owner: named by the errors.
         loader: of the crops, with a step for each batch.
         num_steps: steps of this epoch that are done; a loader without a state reads them again and leaves them out.
-
-    Attributes:
-        num_steps: steps that are done.
     """
 
     def __init__(self, owner: str, loader: Iterable[StagedCrops], num_steps: int = 0) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from segpaste.bank.format.protocol import Columns, InstanceBank
 from segpaste.bank.read.class_draws import uniforms
 from segpaste.bank.read.sampler import Draws
-from segpaste.bank.schema.record import Crop
+from segpaste.bank.schema.record import BankError, Crop
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.types.check import check_count
 
@@ -39,20 +39,6 @@ Predicate = CropPredicate | Callable[[Crop], bool]
 """A `CropPredicate`, or a function that is called with each `Crop`, for which all columns are read."""
 
 
-class Chosen(NamedTuple):
-    """What became of some draws.
-
-    Attributes:
-        crops: [n] int64, the crops that are drawn in the end; None where a walk found none.
-        num_rejected: [C] int64, crops of each class that the predicate turned down, in walks too.
-        error: why a walk found none.
-    """
-
-    crops: NDArray[np.int64] | None
-    num_rejected: NDArray[np.int64]
-    error: str = ""
-
-
 @dataclass
 class CropChooser:
     """Puts accepted crops in the place of rejected ones.
@@ -60,9 +46,7 @@ class CropChooser:
     A pickle of it holds no table of crops: a spawned worker makes it when it first needs it.
 
     Attributes:
-        bank: where the crops lie.
-        predicate: says which may be drawn.
-        max_tries: crops of its class that are tried in place of a rejected one, at most.
+        bank, predicate, max_tries: see `segpaste.bank.create_bank_dataloader`.
         distinct: of those that are tried take one that is not among the draws already, as long as there is one.
     """
 
@@ -74,15 +58,14 @@ class CropChooser:
 
     def __post_init__(self) -> None:
         check_count("max_tries", self.max_tries, 1)
-        if isinstance(self.predicate, type) or not (
-            isinstance(self.predicate, CropPredicate) or callable(self.predicate)
-        ):
+        predicate = self.predicate
+        if isinstance(predicate, type) or not (isinstance(predicate, CropPredicate) or callable(predicate)):
             raise TypeError(
                 f"predicate: expected a CropPredicate, or a function that is called with each Crop, got "
-                f"{self.predicate!r:.80}; a class needs to be called first"
+                f"{predicate!r:.80}; a class needs to be called first"
             )
         kept = [column.name for column in self.bank.layout.columns]
-        if isinstance(self.predicate, CropPredicate) and (missing := set(self.predicate.reads) - set(kept)):
+        if isinstance(predicate, CropPredicate) and (missing := set(predicate.reads) - set(kept)):
             raise ValueError(
                 f"predicate: expected a bank that keeps {', '.join(sorted(missing))}, it keeps {', '.join(kept)}; "
                 "for embeddings run segpaste bank embed"
@@ -91,14 +74,24 @@ class CropChooser:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "crops_of": None}
 
-    def choose(self, draws: Draws) -> Chosen:
-        """The crops of the draws, or others of their classes where the predicate turns them down."""
+    def choose(self, draws: Draws, num_rejected: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The crops of the draws, or others of their classes where the predicate turns them down.
+
+        Args:
+            draws: n of them.
+            num_rejected: [C], counts on: crops of each class that the predicate turns down, in walks too.
+
+        Returns:
+            [n] int64.
+
+        Raises:
+            BankError: a walk found no crop, or a crop cannot be read.
+        """
         crops = draws.crops.copy()
-        num_classes = len(self.bank.class_names)
         waiting = np.flatnonzero(~self._accepts(crops))
-        num_rejected = np.bincount(draws.classes[waiting], minlength=num_classes)
+        np.add.at(num_rejected, draws.classes[waiting], 1)
         if not len(waiting):
-            return Chosen(crops, num_rejected)
+            return crops
         counts = self._crops_of().counts[draws.classes[waiting]]
         places = walk(draws.seed, draws.positions[waiting], counts, self.max_tries)
         repeats = np.full(len(crops), -1)  # what a walk accepted last of what is among the draws already
@@ -106,25 +99,27 @@ class CropChooser:
             is_over = turn >= np.minimum(counts, self.max_tries)
             ended = waiting[is_over]
             if (without := ended[repeats[ended] < 0]).size:
-                return Chosen(None, num_rejected, self._gave_up(int(draws.classes[without[0]]), turn))
+                raise self._none_found(int(draws.classes[without[0]]), turn)
             crops[ended] = repeats[ended]
             waiting, counts, places = waiting[~is_over], counts[~is_over], places[~is_over]
             if not len(waiting):
                 break
             tried = self._crops_of().pick(draws.classes[waiting], places[:, turn])
             accepted = self._accepts(tried)
-            num_rejected += np.bincount(draws.classes[waiting[~accepted]], minlength=num_classes)
+            np.add.at(num_rejected, draws.classes[waiting[~accepted]], 1)
             is_repeat = accepted & self.distinct & _among(tried, accepted, np.delete(crops, waiting))
             repeats[waiting[is_repeat]] = tried[is_repeat]
             is_chosen = accepted & ~is_repeat
             crops[waiting[is_chosen]] = tried[is_chosen]
             waiting, counts, places = waiting[~is_chosen], counts[~is_chosen], places[~is_chosen]
-        return Chosen(crops, num_rejected)
+        return crops
 
     def _accepts(self, crops: NDArray[np.int64]) -> NDArray[np.bool_]:
         if not isinstance(self.predicate, CropPredicate):
             columns = self.bank.read(crops)
-            return np.array([bool(self.predicate(_crop(columns, n))) for n in range(len(crops))], bool)
+            unpack = self.bank.layout.unpack
+            each = (unpack({name: rows[n] for name, rows in columns.items()}) for n in range(len(crops)))
+            return np.array([bool(self.predicate(crop)) for crop in each], bool)
         accepted = np.asarray(self.predicate.accept(self.bank.read(crops, self.predicate.reads)))
         if accepted.shape != crops.shape or accepted.dtype != np.bool_:
             raise ValueError(
@@ -137,10 +132,10 @@ class CropChooser:
             self.crops_of = SamplesOfClasses(self.bank.crop_class_ids(), len(self.bank.class_names))
         return self.crops_of
 
-    def _gave_up(self, class_id: int, num_tried: int) -> str:
+    def _none_found(self, class_id: int, num_tried: int) -> BankError:
         num = int(self._crops_of().counts[class_id])
         tried = f"all {num} of them" if num_tried >= num else f"{num_tried} of them, drawn from {num}"
-        return (
+        return BankError(
             f"predicate: expected a crop of class {self.bank.class_names[class_id]!r} that it accepts, tried {tried}, "
             "got none; loosen it, raise max_tries, or build a bank without the class"
         )
@@ -176,8 +171,3 @@ def _among(tried: NDArray[np.int64], accepted: NDArray[np.bool_], held: NDArray[
     is_repeat = np.ones(len(tried), bool)
     is_repeat[candidates[np.unique(tried[candidates], return_index=True)[1]]] = False
     return is_repeat | np.isin(tried, held)
-
-
-def _crop(columns: Columns, row: int) -> Crop:
-    values = {name: rows[row] if rows.ndim > 1 else rows[row].item() for name, rows in columns.items()}
-    return Crop(**values)

@@ -162,12 +162,7 @@ class BankSampler(EpochSampler[int]):
         num = self.replica.share(len(self.crops)) if self._num_samples is None else self._num_samples
         return -(-num // self._multiple_of) * self._multiple_of
 
-    def _in_multiples_of(self, num: int) -> None:
-        """Make epochs longer, up to a multiple of so many draws."""
-        self._multiple_of = num
-
     def __len__(self) -> int:
-        """Draws of an epoch on this replica; as many on every other."""
         return self.num_samples
 
     def pass_indices(self, this: EpochPass) -> Iterator[int]:

@@ -110,16 +110,11 @@ class BankMeta(BaseModel):
 
 def sealed(values: Mapping[str, Any]) -> bytes:
     """The bytes of ``meta.json`` with these values, its own hash among them."""
-    digest = _digest(values)
-    return json.dumps({**values, "sha256": digest}, indent=2, sort_keys=True).encode() + b"\n"
+    return json.dumps({**values, "sha256": _digest(values)}, indent=2, sort_keys=True).encode() + b"\n"
 
 
 def parse_meta(text: bytes, where: str) -> BankMeta:
-    """Read ``meta.json``.
-
-    Args:
-        text: its bytes.
-        where: what errors call it.
+    """Read ``meta.json``; errors call it ``where``.
 
     Raises:
         BankError: it is no JSON, lacks a field or its hash, was changed, or is of a format that is not known.

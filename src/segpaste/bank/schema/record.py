@@ -7,7 +7,7 @@ record is the columns of one row, one after the other without gaps, in the order
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -59,9 +59,6 @@ COLUMNS = (
 
 SMALLEST_SCALE = 2.0**-20
 """A photo of a million pixels on a side shrinks to one pixel by it."""
-
-CHECKED = ("embedding", "source_box", "intrinsics", "scale", "keypoints")
-"""The columns that `first_fault` looks at."""
 
 GROUPS = tuple(dict.fromkeys(column.group for column in COLUMNS))
 
@@ -176,46 +173,47 @@ class Layout:
             row[column.name] = array
         return row
 
-    def unpack(self, row: Array) -> Crop:
-        """The crop of one row of `dtype`; arrays are views of it."""
+    def unpack(self, row: Array | Mapping[str, Array]) -> Crop:
+        """The crop of one row: a record of `dtype`, or values by name; its arrays are views of them."""
         values: dict[str, Any] = {c.name: row[c.name] if c.shape else row[c.name].item() for c in self.columns}
         return Crop(**values)
 
 
+def _is_finite(values: Array) -> Array:
+    return np.asarray(np.isfinite(values).all(tuple(range(1, values.ndim))))
+
+
+def _has_focal_lengths(cameras: Array) -> Array:
+    return np.asarray((cameras[:, :2] > 0).all(1))
+
+
+def _has_visibilities(points: Array) -> Array:
+    x, y, v = np.moveaxis(points, -1, 0)
+    return np.asarray((np.isin(v, (0, 1, 2)) & ((v > 0) | ((x == 0) & (y == 0)))).all(1))
+
+
+def _is_in_range(scales: Array) -> Array:
+    return np.asarray((scales >= SMALLEST_SCALE) & (scales <= 1))
+
+
+_RULES: tuple[tuple[str, Callable[[Array], Array], str], ...] = (
+    ("embedding", _is_finite, "a finite embedding, got one with NaN or infinity"),
+    ("source_box", _is_finite, "finite source_box, got {}"),
+    ("intrinsics", _is_finite, "finite intrinsics, got {}"),
+    ("keypoints", _is_finite, "finite keypoints, got {}"),
+    ("intrinsics", _has_focal_lengths, "focal lengths above 0, got [{0[0]}, {0[1]}]"),
+    ("keypoints", _has_visibilities, "keypoints with v 0, 1 or 2, and zero where v is 0, got {!s:.80}"),
+    ("scale", _is_in_range, f"a scale from {SMALLEST_SCALE:g} to 1, got {{:g}}"),
+)
+"""What no bank may break, for it would poison what is computed from it: column, rule of its rows, what was expected."""
+
+
 def first_fault(columns: Mapping[str, Array]) -> tuple[int, str] | None:
-    """Look for values that poison what is computed from them: no bank may hold them.
-
-    Args:
-        columns: rows of some columns, [n, ...] each, by name.
-
-    Returns:
-        The first row that has one, and what was expected of it; None if there is none.
-    """
-    if (embeddings := columns.get("embedding")) is not None:
-        finite = np.isfinite(embeddings).all(-1)
-        if not finite.all():
-            return int(finite.argmin()), "a finite embedding, got one with NaN or infinity"
-    for name in ("source_box", "intrinsics", "keypoints"):
-        if (values := columns.get(name)) is None:
-            continue
-        finite = np.isfinite(values).all(tuple(range(1, values.ndim)))
-        if not finite.all():
-            row = int(finite.argmin())
-            return row, f"finite {name}, got {values[row].tolist()}"
-    if (cameras := columns.get("intrinsics")) is not None and not (sound := (cameras[:, :2] > 0).all(-1)).all():
-        row = int(sound.argmin())
-        return row, f"focal lengths above 0, got {cameras[row, :2].tolist()}"
-    if (points := columns.get("keypoints")) is not None:
-        x, y, v = np.moveaxis(points, -1, 0)
-        sound = (np.isin(v, (0, 1, 2)) & ((v > 0) | ((x == 0) & (y == 0)))).all(1)
-        if not sound.all():
+    """Return the first row that no bank may hold and what was expected of it, or None; columns are [n, ...] each."""
+    for name, rule, expected in _RULES:
+        if name in columns and not (sound := rule(columns[name])).all():
             row = int(sound.argmin())
-            return row, f"keypoints with v 0, 1 or 2, and zero where v is 0, got {points[row].tolist()!s:.80}"
-    if (scales := columns.get("scale")) is not None:
-        sound = (scales >= SMALLEST_SCALE) & (scales <= 1)
-        if not sound.all():
-            row = int(sound.argmin())
-            return row, f"a scale from {SMALLEST_SCALE:g} to 1, got {scales[row]:g}"
+            return row, expected.format(columns[name][row].tolist())
     return None
 
 

@@ -17,8 +17,7 @@ import tempfile
 import time
 import warnings
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +57,8 @@ class BlockCache:
         block_bytes: int = BLOCK_BYTES,
     ) -> None:
         self._given = (folder, max_bytes, block_bytes)
-        self.folder = default_folder() if folder is None else Path(folder).absolute()
-        self.max_bytes = default_max_bytes() if max_bytes is None else max_bytes
+        self.folder = _default_folder() if folder is None else Path(folder).absolute()
+        self.max_bytes = _default_max_bytes() if max_bytes is None else max_bytes
         self.block_bytes = block_bytes
         if self.max_bytes < 0 or block_bytes < 1:
             raise BankError(f"BlockCache: expected sizes of at least 0 and 1 byte, got {max_bytes} and {block_bytes}")
@@ -73,32 +72,16 @@ class BlockCache:
         return hashlib.sha256("\0".join((*parts, str(self.block_bytes))).encode()).hexdigest()[:32]
 
     def read(self, key: str, block: int, num_bytes: int, start: int, stop: int) -> memoryview | None:
-        """Bytes of a block.
-
-        Args:
-            key: of the file.
-            block: its number in the file.
-            num_bytes: that it has.
-            start: of the bytes to read, from its own first one.
-            stop: behind them.
-
-        Returns:
-            [stop - start] bytes, or None: it is not there, or damaged.
-        """
+        """Bytes from ``start`` to ``stop`` of a file's block of ``num_bytes``; None if it is not there, or damaged."""
         try:
-            descriptor = os.open(self.folder / f"{key}-{block}", os.O_RDONLY | os.O_CLOEXEC)
+            with open(self.folder / f"{key}-{block}", "rb", buffering=0) as file:
+                return _read_pages(file.fileno(), key, block, num_bytes, start, stop)
         except OSError:
             return None
-        try:
-            return _read_pages(descriptor, key, block, num_bytes, start, stop)
-        except OSError:
-            return None
-        finally:
-            os.close(descriptor)
 
     def write(self, key: str, block: int, data: bytes) -> None:
         """Keep a block; where the disk is full, or may not be written, say so once and do without."""
-        sums = _sums(data, _seed(key, block), 0).tobytes()
+        sums = _sums(data, key, block, 0)
         size = len(data) + len(sums)
         if size > self.max_bytes:
             return
@@ -125,20 +108,15 @@ class BlockCache:
 
     def _reserve(self, size: int) -> None:
         """Count a new block, after making room for it."""
-        with self._counter() as file:
+        descriptor = os.open(self.folder / _USED, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with os.fdopen(descriptor, "r+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # closing it lets go, and so does a process that dies
             text = file.read()
             used = int(text) if text.isdigit() else self._evict(self.max_bytes)
             if used + size > self.max_bytes:
                 used = self._evict(max(0, self.max_bytes - self.max_bytes // 10 - size))
             file.seek(0)
             file.write(b"%020d" % (used + size))
-
-    @contextmanager
-    def _counter(self) -> Iterator[Any]:
-        descriptor = os.open(self.folder / _USED, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        with os.fdopen(descriptor, "r+b", buffering=0) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # closing it lets go, and so does a process that dies
-            yield file
 
     def _evict(self, target: int) -> int:
         """Remove what was not read for longest until no more than ``target`` bytes are left; returns what is left."""
@@ -161,20 +139,14 @@ class BlockCache:
         return left
 
 
-def default_folder() -> Path:
-    """``SEGPASTE_CACHE``, or a folder of the user's cache."""
+def _default_folder() -> Path:
     if named := os.environ.get("SEGPASTE_CACHE"):
         return Path(named).expanduser().absolute()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser().absolute() / "segpaste" / "blocks"
 
 
-def default_max_bytes() -> int:
-    """``SEGPASTE_CACHE_BYTES``, or 20 GiB.
-
-    Raises:
-        BankError: it is no number of bytes.
-    """
+def _default_max_bytes() -> int:
     named = os.environ.get("SEGPASTE_CACHE_BYTES", "").strip()
     if named and not (named.isascii() and named.isdigit()):
         raise BankError(
@@ -192,7 +164,7 @@ def _read_pages(descriptor: int, key: str, block: int, num_bytes: int, start: in
     size = min(last * _PAGE, num_bytes) - first * _PAGE
     data = os.pread(descriptor, size, first * _PAGE)
     sums = os.pread(descriptor, 4 * (last - first), num_bytes + 4 * first)
-    if len(data) != size or _sums(data, _seed(key, block), first).tobytes() != sums:
+    if len(data) != size or _sums(data, key, block, first) != sums:
         return None
     if time.time() - status.st_mtime > _TOUCH_S:
         with suppress(OSError):
@@ -200,13 +172,9 @@ def _read_pages(descriptor: int, key: str, block: int, num_bytes: int, start: in
     return memoryview(data)[start - first * _PAGE : stop - first * _PAGE]
 
 
-def _seed(key: str, block: int) -> int:
-    """Where the sums of a block begin: so one that lies under another's name is a damaged one."""
-    return zlib.crc32(f"{key}-{block}".encode())
-
-
-def _sums(data: bytes, seed: int, first: int) -> Any:
-    """The CRC-32 of every page, little-endian."""
-    view = memoryview(data)
+def _sums(data: bytes, key: str, block: int, first: int) -> bytes:
+    """The CRC-32 of every page, little-endian; they begin so that a block under another's name is a damaged one."""
+    view, seed = memoryview(data), zlib.crc32(f"{key}-{block}".encode())
     pages = range(0, len(data), _PAGE)
-    return np.array([zlib.crc32(view[at : at + _PAGE], seed ^ (first + at // _PAGE)) for at in pages], "<u4")
+    sums = [zlib.crc32(view[at : at + _PAGE], seed ^ (first + at // _PAGE)) for at in pages]
+    return np.array(sums, "<u4").tobytes()

@@ -12,48 +12,13 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from segpaste.bank.schema.meta import META
 from segpaste.bank.schema.record import BankError
 from segpaste.bank.storage.folder import is_url, local_path
 from segpaste.bank.storage.object_store import ObjectStore
 from segpaste.workspace import MARKER, NewFolder, marker_text
-
-
-class Destination(Protocol):
-    """Where a build goes."""
-
-    @property
-    def path(self) -> Path | str:
-        """Of the bank, or its URL."""
-        ...
-
-    @property
-    def folder(self) -> Path:
-        """Local, new and empty but for a marker: files are written here."""
-        ...
-
-    def take(self, name: str) -> None:
-        """A file of the folder is whole, and is not touched any more."""
-        ...
-
-    def publish(self) -> None:
-        """All files are whole, ``meta.json`` too: make it a bank."""
-        ...
-
-    def discard(self) -> None:
-        """Remove what was written, if it was not published."""
-        ...
-
-
-def destination_at(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> Destination:
-    """The destination of a path or URL.
-
-    Raises:
-        BankError: something is there already.
-    """
-    return Upload(os.fspath(path), storage_options) if is_url(path) else Rename(local_path(path))
 
 
 def check_free(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> None:
@@ -69,21 +34,21 @@ def check_free(path: str | os.PathLike[str], storage_options: Mapping[str, Any] 
 
 
 class Rename(NewFolder):
-    """A folder on a disk; errors are `BankError`, see `segpaste.workspace.NewFolder`."""
+    """A folder on a disk, see `segpaste.workspace.NewFolder`; errors are `BankError`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path, BankError, "bank")
 
     def take(self, name: str) -> None:
-        """See `Destination.take`."""
+        """A file of the folder is whole, and is not touched any more."""
 
 
 class Upload:
     """Files that go to an object store one by one, each when it is whole, and from the local disk then.
 
-    Args:
-        url: the bank's folder.
-        storage_options: of fsspec's file system.
+    Attributes:
+        path: URL of the bank's folder.
+        folder: local, new and empty but for a marker: files are written here.
 
     Raises:
         BankError: there are objects already that no unfinished build left, or the store cannot be written.
@@ -101,7 +66,7 @@ class Upload:
         self.take(MARKER)
 
     def take(self, name: str) -> None:
-        """See `Destination.take`."""
+        """A file of the folder is whole: upload it, and remove it here."""
         self._names.add(name)
         try:
             self.store.put(name, self.folder / name)
@@ -110,7 +75,7 @@ class Upload:
         (self.folder / name).unlink()
 
     def publish(self) -> None:
-        """See `Destination.publish`."""
+        """All files are whole, ``meta.json`` too: make it a bank."""
         self.take(META)
         self._names = set()
         shutil.rmtree(self.folder)
@@ -118,7 +83,7 @@ class Upload:
             self.store.remove(MARKER)
 
     def discard(self) -> None:
-        """See `Destination.discard`; what cannot be removed, the next build removes."""
+        """Remove what was written, if it was not published; what cannot be removed, the next build removes."""
         shutil.rmtree(self.folder, ignore_errors=True)
         with suppress(BankError):
             self._remove()
@@ -129,6 +94,15 @@ class Upload:
             with suppress(FileNotFoundError):
                 self.store.remove(name)
         self._names = set()
+
+
+Destination = Rename | Upload
+"""Where a build goes."""
+
+
+def destination_at(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> Destination:
+    """The destination of a path or URL, which must be free."""
+    return Upload(os.fspath(path), storage_options) if is_url(path) else Rename(local_path(path))
 
 
 def _check_names(url: str, names: set[str]) -> None:

@@ -1,7 +1,6 @@
-"""Files that a bank is written to and read from: digests as the bytes go by, reads at a position that are whole.
+"""Files of a bank on a disk: written with their digests, read at any position.
 
-A `Folder` is where a bank lies. This module has the one on a disk; `segpaste.bank.storage.folder` has the one in an
-object store.
+`segpaste.bank.storage.folder` reads those in an object store.
 """
 
 from __future__ import annotations
@@ -34,100 +33,49 @@ class Reader(Protocol):
 
 
 class Request(NamedTuple):
-    """A read of consecutive bytes of one file.
-
-    Attributes:
-        reader: of the file.
-        buffers: to fill, one after the other.
-        offset: of the first byte.
-    """
+    """A read of consecutive bytes of one file, from ``offset`` on, into one buffer after the other."""
 
     reader: Reader
     buffers: Sequence[memoryview]
     offset: int
 
 
-class Folder(Protocol):
-    """Where the files of a bank lie; pickled with it, so it holds no handles."""
+def read_all(requests: Sequence[Request]) -> None:
+    """Serve requests one after the other."""
+    for reader, buffers, offset in requests:
+        reader.read_into(buffers, offset)
 
-    @property
-    def where(self) -> str:
-        """Absolute path or URL, without a slash at its end."""
-        ...
+
+class LocalFolder:
+    """A folder on a disk. Methods raise BankError where a file cannot be read."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+        self.where = str(self.path)
 
     def read_bytes(self, name: str) -> bytes:
         """A small file, whole.
 
         Raises:
             FileNotFoundError: there is none.
-            BankError: it cannot be read.
         """
-        ...
-
-    def size(self, name: str) -> int | None:
-        """Bytes of a file, None where there is none."""
-        ...
-
-    def digest(self, name: str) -> str:
-        """SHA-256 of a file, hexadecimal.
-
-        Raises:
-            BankError: it cannot be read.
-        """
-        ...
-
-    def open(self, name: str, version: str) -> Reader:
-        """A reader of a file of the bank of that version.
-
-        Raises:
-            BankError: it cannot be opened.
-        """
-        ...
-
-    def read_many(self, requests: Sequence[Request]) -> None:
-        """Serve several requests to readers of this folder, at once where that is faster.
-
-        Raises:
-            BankError: a file ends before, or cannot be read.
-        """
-        ...
-
-
-class LocalFolder:
-    """A folder on a disk.
-
-    Args:
-        path: of it.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path).absolute()
-
-    @property
-    def where(self) -> str:
-        """Absolute path."""
-        return str(self.path)
-
-    def read_bytes(self, name: str) -> bytes:
-        """See `Folder.read_bytes`."""
+        path = self.path / name
         try:
-            if (size := (self.path / name).stat().st_size) > _MOST_AT_ONCE:
-                raise BankError(
-                    f"{self.path / name}: expected at most {_MOST_AT_ONCE} bytes, got {size}; is it another file?"
-                )
-            return (self.path / name).read_bytes()
+            if (size := path.stat().st_size) > _MOST_AT_ONCE:
+                raise BankError(f"{path}: expected at most {_MOST_AT_ONCE} bytes, got {size}; is it another file?")
+            return path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             raise FileNotFoundError(name) from None
         except OSError as error:
-            raise _unreadable(self.path / name, error) from error
+            raise _unreadable(path, error) from error
 
     def size(self, name: str) -> int | None:
-        """See `Folder.size`."""
+        """Bytes of a file, None where there is none."""
         path = self.path / name
         return path.stat().st_size if path.is_file() else None
 
     def digest(self, name: str) -> str:
-        """See `Folder.digest`."""
+        """SHA-256 of a file, hexadecimal."""
         try:
             with (self.path / name).open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
@@ -135,21 +83,16 @@ class LocalFolder:
             raise _unreadable(self.path / name, error) from error
 
     def open(self, name: str, version: str) -> LocalReader:
-        """See `Folder.open`."""
+        """A reader of a file of the bank of that version."""
         return LocalReader(self.path / name)
 
     def read_many(self, requests: Sequence[Request]) -> None:
-        """See `Folder.read_many`."""
-        for reader, buffers, offset in requests:
-            reader.read_into(buffers, offset)
+        """Serve several requests to readers of this folder, at once where that is faster."""
+        read_all(requests)
 
 
 class LocalReader:
-    """An open file, read at positions, so that no offset is shared with another process.
-
-    Args:
-        path: of the file.
-    """
+    """An open file, read at positions, so that no offset is shared with another process."""
 
     _descriptor = -1
     _close = staticmethod(os.close)  # still there when the interpreter ends
@@ -184,11 +127,7 @@ class LocalReader:
 
 
 class HashedFile:
-    """A new file that is only appended to.
-
-    Args:
-        path: of the file; it must not exist yet.
-    """
+    """A new file, which must not exist yet, and is only appended to."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from segpaste.bank.schema.record import BankError
 from segpaste.bank.storage.block_cache import BlockCache
-from segpaste.bank.storage.files import Folder, LocalFolder, Request
+from segpaste.bank.storage.files import LocalFolder, Request, read_all
 from segpaste.bank.storage.object_store import Found, ObjectStore, find
 
 NUM_AT_ONCE = 8
@@ -35,11 +35,6 @@ def local_path(path: str | os.PathLike[str]) -> str:
     return os.fspath(path).removeprefix("file://")
 
 
-def folder_at(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> Folder:
-    """The folder of a path or URL."""
-    return RemoteFolder(os.fspath(path), storage_options) if is_url(path) else LocalFolder(local_path(path))
-
-
 class RemoteFolder:
     """A folder in an object store.
 
@@ -48,34 +43,33 @@ class RemoteFolder:
         storage_options: of fsspec's file system. They are pickled with the bank, secrets too, and so go to every
             worker; those in the environment or in the store's own configuration do not.
         cache: of its blocks, by default the one that the environment names, see `BlockCache`.
+
+    Attributes:
+        where: URL, without a slash at its end.
     """
 
     def __init__(
         self, url: str, storage_options: Mapping[str, Any] | None = None, cache: BlockCache | None = None
     ) -> None:
         self.store = ObjectStore(url, storage_options)
+        self.where = self.store.url
         self.cache = BlockCache() if cache is None else cache
         self._found: dict[str, Found | None] | None = None
 
-    @property
-    def where(self) -> str:
-        """URL, without a slash at its end."""
-        return self.store.url
-
     def __getstate__(self) -> dict[str, Any]:
-        return {"store": self.store, "cache": self.cache, "_found": None}
+        return {**self.__dict__, "_found": None}
 
     def read_bytes(self, name: str) -> bytes:
-        """See `Folder.read_bytes`; not through the cache."""
+        """See `LocalFolder.read_bytes`; not through the cache."""
         return self.store.read(name)
 
     def size(self, name: str) -> int | None:
-        """See `Folder.size`."""
+        """See `LocalFolder.size`."""
         found = self._find(name)
         return None if found is None else found.size
 
     def digest(self, name: str) -> str:
-        """See `Folder.digest`; of the object, whatever the cache holds."""
+        """See `LocalFolder.digest`; of the object, whatever the cache holds."""
         reader = RemoteReader(self, name, self._known(name), "")
         digest = hashlib.sha256()
         for start in range(0, reader.size, _DIGEST_BYTES):
@@ -83,27 +77,22 @@ class RemoteFolder:
         return digest.hexdigest()
 
     def open(self, name: str, version: str) -> RemoteReader:
-        """See `Folder.open`."""
+        """See `LocalFolder.open`."""
         found = self._known(name)
         return RemoteReader(self, name, found, self.cache.key(version, name, str(found.size), found.tag))
 
     def read_many(self, requests: Sequence[Request]) -> None:
-        """See `Folder.read_many`; what the cache lacks is fetched by several threads, each block once."""
+        """See `LocalFolder.read_many`; what the cache lacks is fetched by several threads, each block once."""
         missing = [request for request in requests if not cast(RemoteReader, request.reader).read_kept(request)]
         groups = _sharing_blocks(missing, self.cache.block_bytes if self.cache.max_bytes else 1)
         if len(groups) <= 1:
-            _read_all(missing)
+            read_all(missing)
             return
         with ThreadPoolExecutor(min(len(groups), NUM_AT_ONCE), "segpaste-fetch") as pool:
-            try:
-                for _ in pool.map(_read_all, groups):
-                    pass
-            finally:
-                pool.shutdown(cancel_futures=True)
+            list(pool.map(read_all, groups))  # an error cancels the groups that wait
 
     def _known(self, name: str) -> Found:
-        found = self._find(name)
-        if found is None:
+        if (found := self._find(name)) is None:
             raise BankError(f"{self.where}/{name}: expected an object, there is none; copy or build the bank again")
         return found
 
@@ -133,11 +122,6 @@ def _fill(buffers: Sequence[memoryview], parts: Sequence[memoryview]) -> None:
         done += len(buffer)
 
 
-def _read_all(requests: Sequence[Request]) -> None:
-    for reader, buffers, offset in requests:
-        reader.read_into(buffers, offset)
-
-
 def _sharing_blocks(requests: Sequence[Request], block_bytes: int) -> list[list[Request]]:
     """Group requests so that no block is needed by two groups."""
     groups: list[list[Request]] = []
@@ -151,12 +135,20 @@ def _sharing_blocks(requests: Sequence[Request], block_bytes: int) -> list[list[
     return groups
 
 
+Folder = LocalFolder | RemoteFolder
+"""Where the files of a bank lie; pickled with it, so it holds no handles."""
+
+
+def folder_at(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> Folder:
+    """The folder of a path or URL."""
+    return RemoteFolder(os.fspath(path), storage_options) if is_url(path) else LocalFolder(local_path(path))
+
+
 class RemoteReader:
     """Ranges of one object; of one process, for any of its threads.
 
     Args:
-        folder: that it lies in.
-        name: of the object.
+        folder, name: of the object.
         found: what it was when the bank was opened.
         key: of its blocks in the cache.
     """
@@ -200,8 +192,7 @@ class RemoteReader:
             BankError: they cannot be read, or the object was replaced.
         """
 
-        def call(fs: Any, root: str) -> bytes:
-            path = f"{root}/{self.name}"
+        def call(fs: Any, path: str) -> bytes:
             file = self._file(fs, path)
             file.seek(start)
             data: bytes = file.read(stop - start)

@@ -13,7 +13,7 @@ import errno
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,15 +27,8 @@ NUM_ATTEMPTS = 6
 FIRST_PAUSE_S = 0.4
 """Before the second attempt, on average; 12 seconds in all."""
 
-_NEEDS = {
-    "s3://": "s3fs",
-    "s3a://": "s3fs",
-    "gs://": "gcsfs",
-    "gcs://": "gcsfs",
-    "http://": "aiohttp",
-    "https://": "aiohttp",
-}
-"""The package that fsspec's file system of a URL needs."""
+_NEEDS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "http": "aiohttp", "https": "aiohttp"}
+"""The package that fsspec's file system of a URL's scheme needs."""
 _SYSTEMS: dict[tuple[int, str, str], tuple[Any, str]] = {}
 _TAGS = ("ETag", "etag", "generation")
 _TIMES = ("Last-Modified", "mtime", "created")  # each file system has its own, and another one in listings
@@ -44,12 +37,7 @@ _BUSY = {408, 425, 429}
 
 
 class Found(NamedTuple):
-    """What a store says of an object.
-
-    Attributes:
-        size: bytes.
-        tag: another one for other content, as far as the store has such; its ETag mostly.
-    """
+    """What a store says of an object: its bytes, and a tag that changes with its content, its ETag mostly, if any."""
 
     size: int
     tag: str
@@ -58,107 +46,71 @@ class Found(NamedTuple):
 class ObjectStore:
     """Objects directly under a URL; holds nothing that is open, so it pickles.
 
+    Methods raise what `attempt` does: BankError where the store does not do what is asked.
+
     Args:
         url: of the folder.
         storage_options: of fsspec's file system, such as ``endpoint_url``, ``key`` and ``secret`` for ``s3://``.
         inner_retries: s3fs tries each part of an upload again by itself, before the whole of it is.
-
-    Attributes:
-        url: without a slash at its end.
     """
 
     def __init__(
         self, url: str, storage_options: Mapping[str, Any] | None = None, *, inner_retries: bool = False
     ) -> None:
         self.url = url.rstrip("/")
+        self._scheme = url.partition("://")[0]
+        self.is_s3 = self._scheme in ("s3", "s3a")  # others cannot be asked for the object with a certain tag
         self.storage_options = dict(storage_options or {})
         self.inner_retries = inner_retries
 
-    @property
-    def is_s3(self) -> bool:
-        """It is asked for ranges of the object with a certain tag, which other stores cannot be."""
-        return self.url.startswith(("s3://", "s3a://"))
-
     def list(self) -> dict[str, Found]:
-        """The objects, by name, without a tag if it is a time; none over HTTP, which has no listings.
-
-        Raises:
-            BankError: it cannot be listed.
-        """
-        if self.url.startswith(("http://", "https://")):
+        """The objects, by name, without a tag if it is a time; none over HTTP, which has no listings."""
+        if self._scheme in ("http", "https"):
             return {}
 
-        def call(fs: Any, root: str) -> dict[str, Found]:
-            fs.invalidate_cache()
+        def call(fs: Any, path: str) -> dict[str, Found]:
             try:
-                infos = fs.ls(root, detail=True)
+                infos = fs.ls(path, detail=True)
             except FileNotFoundError as error:
                 if _no_bucket(error):
                     raise
                 return {}
             return {info["name"].rpartition("/")[2]: _found(info, _TAGS) for info in infos if info["type"] == "file"}
 
-        return self.attempt("", "listed", call)
+        return self.attempt("", "listed", call, anew=True)
 
     def find(self, name: str) -> Found | None:
-        """What an object is, None where there is none.
-
-        Raises:
-            BankError: the store does not say.
-        """
-
-        def call(fs: Any, root: str) -> Found | None:
-            fs.invalidate_cache()
-            return find(fs, f"{root}/{name}")
-
-        return self.attempt(name, "found", call)
+        """What an object is, None where there is none."""
+        return self.attempt(name, "found", find, anew=True)
 
     def read(self, name: str) -> bytes:
-        """A small object, whole.
+        """A small object, whole."""
+        return bytes(self.attempt(name, "read", lambda fs, path: fs.cat_file(path), anew=True))
 
-        Raises:
-            FileNotFoundError: there is none.
-            BankError: it cannot be read.
-        """
+    def put(self, name: str, file: Path) -> None:
+        """Upload a file, and compare its length with that of the object."""
 
-        def call(fs: Any, root: str) -> bytes:
+        def call(fs: Any, path: str) -> Found:
+            fs.put_file(str(file), path)
             fs.invalidate_cache()
-            data: bytes = fs.cat_file(f"{root}/{name}")
-            return data
+            return _found(fs.info(path), _TAGS)
 
-        return self.attempt(name, "read", call)
-
-    def put(self, name: str, path: Path) -> None:
-        """Upload a file.
-
-        Raises:
-            BankError: it cannot be written, or is not as long as the file then.
-        """
-
-        def call(fs: Any, root: str) -> Found:
-            fs.put_file(str(path), f"{root}/{name}")
-            fs.invalidate_cache()
-            return _found(fs.info(f"{root}/{name}"), _TAGS)
-
-        size, expected = self.attempt(name, "written", call).size, path.stat().st_size
+        size, expected = self.attempt(name, "written", call).size, file.stat().st_size
         if size != expected:
             raise BankError(f"{self.url}/{name}: expected {expected} bytes after the upload, got {size}")
 
     def remove(self, name: str) -> None:
-        """Remove an object.
+        """Remove an object."""
+        self.attempt(name, "removed", lambda fs, path: fs.rm_file(path))
 
-        Raises:
-            BankError: it cannot be removed.
-        """
-        self.attempt(name, "removed", lambda fs, root: fs.rm_file(f"{root}/{name}"))
-
-    def attempt(self, name: str, action: str, call: Callable[[Any, str], T]) -> T:
-        """Call something with (file system, path of the folder), again where that may help.
+    def attempt(self, name: str, action: str, call: Callable[[Any, str], T], *, anew: bool = False) -> T:
+        """Call something with (file system, path of the object), again where that may help.
 
         Args:
-            name: of the object, for errors.
+            name: of the object, empty for the folder.
             action: what is done to it, and where, for errors.
             call: raises as it likes.
+            anew: let the file system forget the listings that it keeps.
 
         Raises:
             FileNotFoundError: there is no such object.
@@ -169,7 +121,10 @@ class ObjectStore:
         begin = time.monotonic()
         for attempt in range(1, NUM_ATTEMPTS + 1):
             try:
-                return call(*self._system())
+                fs, root = self._system()
+                if anew:
+                    fs.invalidate_cache()
+                return call(fs, f"{root}/{name}".rstrip("/"))
             except (BankError, ImportError):
                 raise
             except Exception as error:
@@ -191,9 +146,8 @@ class ObjectStore:
         key = (os.getpid(), self.url, repr((self.inner_retries, sorted(self.storage_options.items()))))
         if key not in _SYSTEMS:
             options = self.storage_options
-            for start, module in _NEEDS.items():
-                if self.url.startswith(start):
-                    require(module)
+            if self._scheme in _NEEDS:
+                require(_NEEDS[self._scheme])
             if self.is_s3:
                 config = options.get("config_kwargs", {})
                 options = {**options, "config_kwargs": {"retries": {"max_attempts": 0}, **config}}
@@ -220,15 +174,13 @@ def _found(info: Mapping[str, Any], tags: Sequence[str]) -> Found:
     return Found(-1 if size is None else int(size), tag)
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def _no_bucket(error: BaseException | None) -> bool:
     while error is not None:
-        yield error
+        response = getattr(error, "response", None)
+        if isinstance(response, dict) and response.get("Error", {}).get("Code") == "NoSuchBucket":
+            return True
         error = error.__cause__
-
-
-def _no_bucket(error: BaseException) -> bool:
-    codes = [getattr(e, "response", None) or {} for e in _causes(error)]
-    return any(code.get("Error", {}).get("Code") == "NoSuchBucket" for code in codes if isinstance(code, dict))
+    return False
 
 
 def _advice(error: Exception) -> str | None:
