@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import weakref
 from contextlib import suppress
 from pathlib import Path
 
 from segpaste.workspace.locks import lock_folder
-from segpaste.workspace.whole import flush, is_partial, make_folder, rename_flushed, write_whole
+from segpaste.workspace.whole import flush, is_partial, make_folder, remove, rename_flushed, write_whole
 
 MARKER = "unfinished"
 """A file that is there while the folder is written: what lies beside it may be removed."""
@@ -118,10 +117,7 @@ class NewFolder:
     def _remove(self) -> None:
         """Remove all that is in the folder, the marker last."""
         for path in sorted(self.folder.iterdir(), key=lambda path: path.name == MARKER):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+            remove(path)
 
 
 def _expect_unfinished(partial: Path, error: type[ValueError], kind: str) -> None:
