@@ -9,7 +9,7 @@ from typing import Literal, cast, overload
 import torch
 from torch import nn
 
-from segpaste.augmentation.config.paste import BatchCopyPasteConfig, SourceConfig
+from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.harmonize.harmonized import harmonized
 from segpaste.augmentation.inputs import arguments, in_place, prepare
 from segpaste.augmentation.loading import AugmentedLoader
@@ -82,9 +82,7 @@ class BatchCopyPaste(nn.Module):
         inplace: bool = False,
     ) -> None:
         super().__init__()
-        if config is None and source_pool is not None:
-            config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
-        self.config = arguments.checked_config(config)
+        self.config = arguments.checked_config(config, source_pool)
         arguments.check_sources(source, source_pool, self.config)
         arguments.check_flag("inplace", inplace)
         self.inplace = inplace
@@ -197,9 +195,7 @@ class BatchCopyPaste(nn.Module):
             ValueError: ``config.source`` is of ``kind="bank"`` without ``source_pool``, or the reverse.
         """
         arguments.check_loader(loader, max_instances, device, source_pool)
-        if config is None and source_pool is not None:
-            config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
-        module = cls(config, inplace=inplace)
+        module = cls(arguments.checked_config(config, source_pool), inplace=inplace)
         kind = module.config.source.kind
         if (kind == "bank") != (source_pool is not None):
             raise ValueError(

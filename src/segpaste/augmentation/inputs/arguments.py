@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from segpaste.augmentation.config.paste import BatchCopyPasteConfig
+from segpaste.augmentation.config.paste import BatchCopyPasteConfig, SourceConfig
 from segpaste.augmentation.config.strict import StrictConfig
 from segpaste.augmentation.sources.bank_source import BankSource
 from segpaste.augmentation.sources.crop_pool import is_bank
@@ -19,14 +19,14 @@ from segpaste.types.check import check_count
 from segpaste.types.staged import SHAPES
 
 
-def checked_config(config: object) -> BatchCopyPasteConfig:
-    """Return the config, or the default one for None.
+def checked_config(config: object, source_pool: object) -> BatchCopyPasteConfig:
+    """Return the config, or for None the default one, which takes objects from the pool if there is one.
 
     Raises:
         TypeError: another object.
     """
     if config is None:
-        return BatchCopyPasteConfig()
+        return BatchCopyPasteConfig() if source_pool is None else BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
     if not isinstance(config, BatchCopyPasteConfig):
         raise TypeError(
             f"BatchCopyPaste: expected config to be a BatchCopyPasteConfig or None, got {_shown(config)}"
@@ -141,12 +141,7 @@ def check_forward(
 ) -> None:
     """Check the classes of the arguments of a forward pass, and that no field requires grad.
 
-    Args:
-        target: as given.
-        generator: as given.
-        staged: as given.
-        return_report: as given.
-        takes_crops: True if the module's source may read staged crops.
+    ``takes_crops`` says that the module's source may read staged crops.
 
     Raises:
         TypeError: an argument is of another class.

@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from segpaste.augmentation.schedule import Schedule
     from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 
-__all__ = [
-    "SCALE_DEN",
-    "LayerSources",
-    "Placement",
-    "PlacementCounts",
-    "PlacementRequest",
-    "draw_placement",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacementRequest:

@@ -30,7 +30,6 @@ class SourceStrategy(Protocol):
             placement names rows of that batch, scales above 0, and carries at most ``request.num_free`` slots for each
             target; violations raise ValueError on the CPU, and are not checked on a GPU.
         """
-        ...
 
 
 @runtime_checkable
@@ -45,7 +44,6 @@ class RowStrategy(Protocol):
             candidates: [B] bool, rows of the target batch that have something to paste.
             request: seeds and the number of layers.
         """
-        ...
 
 
 class IntraBatchSource:
