@@ -208,9 +208,6 @@ class Workspace(Run):
         """Refuse, before any work is done, a final name that is taken.
 
         A run that was killed when it had published its files is removed before.
-
-        Raises:
-            ValueError: as the error that was given.
         """
         if self.out.is_dir() and self.folder.is_dir() and (lock := lock_folder(self.folder)) is not None:
             try:

@@ -44,14 +44,9 @@ class WholeFiles:
         self._partials: dict[Path, Path] = {}
 
     def write(self, path: str | os.PathLike[str], content: Content) -> Path:
-        """Write a file; missing folders are made. Of two files of one path the second one counts.
+        """Write a file and return its final name; missing folders are made.
 
-        Args:
-            path: the final name.
-            content: bytes, or an iterable of them that is consumed as it is written.
-
-        Returns:
-            The final name.
+        Of two files of one path the second one counts. An iterable is consumed as it is written.
 
         Raises:
             OSError: the file cannot be written; it is named.

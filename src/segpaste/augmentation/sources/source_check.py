@@ -40,18 +40,7 @@ _LARGEST_TERM = 1 << 30
 def checked_sample(
     strategy: SourceStrategy, sampled: Sampled, target: PaddedBatchedDenseSample, request: PlacementRequest
 ) -> Sampled:
-    """Return the result of ``SourceStrategy.sample`` if it can be pasted.
-
-    Args:
-        strategy: the source; those of this package are not checked.
-        sampled: its result.
-        target: the batch that is pasted into.
-        request: the request that it was given.
-
-    Raises:
-        TypeError: a value or a tensor is of another type.
-        ValueError: a shape, a device or a value does not fit.
-    """
+    """Return the result of ``SourceStrategy.sample`` if it can be pasted; sources of this package are not checked."""
     if type(strategy) in _TRUSTED:
         return sampled
     name = type(strategy).__name__
