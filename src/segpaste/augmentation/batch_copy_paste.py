@@ -86,12 +86,15 @@ class BatchCopyPaste(nn.Module):
         arguments.check_sources(source, source_pool, self.config)
         arguments.check_flag("inplace", inplace)
         self.inplace = inplace
-        self.source = _source_of(self.config) if source is None else source
+        is_bank = self.config.source.kind == "bank"
+        if source is None:
+            source = BankSource(self.config.source) if is_bank else IntraBatchSource()
+        self.source = source
         self.crops = None if source_pool is None else SeededCrops(source_pool, self.config.num_layers)
         self.read_modalities, self.write_modalities = prepare.modalities_of(self.config)
         self.schedule = Schedule(self.config.placement, chooses_objects=not self.config.emit_classmix)
         self._placement = self.config.placement
-        if self.config.source.kind == "bank":  # each crop is a layer of its own
+        if is_bank:  # each crop is a layer of its own
             drawn = {"layers": self.config.num_layers, "grouping": "instance"}
             self._placement = self._placement.model_copy(update=drawn)
         self._fixed_rules = draw_rules.fixed_rules(self._placement)  # integers: compiled code may not see floats change
@@ -305,7 +308,3 @@ class BatchCopyPaste(nn.Module):
         if message is not None:
             self._may_warn_of_scales = False
             warnings.warn(message, stacklevel=6)  # the caller of the module's __call__
-
-
-def _source_of(config: BatchCopyPasteConfig) -> SourceStrategy:
-    return BankSource(config.source) if config.source.kind == "bank" else IntraBatchSource()

@@ -49,7 +49,7 @@ def _instead_of_config(given: object) -> str:
 
 
 def check_sources(source: object, source_pool: object, config: BatchCopyPasteConfig) -> None:
-    """Check that the source is a strategy of the kind that the config names, and that a pool comes with a bank's."""
+    """Check that source, pool and config are of one kind."""
     if source_pool is not None and config.source.kind != "bank":
         raise ValueError(
             f"BatchCopyPaste: expected source.kind='bank' because source_pool is given, got {config.source.kind!r}; "

@@ -39,11 +39,7 @@ def fixed_rules(config: PlacementConfig) -> DrawRules:
 
 
 def on_canvas(fixed: DrawRules, config: PlacementConfig, canvas_size: tuple[int, int]) -> DrawRules:
-    """Return the parameters of the draws for sources of this canvas (H, W), whose edges may have to stay on patches.
-
-    Raises:
-        RuntimeError: no scale in the range keeps them there.
-    """
+    """Return the parameters of the draws for sources of this canvas (H, W), whose edges may have to stay on patches."""
     if not fixed.on_grid:
         return fixed
     low, high, den = canvas_grid(config, canvas_size)

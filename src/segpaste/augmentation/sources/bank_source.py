@@ -112,11 +112,7 @@ class BankSource:
 def source_batch(
     staged: StagedCrops, target: PaddedBatchedDenseSample, config: SourceConfig
 ) -> PaddedBatchedDenseSample:
-    """Convert staged crops to a batch of B * K rows with one instance slot, and images of the target's dtype.
-
-    Raises:
-        ValueError: the target's images are floats, and ``config.value_range`` is None or does not fit their dtype.
-    """
+    """Convert staged crops to a batch of B * K rows with one instance slot, and images of the target's dtype."""
     images, masks = staged.images.flatten(0, 1), staged.alphas.flatten(0, 1)
     if target.images.dtype != torch.uint8:
         if config.value_range is None:

@@ -81,7 +81,7 @@ def _apart(placement: Placement, target: PaddedBatchedDenseSample) -> Placement:
         start, end = memory_span(tensor)
         return tensor.clone() if any(start < b and a < end for a, b in spans) else tensor
 
-    return Placement(*(owned(getattr(placement, field)) for field in _PLACEMENT))
+    return Placement(**{field: owned(getattr(placement, field)) for field in _PLACEMENT})
 
 
 def checked_rows(
