@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from segpaste.augmentation.config.placement import PlacementConfig
+from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.rules.draw_rules import fixed_rules, on_canvas
+from segpaste.augmentation.schedule import Schedule
 from segpaste.engine import DrawRules, LayerRows, Placement, PlacementCounts, Sources, Targets, engine_for
 from segpaste.engine.records import LARGEST_NUM, SCALE_DEN
 from segpaste.engine.reference.geometry import pixel_boxes, valid_extent
+from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_count, check_tensor
 
-if TYPE_CHECKING:
-    from segpaste.augmentation.rules.class_tables import ClassTables
-    from segpaste.augmentation.schedule import Schedule
-    from segpaste.types import PaddedBatchedDenseSample, StagedCrops
+Sampled = tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]
+"""Source batch, placement of its objects, and counts of the tries."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,14 +11,12 @@ from torch import Tensor
 
 from segpaste.augmentation.rules.draw_rules import smallest_scale
 from segpaste.augmentation.sources.bank_source import BankSource
-from segpaste.augmentation.sources.placement import Declared, PlacementRequest, check_declared
+from segpaste.augmentation.sources.placement import Declared, PlacementRequest, Sampled, check_declared
 from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
 from segpaste.engine import LayerRows, Placement, PlacementCounts
 from segpaste.engine.planes import changed_fields, memory_span
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.sampling import FARTHEST_EDGE
-
-Sampled = tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]
 
 _TRUSTED: tuple[type, ...] = (IntraBatchSource, BankSource)
 
