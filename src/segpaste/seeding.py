@@ -56,11 +56,7 @@ def _hashed(payload: bytes) -> int:
 
 
 def check_uint64(value: int, name: str) -> None:
-    """Refuse what `derive_seed` cannot take, such as a seed or an epoch out of range.
-
-    Args:
-        value: any integer.
-        name: of the argument that it came as, for the error.
+    """Refuse what `derive_seed` cannot take as the argument ``name``, such as a seed or an epoch out of range.
 
     Raises:
         ValueError: it is no integer, is negative or does not fit 64 bits.
@@ -148,16 +144,7 @@ def random_bits(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
 
 
 def random_bits_numpy(seed: int, name: str, *indices: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """`random_bits` of one seed, for index arithmetic in NumPy.
-
-    Args:
-        seed: in [0, 2**64).
-        name: the draw's name.
-        indices: int64 arrays that broadcast.
-
-    Returns:
-        uint64 of the broadcast shape.
-    """
+    """`random_bits` of one seed in [0, 2**64), for index arithmetic in NumPy: uint64 of the shape of the indices."""
     bits = random_bits(torch.tensor(to_int64(seed)), name, *(torch.from_numpy(index) for index in indices))
     return bits.numpy().view(np.uint64)
 
@@ -179,10 +166,7 @@ def random_integers(seeds: Tensor, name: str, low: Tensor | int, high: Tensor | 
 def within(fractions: Tensor, low: Tensor | int, high: Tensor | int) -> Tensor:
     """Return the integers of ``low`` .. ``high`` inclusive that lie at ``fractions`` / 2**32 of the range.
 
-    Args:
-        fractions: int64 in [0, 2**32).
-        low: the first integer, also where the range is empty.
-        high: the last one; the span is below 2**31.
+    The span is below 2**31; of an empty range it is ``low``.
     """
     span = high - low + 1
     span = span.clamp(min=1) if isinstance(span, Tensor) else max(span, 1)
