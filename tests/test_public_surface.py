@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -80,6 +84,40 @@ class TestNames:
         assert own_docstring(made_up) == ""
         assert own_docstring(type("Child", (dict,), {})) == ""
         assert own_docstring(own_docstring)
+
+
+LAZY = """
+from typing import TYPE_CHECKING
+from segpaste._lazy import lazy_names
+if TYPE_CHECKING:
+    from lazy_room.home import late as late
+    from lazy_room.home import early as early
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)
+"""
+
+
+class TestLazyNames:
+    @pytest.fixture
+    def room(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+        (tmp_path / "lazy_room").mkdir()
+        (tmp_path / "lazy_room" / "__init__.py").write_text(LAZY)
+        (tmp_path / "lazy_room" / "home.py").write_text("early, late, other = 1, object(), 3")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        yield importlib.import_module("lazy_room")
+        for name in ("lazy_room", "lazy_room.home"):
+            sys.modules.pop(name, None)
+
+    def test_names_are_imported_at_first_use(self, room: ModuleType) -> None:
+        assert room.__all__ == ["early", "late"]
+        assert {"early", "late"} <= set(dir(room))
+        assert "lazy_room.home" not in sys.modules
+        assert room.early == 1
+        assert room.late is room.late is sys.modules["lazy_room.home"].late
+
+    def test_other_names_are_refused(self, room: ModuleType) -> None:
+        with pytest.raises(AttributeError, match="module 'lazy_room' has no attribute 'other'"):
+            room.other  # noqa: B018
 
 
 class TestVersion:

@@ -5,12 +5,12 @@ The public names are below; they are imported when first used, so that `import s
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from segpaste._version import __version__ as __version__
+from segpaste._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from segpaste._version import __version__ as __version__
     from segpaste.augmentation import BankSource as BankSource
     from segpaste.augmentation import BatchCopyPaste as BatchCopyPaste
     from segpaste.augmentation import BatchCopyPasteConfig as BatchCopyPasteConfig
@@ -46,57 +46,5 @@ if TYPE_CHECKING:
     from segpaste.types import PanopticSchema as PanopticSchema
     from segpaste.types import SemanticMap as SemanticMap
     from segpaste.types import StagedCrops as StagedCrops
-
-_ROOMS = {
-    "segpaste.augmentation": (
-        "BankSource",
-        "BatchCopyPaste",
-        "BatchCopyPasteConfig",
-        "IntraBatchSource",
-        "SourceStrategy",
-    ),
-    "segpaste.bank": (
-        "BankSampler",
-        "InstanceBank",
-        "LMDBBank",
-        "MemmapBank",
-        "WebDatasetBank",
-        "create_bank_dataloader",
-        "open_bank",
-        "stage_bank_batch",
-    ),
-    "segpaste.datasets": ("CocoDetectionV2", "create_coco_dataloader"),
-    "segpaste.presets": ("get_preset", "list_presets", "register_preset"),
-    "segpaste.samplers": ("ExhaustiveNxMSampler", "NxMSampler", "RandomNxMSampler"),
-    "segpaste.seeding": ("derive_seed",),
-    "segpaste.types": (
-        "BatchedDenseSample",
-        "CameraIntrinsics",
-        "CrowdMask",
-        "DenseSample",
-        "InstanceMask",
-        "KeypointSchema",
-        "Modality",
-        "PaddedBatchedDenseSample",
-        "PaddingMask",
-        "PanopticMap",
-        "PanopticSchema",
-        "SemanticMap",
-        "StagedCrops",
-    ),
-}
-_HOME = {name: room for room, names in _ROOMS.items() for name in names}
-
-__all__ = sorted([*_HOME, "__version__"])
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'segpaste' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -12,21 +12,18 @@ from typing import Any
 REQUIREMENT_OF = {
     "lmdb": "lmdb>=1.4",
     "pyarrow": "pyarrow>=16",
-    "pyarrow.parquet": "pyarrow>=16",
     "fsspec": "fsspec>=2024.6",
     "s3fs": "s3fs>=2024.6",
     "gcsfs": "gcsfs>=2024.6",
     "aiohttp": "aiohttp>=3.9",
     "ray": "ray[data]>=2.40",
-    "ray.data": "ray[data]>=2.40",
     "timm": "timm>=1",
     "open_clip": "open_clip_torch>=2.24",
-    "safetensors.torch": "safetensors>=0.4",
-    "pytorch_metric_learning.distances": "pytorch-metric-learning>=2.5",
-    "pytorch_metric_learning.losses": "pytorch-metric-learning>=2.5",
+    "safetensors": "safetensors>=0.4",
+    "pytorch_metric_learning": "pytorch-metric-learning>=2.5",
     "tensorboard": "tensorboard>=2.14",
 }
-"""The requirement in ``pyproject.toml`` that provides each module."""
+"""The requirement in ``pyproject.toml`` that provides each package."""
 
 
 class MissingPackageError(ImportError):
@@ -44,5 +41,5 @@ def require(module: str) -> Any:
     except ImportError as error:
         package = module.partition(".")[0]
         raise MissingPackageError(
-            f"{package} is not installed: pip install '{REQUIREMENT_OF[module]}'", name=package
+            f"{package} is not installed: pip install '{REQUIREMENT_OF[package]}'", name=package
         ) from error

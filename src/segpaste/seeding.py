@@ -44,25 +44,19 @@ def derive_seed(base_seed: int, epoch: int, rank: int, worker_id: int, sample_id
     Raises:
         ValueError: a number is no integer, is negative or does not fit 64 bits.
     """
-    numbers = {
-        "base_seed": base_seed,
-        "epoch": epoch,
-        "rank": rank,
-        "worker_id": worker_id,
-        "sample_idx": sample_idx,
-    }
-    for name, value in numbers.items():
+    key = SampleKey(base_seed, epoch, rank, worker_id, sample_idx)
+    for name, value in key._asdict().items():
         check_uint64(value, name)
-    payload = b"".join(int(value).to_bytes(8, "little") for value in numbers.values())
+    return _hashed(b"".join(int(value).to_bytes(8, "little") for value in key))
+
+
+def _hashed(payload: bytes) -> int:
+    """The first 8 bytes of SHA-256, little-endian, in [0, 2**64)."""
     return int.from_bytes(hashlib.sha256(payload).digest()[:8], "little")
 
 
 def check_uint64(value: int, name: str) -> None:
-    """Refuse what `derive_seed` cannot take, such as a seed or an epoch out of range.
-
-    Args:
-        value: any integer.
-        name: of the argument that it came as, for the error.
+    """Refuse what `derive_seed` cannot take as the argument ``name``, such as a seed or an epoch out of range.
 
     Raises:
         ValueError: it is no integer, is negative or does not fit 64 bits.
@@ -74,15 +68,7 @@ def check_uint64(value: int, name: str) -> None:
 
 
 class SampleKey(NamedTuple):
-    """The five numbers that name a sample of a run; see `derive_seed`, which makes its seed of them.
-
-    Attributes:
-        base_seed: the run's seed.
-        epoch: counts passes over the data.
-        rank: the process in a distributed run.
-        worker_id: the loader worker, where it matters which one made the sample; else 0.
-        sample_idx: the sample's index in its dataset, or its position in an endless sequence.
-    """
+    """The five numbers that name a sample of a run: the arguments of `derive_seed`, which makes its seed of them."""
 
     base_seed: int
     epoch: int
@@ -135,7 +121,7 @@ def from_int64(value: int) -> int:
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def name_key(name: str) -> int:
     """The 64 bits, as a signed integer, that stand for a draw's name: the first 8 bytes of its SHA-256."""
-    return to_int64(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little"))
+    return to_int64(_hashed(name.encode()))
 
 
 def random_bits(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
@@ -158,16 +144,7 @@ def random_bits(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
 
 
 def random_bits_numpy(seed: int, name: str, *indices: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """`random_bits` of one seed, for index arithmetic in NumPy.
-
-    Args:
-        seed: in [0, 2**64).
-        name: the draw's name.
-        indices: int64 arrays that broadcast.
-
-    Returns:
-        uint64 of the broadcast shape.
-    """
+    """`random_bits` of one seed in [0, 2**64), for index arithmetic in NumPy: uint64 of the shape of the indices."""
     bits = random_bits(torch.tensor(to_int64(seed)), name, *(torch.from_numpy(index) for index in indices))
     return bits.numpy().view(np.uint64)
 
@@ -189,10 +166,7 @@ def random_integers(seeds: Tensor, name: str, low: Tensor | int, high: Tensor | 
 def within(fractions: Tensor, low: Tensor | int, high: Tensor | int) -> Tensor:
     """Return the integers of ``low`` .. ``high`` inclusive that lie at ``fractions`` / 2**32 of the range.
 
-    Args:
-        fractions: int64 in [0, 2**32).
-        low: the first integer, also where the range is empty.
-        high: the last one; the span is below 2**31.
+    The span is below 2**31; of an empty range it is ``low``.
     """
     span = high - low + 1
     span = span.clamp(min=1) if isinstance(span, Tensor) else max(span, 1)

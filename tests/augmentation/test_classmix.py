@@ -39,8 +39,8 @@ from segpaste.augmentation import (
     PlacementCounts,
     SourceConfig,
 )
-from segpaste.augmentation.sources.placement import SCALE_DEN
 from segpaste.engine import use_backend
+from segpaste.engine.records import SCALE_DEN
 from segpaste.invariants import Case, check_all
 from segpaste.types import Modality, PaddedBatchedDenseSample
 

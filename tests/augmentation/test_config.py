@@ -27,7 +27,7 @@ from segpaste.augmentation import (
     SizeRange,
     SourceConfig,
 )
-from segpaste.augmentation.config.strict import known_keys
+from segpaste.augmentation.config.strict import known_fields
 
 Made = Callable[..., BaseModel]
 
@@ -374,7 +374,7 @@ def test_the_page_has_a_row_for_every_key() -> None:
     named = {
         name for cell in re.findall(r"^\|([^|]+)\|", table, re.MULTILINE) for name in re.findall(r"`([\w.]+)`", cell)
     }
-    keys = {*known_keys(BatchCopyPasteConfig)}
+    keys = {*dict(known_fields(BatchCopyPasteConfig))}
     groups = {".".join(key.split(".")[:n]) for key in keys for n in range(1, key.count(".") + 1)}
     assert named <= keys | groups
     assert {key for key in keys if not any(f"{key}.".startswith(f"{name}.") for name in named)} == set()

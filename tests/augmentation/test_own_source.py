@@ -46,22 +46,26 @@ MISTAKES: dict[str, tuple[Callable[[Sampled], Any], type[Exception], str]] = {
         r"got \(PaddedBatchedDenseSample, Placement\); return all",
     ),
     "no tuple": (lambda s: s[1], TypeError, "PlacementCounts.*got Placement;"),
-    "float places": (changed("translate", Tensor.float), TypeError, "Placement.translate: .*int64, got torch.float32"),
+    "float places": (changed("translate", Tensor.float), TypeError, "Placement.translate: .*int64, got float32"),
     "a list": (
         changed("hflip", Tensor.tolist),
         TypeError,
-        "hflip: expected a tensor of torch.bool, got list",
+        "hflip: expected a torch.Tensor, got list",
     ),
     "one number of scales": (
         changed("scale_num", lambda t: t[..., 0]),
         ValueError,
-        r"Placement.scale_num: expected shape \[3, 2, 2\], got \[3, 2\]",
+        r"Placement.scale_num: expected 3 dimensions \[B, L, 2\], got shape \[3, 2\]",
     ),
-    "flat rows": (changed("source_idx", Tensor.flatten), ValueError, r"source_idx: expected shape \[3, L\], got \[6\]"),
+    "flat rows": (
+        changed("source_idx", Tensor.flatten),
+        ValueError,
+        r"source_idx: expected 2 dimensions \[B, L\], got shape \[6\]",
+    ),
     "slots of another batch": (
         changed("carried", lambda t: t[..., :3]),
         ValueError,
-        r"Placement.carried: expected shape \[3, 2, 6\], got \[3, 2, 3\]",
+        r"Placement.carried: expected shape \[B, L, K_s\] with K_s=6, got \[3, 2, 3\]",
     ),
     "rows that are not there": (
         changed("source_idx", set_to(3)),
@@ -103,7 +107,7 @@ MISTAKES: dict[str, tuple[Callable[[Sampled], Any], type[Exception], str]] = {
     "counts in floats": (
         lambda s: (s[0], s[1], replace(s[2], tried=s[2].tried.float())),
         TypeError,
-        "PlacementCounts.tried: expected a tensor of torch.int64",
+        "PlacementCounts.tried: expected dtype int64, got float32",
     ),
     "crops without masks": (
         lambda s: (s[0].derived(instance_masks=None, instance_ids=None), s[1], s[2]),
@@ -188,8 +192,12 @@ class TestSamples:
 WRONG_ROWS: dict[str, tuple[Callable[[LayerRows], Any], type[Exception], str]] = {
     "a tuple": (tuple, TypeError, r"expected LayerRows\(source_idx, layer_valid\), got tuple"),
     "a row too far": (lambda r: r._replace(source_idx=r[0] + 3), ValueError, "rows of the batch, from 0 to 2, got 3"),
-    "no layers": (lambda r: r._replace(layer_valid=r[1][:, 0]), ValueError, r"expected shape \[3, 1\], got \[3\]"),
-    "32 bits": (lambda r: r._replace(source_idx=r[0].int()), TypeError, "expected a tensor of torch.int64, got"),
+    "no layers": (
+        lambda r: r._replace(layer_valid=r[1][:, 0]),
+        ValueError,
+        r"expected 2 dimensions \[B, L\], got shape \[3\]",
+    ),
+    "32 bits": (lambda r: r._replace(source_idx=r[0].int()), TypeError, "expected dtype int64, got int32"),
 }
 
 

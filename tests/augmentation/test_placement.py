@@ -21,7 +21,8 @@ from segpaste.augmentation import (
     PlacementConfig,
     PlacementCounts,
 )
-from segpaste.augmentation.sources.placement import SCALE_DEN, draw_placement
+from segpaste.augmentation.sources.placement import draw_placement
+from segpaste.engine.records import SCALE_DEN
 
 NUM = 20_000
 

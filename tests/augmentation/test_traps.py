@@ -23,7 +23,7 @@ from segpaste.augmentation import (
     PlacementConfig,
 )
 from segpaste.augmentation.rules.class_tables import ClassTables
-from segpaste.augmentation.sources.placement import SCALE_DEN
+from segpaste.engine.records import SCALE_DEN
 from segpaste.engine.reference import geometry
 from segpaste.invariants import check_batch
 from segpaste.types import Modality

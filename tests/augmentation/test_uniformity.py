@@ -19,8 +19,8 @@ from placement_inputs import request
 from samples import CPU_BACKENDS
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import IntraBatchSource, Placement, PlacementConfig
-from segpaste.augmentation.sources.placement import SCALE_DEN
 from segpaste.engine import use_backend
+from segpaste.engine.records import SCALE_DEN
 from segpaste.types import PaddedBatchedDenseSample
 
 NUM = 20_000

@@ -20,7 +20,7 @@ from PIL import Image
 import segpaste
 from on_disk import tree
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.augmentation.config.strict import known_keys
+from segpaste.augmentation.config.strict import known_fields
 from segpaste.cli import _arguments, _errors, _inputs, _settings, _values, main
 from segpaste.datasets import SceneDataset
 from segpaste.presets import Preset
@@ -79,7 +79,7 @@ class TestHelp:
 
 class TestSettings:
     def test_every_known_key_can_be_set(self) -> None:
-        keys = list(known_keys(BatchCopyPasteConfig))
+        keys = list(dict(known_fields(BatchCopyPasteConfig)))
         assert {"tile_size", "placement.scale_range", "source.mask_from", "panoptic.taxonomy.classes"} <= set(keys)
         assert set(keys) == set(_values.flat(full_config().model_dump())) - FREE | TABLES
 

@@ -9,12 +9,11 @@ from segpaste.augmentation.config.paste import (
     SourceConfig,
 )
 from segpaste.augmentation.config.placement import PlacementConfig, SizeRange
-from segpaste.augmentation.report import DROP_REASONS, PasteReport, num_mixed_tokens
+from segpaste.augmentation.report import DROP_REASONS, PasteReport, PasteSummary, num_mixed_tokens
 from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.sources.bank_source import BankSource
 from segpaste.augmentation.sources.placement import PlacementRequest
 from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
-from segpaste.augmentation.summary import PasteSummary
 from segpaste.engine import LayerRows, Placement, PlacementCounts
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Literal, cast, overload
 import torch
 from torch import nn
 
-from segpaste.augmentation.config.paste import BatchCopyPasteConfig, SourceConfig
+from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.harmonize.harmonized import harmonized
 from segpaste.augmentation.inputs import arguments, in_place, prepare
 from segpaste.augmentation.loading import AugmentedLoader
@@ -82,18 +82,19 @@ class BatchCopyPaste(nn.Module):
         inplace: bool = False,
     ) -> None:
         super().__init__()
-        if config is None and source_pool is not None:
-            config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
-        self.config = arguments.checked_config(config)
+        self.config = arguments.checked_config(config, source_pool)
         arguments.check_sources(source, source_pool, self.config)
         arguments.check_flag("inplace", inplace)
         self.inplace = inplace
-        self.source = _source_of(self.config) if source is None else source
+        is_bank = self.config.source.kind == "bank"
+        if source is None:
+            source = BankSource(self.config.source) if is_bank else IntraBatchSource()
+        self.source = source
         self.crops = None if source_pool is None else SeededCrops(source_pool, self.config.num_layers)
         self.read_modalities, self.write_modalities = prepare.modalities_of(self.config)
         self.schedule = Schedule(self.config.placement, chooses_objects=not self.config.emit_classmix)
         self._placement = self.config.placement
-        if self.config.source.kind == "bank":  # each crop is a layer of its own
+        if is_bank:  # each crop is a layer of its own
             drawn = {"layers": self.config.num_layers, "grouping": "instance"}
             self._placement = self._placement.model_copy(update=drawn)
         self._fixed_rules = draw_rules.fixed_rules(self._placement)  # integers: compiled code may not see floats change
@@ -197,9 +198,7 @@ class BatchCopyPaste(nn.Module):
             ValueError: ``config.source`` is of ``kind="bank"`` without ``source_pool``, or the reverse.
         """
         arguments.check_loader(loader, max_instances, device, source_pool)
-        if config is None and source_pool is not None:
-            config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
-        module = cls(config, inplace=inplace)
+        module = cls(arguments.checked_config(config, source_pool), inplace=inplace)
         kind = module.config.source.kind
         if (kind == "bank") != (source_pool is not None):
             raise ValueError(
@@ -309,7 +308,3 @@ class BatchCopyPaste(nn.Module):
         if message is not None:
             self._may_warn_of_scales = False
             warnings.warn(message, stacklevel=6)  # the caller of the module's __call__
-
-
-def _source_of(config: BatchCopyPasteConfig) -> SourceStrategy:
-    return BankSource(config.source) if config.source.kind == "bank" else IntraBatchSource()

@@ -26,11 +26,8 @@ class AugmentedLoader(LoaderWrapper):
     epoch, the rank and the row's position in the epoch, so a resumed run draws what an uninterrupted one draws.
 
     Args:
-        loader: yields padded batches, ragged batches, or lists of samples of one size.
+        loader, max_instances, device: see `BatchCopyPaste.from_dataloader`.
         augment: the augmentation.
-        max_instances: K; of samples and ragged batches with more instances the largest are kept; padded batches must
-            have this many slots.
-        device: device to augment on; None for that of the batch.
         crops: staged crops to paste, if objects do not come from the batch; a loader of crops restarts with every pass.
 
     Attributes:

@@ -1,7 +1,11 @@
-"""Report of a forward pass as tensors: it accounts for every try, and does not wait for the device."""
+"""Report of a forward pass as tensors, which accounts for every try, and sums of reports over loaders and machines.
+
+Neither waits for the device.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -74,13 +78,58 @@ class PasteReport(Movable):
     drawn: Tensor
 
     def __repr__(self) -> str:
-        dropped = self.num_dropped.sum(0).tolist()
-        why = "".join(f", {reason} {count}" for reason, count in zip(DROP_REASONS, dropped, strict=True) if count)
-        tried, placed = int(self.num_tried.sum()), int(self.num_placed.sum())
-        return f"PasteReport({len(self.num_tried)} images: {tried} tried, {placed} placed{why})"
+        return f"PasteReport({_in_words(PasteSummary.of(self))})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PasteSummary(Movable):
+    """Numbers of pastes over many images; summaries add up, without waiting for their device.
+
+    Attributes:
+        counts: [3 + len(DROP_REASONS)] int64: images, pastes tried, placed, and dropped by reason.
+    """
+
+    counts: Tensor
+
+    @classmethod
+    def of(cls, report: PasteReport) -> PasteSummary:
+        """Summarise the report of one batch, on its device."""
+        num_images = torch.full_like(report.num_tried[:1].sum(), len(report.num_tried))
+        sums = torch.stack([num_images, report.num_tried.sum(), report.num_placed.sum()])
+        return cls(torch.cat([sums, report.num_dropped.sum(0)]))
+
+    def __add__(self, other: PasteSummary | PasteReport | int) -> PasteSummary:
+        """Add a summary or a report, on the device of this one; 0 adds nothing, so that `sum` takes summaries."""
+        if other == 0:
+            return self
+        if isinstance(other, PasteReport):
+            other = PasteSummary.of(other)
+        if not isinstance(other, PasteSummary):
+            return NotImplemented
+        return PasteSummary(self.counts + other.counts.to(self.counts.device))
+
+    __radd__ = __add__
+
+    def to_dict(self) -> dict[str, int]:
+        """Return the counts by name, which waits for the device."""
+        names = ("num_images", "num_tried", "num_placed", *DROP_REASONS)
+        return dict(zip(names, self.counts.tolist(), strict=True))
+
+    def __repr__(self) -> str:
+        return f"PasteSummary({_in_words(self)})"
 
 
 register_pytree(PasteReport)
+register_pytree(PasteSummary)
+
+
+def _in_words(summary: PasteSummary) -> str:
+    images, tried, placed, *dropped = summary.counts.tolist()
+    return ", ".join([f"{images} images: {tried} tried", f"{placed} placed", *_dropped_in_words(dropped)])
+
+
+def _dropped_in_words(num_dropped: Sequence[int]) -> list[str]:
+    return [f"{reason} {count}" for reason, count in zip(DROP_REASONS, num_dropped, strict=True) if count]
 
 
 def report_of(placement: Placement, counts: PlacementCounts, outcome: Outcome) -> PasteReport:
@@ -100,13 +149,12 @@ def report_of(placement: Placement, counts: PlacementCounts, outcome: Outcome) -
 
 def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int) -> PasteReport:
     """Return the report of a batch that has no instance to paste: one try per image, without a source."""
-    b, k, device = batch.batch_size, batch.max_instances, batch.device
-    ones = torch.ones(b, dtype=torch.int64, device=device)
-    num_dropped = torch.zeros(b, len(DROP_REASONS), dtype=torch.int64, device=device)
+    labels = batch.labels
+    b, k = labels.shape
+    num_dropped = labels.new_zeros(b, len(DROP_REASONS))
     num_dropped[:, DROP_REASONS.index("no_source")] = 1
-    off = torch.zeros(b, num_layers, dtype=torch.bool, device=device)
-    zero = torch.zeros(b, num_layers, dtype=torch.int64, device=device)
-    pair = torch.zeros(b, num_layers, 2, dtype=torch.int64, device=device)
+    zero, pair = labels.new_zeros(b, num_layers), labels.new_zeros(b, num_layers, 2)
+    off, carried = zero.bool(), labels.new_zeros(b, num_layers, k, dtype=torch.bool)
     placement = Placement(
         source_idx=zero,
         layer_valid=off,
@@ -114,17 +162,17 @@ def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int) -> PasteR
         scale_den=pair + SCALE_DEN,
         translate=pair,
         hflip=off,
-        carried=torch.zeros(b, num_layers, k, dtype=torch.bool, device=device),
+        carried=carried,
     )
     return PasteReport(
-        num_tried=ones,
-        num_placed=torch.zeros_like(ones),
+        num_tried=labels.new_ones(b),
+        num_placed=labels.new_zeros(b),
         num_dropped=num_dropped,
-        visible_layer=torch.full((b, *batch.canvas_size), -1, dtype=torch.int16, device=device),
+        visible_layer=labels.new_full((b, *batch.canvas_size), -1, dtype=torch.int16),
         placement=placement,
-        slot_layer=torch.full((b, k), -1, dtype=torch.int64, device=device),
-        slot_source=torch.full((b, k), -1, dtype=torch.int64, device=device),
-        drawn=torch.zeros_like(placement.carried),
+        slot_layer=torch.full_like(labels, -1),
+        slot_source=torch.full_like(labels, -1),
+        drawn=carried.clone(),
     )
 
 
@@ -158,7 +206,7 @@ def nothing_pasted_warning(report: PasteReport, config: BatchCopyPasteConfig) ->
     if int(report.num_placed.sum()) > 0 or int(report.num_tried.sum()) == 0:
         return None
     totals = report.num_dropped.sum(0).tolist()
-    why = ", ".join(f"{reason} {count}" for reason, count in zip(DROP_REASONS, totals, strict=True) if count)
+    why = ", ".join(_dropped_in_words(totals))
     reason = DROP_REASONS[totals.index(max(totals))]
     advice = _ADVICE[reason]
     if reason == "no_source" and config.emit_classmix:

@@ -84,14 +84,12 @@ class Schedule(nn.Module):
                 "Schedule: expected only paste_prob with emit_classmix, which pastes classes and no objects, got "
                 f"k_range={k_range}, class_temperature={class_temperature}"
             )
-        paste_prob = _number("paste_prob", paste_prob)
-        class_temperature = _number("class_temperature", class_temperature)
-        if paste_prob is not None and not 0 <= paste_prob <= 1:
-            raise ValueError(f"Schedule: expected 0 <= paste_prob <= 1, got {paste_prob}")
+        if paste_prob is not None:
+            paste_prob = _fraction("paste_prob", paste_prob)
+        if class_temperature is not None:
+            class_temperature = _fraction("class_temperature", class_temperature)
         if k_range is not None and not _is_range(k_range):
             raise ValueError(f"Schedule: expected k_range with 1 <= low <= high < 2**31, got {k_range}")
-        if class_temperature is not None and not 0 <= class_temperature <= 1:
-            raise ValueError(f"Schedule: expected 0 <= class_temperature <= 1, got {class_temperature}")
         self._put(paste_prob, k_range, class_temperature)
 
     def _put(
@@ -111,10 +109,7 @@ class Schedule(nn.Module):
         self.limits[0] = round(self._paste_prob * self._kept * _ONE)
 
     def at(self, progress: float) -> None:
-        """Set the progress of training; in its last part, ``fade_last`` of the config, less or nothing is pasted.
-
-        With ``fade_curve="step"`` nothing is pasted in that part; with ``"linear"`` the probability falls from
-        ``paste_prob`` at its start to 0 at the end of training.
+        """Set the progress of training; see ``fade_last`` and ``fade_curve`` of the config.
 
         Args:
             progress: 0 at the start, 1 at the end.
@@ -122,14 +117,7 @@ class Schedule(nn.Module):
         Raises:
             ValueError: it is not a number from 0 to 1.
         """
-        try:
-            part = float(progress)
-        except (TypeError, ValueError):
-            part = -1.0
-        if not 0 <= part <= 1:
-            raise ValueError(f"Schedule: expected a number 0 <= progress <= 1, got {progress!r}")
-        progress = part
-        left, last = 1 - as_fraction(progress), as_fraction(self._fade_last)
+        left, last = 1 - as_fraction(_fraction("progress", progress)), as_fraction(self._fade_last)
         self._kept = 1.0
         if last > 0 and left <= last:
             self._kept = float(left / last) if self._fades == "linear" else 0.0
@@ -137,11 +125,10 @@ class Schedule(nn.Module):
 
     def get_extra_state(self) -> dict[str, object]:
         """Return what ``state_dict`` saves: plain values, so that ``torch.load(weights_only=True)`` reads them."""
-        temperature = int(self.limits[3]) / class_weights.TEMPERATURE_ONE
         return {
             "paste_prob": self._paste_prob,
             "k_range": list(self.k_range),
-            "class_temperature": temperature,
+            "class_temperature": self.class_temperature,
             "kept": self._kept,
         }
 
@@ -151,30 +138,24 @@ class Schedule(nn.Module):
         Raises:
             ValueError: a value is out of its range.
         """
-        kept = float(state["kept"])
-        if not 0 <= kept <= 1:
-            raise ValueError(f"Schedule: expected a state with 0 <= kept <= 1, got {kept}")
-        self._kept = kept
-        if self._chooses_objects:
-            self.set(
-                paste_prob=state["paste_prob"],
-                k_range=tuple(state["k_range"]),
-                class_temperature=state["class_temperature"],
-            )
-        else:
-            self.set(paste_prob=state["paste_prob"])
+        self._kept = _fraction("kept", state["kept"])
+        objects = {"k_range": tuple(state["k_range"]), "class_temperature": state["class_temperature"]}
+        self.set(paste_prob=state["paste_prob"], **(objects if self._chooses_objects else {}))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *arguments: Any) -> None:
         state_dict.setdefault(f"{prefix}_extra_state", self.get_extra_state())
         super()._load_from_state_dict(state_dict, prefix, *arguments)
 
 
-def _number(name: str, value: object) -> float | None:
-    """Return a value as a Python float, None as None."""
+def _fraction(name: str, value: Any) -> float:
+    """Return a value from 0 to 1 as a Python float."""
     try:
-        return None if value is None else float(value)  # type: ignore[arg-type]
+        number = float(value)
     except (TypeError, ValueError) as error:
         raise ValueError(f"Schedule: expected a number as {name}, got {value!r}") from error
+    if not 0 <= number <= 1:
+        raise ValueError(f"Schedule: expected 0 <= {name} <= 1, got {number}")
+    return number
 
 
 def _is_range(value: object) -> bool:

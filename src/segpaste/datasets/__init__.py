@@ -2,81 +2,31 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from segpaste._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from segpaste.datasets.formats.coco import CocoDetectionV2
-    from segpaste.datasets.formats.coco_panoptic import CocoPanoptic, CocoPanopticSchema
-    from segpaste.datasets.formats.conventions import convert_depth, convert_normals, convert_semantic
-    from segpaste.datasets.formats.federated import FederatedLabels
-    from segpaste.datasets.formats.records import DatasetError
-    from segpaste.datasets.jitter import (
-        FixedSizeCrop,
-        LargeScaleJitter,
-        RandomHorizontalFlip,
-        RandomResize,
-        SampleTransform,
-        SanitizeInstances,
-        make_large_scale_jittering,
-    )
-    from segpaste.datasets.loader import EpochDataLoader, LoaderStats, create_coco_dataloader
-    from segpaste.datasets.scenes import SceneConfig, SceneDataset, scene_batch
-
-_HOME = {
-    "CocoDetectionV2": "formats.coco",
-    "CocoPanoptic": "formats.coco_panoptic",
-    "CocoPanopticSchema": "formats.coco_panoptic",
-    "DatasetError": "formats.records",
-    "EpochDataLoader": "loader",
-    "FederatedLabels": "formats.federated",
-    "FixedSizeCrop": "jitter",
-    "LargeScaleJitter": "jitter",
-    "LoaderStats": "loader",
-    "RandomHorizontalFlip": "jitter",
-    "RandomResize": "jitter",
-    "SampleTransform": "jitter",
-    "SanitizeInstances": "jitter",
-    "SceneConfig": "scenes",
-    "SceneDataset": "scenes",
-    "convert_depth": "formats.conventions",
-    "convert_normals": "formats.conventions",
-    "convert_semantic": "formats.conventions",
-    "create_coco_dataloader": "loader",
-    "make_large_scale_jittering": "jitter",
-    "scene_batch": "scenes",
-}
-
-__all__ = [
-    "CocoDetectionV2",
-    "CocoPanoptic",
-    "CocoPanopticSchema",
-    "DatasetError",
-    "EpochDataLoader",
-    "FederatedLabels",
-    "FixedSizeCrop",
-    "LargeScaleJitter",
-    "LoaderStats",
-    "RandomHorizontalFlip",
-    "RandomResize",
-    "SampleTransform",
-    "SanitizeInstances",
-    "SceneConfig",
-    "SceneDataset",
-    "convert_depth",
-    "convert_normals",
-    "convert_semantic",
-    "create_coco_dataloader",
-    "make_large_scale_jittering",
-    "scene_batch",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+    from segpaste.datasets.formats.coco import CocoDetectionV2 as CocoDetectionV2
+    from segpaste.datasets.formats.coco_panoptic import CocoPanoptic as CocoPanoptic
+    from segpaste.datasets.formats.coco_panoptic import CocoPanopticSchema as CocoPanopticSchema
+    from segpaste.datasets.formats.conventions import convert_depth as convert_depth
+    from segpaste.datasets.formats.conventions import convert_normals as convert_normals
+    from segpaste.datasets.formats.conventions import convert_semantic as convert_semantic
+    from segpaste.datasets.formats.federated import FederatedLabels as FederatedLabels
+    from segpaste.datasets.formats.records import DatasetError as DatasetError
+    from segpaste.datasets.jitter import FixedSizeCrop as FixedSizeCrop
+    from segpaste.datasets.jitter import LargeScaleJitter as LargeScaleJitter
+    from segpaste.datasets.jitter import RandomHorizontalFlip as RandomHorizontalFlip
+    from segpaste.datasets.jitter import RandomResize as RandomResize
+    from segpaste.datasets.jitter import SampleTransform as SampleTransform
+    from segpaste.datasets.jitter import SanitizeInstances as SanitizeInstances
+    from segpaste.datasets.jitter import make_large_scale_jittering as make_large_scale_jittering
+    from segpaste.datasets.loader import EpochDataLoader as EpochDataLoader
+    from segpaste.datasets.loader import LoaderStats as LoaderStats
+    from segpaste.datasets.loader import create_coco_dataloader as create_coco_dataloader
+    from segpaste.datasets.scenes import SceneConfig as SceneConfig
+    from segpaste.datasets.scenes import SceneDataset as SceneDataset
+    from segpaste.datasets.scenes import scene_batch as scene_batch
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

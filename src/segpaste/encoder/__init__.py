@@ -7,72 +7,51 @@ validation_set = read_vectors("validation.csv", label_names=train_set.label_name
 result = train(train_set, validation_set, TrainConfig(), "runs/encoder")
 """
 
-from segpaste.encoder.data.banks import encode_bank, read_codes
-from segpaste.encoder.data.vector_csv import VectorsError
-from segpaste.encoder.data.vectors import LabelledVectors, read_vectors
-from segpaste.encoder.evaluation.assessment import Assessment, RatioFigures
-from segpaste.encoder.evaluation.calibration import Calibration, cllr, equal_error_rate, min_cllr
-from segpaste.encoder.evaluation.evaluate import (
-    Validation,
-    cosine_rows,
-    hamming_rows,
-    mean_average_precision,
-    validate,
-)
-from segpaste.encoder.evaluation.evidence import AttributeEvidence
-from segpaste.encoder.model.codes import (
-    attribute_shares,
-    hamming,
-    near_duplicate_codes,
-    nearest,
-    pack,
-    unpack,
-)
-from segpaste.encoder.model.encoder import BinaryAttributeEncoder, Encoded, binarise
-from segpaste.encoder.model.losses import EncoderLosses
-from segpaste.encoder.training.checkpoints import CheckpointError, TrainedEncoder, load_encoder
-from segpaste.encoder.training.config import DataConfig, LossWeights, ModelConfig, TrainConfig, TrainerConfig
-from segpaste.encoder.training.loop import Training, TrainResult
-from segpaste.encoder.training.run import open_training, train
+from __future__ import annotations
 
-__all__ = [
-    "Assessment",
-    "AttributeEvidence",
-    "BinaryAttributeEncoder",
-    "Calibration",
-    "CheckpointError",
-    "DataConfig",
-    "Encoded",
-    "EncoderLosses",
-    "LabelledVectors",
-    "LossWeights",
-    "ModelConfig",
-    "RatioFigures",
-    "TrainConfig",
-    "TrainResult",
-    "TrainedEncoder",
-    "TrainerConfig",
-    "Training",
-    "Validation",
-    "VectorsError",
-    "attribute_shares",
-    "binarise",
-    "cllr",
-    "cosine_rows",
-    "encode_bank",
-    "equal_error_rate",
-    "hamming",
-    "hamming_rows",
-    "load_encoder",
-    "mean_average_precision",
-    "min_cllr",
-    "near_duplicate_codes",
-    "nearest",
-    "open_training",
-    "pack",
-    "read_codes",
-    "read_vectors",
-    "train",
-    "unpack",
-    "validate",
-]
+from typing import TYPE_CHECKING
+
+from segpaste._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from segpaste.encoder.data.banks import encode_bank as encode_bank
+    from segpaste.encoder.data.banks import read_codes as read_codes
+    from segpaste.encoder.data.vector_csv import VectorsError as VectorsError
+    from segpaste.encoder.data.vectors import LabelledVectors as LabelledVectors
+    from segpaste.encoder.data.vectors import read_vectors as read_vectors
+    from segpaste.encoder.evaluation.assessment import Assessment as Assessment
+    from segpaste.encoder.evaluation.assessment import RatioFigures as RatioFigures
+    from segpaste.encoder.evaluation.calibration import Calibration as Calibration
+    from segpaste.encoder.evaluation.calibration import cllr as cllr
+    from segpaste.encoder.evaluation.calibration import equal_error_rate as equal_error_rate
+    from segpaste.encoder.evaluation.calibration import min_cllr as min_cllr
+    from segpaste.encoder.evaluation.evaluate import Validation as Validation
+    from segpaste.encoder.evaluation.evaluate import cosine_rows as cosine_rows
+    from segpaste.encoder.evaluation.evaluate import hamming_rows as hamming_rows
+    from segpaste.encoder.evaluation.evaluate import mean_average_precision as mean_average_precision
+    from segpaste.encoder.evaluation.evaluate import validate as validate
+    from segpaste.encoder.evaluation.evidence import AttributeEvidence as AttributeEvidence
+    from segpaste.encoder.model.codes import attribute_shares as attribute_shares
+    from segpaste.encoder.model.codes import hamming as hamming
+    from segpaste.encoder.model.codes import near_duplicate_codes as near_duplicate_codes
+    from segpaste.encoder.model.codes import nearest as nearest
+    from segpaste.encoder.model.codes import pack as pack
+    from segpaste.encoder.model.codes import unpack as unpack
+    from segpaste.encoder.model.encoder import BinaryAttributeEncoder as BinaryAttributeEncoder
+    from segpaste.encoder.model.encoder import Encoded as Encoded
+    from segpaste.encoder.model.encoder import binarise as binarise
+    from segpaste.encoder.model.losses import EncoderLosses as EncoderLosses
+    from segpaste.encoder.training.checkpoints import CheckpointError as CheckpointError
+    from segpaste.encoder.training.checkpoints import TrainedEncoder as TrainedEncoder
+    from segpaste.encoder.training.checkpoints import load_encoder as load_encoder
+    from segpaste.encoder.training.config import DataConfig as DataConfig
+    from segpaste.encoder.training.config import LossWeights as LossWeights
+    from segpaste.encoder.training.config import ModelConfig as ModelConfig
+    from segpaste.encoder.training.config import TrainConfig as TrainConfig
+    from segpaste.encoder.training.config import TrainerConfig as TrainerConfig
+    from segpaste.encoder.training.loop import Training as Training
+    from segpaste.encoder.training.loop import TrainResult as TrainResult
+    from segpaste.encoder.training.run import open_training as open_training
+    from segpaste.encoder.training.run import train as train
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

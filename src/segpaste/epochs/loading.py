@@ -21,27 +21,25 @@ class EpochLoader(EpochReader, DataLoader[Any]):
     _is_accelerate_prepared = True  # Accelerate shards every other DataLoader once more
     use_stateful_dataloader = True  # and saves and loads the state of one that says so
 
+    sampler: EpochSampler[Any]
+
     @property
     def progress(self) -> EpochProgress:  # type: ignore[override]
         """Which epoch is read, from which place on."""
-        assert isinstance(self.sampler, EpochSampler)
         return self.sampler.progress
 
     @property
     def num_items(self) -> int:
         """Items of an epoch on this replica."""
-        assert isinstance(self.sampler, EpochSampler)
         return self.sampler.num_items
 
     @property
     def items_per_batch(self) -> int:
         """Items of a batch; only the last may have fewer."""
-        assert isinstance(self.sampler, EpochSampler)
         return (self.batch_size or 1) * self.sampler.items_per_batch
 
     def fetched(self) -> Iterator[Any]:
         """What the workers fetch in a pass, each batch counted as done when it is handed out."""
-        assert isinstance(self.sampler, EpochSampler)
         this = None
         for num_batches, batch in enumerate(super().__iter__(), start=1):
             this = this or self.sampler.this  # the first draw has begun it

@@ -61,11 +61,7 @@ class EpochReader(Stateful):
         return self.progress.state(self.identity(), num_drawn)
 
     def expect_values(self, state: Any) -> None:
-        """Refuse a state of another reader, or a place that an epoch does not have.
-
-        Raises:
-            ValueError: the message says what was expected.
-        """
+        """Refuse a state of another reader, or a place that an epoch does not have."""
         self.progress.expect_state(state, self.identity(), self.num_items, self.items_per_batch, self.owner)
 
     def take_values(self, state: Mapping[str, Any]) -> None:

@@ -68,15 +68,10 @@ def _plain(value: Any) -> str:
 
 
 def expect_own_state(owner: str, identity: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    """Refuse a state of another sampler, loader or run.
-
-    Args:
-        owner: who loads it.
-        identity: the facts that decide what an epoch consists of, such as the seed and a digest of the labels.
-        state: holds the facts of its maker under ``of``.
+    """Refuse a state of another sampler, loader or run: `expect_facts` of those that it holds under ``of``.
 
     Raises:
-        ValueError: they differ; the message names each difference.
+        ValueError: it holds none, or they differ.
     """
     theirs = state.get("of") if isinstance(state, Mapping) else None
     if not isinstance(theirs, Mapping) or not {"epoch", "num_drawn"} <= set(state):
@@ -89,7 +84,7 @@ def expect_facts(owner: str, identity: Mapping[str, Any], theirs: Any) -> None:
 
     Args:
         owner: who loads a state.
-        identity: its facts.
+        identity: the facts that decide what an epoch consists of, such as the seed and a digest of the labels.
         theirs: those of the state.
 
     Raises:

@@ -15,6 +15,10 @@ from segpaste.epochs.replicas import find_replica
 from segpaste.epochs.stateful import has_state
 
 
+def _of_loader(name: str) -> property:
+    return property(lambda wrapper: getattr(wrapper.loader, name, None), doc=f"The loader's {name}, or None.")
+
+
 class LoaderWrapper(EpochReader):
     """Reads another loader, and says which epoch each pass reads.
 
@@ -51,20 +55,9 @@ class LoaderWrapper(EpochReader):
         sampler = getattr(self.loader, "sampler", None)
         return sampler if self._is_shared else EpochTaker(self, sampler)
 
-    @property
-    def batch_sampler(self) -> Any:
-        """The loader's, or None."""
-        return getattr(self.loader, "batch_sampler", None)
-
-    @property
-    def dataset(self) -> Any:
-        """The loader's, or None."""
-        return getattr(self.loader, "dataset", None)
-
-    @property
-    def batch_size(self) -> Any:
-        """The loader's, or None."""
-        return getattr(self.loader, "batch_size", None)
+    batch_sampler = _of_loader("batch_sampler")
+    dataset = _of_loader("dataset")
+    batch_size = _of_loader("batch_size")
 
     def _pass(self) -> Iterator[tuple[EpochPass, Any]]:
         """The batches that are left of an epoch, each with its pass. `_begin` is called once, before the first."""

@@ -68,7 +68,6 @@ class HasCropClassIds(Protocol):
 
     def crop_class_ids(self) -> NDArray[np.int64]:
         """The class of every crop, [num_samples]."""
-        ...
 
 
 class HasLabels(Protocol):
@@ -77,7 +76,6 @@ class HasLabels(Protocol):
     @property
     def labels(self) -> Any:
         """The class of each sample, [num_samples]."""
-        ...
 
 
 class HasTargets(Protocol):
@@ -86,7 +84,6 @@ class HasTargets(Protocol):
     @property
     def targets(self) -> Any:
         """The class of each sample, [num_samples]."""
-        ...
 
 
 Labels = ArrayLike | Tensor | HasCropClassIds | HasLabels | HasTargets

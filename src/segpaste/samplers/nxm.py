@@ -201,10 +201,8 @@ class NxMBatches(EpochReader, Sampler[list[int]]):
         return self.sampler.num_batches
 
     def __iter__(self) -> Iterator[list[int]]:
-        return self._cut(iter(self.sampler))
-
-    def _cut(self, indices: Iterator[int]) -> Iterator[list[int]]:
-        while batch := list(islice(indices, self.sampler.batch_size)):
+        indices = iter(self.sampler)
+        while batch := list(islice(indices, self.batch_size)):
             yield batch
 
     def identity(self) -> dict[str, Any]:

@@ -18,24 +18,24 @@ Management Science 6(1), 1959.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
-
-from segpaste.samplers._turns import fill
 
 Ints = NDArray[np.int64]
 
 
 def num_full_batches(num_groups: Ints, num_distinct: int) -> int:
     """The most batches of N distinct classes that can be made of so many groups of each class, [C]."""
-    low, high = 0, int(num_groups.sum()) // num_distinct
-    while low < high:  # where T batches can be filled, T - 1 can
-        middle = (low + high + 1) // 2
-        if int(np.minimum(num_groups, middle).sum()) >= num_distinct * middle:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+
+    def num_missing(num_batches: int) -> int:
+        return num_distinct * num_batches - int(np.minimum(num_groups, num_batches).sum())
+
+    most = int(num_groups.sum()) // num_distinct
+    return bisect_right(range(1, most + 1), 0, key=num_missing)  # where T batches can be filled, T - 1 can
 
 
 def num_covering_batches(num_groups: Ints, num_distinct: int) -> int:
@@ -53,13 +53,11 @@ def filled_up(num_groups: Ints, num_distinct: int, num_batches: int) -> Ints:
     """
     missing = num_distinct * num_batches - int(num_groups.sum())
     room = num_batches - num_groups
-    rounds, most = 0, num_batches
-    while rounds < most:  # the most whole rounds that the missing ones suffice for
-        middle = (rounds + most + 1) // 2
-        if int(np.minimum(room, middle).sum()) <= missing:
-            rounds = middle
-        else:
-            most = middle - 1
+
+    def num_taken(num_rounds: int) -> int:
+        return int(np.minimum(room, num_rounds).sum())
+
+    rounds = bisect_right(range(1, num_batches + 1), missing, key=num_taken)  # whole rounds that are missing
     filled = num_groups + np.minimum(room, rounds)
     rest = num_distinct * num_batches - int(filled.sum())
     filled[np.flatnonzero(filled < num_batches)[:rest]] += 1
@@ -69,6 +67,8 @@ def filled_up(num_groups: Ints, num_distinct: int, num_batches: int) -> Ints:
 def schedule(num_groups: Ints, num_distinct: int, num_batches: int, turns: NDArray[np.float64] | None = None) -> Ints:
     """The classes of each batch, [T, N], no class twice in one.
 
+    A class that is bound stays in the queue until its turn comes there.
+
     Args:
         num_groups: of each class, [C].
         num_distinct: N.
@@ -76,6 +76,45 @@ def schedule(num_groups: Ints, num_distinct: int, num_batches: int, turns: NDArr
         turns: random numbers in [0, 1), [(T + 1) N], that choose who is next; by default classes take turns in their
             order, and one that had its turn queues up behind.
     """
+    left: list[int] = np.minimum(num_groups, num_batches).tolist()
+    queue = deque(c for c, num in enumerate(left) if num > 0)
+    turn = None if turns is None else iter(turns.tolist())
+    of_num: dict[int, set[int]] = {}  # the classes that are not bound, by how many groups they have left
+    for c in queue:
+        of_num.setdefault(left[c], set()).add(c)
+    bound: list[int] = []
+    is_bound = [False] * len(left)
+    since, now = list(range(len(left))), len(left)
     classes = np.empty((num_batches, num_distinct), np.int64)
-    fill(np.minimum(num_groups, num_batches), turns, classes)
+    for t in range(num_batches):
+        for c in of_num.pop(num_batches - t, ()):
+            is_bound[c] = True
+            bound.append(c)
+        if bound:
+            bound.sort(key=since.__getitem__)
+        chosen = bound[:num_distinct]
+        while len(chosen) < num_distinct:
+            c = _next_in_turn(queue, turn)
+            if not is_bound[c]:
+                chosen.append(c)
+        if bound and turns is None:  # as they stood in the queue
+            chosen.sort(key=since.__getitem__)
+        classes[t] = chosen
+        for c in chosen:
+            since[c], now = now, now + 1
+            if is_bound[c]:
+                continue
+            of_num[left[c]].discard(c)
+            left[c] -= 1
+            if left[c] > 0:
+                of_num.setdefault(left[c], set()).add(c)
+                queue.append(c)
     return classes
+
+
+def _next_in_turn(queue: deque[int], turn: Iterator[float] | None) -> int:
+    """Take the first class out of the queue, or one that ``turn``, from 0 to 1, chooses to change places with it."""
+    if turn is not None:
+        other = int(next(turn) * len(queue))
+        queue[0], queue[other] = queue[other], queue[0]
+    return queue.popleft()

@@ -5,74 +5,30 @@ Nothing here is needed to train, so the names load when they are first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from segpaste._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from segpaste.viz.comparison import Comparison, compare
-    from segpaste.viz.gallery import Tile, before_after_sheet, gallery_png, grid, png_bytes
-    from segpaste.viz.overlay import (
-        VIEWS,
-        draw,
-        draw_depth,
-        draw_image,
-        draw_instances,
-        draw_normals,
-        draw_panoptic,
-        draw_semantic,
-    )
-    from segpaste.viz.palette import class_color, instance_color
-    from segpaste.viz.report_html import PastedObject, ReportItem, write_html_report
-
-_EXPORTS = {
-    "comparison": ("Comparison", "compare"),
-    "gallery": ("Tile", "before_after_sheet", "gallery_png", "grid", "png_bytes"),
-    "overlay": (
-        "VIEWS",
-        "draw",
-        "draw_depth",
-        "draw_image",
-        "draw_instances",
-        "draw_normals",
-        "draw_panoptic",
-        "draw_semantic",
-    ),
-    "palette": ("class_color", "instance_color"),
-    "report_html": ("PastedObject", "ReportItem", "write_html_report"),
-}
-_MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
-
-__all__ = [
-    "VIEWS",
-    "Comparison",
-    "PastedObject",
-    "ReportItem",
-    "Tile",
-    "before_after_sheet",
-    "class_color",
-    "compare",
-    "draw",
-    "draw_depth",
-    "draw_image",
-    "draw_instances",
-    "draw_normals",
-    "draw_panoptic",
-    "draw_semantic",
-    "gallery_png",
-    "grid",
-    "instance_color",
-    "png_bytes",
-    "write_html_report",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    from segpaste.viz.comparison import Comparison as Comparison
+    from segpaste.viz.comparison import compare as compare
+    from segpaste.viz.gallery import Tile as Tile
+    from segpaste.viz.gallery import before_after_sheet as before_after_sheet
+    from segpaste.viz.gallery import gallery_png as gallery_png
+    from segpaste.viz.gallery import grid as grid
+    from segpaste.viz.gallery import png_bytes as png_bytes
+    from segpaste.viz.overlay import VIEWS as VIEWS
+    from segpaste.viz.overlay import draw as draw
+    from segpaste.viz.overlay import draw_depth as draw_depth
+    from segpaste.viz.overlay import draw_image as draw_image
+    from segpaste.viz.overlay import draw_instances as draw_instances
+    from segpaste.viz.overlay import draw_normals as draw_normals
+    from segpaste.viz.overlay import draw_panoptic as draw_panoptic
+    from segpaste.viz.overlay import draw_semantic as draw_semantic
+    from segpaste.viz.palette import class_color as class_color
+    from segpaste.viz.palette import instance_color as instance_color
+    from segpaste.viz.report_html import PastedObject as PastedObject
+    from segpaste.viz.report_html import ReportItem as ReportItem
+    from segpaste.viz.report_html import write_html_report as write_html_report
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import weakref
 from contextlib import suppress
 from pathlib import Path
 
 from segpaste.workspace.locks import lock_folder
-from segpaste.workspace.whole import flush, is_partial, make_folder, rename_flushed, write_whole
+from segpaste.workspace.whole import flush, is_partial, make_folder, remove, rename_flushed, write_whole
 
 MARKER = "unfinished"
 """A file that is there while the folder is written: what lies beside it may be removed."""
@@ -32,16 +31,7 @@ def resolve_link(path: str | os.PathLike[str]) -> Path:
 
 
 def expect_free(path: Path, error: type[ValueError], expected: str = "a new or an empty folder") -> None:
-    """Refuse a final name that no folder can get.
-
-    Args:
-        path: the final name.
-        error: the class of what is raised.
-        expected: what the message says was expected.
-
-    Raises:
-        ValueError: as ``error``; something is there that is not an empty folder, or one of the folders above is a file.
-    """
+    """Refuse a final name that no folder can get, by an ``error`` that says what was ``expected``."""
     path = resolve_link(path)
     if (parent := next((p for p in path.parents if p.exists()), None)) is not None and not parent.is_dir():
         raise error(f"{path}: expected a path within folders, {parent} is a file; choose another")
@@ -118,10 +108,7 @@ class NewFolder:
     def _remove(self) -> None:
         """Remove all that is in the folder, the marker last."""
         for path in sorted(self.folder.iterdir(), key=lambda path: path.name == MARKER):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+            remove(path)
 
 
 def _expect_unfinished(partial: Path, error: type[ValueError], kind: str) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 
 from segpaste.workspace.locks import lock_folder
 from segpaste.workspace.new_folder import expect_free, partial_of, resolve_link
-from segpaste.workspace.whole import is_partial, make_folder, publish, sweep, write_json
+from segpaste.workspace.whole import is_partial, make_folder, publish, remove, sweep, write_json
 
 FINGERPRINT = "run.json"
 PARTS = "parts"
@@ -127,13 +126,13 @@ class Run:
         sweep(self.folder)
         if not self.has_results():
             for name in self._owned:
-                _remove(self.folder / name)
+                remove(self.folder / name)
 
     def remove(self) -> None:
         """Remove what the run has written; and the folder, if nothing else is in it."""
         sweep(self.folder)
         for name in (*self._owned, FINGERPRINT):  # the fingerprint last: without it the folder is not a run's
-            _remove(self.folder / name)
+            remove(self.folder / name)
         with contextlib.suppress(OSError):
             self.folder.rmdir()
 
@@ -209,9 +208,6 @@ class Workspace(Run):
         """Refuse, before any work is done, a final name that is taken.
 
         A run that was killed when it had published its files is removed before.
-
-        Raises:
-            ValueError: as the error that was given.
         """
         if self.out.is_dir() and self.folder.is_dir() and (lock := lock_folder(self.folder)) is not None:
             try:
@@ -250,14 +246,6 @@ def read_fingerprint(folder: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, ValueError):
         return None
     return there if isinstance(there, dict) else None
-
-
-def _remove(path: Path) -> None:
-    """Remove a file, or a folder with all that is in it, if it is there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _brief(value: Any) -> str:

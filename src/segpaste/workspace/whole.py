@@ -14,6 +14,7 @@ import errno
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,14 +44,9 @@ class WholeFiles:
         self._partials: dict[Path, Path] = {}
 
     def write(self, path: str | os.PathLike[str], content: Content) -> Path:
-        """Write a file; missing folders are made. Of two files of one path the second one counts.
+        """Write a file and return its final name; missing folders are made.
 
-        Args:
-            path: the final name.
-            content: bytes, or an iterable of them that is consumed as it is written.
-
-        Returns:
-            The final name.
+        Of two files of one path the second one counts. An iterable is consumed as it is written.
 
         Raises:
             OSError: the file cannot be written; it is named.
@@ -89,16 +85,9 @@ class WholeFiles:
 
 
 def write_whole(path: str | os.PathLike[str], content: Content) -> Path:
-    """Write one file that is there whole or not at all, also after a power loss; missing folders are made.
+    """Write one file that is there whole or not at all, also after a power loss; see `WholeFiles.write`.
 
     Use `WholeFiles` for several files that belong together.
-
-    Args:
-        path: the final name.
-        content: bytes, or an iterable of them that is consumed as it is written.
-
-    Returns:
-        The final name.
 
     Raises:
         OSError: the file cannot be written, it is named. Nothing is left behind, and a file of that name stays.
@@ -165,6 +154,14 @@ def make_folder(folder: Path) -> None:
     make_folder(folder.parent)
     folder.mkdir(exist_ok=True)
     _sync_folder(folder.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def sweep(folder: Path) -> None:

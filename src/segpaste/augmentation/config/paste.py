@@ -123,11 +123,7 @@ class PanopticConfig(StrictConfig):
     @classmethod
     def _copy_schema(cls, value: Any) -> Any:
         if isinstance(value, PanopticSchema) and not isinstance(value, PanopticTaxonomy):
-            return PanopticTaxonomy(
-                classes=dict(value.classes),
-                ignore_index=value.ignore_index,
-                max_instances_per_image=value.max_instances_per_image,
-            )
+            return PanopticTaxonomy(**{name: getattr(value, name) for name in PanopticTaxonomy.model_fields})
         return value
 
     @field_validator("contact_priority", mode="after")

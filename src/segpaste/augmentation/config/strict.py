@@ -69,11 +69,6 @@ def known_fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str
             yield prefix + name, field.annotation
 
 
-def known_keys(model: type[BaseModel]) -> Iterator[str]:
-    """Yield every dotted key of a config."""
-    return (key for key, _ in known_fields(model))
-
-
 def nearest_key(model: type[BaseModel], key: str) -> tuple[str, float]:
     """Return the dotted key, or group, of a config that is most similar to ``key``, and the similarity from 0 to 1.
 
@@ -85,7 +80,7 @@ def nearest_key(model: type[BaseModel], key: str) -> tuple[str, float]:
         pairs = (key, known), (last, known_last)
         return max(difflib.SequenceMatcher(None, one, other).ratio() for one, other in pairs)
 
-    keys = list(known_keys(model))
+    keys = [name for name, _ in known_fields(model)]
     groups = {group: None for known in keys for group in _groups(known)}
     near = max([*keys, *groups], key=likeness)
     return near, likeness(near)

@@ -17,18 +17,7 @@ from segpaste.augmentation.config.harmonize import HarmonizeConfig
 
 
 def multiband(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, config: HarmonizeConfig) -> Tensor:
-    """Blend the paste into the target, band by band.
-
-    Args:
-        composed: [B, C, H, W] float32.
-        target: [B, C, H, W] float32.
-        inside: [B, 1, H, W] bool, pasted pixels.
-        outside: [B, 1, H, W] bool, the target's other pixels; padding is neither, and no edge.
-        config: ``pyramid_levels`` is read.
-
-    Returns:
-        [B, C, H, W] float32, meaningful inside only.
-    """
+    """Blend the paste into the target, band by band; see `HarmonizeMode`."""
     total = torch.where(inside, composed - target, 0.0)
     covered, known = inside.float(), (inside | outside).float()
     means, weights = [total], [covered]

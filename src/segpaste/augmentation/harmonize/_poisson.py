@@ -46,18 +46,7 @@ class _Grid(NamedTuple):
 
 
 def poisson(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, config: HarmonizeConfig) -> Tensor:
-    """Shift the colours of the composed image so that they meet the target's at the edge of the paste.
-
-    Args:
-        composed: [B, C, H, W] float32.
-        target: [B, C, H, W] float32.
-        inside: [B, 1, H, W] bool, pasted pixels.
-        outside: [B, 1, H, W] bool, the target's other pixels; padding is neither, and no edge.
-        config: ``poisson_cycles`` is read.
-
-    Returns:
-        [B, C, H, W] float32, meaningful inside only.
-    """
+    """Shift the composed colours so that they meet the target's at the edge of the paste; see `HarmonizeMode`."""
     grid, pull = _equations(composed, target, inside, outside)
     grids = [grid]
     while max(grids[-1].total.shape[-2:]) > 1:

@@ -17,18 +17,7 @@ from segpaste.augmentation.harmonize._sums import total
 
 
 def reinhard(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, config: HarmonizeConfig) -> Tensor:
-    """Match each channel's mean and standard deviation inside the paste to those of the target around it.
-
-    Args:
-        composed: [B, C, H, W] float32.
-        target: [B, C, H, W] float32.
-        inside: [B, 1, H, W] bool, pasted pixels.
-        outside: [B, 1, H, W] bool, the target's other pixels; padding is neither.
-        config: ``surround_px`` and ``max_gain`` are read.
-
-    Returns:
-        [B, C, H, W] float32, meaningful inside only.
-    """
+    """Match mean and standard deviation of each channel to those of the target around; see `HarmonizeMode`."""
     around = outside & is_near(inside, config.surround_px)
     mean, spread = _moments(composed, inside)
     new_mean, new_spread = _moments(target, around)

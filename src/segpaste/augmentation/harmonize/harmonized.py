@@ -21,6 +21,18 @@ from segpaste.augmentation.harmonize._reinhard import reinhard
 from segpaste.engine import empty_plane
 
 HarmonizeMode = Callable[[Tensor, Tensor, Tensor, Tensor, HarmonizeConfig], Tensor]
+"""Fits colours, image by image.
+
+Args:
+    composed: [B, C, H, W] float32.
+    target: [B, C, H, W] float32.
+    inside: [B, 1, H, W] bool, pasted pixels.
+    outside: [B, 1, H, W] bool, the target's other pixels; padding is neither, and no edge.
+    config: options.
+
+Returns:
+    [B, C, H, W] float32, meaningful inside only.
+"""
 
 MODES: dict[str, HarmonizeMode] = {"reinhard": reinhard, "multiband": multiband, "poisson": poisson}
 
@@ -49,49 +61,23 @@ def harmonized(
         are neither drawn nor feathered, it is ``composed`` bit for bit. uint8 is rounded, half to even; floats stay in
         the range that ``composed`` and ``target`` of that image span.
     """
-    out: Tensor = _harmonize(
-        composed,
-        target,
-        visible,
-        seeds,
-        padding_mask,
-        config.mode,
-        config.prob,
-        config.pyramid_levels,
-        config.surround_px,
-        config.max_gain,
-        config.poisson_cycles,
-        config.feather_px,
-    )
+    options = [getattr(config, name) for name in _OPTIONS]
+    out: Tensor = _harmonize(composed, target, visible, seeds, padding_mask, *options)
     return out
 
 
-@torch.library.custom_op("segpaste::harmonize", mutates_args=())
+_OPTIONS = tuple(HarmonizeConfig.model_fields)
+_SCHEMA = (
+    "(Tensor composed, Tensor target, Tensor visible, Tensor seeds, Tensor? padding_mask, str mode, float prob, "
+    "SymInt pyramid_levels, SymInt surround_px, float max_gain, SymInt poisson_cycles, SymInt feather_px) -> Tensor"
+)
+
+
+@torch.library.custom_op("segpaste::harmonize", mutates_args=(), schema=_SCHEMA)
 def _harmonize(
-    composed: Tensor,
-    target: Tensor,
-    visible: Tensor,
-    seeds: Tensor,
-    padding_mask: Tensor | None,
-    mode: str,
-    prob: float,
-    pyramid_levels: int,
-    surround_px: int,
-    max_gain: float,
-    poisson_cycles: int,
-    feather_px: int,
+    composed: Tensor, target: Tensor, visible: Tensor, seeds: Tensor, padding_mask: Tensor | None, *options: object
 ) -> Tensor:
-    config = HarmonizeConfig.model_validate(
-        {
-            "mode": mode,
-            "prob": prob,
-            "pyramid_levels": pyramid_levels,
-            "surround_px": surround_px,
-            "max_gain": max_gain,
-            "poisson_cycles": poisson_cycles,
-            "feather_px": feather_px,
-        }
-    )
+    config = HarmonizeConfig.model_validate(dict(zip(_OPTIONS, options, strict=True)))
     drawn = seeding.random_bernoulli(seeds, "harmonize", config.prob)
     out = empty_plane("images", composed).copy_(composed)
     outside = ~visible if padding_mask is None else ~visible & ~padding_mask[:, 0]
@@ -119,18 +105,9 @@ def _parts(visible: Tensor, drawn: Tensor, config: HarmonizeConfig) -> list[slic
 def fitted(
     composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, drawn: Tensor, config: HarmonizeConfig
 ) -> Tensor:
-    """Harmonise, then feather, some images.
+    """Harmonise the images that are ``drawn``, [B] bool, then feather all; see `HarmonizeMode` for the others.
 
-    Args:
-        composed: [B, C, H, W], the target with pastes.
-        target: [B, C, H, W], the target before the paste.
-        inside: [B, 1, H, W] bool, pixels where a paste is seen.
-        outside: [B, 1, H, W] bool, the target's other pixels; padding is neither.
-        drawn: [B] bool, images to harmonise.
-        config: options.
-
-    Returns:
-        As ``composed``.
+    Images are of any dtype here, and returned in that of ``composed``.
     """
     before, colours = target.float(), composed.float()
     changed = inside & drawn[:, None, None, None]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from segpaste.augmentation.config.paste import BatchCopyPasteConfig
+from segpaste.augmentation.config.paste import BatchCopyPasteConfig, SourceConfig
 from segpaste.augmentation.config.strict import StrictConfig
 from segpaste.augmentation.sources.bank_source import BankSource
 from segpaste.augmentation.sources.crop_pool import is_bank
@@ -19,14 +19,10 @@ from segpaste.types.check import check_count
 from segpaste.types.staged import SHAPES
 
 
-def checked_config(config: object) -> BatchCopyPasteConfig:
-    """Return the config, or the default one for None.
-
-    Raises:
-        TypeError: another object.
-    """
+def checked_config(config: object, source_pool: object) -> BatchCopyPasteConfig:
+    """Return the config, or for None the default one, which takes objects from the pool if there is one."""
     if config is None:
-        return BatchCopyPasteConfig()
+        return BatchCopyPasteConfig() if source_pool is None else BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
     if not isinstance(config, BatchCopyPasteConfig):
         raise TypeError(
             f"BatchCopyPaste: expected config to be a BatchCopyPasteConfig or None, got {_shown(config)}"
@@ -53,12 +49,7 @@ def _instead_of_config(given: object) -> str:
 
 
 def check_sources(source: object, source_pool: object, config: BatchCopyPasteConfig) -> None:
-    """Check that the source is a strategy of the kind that the config names, and that a pool comes with kind ``bank``.
-
-    Raises:
-        TypeError: another object.
-        ValueError: source, pool and config do not fit together.
-    """
+    """Check that source, pool and config are of one kind."""
     if source_pool is not None and config.source.kind != "bank":
         raise ValueError(
             f"BatchCopyPaste: expected source.kind='bank' because source_pool is given, got {config.source.kind!r}; "
@@ -101,12 +92,7 @@ def check_sources(source: object, source_pool: object, config: BatchCopyPasteCon
 
 
 def check_loader(loader: object, max_instances: object, device: object, source_pool: object) -> None:
-    """Check the classes of the arguments of ``from_dataloader``.
-
-    Raises:
-        TypeError: an argument is of another class.
-        ValueError: ``max_instances`` is negative, or there is no such kind of device.
-    """
+    """Check the classes of the arguments of ``from_dataloader``."""
     if isinstance(loader, str | Mapping | PaddedBatchedDenseSample) or not hasattr(loader, "__iter__"):
         raise TypeError(f"from_dataloader: expected loader to yield batches, got {_shown(loader)}")
     check_count("from_dataloader: max_instances", max_instances)
@@ -127,11 +113,7 @@ def check_loader(loader: object, max_instances: object, device: object, source_p
 
 
 def check_flag(name: str, value: object) -> None:
-    """Check that a flag is True or False, since any text would count as True.
-
-    Raises:
-        TypeError: it is of another class.
-    """
+    """Check that a flag is True or False, since any text would count as True."""
     if not isinstance(value, bool):
         raise TypeError(f"BatchCopyPaste: expected {name} to be True or False, got {_shown(value)}")
 
@@ -141,17 +123,7 @@ def check_forward(
 ) -> None:
     """Check the classes of the arguments of a forward pass, and that no field requires grad.
 
-    Args:
-        target: as given.
-        generator: as given.
-        staged: as given.
-        return_report: as given.
-        takes_crops: True if the module's source may read staged crops.
-
-    Raises:
-        TypeError: an argument is of another class.
-        ValueError: staged crops are given, but nothing would read them.
-        RuntimeError: a field requires grad while grad is enabled.
+    ``takes_crops`` says that the module's source may read staged crops.
     """
     if not isinstance(target, PaddedBatchedDenseSample):
         raise TypeError(
@@ -184,13 +156,6 @@ def check_no_grad(side: str, batch: PaddedBatchedDenseSample | StagedCrops) -> N
     """Check that no field requires grad while grad is enabled, since a paste is not differentiated.
 
     ``requires_grad`` is static while code is traced, so compiled code checks it when it is compiled.
-
-    Args:
-        side: ``target``, ``source`` or ``staged``, for the error.
-        batch: batch or crops to check.
-
-    Raises:
-        RuntimeError: a field requires grad; the message names it.
     """
     if not torch.is_grad_enabled():
         return

@@ -14,10 +14,6 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
     """Check that every tensor that a paste in place would write can be written, before any of them is.
 
     Compiled code checks sizes and strides only.
-
-    Raises:
-        ValueError: the config asks for more slots or a larger canvas than the batch has, or tensors share memory.
-        RuntimeError: a tensor is of inference mode, outside of it.
     """
     max_instances, multiple = config.max_instances, config.placement.pad_to_multiple
     if multiple is not None and any(size % multiple for size in batch.canvas_size):

@@ -32,11 +32,7 @@ def modalities_of(config: BatchCopyPasteConfig) -> tuple[frozenset[Modality], fr
 
 
 def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
-    """Check that every modality that the config requires is there, and that the slots fit the taxonomy.
-
-    Raises:
-        ValueError: a modality is missing, which the message names, or there are too many slots.
-    """
+    """Check that every modality that the config requires is there, and that the slots fit the taxonomy."""
     for modality, gate in GATES.items():
         if getattr(config, gate) and modality not in target.modalities:
             raise ValueError(
@@ -104,11 +100,7 @@ def prepared(
 
 
 def check_source(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> None:
-    """Check that a source batch can be pasted into the target: it has masks, and images and depth of the same kind.
-
-    Raises:
-        ValueError: it cannot; the message names what differs.
-    """
+    """Check that a source batch can be pasted into the target: it has masks, and images and depth of the same kind."""
     if source.instance_masks is None:
         raise ValueError("BatchCopyPaste: expected instance masks in the source batch, got none; give it masks")
     kinds = [(images.shape[1], images.dtype) for images in (target.images, source.images)]
@@ -151,11 +143,7 @@ def emitted(
 
 
 def check_depths(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> None:
-    """Check that the source's depth can be put on the target's scale.
-
-    Raises:
-        ValueError: one side is metric and the other is not, or a camera is missing.
-    """
+    """Check that the source's depth can be put on the target's scale."""
     if target.depth is None or source.depth is None:
         return
     if target.metric_depth != source.metric_depth:

@@ -13,11 +13,7 @@ from segpaste.types import FIELDS, PaddedBatchedDenseSample
 
 
 def with_slots(batch: PaddedBatchedDenseSample, num_slots: int) -> PaddedBatchedDenseSample:
-    """Add empty instance slots to a batch, up to ``num_slots``.
-
-    Raises:
-        ValueError: the batch has more slots than that.
-    """
+    """Add empty instance slots to a batch, up to ``num_slots``."""
     extra = num_slots - batch.max_instances
     if extra < 0:
         raise ValueError(
@@ -51,8 +47,7 @@ def with_box_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
 def with_empty_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
     """Add empty masks to a batch that has neither instances nor masks.
 
-    Raises:
-        ValueError: it has instances; checked on the CPU outside of compiled code only, elsewhere they are left out.
+    Instances are an error on the CPU outside of compiled code; elsewhere they are left out.
     """
     if not torch.compiler.is_compiling() and batch.device.type == "cpu" and bool(batch.instance_valid.any()):
         raise ValueError(

@@ -39,11 +39,7 @@ def fixed_rules(config: PlacementConfig) -> DrawRules:
 
 
 def on_canvas(fixed: DrawRules, config: PlacementConfig, canvas_size: tuple[int, int]) -> DrawRules:
-    """Return the parameters of the draws for sources of this canvas (H, W), whose edges may have to stay on patches.
-
-    Raises:
-        RuntimeError: no scale in the range keeps them there.
-    """
+    """Return the parameters of the draws for sources of this canvas (H, W), whose edges may have to stay on patches."""
     if not fixed.on_grid:
         return fixed
     low, high, den = canvas_grid(config, canvas_size)
@@ -52,9 +48,7 @@ def on_canvas(fixed: DrawRules, config: PlacementConfig, canvas_size: tuple[int,
 
 def scale_limits(config: PlacementConfig) -> tuple[int, int]:
     """Return the smallest and the largest numerator of a scale over `SCALE_DEN`."""
-    low, high = config.scale_range
-    first = math.ceil(low * SCALE_DEN)
-    return first, max(first, math.floor(high * SCALE_DEN))
+    return _steps(*config.scale_range, SCALE_DEN)
 
 
 def smallest_scale(config: PlacementConfig) -> float:
@@ -108,13 +102,14 @@ def few_scales_warning(config: PlacementConfig, canvas_size: tuple[int, int]) ->
 
 def size_table(config: PlacementConfig) -> Tensor:
     """Return size ranges in 1 / `SIZE_DEN` pixels, [C + 1, 2] int64, the last for other classes; 0 where relative."""
-    others = (0, 0) if config.size_range is None else _steps(config.size_range.low, config.size_range.high)
+    others = (0, 0) if config.size_range is None else _steps(config.size_range.low, config.size_range.high, SIZE_DEN)
     table = torch.tensor([others]).repeat(max(config.class_sizes, default=-1) + 2, 1)
     for label, size in config.class_sizes.items():
-        table[label] = torch.tensor(_steps(size.low, size.high))
+        table[label] = torch.tensor(_steps(size.low, size.high, SIZE_DEN))
     return table
 
 
-def _steps(low: float, high: float) -> tuple[int, int]:
-    first = max(1, math.ceil(low * SIZE_DEN))
-    return first, max(first, math.floor(high * SIZE_DEN))
+def _steps(low: float, high: float, den: int) -> tuple[int, int]:
+    """Return the first and the last multiple of 1 / ``den`` in a range; at least one, above 0."""
+    first = max(1, math.ceil(low * den))
+    return first, max(first, math.floor(high * den))

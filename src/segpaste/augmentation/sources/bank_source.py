@@ -7,8 +7,8 @@ from torch import Tensor
 
 from segpaste.augmentation.config.paste import SourceConfig
 from segpaste.augmentation.sources.crop_pool import is_bank
-from segpaste.augmentation.sources.placement import PlacementRequest
-from segpaste.engine import Placement, PlacementCounts, Sources, engine_for
+from segpaste.augmentation.sources.placement import PlacementRequest, Sampled
+from segpaste.engine import Sources, engine_for
 from segpaste.engine.records import SCALE_DEN
 from segpaste.types import FIELDS, Field, PaddedBatchedDenseSample, StagedCrops
 
@@ -43,9 +43,7 @@ class BankSource:
             raise ValueError(f"BankSource: expected a SourceConfig of kind='bank', got {config.kind!r}")
         self.config = config
 
-    def sample(
-        self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
-    ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
+    def sample(self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest) -> Sampled:
         """See `segpaste.SourceStrategy.sample`; row ``b * K + k`` of the source batch is crop k of target b."""
         staged = self._checked(request.staged, target)
         if target.semantic_maps is not None and request.classes is None:
@@ -112,11 +110,7 @@ class BankSource:
 def source_batch(
     staged: StagedCrops, target: PaddedBatchedDenseSample, config: SourceConfig
 ) -> PaddedBatchedDenseSample:
-    """Convert staged crops to a batch of B * K rows with one instance slot, and images of the target's dtype.
-
-    Raises:
-        ValueError: the target's images are floats, and ``config.value_range`` is None or does not fit their dtype.
-    """
+    """Convert staged crops to a batch of B * K rows with one instance slot, and images of the target's dtype."""
     images, masks = staged.images.flatten(0, 1), staged.alphas.flatten(0, 1)
     if target.images.dtype != torch.uint8:
         if config.value_range is None:

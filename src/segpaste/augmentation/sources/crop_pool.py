@@ -81,23 +81,14 @@ class CropPool(Stateful):
         return {} if self._sampler is None else {"state": self._sampler.identity()}
 
     def expect_values(self, state: Any) -> None:
-        """Refuse a state of other crops.
-
-        Raises:
-            ValueError: the message says what was expected.
-        """
+        """Refuse a state of other crops."""
         if not isinstance(state, Mapping) or set(state) != {"num_steps", "state"}:
             raise ValueError(f"{self.owner}: expected a state made by its state_dict, got {type(state).__name__}")
         if self._sampler is not None:
             expect_facts(self.owner, self._sampler.identity(), state["state"])
 
     def staged(self, num_targets: int, first: int, this: EpochPass) -> StagedCrops:
-        """Return the crops of the next targets.
-
-        Args:
-            num_targets: number of targets.
-            first: position of the first one in the epoch.
-            this: the pass over the targets.
+        """Return the crops of the next targets of a pass; ``first`` is the position of the first one in the epoch.
 
         Raises:
             BankError: a crop cannot be read.

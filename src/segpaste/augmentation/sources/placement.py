@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from segpaste.augmentation.config.placement import PlacementConfig
+from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.rules.draw_rules import fixed_rules, on_canvas
+from segpaste.augmentation.schedule import Schedule
 from segpaste.engine import DrawRules, LayerRows, Placement, PlacementCounts, Sources, Targets, engine_for
 from segpaste.engine.records import LARGEST_NUM, SCALE_DEN
 from segpaste.engine.reference.geometry import pixel_boxes, valid_extent
+from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_count, check_tensor
 
-if TYPE_CHECKING:
-    from segpaste.augmentation.rules.class_tables import ClassTables
-    from segpaste.augmentation.schedule import Schedule
-    from segpaste.types import PaddedBatchedDenseSample, StagedCrops
-
-__all__ = [
-    "SCALE_DEN",
-    "LayerSources",
-    "Placement",
-    "PlacementCounts",
-    "PlacementRequest",
-    "draw_placement",
-]
+Sampled = tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]
+"""Source batch, placement of its objects, and counts of the tries."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,37 +128,43 @@ def draw_placement(request: PlacementRequest, sources: LayerSources) -> tuple[Pl
     return engine_for(request.seeds.device).draw(request.targets, of_layers, request.schedule.tables, rules, rows)
 
 
-_REQUEST: dict[str, tuple[tuple[str | int, ...], torch.dtype]] = {
+Declared = dict[str, tuple[tuple[str | int, ...], torch.dtype]]
+"""Shape, with symbols, and dtype of each tensor of a record."""
+
+_REQUEST: Declared = {
     "seeds": (("B",), torch.int64),
     "extent": (("B", 2), torch.int64),
     "occupied": (("B", "K_t", 4), torch.int64),
     "num_free": (("B",), torch.int64),
 }
-_SOURCES: dict[str, tuple[tuple[str | int, ...], torch.dtype]] = {
+_SOURCES: Declared = {
     "source_idx": (("B", "L"), torch.int64),
     "layer_valid": (("B", "L"), torch.bool),
     "extent": (("B", "L", 2), torch.int64),
     "boxes": (("B", "L", "K_s", 4), torch.int64),
     "labels": (("B", "L", "K_s"), torch.int64),
     "eligible": (("B", "L", "K_s"), torch.bool),
-    "shrunk": (("B", "L"), torch.int64),
 }
+
+
+def check_declared(
+    label: str, record: object, declared: Declared, sizes: dict[str, int], device: torch.device, whose: str
+) -> None:
+    """Check dtype, shape and device of the tensors of a record; see `check_tensor`. Errors say whose the device is."""
+    for name, (shape, dtype) in declared.items():
+        value = check_tensor(f"{label}.{name}", getattr(record, name), shape, (dtype,), sizes)
+        if value.device != device:
+            raise ValueError(f"{label}.{name}: expected a tensor on {device}, {whose}, got {value.device}")
 
 
 def _check_sources(request: PlacementRequest, sources: LayerSources) -> None:
     """Reject tensors that an engine cannot read; check values only where they can be read without waiting."""
     sizes: dict[str, int] = {"L": request.config.layers}
     device = request.seeds.device
-    for record, declared in ((request, _REQUEST), (sources, _SOURCES)):
-        for name, (shape, dtype) in declared.items():
-            value = getattr(record, name)
-            if name == "shrunk" and value is None:
-                continue
-            label = f"{type(record).__name__}.{name}"
-            check_tensor(label, value, shape, (dtype,), sizes)
-            if value.device != device:
-                raise ValueError(f"{label}: expected a tensor on {device}, as the seeds, got {value.device}")
     canvas_size, shrunk = sources.canvas_size, sources.shrunk
+    given = _SOURCES if shrunk is None else {**_SOURCES, "shrunk": (("B", "L"), torch.int64)}
+    check_declared("PlacementRequest", request, _REQUEST, sizes, device, "as the seeds")
+    check_declared("LayerSources", sources, given, sizes, device, "as the seeds")
     if canvas_size is not None:
         if not isinstance(canvas_size, tuple) or len(canvas_size) != 2:
             raise TypeError(f"LayerSources.canvas_size: expected (H, W), got {canvas_size!r:.80}")

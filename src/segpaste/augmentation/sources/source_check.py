@@ -6,26 +6,30 @@ read without waiting.
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import torch
 from torch import Tensor
 
 from segpaste.augmentation.rules.draw_rules import smallest_scale
 from segpaste.augmentation.sources.bank_source import BankSource
-from segpaste.augmentation.sources.placement import PlacementRequest
+from segpaste.augmentation.sources.placement import Declared, PlacementRequest, Sampled, check_declared
 from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
 from segpaste.engine import LayerRows, Placement, PlacementCounts
 from segpaste.engine.planes import changed_fields, memory_span
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.sampling import FARTHEST_EDGE
 
-Sampled = tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]
-
 _TRUSTED: tuple[type, ...] = (IntraBatchSource, BankSource)
 
-_PLACEMENT = tuple(field.name for field in fields(Placement))  # compiled code cannot ask for them
-_COUNTS = tuple(field.name for field in fields(PlacementCounts))
+_ROWS: Declared = {"source_idx": (("B", "L"), torch.int64), "layer_valid": (("B", "L"), torch.bool)}
+_PLACEMENT: Declared = {
+    **_ROWS,
+    "scale_num": (("B", "L", 2), torch.int64),
+    "scale_den": (("B", "L", 2), torch.int64),
+    "translate": (("B", "L", 2), torch.int64),
+    "hflip": (("B", "L"), torch.bool),
+    "carried": (("B", "L", "K_s"), torch.bool),
+}
+_COUNTS: Declared = dict.fromkeys(("tried", "no_source", "no_free_slot", "does_not_fit"), (("B",), torch.int64))
 
 _LARGEST_TERM = 1 << 30
 """The largest numerator and denominator of a scale, so that products of coordinates stay within 64 bits."""
@@ -34,18 +38,7 @@ _LARGEST_TERM = 1 << 30
 def checked_sample(
     strategy: SourceStrategy, sampled: Sampled, target: PaddedBatchedDenseSample, request: PlacementRequest
 ) -> Sampled:
-    """Return the result of ``SourceStrategy.sample`` if it can be pasted.
-
-    Args:
-        strategy: the source; those of this package are not checked.
-        sampled: its result.
-        target: the batch that is pasted into.
-        request: the request that it was given.
-
-    Raises:
-        TypeError: a value or a tensor is of another type.
-        ValueError: a shape, a device or a value does not fit.
-    """
+    """Return the result of ``SourceStrategy.sample`` if it can be pasted; sources of this package are not checked."""
     if type(strategy) in _TRUSTED:
         return sampled
     name = type(strategy).__name__
@@ -64,7 +57,14 @@ def checked_sample(
             f"{name}.sample: expected a source batch on {target.device}, the target's device, got {source.device}; "
             "move it with .to(device)"
         )
-    _check_shapes(name, source, target, placement, counts)
+    sizes, device = {"B": target.batch_size, "K_s": source.max_instances}, target.device
+    check_declared(f"{name}.sample: Placement", placement, _PLACEMENT, sizes, device, "the target's device")
+    check_declared(f"{name}.sample: PlacementCounts", counts, _COUNTS, sizes, device, "the target's device")
+    if sizes["L"] == 0 or source.max_instances == 0:
+        raise ValueError(
+            f"{name}.sample: expected at least one layer, and a source batch with an instance slot, got {sizes['L']} "
+            f"and {source.max_instances}; for nothing to paste, carry nothing"
+        )
     if target.device.type == "cpu" and not torch.compiler.is_compiling():
         _check_values(name, source, placement, counts, request)
         placement = _apart(placement, target)
@@ -79,73 +79,25 @@ def _apart(placement: Placement, target: PaddedBatchedDenseSample) -> Placement:
         start, end = memory_span(tensor)
         return tensor.clone() if any(start < b and a < end for a, b in spans) else tensor
 
-    return Placement(*(owned(getattr(placement, field)) for field in _PLACEMENT))
+    return Placement(**{field: owned(getattr(placement, field)) for field in _PLACEMENT})
 
 
 def checked_rows(
     strategy: RowStrategy, rows: LayerRows, target: PaddedBatchedDenseSample, num_layers: int
 ) -> LayerRows:
-    """Return the result of ``RowStrategy.rows`` if it names rows of the batch.
-
-    Args:
-        strategy: the source; those of this package are not checked.
-        rows: its result.
-        target: the batch that is pasted into.
-        num_layers: L.
-
-    Raises:
-        TypeError: a value or a tensor is of another type.
-        ValueError: a shape, a device or a value does not fit.
-    """
+    """Return the result of ``RowStrategy.rows`` if it names rows of the batch; see `checked_sample`."""
     if type(strategy) in _TRUSTED:
         return rows
     name = type(strategy).__name__
     if not isinstance(rows, LayerRows):
         raise TypeError(f"{name}.rows: expected LayerRows(source_idx, layer_valid), got {type(rows).__name__}")
-    shape = target.batch_size, num_layers
-    _check_tensor(f"{name}.rows: source_idx", rows.source_idx, torch.int64, shape, target.device)
-    _check_tensor(f"{name}.rows: layer_valid", rows.layer_valid, torch.bool, shape, target.device)
+    sizes = {"B": target.batch_size, "L": num_layers}
+    check_declared(f"{name}.rows: LayerRows", rows, _ROWS, sizes, target.device, "the target's device")
     if target.device.type == "cpu" and not torch.compiler.is_compiling():
-        _check_range(f"{name}.rows: source_idx", rows.source_idx, 0, target.batch_size - 1, "rows of the batch")
-    return rows
-
-
-def _check_shapes(
-    name: str,
-    source: PaddedBatchedDenseSample,
-    target: PaddedBatchedDenseSample,
-    placement: Placement,
-    counts: PlacementCounts,
-) -> None:
-    b, device = target.batch_size, target.device
-    first = placement.source_idx
-    num_layers = first.shape[1] if isinstance(first, Tensor) and first.ndim == 2 else "L"
-    flags = {"layer_valid", "hflip", "carried"}
-    trailing = dict.fromkeys(("scale_num", "scale_den", "translate"), (2,)) | {"carried": (source.max_instances,)}
-    if num_layers == 0 or source.max_instances == 0:
-        raise ValueError(
-            f"{name}.sample: expected at least one layer, and a source batch with an instance slot, got {num_layers} "
-            f"and {source.max_instances}; for nothing to paste, carry nothing"
+        _check_range(
+            f"{name}.rows: LayerRows.source_idx", rows.source_idx, 0, target.batch_size - 1, "rows of the batch"
         )
-    for field in _PLACEMENT:
-        dtype = torch.bool if field in flags else torch.int64
-        shape = b, num_layers, *trailing.get(field, ())
-        _check_tensor(f"{name}.sample: Placement.{field}", getattr(placement, field), dtype, shape, device)
-    for field in _COUNTS:
-        _check_tensor(f"{name}.sample: PlacementCounts.{field}", getattr(counts, field), torch.int64, (b,), device)
-
-
-def _check_tensor(
-    label: str, value: object, dtype: torch.dtype, shape: tuple[int | str, ...], device: torch.device
-) -> None:
-    if not isinstance(value, Tensor) or value.dtype != dtype:
-        found = str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
-        raise TypeError(f"{label}: expected a tensor of {dtype}, got {found}")
-    if tuple(value.shape) != shape:
-        wanted = ", ".join(map(str, shape))
-        raise ValueError(f"{label}: expected shape [{wanted}], got {list(value.shape)}")
-    if value.device != device:
-        raise ValueError(f"{label}: expected a tensor on {device}, the target's device, got {value.device}")
+    return rows
 
 
 def _check_range(label: str, value: Tensor, low: int, high: int, what: str) -> None:

@@ -6,8 +6,8 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from segpaste.augmentation.sources.placement import PlacementRequest
-from segpaste.engine import LayerRows, Placement, PlacementCounts, Sources, engine_for
+from segpaste.augmentation.sources.placement import PlacementRequest, Sampled
+from segpaste.engine import LayerRows, Sources, engine_for
 from segpaste.types import PaddedBatchedDenseSample
 
 
@@ -15,9 +15,7 @@ from segpaste.types import PaddedBatchedDenseSample
 class SourceStrategy(Protocol):
     """Names, for each target, the layers that are pasted over it."""
 
-    def sample(
-        self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
-    ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
+    def sample(self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest) -> Sampled:
         """Choose sources and draw their placement; traces without a graph break.
 
         Args:
@@ -30,7 +28,6 @@ class SourceStrategy(Protocol):
             placement names rows of that batch, scales above 0, and carries at most ``request.num_free`` slots for each
             target; violations raise ValueError on the CPU, and are not checked on a GPU.
         """
-        ...
 
 
 @runtime_checkable
@@ -45,7 +42,6 @@ class RowStrategy(Protocol):
             candidates: [B] bool, rows of the target batch that have something to paste.
             request: seeds and the number of layers.
         """
-        ...
 
 
 class IntraBatchSource:
@@ -56,9 +52,7 @@ class IntraBatchSource:
     equal seeds are distinguished by their order).
     """
 
-    def sample(
-        self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
-    ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
+    def sample(self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest) -> Sampled:
         """See `SourceStrategy.sample`; the source batch is the target itself."""
         sources = Sources(eligible, request.occupied, target.labels, request.extent)
         engine, tables = engine_for(target.device), request.schedule.tables
