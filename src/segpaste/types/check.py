@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -16,11 +17,19 @@ from torchvision import tv_tensors
 
 from segpaste.types.fields import Field
 
+T = TypeVar("T")
+
 MAX_INSTANCE_ID = (1 << 31) - (1 << 16)
 """What samples may hold: above it there is no room in int32 for the ids of pasted instances."""
 
 MAX_FED_BACK_ID = (1 << 31) - (1 << 15)
 """What a padded batch may hold: outputs, whose pastes have ids above those of the samples, are inputs again."""
+
+
+def not_none(value: T | None) -> T:
+    """Return an optional value that is known to be there."""
+    assert value is not None
+    return value
 
 
 def check_presence(container: str, fields: Iterable[Field], values: Mapping[str, object]) -> None:
