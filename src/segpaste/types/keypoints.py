@@ -142,17 +142,12 @@ def moved_points(
 
 
 def packed(x: Tensor, y: Tensor, v: Tensor, mirrored: Tensor, canvas_size: tuple[int, int]) -> Tensor:
-    """Pack keypoints as `MovingKeypoints` has them; what lies outside of the canvas is unlabelled, and zero."""
-    inside = (v > UNLABELLED) & is_inside(x, y, canvas_size)
+    """Pack keypoints as `MovingKeypoints` has them; what lies beyond the edges is unlabelled, and zero."""
+    inside = (v > UNLABELLED) & (x >= 0) & (x <= canvas_size[1]) & (y >= 0) & (y <= canvas_size[0])
     zero = torch.zeros_like(x)
     x, y, v = (torch.where(inside, value, zero) for value in (x, y, v))
     height, width = (torch.full_like(x, size) for size in canvas_size)
     return torch.stack([x, y, v, mirrored, height, width], -1)
-
-
-def is_inside(x: Tensor, y: Tensor, canvas_size: tuple[int, int]) -> Tensor:
-    """Tell which points lie on a canvas (H, W), its edges included."""
-    return (x >= 0) & (x <= canvas_size[1]) & (y >= 0) & (y <= canvas_size[0])
 
 
 def check_keypoints(container: str, keypoints: Any, schema: KeypointSchema | None) -> None:
