@@ -19,15 +19,9 @@ from segpaste.types.check import not_none
 def instance_identity_preserved(case: Case) -> list[Violation]:
     """An instance of the target with enough left keeps its slot, label and id; a paste has its source's label."""
     name, before, after = "instance_identity_preserved", case.before, case.after
-    wanted = _source_labels(case)
-    pasted = found(
-        name,
-        case.is_paste & (after.labels != wanted),
-        "the label of its source, {want},",
-        "label {label}",
-        want=wanted,
-        label=after.labels,
-    )
+    want = _source_labels(case)
+    wrong, text = case.is_paste & (after.labels != want), ("the label of its source, {want},", "label {label}")
+    pasted = found(name, wrong, *text, want=want, label=after.labels)
     slots = slice(before.max_instances)
     survives, stays = case.survives, case.kept
     values = {"label": before.labels, "id": not_none(before.instance_ids), "new_label": after.labels[:, slots]}
@@ -50,16 +44,10 @@ def instance_target_masks_subtract_paste_union(case: Case) -> list[Violation]:
     have pixels of no instance too.
     """
     name = "instance_target_masks_subtract_paste_union"
-    masks = not_none(case.after.instance_masks)
-    differs = (masks[:, : case.before.max_instances] != case.left).flatten(2).any(2)
-    wrong = found(
-        name,
-        case.kept & differs,
-        "the old mask minus all pastes, {want} px",
-        "another mask, {area} px,",
-        want=case.area_left,
-        area=case.area_after[:, : case.before.max_instances],
-    )
+    masks, slots = not_none(case.after.instance_masks), slice(case.before.max_instances)
+    differs = (masks[:, slots] != case.left).flatten(2).any(2)
+    text = "the old mask minus all pastes, {want} px", "another mask, {area} px,"
+    wrong = found(name, case.kept & differs, *text, want=case.area_left, area=case.area_after[:, slots])
     union = (masks & case.is_paste[:, :, None, None]).any(1)
     layer = case.report.visible_layer
     bare, hidden = case.pasted & ~union, union & ~case.pasted
