@@ -39,14 +39,12 @@ class KeypointSchema:
         if isinstance(self.names, str) or not all(isinstance(name, str) for name in self.names):
             raise TypeError(f"KeypointSchema.names: expected a list of names, got {self.names!r:.80}")
         object.__setattr__(self, "names", tuple(self.names))
-        for name in ("skeleton", "flip_pairs"):
-            object.__setattr__(
-                self, name, tuple((operator.index(a), operator.index(b)) for a, b in getattr(self, name))
-            )
         if not self.names or len(set(self.names)) != len(self.names):
             raise ValueError(f"KeypointSchema.names: expected at least one name, each once, got {list(self.names)}")
         for name in ("skeleton", "flip_pairs"):
-            for pair in getattr(self, name):
+            pairs = tuple((operator.index(a), operator.index(b)) for a, b in getattr(self, name))
+            object.__setattr__(self, name, pairs)
+            for pair in pairs:
                 if not all(0 <= point < len(self.names) for point in pair) or pair[0] == pair[1]:
                     raise ValueError(
                         f"KeypointSchema.{name}: expected pairs of two points below {len(self.names)}, got {pair}"

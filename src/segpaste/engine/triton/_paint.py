@@ -108,13 +108,11 @@ def render(
         if out.depth is not None:
             valid = tl.load(target.depth_valid + here, mask=shown, other=0) != 0
             valid &= is_number(tl.load(target.depth + here, mask=shown, other=0.0))
+            depth, ok = tl.zeros([ROWS, COLS], tl.float32), shown & False
             if source.depth is not None:
                 depth, ok = read_depth(plan, at, row, source, rows, cols, height, width, nearest, shown)
-                tl.store(out.depth + here, depth, mask=shown)
-                tl.store(out.depth_valid + here, (ok & valid).to(tl.uint8), mask=shown)
-            else:
-                tl.store(out.depth + here, tl.zeros([ROWS, COLS], tl.float32), mask=shown)
-                tl.store(out.depth_valid + here, tl.zeros([ROWS, COLS], tl.uint8), mask=shown)
+            tl.store(out.depth + here, depth, mask=shown)
+            tl.store(out.depth_valid + here, (ok & valid).to(tl.uint8), mask=shown)
         if out.normals is not None:
             to = out.normals + 2 * b * out.size + here
             x = tl.zeros([ROWS, COLS], tl.float32)
