@@ -262,11 +262,10 @@ class Elsewhere:
         other = self.other
         layers = torch.arange(request.config.layers, device=DEVICE)
         rows = (torch.arange(target.batch_size, device=DEVICE)[:, None] + layers) % other.batch_size
-        extent = geometry.valid_extent(other.padding_mask, other.batch_size, other.canvas_size, other.device)
         sources = LayerSources(
             source_idx=rows,
             layer_valid=torch.ones_like(rows, dtype=torch.bool),
-            extent=extent[rows],
+            extent=geometry.valid_extent(other)[rows],
             boxes=geometry.pixel_boxes(other.boxes)[rows],
             labels=other.labels[rows],
             eligible=other.instance_valid[rows],

@@ -187,13 +187,13 @@ class TestLoading:
     def test_records_are_as_long_on_both_sides(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A record that is longer on one side would be read behind its end."""
         found: list[int] = []
-        record = binding._record
+        call = binding._call
 
-        def measured(words: list[int]) -> Any:
+        def measured(name: str, words: list[int], *arguments: int) -> None:
             found.append(8 * len(words))
-            return record(words)
+            call(name, words, *arguments)
 
-        monkeypatch.setattr(binding, "_record", measured)
+        monkeypatch.setattr(binding, "_call", measured)
         with use_backend("native"):
             BatchCopyPaste()(make_batch(2, size=(9, 11), max_instances=5))
             BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True))(make_batch(2, size=(9, 11), max_instances=5))

@@ -15,6 +15,7 @@ from segpaste.engine.planes import write_back
 from segpaste.engine.records import Outcome, Placement, Scene
 from segpaste.engine.reference import geometry
 from segpaste.types import FIELDS, PaddedBatchedDenseSample
+from segpaste.types.check import not_none
 from segpaste.types.keypoints import HIDDEN, UNLABELLED, VISIBLE
 
 DERIVED = tuple(field.batched_name for field in FIELDS if field.paste == "derived")
@@ -44,8 +45,7 @@ def with_derived(scene: Scene, placement: Placement, outcome: Outcome, in_place:
 
 def crowd_mask(scene: Scene, placement: Placement, outcome: Outcome) -> Tensor:
     """Return the crowd regions that no paste covers, [B, 1, H, W] bool."""
-    assert scene.target.crowd_mask is not None
-    return scene.target.crowd_mask & (outcome.visible_layer < 0)[:, None]
+    return not_none(scene.target.crowd_mask) & (outcome.visible_layer < 0)[:, None]
 
 
 def keypoints(scene: Scene, placement: Placement, outcome: Outcome) -> Tensor:
@@ -55,15 +55,13 @@ def keypoints(scene: Scene, placement: Placement, outcome: Outcome) -> Tensor:
     pasted over, or a paste does not own its pixel; those of pastes outside of the picture become unlabelled.
     """
     target, out, is_paste = scene.target, outcome.batch, outcome.slot_layer >= 0
-    extent = geometry.valid_extent(target.padding_mask, target.batch_size, target.canvas_size, target.device)
+    extent = geometry.valid_extent(target)
     pasted = _pasted_keypoints(scene, placement, outcome, extent)
-    assert target.keypoints is not None
-    assert out.instance_masks is not None
     survives = out.instance_valid & ~is_paste
-    own = torch.where(survives[..., None, None], target.keypoints, 0.0)
+    own = torch.where(survives[..., None, None], not_none(target.keypoints), 0.0)
     points = torch.where(is_paste[..., None, None], pasted, own)
     pixels = _pixels(points, extent, target.canvas_size[1])
-    owns = out.instance_masks.flatten(2).gather(2, pixels)
+    owns = not_none(out.instance_masks).flatten(2).gather(2, pixels)
     layers = outcome.visible_layer.flatten(1).gather(1, pixels.flatten(1)).view(pixels.shape)
     is_seen = torch.where(is_paste[..., None], owns, (layers < 0) | ~_is_inside(points, extent))
     v = points[..., 2]
@@ -79,15 +77,14 @@ def _pasted_keypoints(scene: Scene, placement: Placement, outcome: Outcome, exte
     without padding.
     """
     target, source = scene.target, scene.source
-    assert target.keypoints is not None
     if source.keypoints is None or target.keypoint_schema is None or not source.keypoints.numel():
-        return torch.zeros_like(target.keypoints)
+        return torch.zeros_like(not_none(target.keypoints))
     layer, slot = outcome.slot_layer.clamp(min=0), outcome.slot_source.clamp(0, source.max_instances - 1)
     rows = placement.source_idx.gather(1, layer)
     x, y, v = source.keypoints[rows, slot].double().unbind(-1)
     order = target.keypoint_schema.flip_order
     flips = placement.hflip.gather(1, layer)[..., None]
-    room = geometry.valid_extent(source.padding_mask, source.batch_size, source.canvas_size, source.device)[rows]
+    room = geometry.valid_extent(source)[rows]
     mirrored = [torch.stack([value[..., point] for point in order], -1) for value in (room[..., :1] - x, y, v)]
     x, y, v = (torch.where(flips, one, other) for one, other in zip(mirrored, (x, y, v), strict=True))
     num, den, offset = (

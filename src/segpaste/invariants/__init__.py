@@ -1,7 +1,9 @@
 """What every paste keeps true, one public check per invariant, for users and for the tests of this package.
 
 A check takes a `Case`, one forward with its report, computes from first principles what must hold, without calling
-the code that made the paste, and returns a list of `Violation`, empty if all is well.
+the code that made the paste, and returns a list of `Violation`, empty if all is well. Unless it says otherwise it
+returns at most one for each image and each rule of its description. It raises ValueError for a case without the fields
+that it reads, see `applicable`.
 
     >>> out, report = paste(batch, return_report=True)
     >>> violations(Case(batch, out, report, paste.config))

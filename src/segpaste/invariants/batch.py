@@ -11,8 +11,10 @@ import torch
 from segpaste.invariants.instance import mask_boxes
 from segpaste.invariants.normals import not_unit
 from segpaste.invariants.panoptic import not_bijective, thing_stuff_inconsistent
+from segpaste.invariants.surfaces import finite_depth
 from segpaste.invariants.violation import InvariantError, Violation, found
 from segpaste.types import FIELDS, PaddedBatchedDenseSample, PanopticSchema
+from segpaste.types.check import not_none
 
 
 def batch_violations(
@@ -42,7 +44,7 @@ def batch_violations(
     if batch.normals is not None:
         violations += not_unit("normals_unit_norm", batch)
     if batch.depth is not None and batch.depth_valid is not None:
-        wrong = (batch.depth_valid & ~(batch.depth.isfinite() & (batch.depth > 0)))[:, 0]
+        wrong = batch.depth_valid[:, 0] & ~finite_depth(batch)
         text = "a finite depth > 0 where it is valid", "{depth}"
         violations += found("depth_finite_where_valid", wrong, *text, depth=batch.depth[:, 0])
     return violations
@@ -88,8 +90,7 @@ def _bad_boxes(batch: PaddedBatchedDenseSample, tight: bool) -> list[Violation]:
 
 
 def _bad_ids(batch: PaddedBatchedDenseSample) -> list[Violation]:
-    assert batch.instance_ids is not None
-    ids, valid = batch.instance_ids, batch.instance_valid
+    ids, valid = not_none(batch.instance_ids), batch.instance_valid
     pairs = (ids[:, :, None] == ids[:, None]) & valid[:, :, None] & valid[:, None]
     repeated = torch.tril(pairs, diagonal=-1).any(2)
     return [

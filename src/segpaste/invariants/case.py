@@ -16,6 +16,7 @@ from segpaste.invariants.layers import LayerMap, layer_maps, seen, seen_map
 from segpaste.invariants.surfaces import Surface, layer_surface
 from segpaste.invariants.violation import Violation
 from segpaste.types import Modality, PaddedBatchedDenseSample
+from segpaste.types.check import not_none
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +127,7 @@ class Case:
     @cached_property
     def left(self) -> Tensor:
         """What the pastes leave of the target's masks, [B, K_t, H, W] bool."""
-        assert self.before.instance_masks is not None
-        return self.before.instance_masks & ~self.pasted[:, None]
+        return not_none(self.before.instance_masks) & ~self.pasted[:, None]
 
     @cached_property
     def area_before(self) -> Tensor:
@@ -205,5 +205,4 @@ def what_is_missing(name: str, case: Case) -> str | None:
 
 
 def _areas(masks: Tensor | None) -> Tensor:
-    assert masks is not None
-    return masks.flatten(2).sum(2, dtype=torch.int32).to(torch.int64)  # sums in int64 take twice as long
+    return not_none(masks).flatten(2).sum(2, dtype=torch.int32).to(torch.int64)  # sums in int64 take twice as long

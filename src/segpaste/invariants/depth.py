@@ -10,6 +10,7 @@ from segpaste.invariants.layers import LayerMap, seen
 from segpaste.invariants.surfaces import RELATIVE_TOLERANCE, finite_depth
 from segpaste.invariants.violation import Violation, found
 from segpaste.types import Modality, PaddedBatchedDenseSample
+from segpaste.types.check import not_none
 
 
 @invariant(Modality.DEPTH)
@@ -21,12 +22,6 @@ def depth_monotonicity(case: Case) -> list[Violation]:
     Pixels of a stuff class that no paste touches may have been given back to it and are not asked for nearer surfaces;
     nor, where ``max_hidden_frac`` limits what may be hidden, are those of an object that no paste touches; nor is what
     has a lower contact priority than what is seen.
-
-    Args:
-        case: one forward, with depth.
-
-    Returns:
-        At most one violation for each image and each of the rules.
     """
     name, after, valid_target = "depth_monotonicity", _depth(case.after), finite_depth(case.before)
     target = _depth(case.before)
@@ -59,15 +54,10 @@ def depth_validity_join(case: Case) -> list[Violation]:
     """Validity is V_src and V_tgt inside a paste, and the target's own outside; depth that is not finite is not valid.
 
     A source depth read between pixels is valid if all those pixels are.
-
-    Args:
-        case: one forward, with depth.
-
-    Returns:
-        At most one violation for each image and each of the three.
     """
     name = "depth_validity_join"
-    before, after = _valid(case.before) & _depth(case.before).isfinite(), _valid(case.after)
+    before, after = (not_none(batch.depth_valid)[:, 0] for batch in (case.before, case.after))
+    before = before & _depth(case.before).isfinite()
     values = {"before": before, "after": after, "layer": case.report.visible_layer}
     outside = found(name, ~case.pasted & (before != after), "the target's validity {before}", "{after}", **values)
     if case.source_batch.depth is None:
@@ -89,12 +79,6 @@ def depth_metric_intrinsics_rescale(case: Case) -> list[Violation]:
     With ``perspective_depth`` it is divided by the layer's scale. The camera and the flag of the output are the
     target's. Read between pixels of one surface the depth lies within their range; across a depth edge it is the
     nearest pixel's.
-
-    Args:
-        case: one forward, with depth.
-
-    Returns:
-        At most one violation for each image and each of the rules.
     """
     name, before, after = "depth_metric_intrinsics_rescale", case.before, case.after
     violations = []
@@ -122,7 +106,7 @@ def depth_metric_intrinsics_rescale(case: Case) -> list[Violation]:
 def _covers(case: Case, idx: int, layer: LayerMap) -> Tensor:
     """Where a carried mask of the layer offers a pixel of the picture that is not ignored, [B, H, W] bool."""
     source = case.source_batch
-    offered = _nearest(layer, _carried_masks(case, idx, layer).any(1))
+    offered = layer.nearest_of_own(_carried_masks(case, idx, layer).any(1))
     if source.padding_mask is not None:
         offered &= ~layer.nearest(source.padding_mask[:, 0])
     if source.semantic_maps is not None:
@@ -133,18 +117,12 @@ def _covers(case: Case, idx: int, layer: LayerMap) -> Tensor:
 def _carried_masks(case: Case, idx: int, layer: LayerMap) -> Tensor:
     """Of the layer's source row, where the layer carries them, [B, K_s, H_s, W_s] bool."""
     source = case.source_batch
-    assert source.instance_masks is not None
     carried = case.report.placement.carried[:, idx, : source.max_instances, None, None]  # slots beyond are empty
     rows = layer.row[:, 0, 0]
-    masks = source.instance_masks[rows] & carried
+    masks = not_none(source.instance_masks)[rows] & carried
     if case.config.emit_classmix and source.semantic_maps is not None:  # that class is surely one of the chosen
         masks &= source.labels[rows][:, :, None, None] == source.semantic_maps[rows][:, None]
     return masks
-
-
-def _nearest(layer: LayerMap, planes: Tensor) -> Tensor:
-    """``planes`` [B, H_s, W_s], already those of the layer's source rows, at the nearest source pixels, [B, H, W]."""
-    return layer._replace(row=torch.arange(len(planes), device=planes.device)[:, None, None]).nearest(planes)
 
 
 def _outranked(case: Case) -> list[Tensor] | None:
@@ -155,9 +133,8 @@ def _outranked(case: Case) -> list[Tensor] | None:
     """
     if not case.has_priorities or not case.has_slots:
         return None
-    assert case.before.semantic_maps is not None
     fronts = [_front(case, idx, layer) for idx, layer in enumerate(case.layers)]
-    of_target = case.priority(case.before.semantic_maps)
+    of_target = case.priority(not_none(case.before.semantic_maps))
     highest = torch.where(case.pasted, seen(case.report.visible_layer, fronts), of_target)
     return [front < highest for front in fronts]
 
@@ -166,7 +143,7 @@ def _front(case: Case, idx: int, layer: LayerMap) -> Tensor:
     """The highest contact priority of the carried masks of a layer at each pixel, [B, H, W] int16."""
     masks, priority = _carried_masks(case, idx, layer), case.priority(case.source_batch.labels)[layer.row[:, 0, 0]]
     lowest = torch.iinfo(priority.dtype).min
-    return _nearest(layer, torch.where(masks, priority[:, :, None, None], lowest).amax(1))
+    return layer.nearest_of_own(torch.where(masks, priority[:, :, None, None], lowest).amax(1))
 
 
 def _closed(case: Case) -> Tensor:
@@ -190,10 +167,4 @@ def _closed(case: Case) -> Tensor:
 
 
 def _depth(batch: PaddedBatchedDenseSample) -> Tensor:
-    assert batch.depth is not None
-    return batch.depth[:, 0]
-
-
-def _valid(batch: PaddedBatchedDenseSample) -> Tensor:
-    assert batch.depth_valid is not None
-    return batch.depth_valid[:, 0]
+    return not_none(batch.depth)[:, 0]

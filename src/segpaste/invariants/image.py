@@ -9,14 +9,7 @@ from segpaste.types import Modality
 
 @invariant(Modality.IMAGE)
 def image_kept_outside_pastes(case: Case) -> list[Violation]:
-    """Outside of pastes the image is the target's, bit for bit (NaN stays NaN).
-
-    Args:
-        case: one forward.
-
-    Returns:
-        At most one violation for each image.
-    """
+    """Outside of pastes the image is the target's, bit for bit (NaN stays NaN)."""
     before, after = case.before.images, case.after.images
     same = ((before == after) | ((before != before) & (after != after))).all(1)
     return found("image_kept_outside_pastes", ~case.pasted & ~same, "the target's colours", "others")

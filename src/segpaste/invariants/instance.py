@@ -11,33 +11,21 @@ from torch import Tensor
 from segpaste.augmentation.config.strict import as_fraction
 from segpaste.invariants.case import Case, invariant
 from segpaste.invariants.violation import Violation, found
-from segpaste.types import Modality, PaddedBatchedDenseSample
+from segpaste.types import Modality, PaddedBatchedDenseSample, tight_boxes
+from segpaste.types.check import not_none
 
 
 @invariant(Modality.INSTANCE)
 def instance_identity_preserved(case: Case) -> list[Violation]:
-    """An instance of the target of which enough is left keeps its slot, label and id; a paste has its source's label.
-
-    Args:
-        case: one forward, with instance masks.
-
-    Returns:
-        At most one violation for each image and each of the four.
-    """
+    """An instance of the target with enough left keeps its slot, label and id; a paste has its source's label."""
     name, before, after = "instance_identity_preserved", case.before, case.after
-    wanted = _source_labels(case)
-    pasted = found(
-        name,
-        case.is_paste & (after.labels != wanted),
-        "the label of its source, {want},",
-        "label {label}",
-        want=wanted,
-        label=after.labels,
-    )
+    want = _source_labels(case)
+    wrong, text = case.is_paste & (after.labels != want), ("the label of its source, {want},", "label {label}")
+    pasted = found(name, wrong, *text, want=want, label=after.labels)
     slots = slice(before.max_instances)
     survives, stays = case.survives, case.kept
-    values = {"label": before.labels, "id": _ids(before), "new_label": after.labels[:, slots]}
-    values["new_id"] = _ids(after)[:, slots]
+    values = {"label": before.labels, "id": not_none(before.instance_ids), "new_label": after.labels[:, slots]}
+    values["new_id"] = not_none(after.instance_ids)[:, slots]
     label, number = values["label"] != values["new_label"], values["id"] != values["new_id"]
     return [
         *found(name, survives & ~stays, "instance {id} to keep its slot", "another or none", **values),
@@ -54,24 +42,12 @@ def instance_target_masks_subtract_paste_union(case: Case) -> list[Violation]:
     Each pasted mask is the nearest read of its source's where its layer is seen; beside a panoptic map a pixel belongs
     to one of the slots that cover it: to the lowest of those with the highest contact priority. With ClassMix pastes
     have pixels of no instance too.
-
-    Args:
-        case: one forward, with instance masks.
-
-    Returns:
-        At most one violation for each image and each of the three.
     """
     name = "instance_target_masks_subtract_paste_union"
-    masks = _masks(case.after)
-    differs = (masks[:, : case.before.max_instances] != case.left).flatten(2).any(2)
-    wrong = found(
-        name,
-        case.kept & differs,
-        "the old mask minus all pastes, {want} px",
-        "another mask, {area} px,",
-        want=case.area_left,
-        area=case.area_after[:, : case.before.max_instances],
-    )
+    masks, slots = not_none(case.after.instance_masks), slice(case.before.max_instances)
+    differs = (masks[:, slots] != case.left).flatten(2).any(2)
+    text = "the old mask minus all pastes, {want} px", "another mask, {area} px,"
+    wrong = found(name, case.kept & differs, *text, want=case.area_left, area=case.area_after[:, slots])
     union = (masks & case.is_paste[:, :, None, None]).any(1)
     layer = case.report.visible_layer
     bare, hidden = case.pasted & ~union, union & ~case.pasted
@@ -87,15 +63,8 @@ def instance_target_masks_subtract_paste_union(case: Case) -> list[Violation]:
 
 @invariant(Modality.INSTANCE)
 def instance_bbox_recomputed_from_mask(case: Case) -> list[Violation]:
-    """Every box of the output is exactly the box of its mask.
-
-    Args:
-        case: one forward, with instance masks.
-
-    Returns:
-        At most one violation for each image.
-    """
-    want = mask_boxes(_masks(case.after))
+    """Every box of the output is exactly the box of its mask."""
+    want = mask_boxes(not_none(case.after.instance_masks))
     wrong = case.after.instance_valid & (case.after.boxes != want).any(-1)
     text = "the box of the mask, {want}", "box {box}"
     return found("instance_bbox_recomputed_from_mask", wrong, *text, want=want, box=case.after.boxes)
@@ -103,14 +72,7 @@ def instance_bbox_recomputed_from_mask(case: Case) -> list[Violation]:
 
 @invariant(Modality.INSTANCE)
 def instance_small_area_dropped(case: Case) -> list[Violation]:
-    """No row has fewer than ``min_area_px`` pixels, and no survivor less than ``min_residual_area_frac`` of its area.
-
-    Args:
-        case: one forward, with instance masks.
-
-    Returns:
-        At most one violation for each image and each of the two.
-    """
+    """No row has fewer than ``min_area_px`` pixels, no survivor less than ``min_residual_area_frac`` of its area."""
     name, config = "instance_small_area_dropped", case.config
     small = case.after.instance_valid & (case.area_after < config.min_area_px)
     values = {"before": case.area_before, "left": case.area_left}
@@ -123,14 +85,7 @@ def instance_small_area_dropped(case: Case) -> list[Violation]:
 
 @invariant(Modality.INSTANCE)
 def instance_hidden_area_limited(case: Case) -> list[Violation]:
-    """Pastes hide at most ``max_hidden_frac`` of an instance of the target.
-
-    Args:
-        case: one forward, with instance masks.
-
-    Returns:
-        At most one violation for each image.
-    """
+    """Pastes hide at most ``max_hidden_frac`` of an instance of the target."""
     most, hidden = as_fraction(case.config.max_hidden_frac), case.area_before - case.area_left
     too_much = case.before.instance_valid & (hidden * most.denominator > case.area_before * most.numerator)
     text = f"at most {case.config.max_hidden_frac:g} of {{area}} px to be hidden", "{hidden} px"
@@ -139,14 +94,7 @@ def instance_hidden_area_limited(case: Case) -> list[Violation]:
 
 @invariant(Modality.INSTANCE)
 def instance_no_same_class_overlap(case: Case) -> list[Violation]:
-    """No pixel belongs to two instances of one class, if that holds for the target and for its sources.
-
-    Args:
-        case: one forward, with instance masks.
-
-    Returns:
-        At most one violation for each image.
-    """
+    """No pixel belongs to two instances of one class, if that holds for the target and for its sources."""
     if case.after.max_instances == 0:
         return []
     clean_target = ~_overlaps(case.before).flatten(1).any(1)
@@ -179,8 +127,7 @@ def _strays(case: Case) -> Tensor:
     for idx, layer in enumerate(case.layers):
         carried = report.placement.carried[:, idx, None, None, : source.max_instances]
         masks = source.instance_masks[layer.row[:, 0, 0]].permute(0, 2, 3, 1)
-        here = layer._replace(row=torch.arange(len(masks), device=masks.device)[:, None, None])
-        shown = here.nearest(masks) & carried & (report.visible_layer == idx)[..., None]
+        shown = layer.nearest_of_own(masks) & carried & (report.visible_layer == idx)[..., None]
         if Modality.PANOPTIC in case.modalities:
             if case.has_priorities:
                 priority = case.priority(source.labels)[layer.row[:, 0, 0], None, None]
@@ -189,25 +136,18 @@ def _strays(case: Case) -> Tensor:
             shown &= shown.cumsum(-1) == 1
         slot = report.slot_source.clamp(min=0)[:, None, None].expand(*shown.shape[:3], -1)
         wanted = shown.gather(-1, slot).permute(0, 3, 1, 2)
-        strays |= (report.slot_layer == idx) & (wanted != _masks(case.after)).flatten(2).any(2)
+        strays |= (report.slot_layer == idx) & (wanted != not_none(case.after.instance_masks)).flatten(2).any(2)
     return strays
 
 
 def mask_boxes(masks: Tensor) -> Tensor:
     """The xyxy pixel edges of masks [B, K, H, W], float32 [B, K, 4]; zeros for an empty mask."""
-    edges = []
-    pixels = masks.view(torch.uint8)  # torch reduces bytes many times faster than bools
-    for lines in (pixels.amax(2), pixels.amax(3)):
-        edges.append(lines.argmax(-1))
-        edges.append(lines.shape[-1] - lines.flip(-1).argmax(-1))
-    x1, x2, y1, y2 = edges
-    boxes = torch.stack([x1, y1, x2, y2], -1) * pixels.flatten(2).amax(2)[..., None]
-    return boxes.float()
+    return tight_boxes(masks.flatten(0, 1)).view(*masks.shape[:2], 4)
 
 
 def _overlaps(batch: PaddedBatchedDenseSample) -> Tensor:
     """Pairs of different slots of one class that share a pixel, [B, K, K] bool."""
-    masks = _masks(batch)
+    masks = not_none(batch.instance_masks)
     same = (batch.labels[:, :, None] == batch.labels[:, None]) & batch.instance_valid[:, :, None]
     same &= ~torch.eye(batch.max_instances, dtype=torch.bool, device=batch.device)
     shared = torch.zeros_like(same)
@@ -215,13 +155,3 @@ def _overlaps(batch: PaddedBatchedDenseSample) -> Tensor:
         pixels = rows.float()
         shared[image_idx] = pixels @ pixels.T > 0
     return same & same.mT & shared
-
-
-def _masks(batch: PaddedBatchedDenseSample) -> Tensor:
-    assert batch.instance_masks is not None
-    return batch.instance_masks
-
-
-def _ids(batch: PaddedBatchedDenseSample) -> Tensor:
-    assert batch.instance_ids is not None
-    return batch.instance_ids

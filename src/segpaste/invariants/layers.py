@@ -58,6 +58,10 @@ class LayerMap(NamedTuple):
         """``plane`` [S, H_s, W_s, ...] at the nearest source pixels, [B, H, W, ...]."""
         return plane[self.row, self.y.nearest, self.x.nearest]
 
+    def nearest_of_own(self, planes: Tensor) -> Tensor:
+        """``planes`` [B, H_s, W_s, ...], one for each row in ``row``, at the nearest source pixels, [B, H, W, ...]."""
+        return self._replace(row=torch.arange(len(planes), device=planes.device)[:, None, None]).nearest(planes)
+
     def taps(self, plane: Tensor) -> list[Tensor]:
         """``plane`` [S, H_s, W_s, ...] at the four source pixels around each x_src, four of [B, H, W, ...]."""
         return [plane[self.row, y, x] for y in (self.y.low, self.y.high) for x in (self.x.low, self.x.high)]
@@ -78,7 +82,7 @@ def layer_maps(
 ) -> tuple[LayerMap, ...]:
     """The map of every layer of a placement onto a canvas (H, W)."""
     height, width = canvas_size
-    extent = _valid_extent(source)
+    extent = valid_extent(source)
     maps = []
     for layer in range(placement.source_idx.shape[1]):
         row, hflip = placement.source_idx[:, layer], placement.hflip[:, layer]
@@ -119,7 +123,7 @@ def seen(visible_layer: Tensor, values: Sequence[Tensor]) -> Tensor:
     return out
 
 
-def _valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
+def valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
     """(width, height) of each picture inside its padding, [S, 2] int64."""
     height, width = batch.canvas_size
     if batch.padding_mask is None:

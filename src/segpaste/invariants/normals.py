@@ -9,6 +9,7 @@ from segpaste.invariants.case import Case, invariant
 from segpaste.invariants.layers import WEIGHT_STEP, LayerMap
 from segpaste.invariants.violation import Violation, found
 from segpaste.types import Modality, PaddedBatchedDenseSample
+from segpaste.types.check import not_none
 
 TOLERANCE = 1e-4
 """Of a normal's length, and of its components where nothing is interpolated."""
@@ -22,12 +23,6 @@ def normals_unit_norm_on_valid(case: Case) -> list[Violation]:
     """Normals have length 1 where the surface that is seen has one, and are 0 where it has none.
 
     Holds for outputs of inputs that keep it, which `batch_violations` tells.
-
-    Args:
-        case: one forward, with normals.
-
-    Returns:
-        At most one violation for each image and each of the rules.
     """
     name = "normals_unit_norm_on_valid"
     violations = not_unit(name, case.after)
@@ -51,12 +46,6 @@ def normals_camera_frame_convention(case: Case) -> list[Violation]:
 
     Inside a paste they point where the mixed source normals do, to what the rounding of weights allows; outside they
     are the target's, bit for bit.
-
-    Args:
-        case: one forward, with normals.
-
-    Returns:
-        At most one violation for each image and each of the two.
     """
     name, before, after = "normals_camera_frame_convention", _vectors(case.before), _vectors(case.after)
     changed = ~case.pasted & (before != after).any(-1)
@@ -83,5 +72,4 @@ def _mixed(layer: LayerMap, normals: Tensor) -> Tensor:
 
 def _vectors(batch: PaddedBatchedDenseSample) -> Tensor:
     """Normals with their components last, [B, H, W, 3]."""
-    assert batch.normals is not None
-    return batch.normals.movedim(1, -1).contiguous()
+    return not_none(batch.normals).movedim(1, -1).contiguous()

@@ -14,6 +14,7 @@ from segpaste.augmentation.config.strict import as_fraction
 from segpaste.invariants.case import Case, invariant
 from segpaste.invariants.violation import Violation, found
 from segpaste.types import Modality, PaddedBatchedDenseSample, PanopticSchema
+from segpaste.types.check import not_none
 
 
 @invariant(Modality.PANOPTIC, taxonomy=True)
@@ -21,29 +22,19 @@ def panoptic_thing_stuff_consistent(case: Case) -> list[Violation]:
     """A pixel has id 0 if and only if its class is stuff, ignored pixels aside; what a dropped thing leaves is ignored.
 
     Holds for outputs of inputs that keep it, which `batch_violations` tells.
-
-    Args:
-        case: one forward, with panoptic maps and ``config.panoptic``.
-
-    Returns:
-        At most one violation for each image and each of the two.
     """
-    assert case.panoptic is not None
-    name, after = "panoptic_thing_stuff_consistent", case.after
-    assert after.semantic_maps is not None
-    ignored = after.semantic_maps == case.config.ignore_index
+    name, labels = "panoptic_thing_stuff_consistent", not_none(case.after.semantic_maps)
+    wrong = case.orphans & (labels != case.config.ignore_index)
     text = "ignore, for its instance lost its row", "class {label}"
     return [
-        *thing_stuff_inconsistent(name, after, case.panoptic.taxonomy),
-        *found(name, case.orphans & ~ignored, *text, label=after.semantic_maps),
+        *thing_stuff_inconsistent(name, case.after, not_none(case.panoptic).taxonomy),
+        *found(name, wrong, *text, label=labels),
     ]
 
 
 def thing_stuff_inconsistent(name: str, batch: PaddedBatchedDenseSample, schema: PanopticSchema) -> list[Violation]:
     """Where a thing has id 0, or anything else has an id."""
-    semantic, ids = batch.semantic_maps, batch.panoptic_maps
-    assert semantic is not None
-    assert ids is not None
+    semantic, ids = not_none(batch.semantic_maps), not_none(batch.panoptic_maps)
     things, stuff = (
         torch.isin(semantic, torch.tensor([c for c, k in schema.classes.items() if k == kind], device=batch.device))
         for kind in ("thing", "stuff")
@@ -63,23 +54,17 @@ def panoptic_pixel_bijection(case: Case) -> list[Violation]:
     """Every pixel with an id lies in exactly one mask, the one of that id, and every other pixel in none.
 
     Holds for outputs of inputs that keep it, which `batch_violations` tells.
-
-    Args:
-        case: one forward, with panoptic maps and instance masks.
-
-    Returns:
-        At most one violation for each image and each of the two.
     """
     return not_bijective("panoptic_pixel_bijection", case.after)
 
 
 def not_bijective(name: str, batch: PaddedBatchedDenseSample) -> list[Violation]:
     """Where ids and masks do not correspond one to one."""
-    assert batch.panoptic_maps is not None
+    ids = not_none(batch.panoptic_maps)
     count, total = _masks_and_ids(batch, batch.instance_valid)
-    wanted = (batch.panoptic_maps != 0).to(torch.int64)
-    values = {"id": batch.panoptic_maps, "wanted": wanted, "count": count, "total": total}
-    other = (count == wanted) & (total != batch.panoptic_maps)
+    wanted = (ids != 0).to(torch.int64)
+    values = {"id": ids, "wanted": wanted, "count": count, "total": total}
+    other = (count == wanted) & (total != ids)
     return [
         *found(name, count != wanted, "{wanted} mask(s), for the id is {id}", "{count}", **values),
         *found(name, other, "the mask of id {id}", "that of id {total}", **values),
@@ -91,46 +76,34 @@ def panoptic_fresh_instance_ids(case: Case) -> list[Violation]:
     """Pastes have the ids ``max target id + 1, + 2, ...`` in slot order, in the rows and in the panoptic map.
 
     Elsewhere the map is the target's, 0 where a dropped instance was. Without a panoptic map the rows are checked.
-
-    Args:
-        case: one forward, with instance masks.
-
-    Returns:
-        At most one violation for each image and each of the three.
     """
-    name, after = "panoptic_fresh_instance_ids", case.after
-    assert case.before.instance_ids is not None
-    assert after.instance_ids is not None
-    no_id = case.before.instance_ids.new_zeros(case.before.batch_size, 1)
-    last = torch.cat([case.before.instance_ids, no_id], 1).amax(1)
+    name, before, after = "panoptic_fresh_instance_ids", case.before, case.after
+    ids = not_none(after.instance_ids)
+    last = torch.cat([not_none(before.instance_ids), ids.new_zeros(before.batch_size, 1)], 1).amax(1)
     want = last[:, None] + case.is_paste.cumsum(1)
-    wrong = case.is_paste & (after.instance_ids != want)
-    rows = found(name, wrong, "the fresh id {want}", "id {id}", want=want, id=after.instance_ids)
+    rows = found(name, case.is_paste & (ids != want), "the fresh id {want}", "id {id}", want=want, id=ids)
     if Modality.PANOPTIC not in case.modalities:
         return rows
-    assert case.before.panoptic_maps is not None
-    assert after.panoptic_maps is not None
+    ids = not_none(after.panoptic_maps)
     _, fresh = _masks_and_ids(after, case.is_paste)
-    kept = case.before.panoptic_maps.masked_fill(case.orphans, 0)
-    values = {"fresh": fresh, "kept": kept, "id": after.panoptic_maps}
-    in_paste, outside = case.pasted & (after.panoptic_maps != fresh), ~case.pasted & (after.panoptic_maps != kept)
+    kept = not_none(before.panoptic_maps).masked_fill(case.orphans, 0)
+    values = {"fresh": fresh, "kept": kept, "id": ids}
     return [
         *rows,
-        *found(name, in_paste, "id {fresh} of the paste's row", "{id}", **values),
-        *found(name, outside, "id {kept} as before", "{id}", **values),
+        *found(name, case.pasted & (ids != fresh), "id {fresh} of the paste's row", "{id}", **values),
+        *found(name, ~case.pasted & (ids != kept), "id {kept} as before", "{id}", **values),
     ]
 
 
 def _masks_and_ids(batch: PaddedBatchedDenseSample, counted: Tensor) -> tuple[Tensor, Tensor]:
     """How many masks of counted rows [B, K] lie on each pixel, and the sum of their ids; [B, H, W] int64 both."""
-    assert batch.instance_masks is not None
-    assert batch.instance_ids is not None
-    count = torch.zeros_like(batch.instance_masks[:, :1].sum(1))
+    masks, ids = not_none(batch.instance_masks), not_none(batch.instance_ids).to(torch.int64)
+    count = torch.zeros_like(masks[:, :1].sum(1))
     total = torch.zeros_like(count)
     for slot in range(batch.max_instances):
-        mask = batch.instance_masks[:, slot] & counted[:, slot, None, None]
+        mask = masks[:, slot] & counted[:, slot, None, None]
         count += mask
-        total += mask * batch.instance_ids[:, slot, None, None].to(torch.int64)
+        total += mask * ids[:, slot, None, None]
     return count, total
 
 
@@ -140,21 +113,13 @@ def panoptic_contact_priority(case: Case) -> list[Violation]:
 
     Of two pastes the higher may yet be the one that depth hides, so where both sides have depth only the target is
     looked at.
-
-    Args:
-        case: one forward, with panoptic maps, instance masks and ``config.panoptic``.
-
-    Returns:
-        At most one violation for each image and each of the two.
     """
     if not case.has_priorities:
         return []
-    name, before, after = "panoptic_contact_priority", case.before, case.after
-    assert before.semantic_maps is not None
-    assert after.instance_masks is not None
-    masks = after.instance_masks & case.is_paste[..., None, None]
-    own = (masks * case.priority(after.labels)[..., None, None]).sum(1)
-    target = case.priority(before.semantic_maps)
+    name = "panoptic_contact_priority"
+    masks = not_none(case.after.instance_masks) & case.is_paste[..., None, None]
+    own = (masks * case.priority(case.after.labels)[..., None, None]).sum(1)
+    target = case.priority(not_none(case.before.semantic_maps))
     text = "the target's class of priority {other} in front", "a paste of priority {own}"
     over_target = found(name, masks.any(1) & (target > own), *text, own=own, other=target)
     if Modality.DEPTH in case.modalities:
@@ -179,10 +144,9 @@ def _highest_priority(case: Case) -> Tensor:
     for idx, layer in enumerate(case.layers):
         shown = layer.y.inside & layer.x.inside & layer.nearest(shows)
         rows = layer.row[:, 0, 0]
-        here = layer._replace(row=torch.arange(len(rows), device=rows.device)[:, None, None])
         for slot in range(case.after.max_instances):
             own = report.slot_source[:, slot].clamp(min=0)
-            covers = here.nearest(source.instance_masks[rows, own]) & shown
+            covers = layer.nearest_of_own(source.instance_masks[rows, own]) & shown
             covers &= (report.slot_layer[:, slot] == idx)[:, None, None]
             priority = case.priority(case.after.labels[:, slot])[:, None, None]
             highest = torch.where(covers, torch.maximum(highest, priority), highest)
@@ -198,10 +162,8 @@ class _StuffAreas(NamedTuple):
 
 
 def _stuff_areas(case: Case) -> _StuffAreas:
-    assert case.panoptic is not None
-    assert case.before.semantic_maps is not None
-    num_classes = max(case.panoptic.taxonomy.classes) + 1
-    semantic = case.before.semantic_maps
+    panoptic, semantic = not_none(case.panoptic), not_none(case.before.semantic_maps)
+    num_classes = max(panoptic.taxonomy.classes) + 1
     known = (semantic >= 0) & (semantic < num_classes)
     shift = torch.arange(len(semantic), device=semantic.device)[:, None, None] * num_classes
 
@@ -210,9 +172,9 @@ def _stuff_areas(case: Case) -> _StuffAreas:
         return flat.view(-1, num_classes)
 
     before, left = count(torch.ones_like(known)), count(~case.pasted)
-    frac = as_fraction(case.panoptic.tau_stuff_frac)
-    is_stuff = torch.tensor([case.panoptic.taxonomy.classes.get(c) == "stuff" for c in range(num_classes)])
-    too_little = (left * frac.denominator < before * frac.numerator) | (left < case.panoptic.tau_stuff_px)
+    frac = as_fraction(panoptic.tau_stuff_frac)
+    is_stuff = torch.tensor([panoptic.taxonomy.classes.get(c) == "stuff" for c in range(num_classes)])
+    too_little = (left * frac.denominator < before * frac.numerator) | (left < panoptic.tau_stuff_px)
     return _StuffAreas(before, left, is_stuff.to(before.device) & (left < before) & too_little)
 
 
@@ -231,21 +193,16 @@ def stuff_made_ignore(case: Case) -> Tensor:
 def panoptic_stuff_area_threshold(case: Case) -> list[Violation]:
     """A stuff class driven below ``tau_stuff_frac`` of its area or ``tau_stuff_px`` is given back, or made ignore.
 
-    Args:
-        case: one forward, with panoptic maps and ``config.panoptic``.
-
     Returns:
         One violation for each image and class that lost too much.
     """
-    assert case.panoptic is not None
-    assert case.after.semantic_maps is not None
-    name, policy = "panoptic_stuff_area_threshold", case.panoptic.stuff_policy
-    if policy == "ignore":
-        left_over = stuff_made_ignore(case) & (case.after.semantic_maps != case.config.ignore_index)
-        text = "ignore, for too little is left of its class", "class {label}"
-        return found(name, left_over, *text, label=case.after.semantic_maps)
+    name, panoptic = "panoptic_stuff_area_threshold", not_none(case.panoptic)
+    if panoptic.stuff_policy == "ignore":
+        labels = not_none(case.after.semantic_maps)
+        left_over = stuff_made_ignore(case) & (labels != case.config.ignore_index)
+        return found(name, left_over, "ignore, for too little is left of its class", "class {label}", label=labels)
     areas = _stuff_areas(case)
-    wanted = f"at least {case.panoptic.tau_stuff_frac:g} of its area and {case.panoptic.tau_stuff_px} px, or all of it"
+    wanted = f"at least {panoptic.tau_stuff_frac:g} of its area and {panoptic.tau_stuff_px} px, or all of it"
     return [
         Violation(name, b, f"stuff class {c} to keep {wanted}", f"{areas.left[b, c]} of {areas.before[b, c]} px")
         for b, c in areas.short.nonzero().tolist()

@@ -9,18 +9,12 @@ from segpaste.invariants.case import Case, invariant
 from segpaste.invariants.panoptic import stuff_made_ignore
 from segpaste.invariants.violation import Violation, found
 from segpaste.types import Modality, PaddedBatchedDenseSample
+from segpaste.types.check import not_none
 
 
 @invariant(Modality.SEMANTIC)
 def semantic_single_class_per_pixel(case: Case) -> list[Violation]:
-    """A pixel has one class: the nearest source pixel's in a paste, elsewhere the target's, or ignore.
-
-    Args:
-        case: one forward, with semantic maps.
-
-    Returns:
-        At most one violation for each image and each of the two.
-    """
+    """A pixel has one class: the nearest source pixel's in a paste, elsewhere the target's, or ignore."""
     name, before, after = "semantic_single_class_per_pixel", _semantic(case.before), _semantic(case.after)
     if after.shape != before.shape or after.dtype != torch.int64:
         came = f"{list(after.shape)} {after.dtype}"
@@ -39,12 +33,6 @@ def semantic_ignore_preserved(case: Case) -> list[Violation]:
     """Ignored pixels of the target stay, those of a source are not pasted, and no rule but two makes new ones.
 
     The two, both panoptic: what a dropped thing leaves, and stuff that ``stuff_policy="ignore"`` gives up.
-
-    Args:
-        case: one forward, with semantic maps.
-
-    Returns:
-        At most one violation for each image and each of the three.
     """
     name, ignore = "semantic_ignore_preserved", case.config.ignore_index
     before, after = _semantic(case.before) == ignore, _semantic(case.after) == ignore
@@ -64,5 +52,4 @@ def semantic_ignore_preserved(case: Case) -> list[Violation]:
 
 
 def _semantic(batch: PaddedBatchedDenseSample) -> Tensor:
-    assert batch.semantic_maps is not None
-    return batch.semantic_maps
+    return not_none(batch.semantic_maps)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from segpaste.invariants.layers import LayerMap
 from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.check import not_none
 from segpaste.types.sampling import DEPTH_EDGE_FRAC
 
 RELATIVE_TOLERANCE = 1e-5
@@ -47,8 +48,7 @@ def layer_surface(
     With ``perspective`` it is as much nearer as the layer is enlarged. Depth whose product with these factors is not
     finite or not > 0 is invalid.
     """
-    assert source.depth is not None
-    depth, ok = source.depth[:, 0].double(), finite_depth(source)
+    depth, ok = not_none(source.depth)[:, 0].double(), finite_depth(source)
     inf = float("inf")
     low = firm_low = torch.full((), inf, dtype=torch.float64, device=depth.device)
     high = firm_high = -low
@@ -87,9 +87,8 @@ def _is_normal(values: Tensor) -> Tensor:
 
 def finite_depth(batch: PaddedBatchedDenseSample) -> Tensor:
     """Valid, finite and > 0, [B, H, W] bool: NaN and 0 are never closer, and never in the way."""
-    assert batch.depth is not None
-    assert batch.depth_valid is not None
-    return (batch.depth_valid & batch.depth.isfinite() & (batch.depth > 0))[:, 0]
+    depth = not_none(batch.depth)
+    return (not_none(batch.depth_valid) & depth.isfinite() & (depth > 0))[:, 0]
 
 
 def _is_edge(low: Tensor, high: Tensor) -> Tensor:

@@ -132,8 +132,8 @@ class BatchedDenseSample(Movable):
             if column[0] is None:
                 continue
             if field.layout == "dense":
-                stacked = torch.stack([v.as_subclass(torch.Tensor) for v in column])
-                values[field.batched_name] = field.tag(stacked) if field.tag else stacked
+                stacked = torch.stack([v.as_subclass(Tensor) for v in column])
+                values[field.batched_name] = field.wrapped(stacked, first.canvas_size)
             else:
                 values[field.batched_name] = column
         return cls(**values)
@@ -144,11 +144,9 @@ class BatchedDenseSample(Movable):
         for b in range(self.batch_size):
             values = flags_of(self)
             for field in SAMPLE_FIELDS:
-                column = getattr(self, field.batched_name)
-                if column is None:
-                    continue
-                row = column[b]
-                values[field.name] = field.tag(row) if field.layout == "dense" and field.tag else row
+                if (column := getattr(self, field.batched_name)) is not None:
+                    is_dense = field.layout == "dense"
+                    values[field.name] = field.wrapped(column[b], self.canvas_size) if is_dense else column[b]
             samples.append(DenseSample(**values))
         return samples
 
@@ -339,12 +337,12 @@ class PaddedBatchedDenseSample(Movable):
             if value is None:
                 continue
             if field.layout == "dense":
-                values[field.batched_name] = field.tag(value) if field.tag else value
+                values[field.batched_name] = field.wrapped(value, self.canvas_size)
             elif field.layout == "image":
                 values[field.batched_name] = [CameraIntrinsics.from_tensor(row) for row in value]
             else:
                 rows = [row[valid] for row, valid in zip(value, self.instance_valid, strict=True)]
-                values[field.batched_name] = [self._tagged(field.tag, row) for row in rows]
+                values[field.batched_name] = [field.wrapped(row, self.canvas_size) for row in rows]
         return BatchedDenseSample(**values)
 
     def derived(self, **changes: Any) -> PaddedBatchedDenseSample:
@@ -372,15 +370,6 @@ class PaddedBatchedDenseSample(Movable):
         moved["boxes"] = boxes.view(*valid.shape, 4).masked_fill(~valid[..., None], 0)  # a flip moves zeros
         return cls(**moved, **{name: values[name] for name in FLAGS})
 
-    def _tagged(self, tag: type[Any] | None, row: Tensor) -> Tensor:
-        if tag is None:
-            return row
-        if tag is tv_tensors.BoundingBoxes:
-            boxes: Tensor = tv_tensors.BoundingBoxes(row, format="XYXY", canvas_size=self.canvas_size)
-            return boxes
-        tagged: Tensor = tag(row)
-        return tagged
-
 
 register_pytree(BatchedDenseSample)
 register_pytree(PaddedBatchedDenseSample)
@@ -389,12 +378,7 @@ register_pytree(PaddedBatchedDenseSample)
 def _emptied(like: BatchedDenseSample) -> BatchedDenseSample:
     values = flags_of(like)
     for field in SAMPLE_FIELDS:
-        column = getattr(like, field.batched_name)
-        if column is None:
-            continue
-        if field.layout == "dense":
-            nothing = column.as_subclass(torch.Tensor)[:0]
-            values[field.batched_name] = field.tag(nothing) if field.tag else nothing
-        else:
-            values[field.batched_name] = []
+        if (column := getattr(like, field.batched_name)) is not None:
+            is_dense = field.layout == "dense"
+            values[field.batched_name] = field.wrapped(column[:0], like.canvas_size) if is_dense else []
     return BatchedDenseSample(**values)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -16,11 +17,19 @@ from torchvision import tv_tensors
 
 from segpaste.types.fields import Field
 
+T = TypeVar("T")
+
 MAX_INSTANCE_ID = (1 << 31) - (1 << 16)
 """What samples may hold: above it there is no room in int32 for the ids of pasted instances."""
 
 MAX_FED_BACK_ID = (1 << 31) - (1 << 15)
 """What a padded batch may hold: outputs, whose pastes have ids above those of the samples, are inputs again."""
+
+
+def not_none(value: T | None) -> T:
+    """Return an optional value that is known to be there."""
+    assert value is not None
+    return value
 
 
 def check_presence(container: str, fields: Iterable[Field], values: Mapping[str, object]) -> None:
@@ -87,11 +96,7 @@ def check_tensor(
 
 
 def check_class(label: str, value: object, kind: type) -> None:
-    """A value is of a class.
-
-    Raises:
-        TypeError: otherwise.
-    """
+    """Raise TypeError unless a value is of a class."""
     if not isinstance(value, kind):
         raise TypeError(f"{label}: expected {kind.__name__}, got {type(value).__name__} {value!r:.80}")
 
@@ -110,11 +115,7 @@ def check_count(label: str, value: object, least: int = 0) -> None:
 
 
 def check_number(label: str, value: object) -> None:
-    """A value is a real number; True and False are none.
-
-    Raises:
-        TypeError: otherwise.
-    """
+    """Raise TypeError unless a value is a real number; True and False are none."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{label}: expected a number, got {type(value).__name__} {value!r:.80}")
 
@@ -177,11 +178,7 @@ def check_boxes(label: str, boxes: Tensor, canvas_size: tuple[int, int]) -> None
 
 
 def check_instance_ids(label: str, ids: Tensor, most: int = MAX_INSTANCE_ID) -> None:
-    """Ids of one sample are unique, > 0 and at most ``most``.
-
-    Raises:
-        ValueError: otherwise.
-    """
+    """Raise ValueError unless the ids of one sample are unique, > 0 and at most ``most``."""
     if ids.device.type != "cpu" or ids.numel() == 0:
         return
     if int(ids.min()) <= 0:
@@ -209,11 +206,7 @@ def check_padded_ids(label: str, ids: Tensor, valid: Tensor) -> None:
 
 
 def check_panoptic_map(label: str, ids: Tensor) -> None:
-    """A panoptic map holds instance ids, from 0 to `MAX_FED_BACK_ID`.
-
-    Raises:
-        ValueError: it holds others.
-    """
+    """Raise ValueError unless a panoptic map holds instance ids, from 0 to `MAX_FED_BACK_ID`."""
     if ids.device.type != "cpu" or ids.numel() == 0:
         return
     low, high = (int(value) for value in ids.as_subclass(Tensor).aminmax())
@@ -241,11 +234,7 @@ def check_padding(label: str, padding_mask: Tensor) -> None:
 
 
 def check_metric(container: str, metric_depth: bool, depth: object, intrinsics: object) -> None:
-    """Metric depth comes with a camera.
-
-    Raises:
-        ValueError: otherwise.
-    """
+    """Raise ValueError if metric depth comes without a camera."""
     if metric_depth and depth is not None and intrinsics is None:
         raise ValueError(
             f"{container}.camera_intrinsics: expected intrinsics because metric_depth=True, got None; "

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 from torchvision import tv_tensors
 
 from segpaste.types.keypoints import MovingKeypoints
@@ -37,9 +38,9 @@ class Field:
 
     Attributes:
         name: its name in `DenseSample`.
-        batched_name: its name in the batch containers.
         shape: its shape in one sample; the symbols N (instances), C, H, W agree across all fields.
         dtypes: what a `DenseSample` accepts.
+        batched_name: its name in the batch containers; by default the same.
         batched_dtypes: what a `PaddedBatchedDenseSample` accepts.
         layout: ``dense`` fields are stacked; ``instance`` fields have a leading N and are lists in a ragged batch,
             K slots in a padded one; ``image`` fields are one small row per image; ``batch_only`` is in batches only.
@@ -55,7 +56,6 @@ class Field:
     """
 
     name: str
-    batched_name: str
     shape: tuple[str | int, ...]
     dtypes: tuple[torch.dtype, ...]
     layout: FieldLayout
@@ -67,9 +67,11 @@ class Field:
     resample: Resample | None = None
     pad_value: float | int | bool = 0
     paste: Paste | None = None
+    batched_name: str = ""
     batched_dtypes: tuple[torch.dtype, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "batched_name", self.batched_name or self.name)
         object.__setattr__(self, "batched_dtypes", self.batched_dtypes or self.dtypes)
         object.__setattr__(self, "transform_tag", self.transform_tag or self.tag)
 
@@ -78,6 +80,15 @@ class Field:
         """Its shape in a `PaddedBatchedDenseSample`."""
         return ("B", "K", *self.shape[1:]) if self.layout == "instance" else ("B", *self.shape)
 
+    def wrapped(self, value: Tensor, canvas_size: tuple[int, int]) -> Tensor:
+        """Return a plain tensor of images of size (H, W) in the class that it has inside a `DenseSample`."""
+        if self.tag is None:
+            return value
+        is_boxes = self.tag is tv_tensors.BoundingBoxes
+        options = {"format": "XYXY", "canvas_size": canvas_size} if is_boxes else {}
+        wrapped: Tensor = self.tag(value, **options)
+        return wrapped
+
 
 _IMAGE_DTYPES = (torch.uint8, torch.float32)
 _BATCHED_IMAGE_DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
@@ -85,7 +96,6 @@ _BATCHED_IMAGE_DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float
 FIELDS: tuple[Field, ...] = (
     Field(
         "image",
-        "images",
         ("C", "H", "W"),
         _IMAGE_DTYPES,
         "dense",
@@ -95,29 +105,12 @@ FIELDS: tuple[Field, ...] = (
         resample="filter",
         paste="painted",
         batched_dtypes=_BATCHED_IMAGE_DTYPES,
+        batched_name="images",
     ),
+    Field("boxes", ("N", 4), (torch.float32,), "instance", required=True, tag=tv_tensors.BoundingBoxes, paste="listed"),
+    Field("labels", ("N",), (torch.int64,), "instance", required=True, paste="listed"),
+    Field("instance_ids", ("N",), (torch.int32,), "instance", needs=("instance_masks",), paste="listed"),
     Field(
-        "boxes",
-        "boxes",
-        ("N", 4),
-        (torch.float32,),
-        "instance",
-        required=True,
-        tag=tv_tensors.BoundingBoxes,
-        paste="listed",
-    ),
-    Field("labels", "labels", ("N",), (torch.int64,), "instance", required=True, paste="listed"),
-    Field(
-        "instance_ids",
-        "instance_ids",
-        ("N",),
-        (torch.int32,),
-        "instance",
-        needs=("instance_masks",),
-        paste="listed",
-    ),
-    Field(
-        "instance_masks",
         "instance_masks",
         ("N", "H", "W"),
         (torch.bool,),
@@ -126,12 +119,10 @@ FIELDS: tuple[Field, ...] = (
         needs=("instance_ids",),
         tag=InstanceMask,
         resample="nearest",
-        pad_value=False,
         paste="painted",
     ),
     Field(
         "semantic_map",
-        "semantic_maps",
         ("H", "W"),
         (torch.int64,),
         "dense",
@@ -140,10 +131,10 @@ FIELDS: tuple[Field, ...] = (
         resample="nearest",
         pad_value=IGNORE_INDEX,
         paste="painted",
+        batched_name="semantic_maps",
     ),
     Field(
         "panoptic_map",
-        "panoptic_maps",
         ("H", "W"),
         (torch.int64,),
         "dense",
@@ -152,9 +143,9 @@ FIELDS: tuple[Field, ...] = (
         tag=PanopticMap,
         resample="nearest",
         paste="painted",
+        batched_name="panoptic_maps",
     ),
     Field(
-        "depth",
         "depth",
         (1, "H", "W"),
         (torch.float32,),
@@ -168,18 +159,15 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         "depth_valid",
-        "depth_valid",
         (1, "H", "W"),
         (torch.bool,),
         "dense",
         needs=("depth",),
         transform_tag=DepthValidMask,
         resample="nearest",
-        pad_value=False,
         paste="painted",
     ),
     Field(
-        "normals",
         "normals",
         (3, "H", "W"),
         (torch.float32,),
@@ -187,31 +175,19 @@ FIELDS: tuple[Field, ...] = (
         Modality.NORMALS,
         transform_tag=NormalMap,
         resample="linear",
-        pad_value=0.0,
         paste="painted",
     ),
+    Field("keypoints", ("N", "P", 3), (torch.float32,), "instance", transform_tag=MovingKeypoints, paste="derived"),
     Field(
-        "keypoints",
-        "keypoints",
-        ("N", "P", 3),
-        (torch.float32,),
-        "instance",
-        transform_tag=MovingKeypoints,
-        paste="derived",
-    ),
-    Field(
-        "crowd_mask",
         "crowd_mask",
         (1, "H", "W"),
         (torch.bool,),
         "dense",
         tag=CrowdMask,
         resample="nearest",
-        pad_value=False,
         paste="derived",
     ),
     Field(
-        "padding_mask",
         "padding_mask",
         (1, "H", "W"),
         (torch.bool,),
@@ -220,10 +196,10 @@ FIELDS: tuple[Field, ...] = (
         resample="nearest",
         pad_value=True,
     ),
-    Field("camera_intrinsics", "camera_intrinsics", (4,), (torch.float32,), "image"),
-    Field("instance_valid", "instance_valid", ("N",), (torch.bool,), "batch_only", paste="listed"),
-    Field("sample_seeds", "sample_seeds", (), (torch.int64,), "batch_only"),
-    Field("sample_keys", "sample_keys", (5,), (torch.int64,), "batch_only"),
+    Field("camera_intrinsics", (4,), (torch.float32,), "image"),
+    Field("instance_valid", ("N",), (torch.bool,), "batch_only", paste="listed"),
+    Field("sample_seeds", (), (torch.int64,), "batch_only"),
+    Field("sample_keys", (5,), (torch.int64,), "batch_only"),
 )
 """All fields that hold tensors, or a camera."""
 

@@ -25,9 +25,9 @@ def largest_instances(boxes: Tensor, masks: Tensor | None, max_instances: int) -
     Area is the mask's, or the box's where there is no mask; of equal areas the earlier instance is kept.
     """
     if masks is not None:
-        area = masks.as_subclass(torch.Tensor).flatten(1).sum(1)
+        area = masks.as_subclass(Tensor).flatten(1).sum(1)
     else:
-        corners = boxes.as_subclass(torch.Tensor)
+        corners = boxes.as_subclass(Tensor)
         area = (corners[:, 2:] - corners[:, :2]).prod(1)
     return torch.sort(area, descending=True, stable=True).indices[:max_instances].sort().values
 
@@ -53,20 +53,14 @@ def select_instances(sample: DenseSample, keep: Tensor) -> DenseSample:
     """
     values = {f.name: getattr(sample, f.name) for f in fields(DenseSample)}
     for field in INSTANCE_FIELDS:
-        if values[field.name] is not None:
-            values[field.name] = _tagged_like(values[field.name], values[field.name].as_subclass(torch.Tensor)[keep])
+        if (value := values[field.name]) is not None:
+            kept = value.as_subclass(Tensor)[keep]
+            values[field.name] = tv_tensors.wrap(kept, like=value) if isinstance(value, tv_tensors.TVTensor) else kept
     if sample.panoptic_map is not None and sample.semantic_map is not None and sample.instance_ids is not None:
-        panoptic, semantic = without_orphans(
-            sample.panoptic_map.as_subclass(torch.Tensor),
-            sample.semantic_map.as_subclass(torch.Tensor),
-            values["instance_ids"],
-        )
+        panoptic, semantic = (plane.as_subclass(Tensor) for plane in (sample.panoptic_map, sample.semantic_map))
+        panoptic, semantic = without_orphans(panoptic, semantic, values["instance_ids"])
         values["panoptic_map"], values["semantic_map"] = PanopticMap(panoptic), SemanticMap(semantic)
     return DenseSample(**values)
-
-
-def _tagged_like(like: Tensor, value: Tensor) -> Tensor:
-    return tv_tensors.wrap(value, like=like) if isinstance(like, tv_tensors.TVTensor) else value
 
 
 def padded_columns(

@@ -39,14 +39,12 @@ class KeypointSchema:
         if isinstance(self.names, str) or not all(isinstance(name, str) for name in self.names):
             raise TypeError(f"KeypointSchema.names: expected a list of names, got {self.names!r:.80}")
         object.__setattr__(self, "names", tuple(self.names))
-        for name in ("skeleton", "flip_pairs"):
-            object.__setattr__(
-                self, name, tuple((operator.index(a), operator.index(b)) for a, b in getattr(self, name))
-            )
         if not self.names or len(set(self.names)) != len(self.names):
             raise ValueError(f"KeypointSchema.names: expected at least one name, each once, got {list(self.names)}")
         for name in ("skeleton", "flip_pairs"):
-            for pair in getattr(self, name):
+            pairs = tuple((operator.index(a), operator.index(b)) for a, b in getattr(self, name))
+            object.__setattr__(self, name, pairs)
+            for pair in pairs:
                 if not all(0 <= point < len(self.names) for point in pair) or pair[0] == pair[1]:
                     raise ValueError(
                         f"KeypointSchema.{name}: expected pairs of two points below {len(self.names)}, got {pair}"
@@ -142,17 +140,12 @@ def moved_points(
 
 
 def packed(x: Tensor, y: Tensor, v: Tensor, mirrored: Tensor, canvas_size: tuple[int, int]) -> Tensor:
-    """Pack keypoints as `MovingKeypoints` has them; what lies outside of the canvas is unlabelled, and zero."""
-    inside = (v > UNLABELLED) & is_inside(x, y, canvas_size)
+    """Pack keypoints as `MovingKeypoints` has them; what lies beyond the edges is unlabelled, and zero."""
+    inside = (v > UNLABELLED) & (x >= 0) & (x <= canvas_size[1]) & (y >= 0) & (y <= canvas_size[0])
     zero = torch.zeros_like(x)
     x, y, v = (torch.where(inside, value, zero) for value in (x, y, v))
     height, width = (torch.full_like(x, size) for size in canvas_size)
     return torch.stack([x, y, v, mirrored, height, width], -1)
-
-
-def is_inside(x: Tensor, y: Tensor, canvas_size: tuple[int, int]) -> Tensor:
-    """Tell which points lie on a canvas (H, W), its edges included."""
-    return (x >= 0) & (x <= canvas_size[1]) & (y >= 0) & (y <= canvas_size[0])
 
 
 def check_keypoints(container: str, keypoints: Any, schema: KeypointSchema | None) -> None:

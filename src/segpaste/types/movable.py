@@ -160,7 +160,7 @@ def register_pytree(cls: type[Movable]) -> None:
         _flatten,
         unflatten,
         serialized_type_name=f"segpaste.{cls.__name__}",
-        to_dumpable_context=_dumped,
+        to_dumpable_context=lambda structure: json.dumps(structure, default=asdict),
         from_dumpable_context=_structure,
         flatten_with_keys_fn=_flatten_with_keys,
     )
@@ -195,10 +195,6 @@ def _flatten_with_keys(record: Movable) -> tuple[list[tuple[Any, Any]], _Structu
     values, structure = _flatten(record)
     # Not GetAttrKey: torch.export takes the path x.depth for a part of x.depth_valid.
     return [(MappingKey(name), value) for name, value in zip(structure.names, values, strict=True)], structure
-
-
-def _dumped(structure: _Structure) -> str:
-    return json.dumps(structure, default=asdict)
 
 
 def _structure(text: str) -> _Structure:

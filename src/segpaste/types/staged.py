@@ -157,7 +157,8 @@ class StagedCrops(Movable):
         """
         if not 0 <= num_targets <= self.batch_size:
             raise ValueError(f"StagedCrops.first: expected 0 to {self.batch_size} targets, got {num_targets}")
-        return self._with({name: tensor[:num_targets] for name, tensor in self._tensors().items()})
+        firsts: dict[str, Any] = {name: tensor[:num_targets] for name, tensor in self._tensors().items()}
+        return replace(self, **firsts)
 
     def __repr__(self) -> str:
         return f"StagedCrops({self.batch_size} x {self.num_crops} crops of {self.crop_size}, bank {self.version[:12]})"
@@ -177,10 +178,10 @@ class StagedCrops(Movable):
         return {name: value for name, value in found.items() if isinstance(value, Tensor)}
 
     def _places(self) -> dict[str, Place]:
-        def of(tensor: Tensor) -> Place:
-            return Place(int(tensor.storage_offset()) * tensor.element_size(), tensor.dtype, tuple(tensor.shape))
-
-        return {name: of(tensor) for name, tensor in self._tensors().items()}
+        return {
+            name: Place(int(tensor.storage_offset()) * tensor.element_size(), tensor.dtype, tuple(tensor.shape))
+            for name, tensor in self._tensors().items()
+        }
 
     def _buffer(self) -> Tensor | None:
         """The memory that all tensors fill, if it is one and they lie there in row-major order.
@@ -196,9 +197,6 @@ class StagedCrops(Movable):
         if storages[0].nbytes() > sum(_aligned(tensor.nbytes) for tensor in tensors):
             return None
         return torch.empty(0, dtype=torch.uint8, device=self.device).set_(storages[0])
-
-    def _with(self, tensors: dict[str, Any]) -> Self:
-        return replace(self, **tensors)
 
     def _moved(self, move: Callable[[Tensor], Tensor]) -> Self:
         found: dict[str, Any]

@@ -93,11 +93,10 @@ class LayerSources:
             source_idx: [B, L] int64, the row that each layer takes.
             eligible: [S, K_s] bool, instances that may be pasted. A layer whose row has none is not valid.
         """
-        extent = valid_extent(source.padding_mask, source.batch_size, source.canvas_size, source.device)
         return cls(
             source_idx=source_idx,
             layer_valid=eligible.any(1)[source_idx],
-            extent=extent[source_idx],
+            extent=valid_extent(source)[source_idx],
             boxes=pixel_boxes(source.boxes)[source_idx],
             labels=source.labels[source_idx],
             eligible=eligible[source_idx],

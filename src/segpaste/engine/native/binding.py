@@ -7,14 +7,13 @@ must be dense unless they are channels-last images. Other tensors are copied fir
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
 from typing import Final
 
 import torch
 from torch import Tensor
 
 from segpaste.engine.native import threads
-from segpaste.engine.native.library import load, workspace, workspaces
+from segpaste.engine.native.library import call, workspace, workspaces
 from segpaste.engine.planes import (
     PLANES,
     ROWS,
@@ -43,7 +42,7 @@ from segpaste.engine.records import (
 )
 from segpaste.engine.reference import classmix
 from segpaste.types import PaddedBatchedDenseSample
-from segpaste.types.check import MAX_FED_BACK_ID
+from segpaste.types.check import MAX_FED_BACK_ID, not_none
 
 _KINDS: Final = {torch.uint8: 0, torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
 _PICKS: Final = {"others": 1, "own": 2}
@@ -61,14 +60,13 @@ _ERRORS: Final = {
     5: "expected translations of at most 2**60 pixels; mend the source strategy",
     6: "expected at most 32767 layers, and beside a panoptic map as many slots in the source; mend the source strategy",
 }
-_ABSENT: Final = (0, 0, 0, 0, 0)
 
 
 def survey(batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None) -> Survey:
     """See `segpaste.engine.reference.survey.survey`."""
     b, k = batch.labels.shape
     eligible, occupied, num_free, extent = _flags(b, k), _integers(b, k, 4), _integers(b), _integers(b, 2)
-    boxes, labels, valid = _dense(batch.boxes), _dense(batch.labels), _dense(batch.instance_valid)
+    boxes, labels, valid = batch.boxes.contiguous(), batch.labels.contiguous(), batch.instance_valid.contiguous()
     padding, is_thing = _lined(batch.padding_mask), _dense_or_none(classes.is_thing)
     semantic = is_stuff = present = None
     if ignore_index is not None:
@@ -80,13 +78,12 @@ def survey(batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int 
         *(boxes.data_ptr(), labels.data_ptr(), 0, valid.data_ptr()),
         *_plane(padding),
         _address(is_thing),
-        *_addresses((eligible, occupied, num_free, extent)),
+        *map(_address, (eligible, occupied, num_free, extent)),
         _address(is_stuff),
         *_plane(semantic),
         *(ignore_index or 0, 0 if present is None else present.shape[1], _address(present)),
     ]
-    record = _record(words)
-    load().segpaste_survey(record.buffer_info()[0])
+    _call("segpaste_survey", words)
     return Survey(eligible, occupied, num_free, extent, present)
 
 
@@ -94,9 +91,8 @@ def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows
     """See `segpaste.engine.reference.draws.draw.choose_rows`."""
     b = seeds.shape[0]
     rows = LayerRows(_integers(b, num_layers), _flags(b, num_layers))
-    given = _dense(seeds), _dense(candidates)
-    record = _record([b, num_layers, *_addresses(given), *_addresses(rows)])
-    _expect(load().segpaste_rows(record.buffer_info()[0], workspace()))
+    known = seeds.contiguous(), candidates.contiguous()
+    _call("segpaste_rows", [b, num_layers, *map(_address, (*known, *rows))], workspace())
     return rows
 
 
@@ -113,22 +109,21 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
             f"{[*sources.boxes.shape]}, {[*sources.labels.shape]} and {[*sources.extent.shape]}"
         )
     if isinstance(pick, LayerRows):
-        chosen, how = LayerRows(*map(_dense, pick)), 0
+        chosen, how = LayerRows(*map(Tensor.contiguous, pick)), 0
     else:
         chosen, how = LayerRows(_integers(b, num_layers), _flags(b, num_layers)), _PICKS[pick]
     pairs = [_integers(b, num_layers, 2) for _ in range(3)]
     hflip, carried = _flags(b, num_layers), _flags(b, num_layers, k_s)
     counts = [_integers(b) for _ in range(4)]
-    known = [*map(_dense, targets), *map(_dense_or_none, sources), *map(_dense, tables)]
+    known = [*map(Tensor.contiguous, targets), *map(_dense_or_none, sources), *map(Tensor.contiguous, tables)]
     words = [
         *(b, num_layers, k, s, k_s, how),
         *map(_address, known),
         *(tables.size_table.shape[0], tables.inverse_weights.shape[0]),
         *rules[1:],
-        *_addresses((*chosen, *pairs, hflip, carried, *counts)),
+        *map(_address, (*chosen, *pairs, hflip, carried, *counts)),
     ]
-    record = _record(words)
-    _expect(load().segpaste_draw(record.buffer_info()[0], workspace()))
+    _call("segpaste_draw", words, workspace())
     scale_num, scale_den, translate = pairs
     placement = Placement(*chosen, scale_num, scale_den, translate, hflip, carried)
     return placement, PlacementCounts(*counts)
@@ -139,23 +134,19 @@ def draw_classes(
 ) -> tuple[Placement, PlacementCounts, Mixture]:
     """See `segpaste.engine.reference.classmix.draw_classes`."""
     (b, num_layers), k = rows.source_idx.shape, batch.max_instances
-    assert batch.sample_seeds is not None
-    assert found.present is not None
-    num_classes = found.present.shape[1]
+    present = not_none(found.present)
+    num_classes = present.shape[1]
     classes, carried = _flags(b, num_layers, num_classes), _flags(b, num_layers, k + 1)
     tried, no_source, no_free_slot = (_integers(b) for _ in range(3))
-    planes, instances = _lined_planes(batch), [_dense(getattr(batch, name)) for name in ROWS]
-    given = batch.sample_seeds, found.num_free, found.eligible, found.present, *rows, tables.limits
-    known = [*map(_dense, given)]
+    planes, instances = _lined_planes(batch), [getattr(batch, name).contiguous() for name in ROWS]
+    given = not_none(batch.sample_seeds), found.num_free, found.eligible, present, *rows, tables.limits
+    known = [*map(Tensor.contiguous, given)]
     words = [
         *(b, num_layers, k, num_classes, *batch.canvas_size),
         *(word for plane in planes for word in _plane(plane)),
-        *_addresses(instances),
-        *_addresses(known),
-        *_addresses((classes, carried, tried, no_source, no_free_slot)),
+        *map(_address, (*instances, *known, classes, carried, tried, no_source, no_free_slot)),
     ]
-    record = _record(words)
-    _expect(load().segpaste_draw_classes(record.buffer_info()[0], workspace()))
+    _call("segpaste_draw_classes", words, workspace())
     counts = PlacementCounts(tried, no_source, no_free_slot, torch.zeros_like(tried))
     return classmix.where_they_stand(rows, carried), counts, Mixture(classes, found.eligible)
 
@@ -177,22 +168,21 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
 def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
     target, source, rules = scene.target, scene.source, scene.rules
     (b, layers, k_s), (height, width) = placement.carried.shape, target.canvas_size
-    assert target.instance_ids is not None
     if k_s != source.max_instances + (scene.mixture is not None):
         raise ValueError(f"expected a placement of {source.max_instances} slots, the source's, got {k_s}")
-    mixed = [None, None] if scene.mixture is None else [*map(_dense, scene.mixture)]
+    mixed = [None, None] if scene.mixture is None else [*map(Tensor.contiguous, scene.mixture)]
     planes = present_planes(target)
     new = {} if in_place else {name: empty_plane(name, plane) for name, plane in planes.items()}
     given = _lined_planes(target)
     origin = given if source is target else _lined_planes(source)
     out = given if in_place else [new.get(name) for name in PLANES] + [None]
-    rows = [_dense(getattr(target, name)) for name in ROWS]
+    rows = [getattr(target, name).contiguous() for name in ROWS]
     new_rows = [torch.empty(row.shape, dtype=row.dtype) for row in rows]
-    drawn = [_dense(getattr(placement, name)) for name in _MAPS]
+    drawn = [getattr(placement, name).contiguous() for name in _MAPS]
     k = target.max_instances
     seen = [_flags(b, layers, k_s), _integers(b, 3), _integers(b, k), _integers(b, k)]
     layer = torch.empty(b if with_layer else 0, height, width, dtype=torch.int16)
-    boxes, labels = _dense(source.boxes), _dense(source.labels)
+    boxes, labels = source.boxes.contiguous(), source.labels.contiguous()
     is_foreign = in_place and source is not target
     cameras: list[Tensor | None] = [None, None]
     if target.metric_depth and target.depth is not None and source.depth is not None:
@@ -203,24 +193,21 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
         *(b, layers, k, k_s, source.batch_size, height, width, *source.canvas_size),
         *(target.images.shape[1], _KINDS[target.images.dtype]),
         *(word for side in (given, origin, out) for plane in side for word in _plane(plane)),
-        *_addresses(rows),
+        *map(_address, rows),
         *(boxes.data_ptr(), labels.data_ptr(), 0, 0),
-        *_addresses(new_rows),
-        *_addresses(drawn),
+        *map(_address, new_rows),
+        *map(_address, drawn),
         *map(_address, cameras),
         *(word for table in tables for word in (_address(table), 0 if table is None else len(table))),
         *(_address(mixed[0]), 0 if mixed[0] is None else mixed[0].shape[2], _address(mixed[1])),
         *rules,
         *(MAX_FED_BACK_ID, scene.is_panoptic, scene.needs_owner, scene.mixture is not None),
         *(in_place, source is target, is_foreign and _share_memory([*given, *rows], [*origin, boxes, labels])),
-        *_addresses(seen),
+        *map(_address, seen),
         layer.data_ptr() if with_layer else 0,
         *(num_threads, 0, 0, 0, 0, shared.buffer_info()[0], shared.buffer_info()[0] + 8 * b),
     ]
-    record = _record(words)
-    _expect(
-        load().segpaste_compose(record.buffer_info()[0], workspaces(num_threads).buffer_info()[0], threads.parallel())
-    )
+    _call("segpaste_compose", words, workspaces(num_threads).buffer_info()[0], threads.parallel())
     if in_place:  # autograd did not see the library write
         torch.autograd.graph.increment_version([*written_fields(target).values()])
         return Outcome(target, *seen, layer)  # type: ignore[call-arg]
@@ -240,12 +227,9 @@ def _num_bytes(batch: PaddedBatchedDenseSample) -> int:
     return batch.images.nbytes + (0 if batch.instance_masks is None else batch.instance_masks.nbytes)
 
 
-def _record(words: list[int]) -> array[int]:
-    """Return the words of a record as an array, which must outlive the call."""
-    return array("q", words)
-
-
-def _expect(error: int) -> None:
+def _call(name: str, words: list[int], *arguments: int) -> None:
+    """Call a function of the library on a record, and raise the error that it returns."""
+    error = call(name, words, *arguments)
     if error == 1:
         raise MemoryError("BatchCopyPaste: no memory for a paste; paste smaller batches, or into fewer slots")
     if error:
@@ -260,20 +244,12 @@ def _flags(*shape: int) -> Tensor:
     return torch.empty(shape, dtype=torch.bool)
 
 
-def _dense(tensor: Tensor) -> Tensor:
-    return tensor if tensor.is_contiguous() else tensor.contiguous()
-
-
 def _dense_or_none(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else _dense(tensor)
+    return None if tensor is None else tensor.contiguous()
 
 
 def _address(tensor: Tensor | None) -> int:
     return 0 if tensor is None else tensor.data_ptr()
-
-
-def _addresses(tensors: Iterable[Tensor]) -> list[int]:
-    return [tensor.data_ptr() for tensor in tensors]
 
 
 def _lined(plane: Tensor | None) -> Tensor | None:
@@ -294,7 +270,7 @@ def _lined_planes(batch: PaddedBatchedDenseSample) -> list[Tensor | None]:
 def _plane(plane: Tensor | None) -> tuple[int, ...]:
     """Return the words of a plane [B, H, W] or [B, C, H, W]: its address and four strides."""
     if plane is None:
-        return _ABSENT
+        return (0,) * 5
     strides = plane.stride()
     if len(strides) == 3:
         strides = (strides[0], 0, *strides[1:])

@@ -11,10 +11,18 @@ import os
 import sys
 import threading
 from array import array
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from segpaste.engine.native import build
+
+_JOBS = {
+    "survey": 1,
+    **dict.fromkeys(("rows", "draw", "draw_classes", "read_image", "read_planes", "read_runs"), 2),
+    "compose": 3,
+}
+"""Functions on records, and how many addresses each takes."""
 
 _LEVELS = {"baseline": 2, "v2": 2, "v3": 3, "v4": 4}
 
@@ -62,14 +70,17 @@ def _declare(library: ctypes.CDLL) -> None:
     library.segpaste_workspace.restype = ctypes.c_void_p
     library.segpaste_free_workspace.argtypes = [ctypes.c_void_p]
     library.segpaste_free_workspace.restype = None
-    library.segpaste_survey.argtypes = [ctypes.c_void_p]
-    library.segpaste_survey.restype = ctypes.c_int64
-    library.segpaste_compose.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
-    library.segpaste_compose.restype = ctypes.c_int64
-    names = ("rows", "draw", "draw_classes", "read_image", "read_planes", "read_runs")
-    for function in (getattr(library, f"segpaste_{name}") for name in names):
-        function.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    for name, num_arguments in _JOBS.items():
+        function = getattr(library, f"segpaste_{name}")
+        function.argtypes = [ctypes.c_void_p] * num_arguments
         function.restype = ctypes.c_int64
+
+
+def call(name: str, words: Sequence[int], *arguments: int) -> int:
+    """Call a function of the library on a record of int64 words; return its error code, 0 without error."""
+    record = array("q", words)  # outlives the call
+    error: int = getattr(load(), name)(record.buffer_info()[0], *arguments)
+    return error
 
 
 class _Workspace:

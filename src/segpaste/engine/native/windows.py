@@ -8,7 +8,6 @@ them.
 from __future__ import annotations
 
 import ctypes
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.engine.native.library import load, workspace
+from segpaste.engine.native.library import call, workspace
 from segpaste.types.sampling import Window
 
 MAX_CHANNELS = 4
@@ -127,17 +126,10 @@ def _call(name: str, words: list[int]) -> int:
     Raises:
         MemoryError: there is not enough memory.
     """
-    job = (ctypes.c_int64 * len(words))(*words)
-    error: int = _function(name)(ctypes.addressof(job), workspace())
+    error = call(name, words, workspace())
     if error == 1:
         raise MemoryError("segpaste: no memory to resize an image; load smaller ones, or fewer at once")
     return error
-
-
-@cache
-def _function(name: str) -> ctypes._NamedFuncPointer:
-    found: ctypes._NamedFuncPointer = getattr(load(), name)
-    return found
 
 
 def _expect_shapes(given: Tensor, window: Window, out: Tensor, dtype: torch.dtype) -> None:

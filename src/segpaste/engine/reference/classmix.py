@@ -29,6 +29,7 @@ from segpaste.engine.reference import geometry
 from segpaste.engine.reference.draws.slots import draw_counts, largest, random_where
 from segpaste.engine.reference.pixels import in_classes
 from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.check import not_none
 
 NUM_CLASSES = 1024
 """Number of classes without a taxonomy: those from 0 to `NUM_CLASSES` - 1 are mixed."""
@@ -49,9 +50,8 @@ def present_classes(batch: PaddedBatchedDenseSample, known: Tensor | None, ignor
         known: [num_classes] bool, the classes that may be mixed; None for all from 0 to `NUM_CLASSES` - 1.
         ignore_index: semantic class of unlabelled pixels.
     """
-    assert batch.semantic_maps is not None
     num_classes = NUM_CLASSES if known is None else len(known)
-    semantic = batch.semantic_maps
+    semantic = not_none(batch.semantic_maps)
     counts = (semantic >= 0) & (semantic < num_classes) & (semantic != ignore_index)
     if batch.padding_mask is not None:
         counts = counts & ~batch.padding_mask[:, 0]
@@ -90,19 +90,17 @@ def draw_classes(
     Returns:
         The placement, whose sources have one more slot, the fragment; the counts of the tries; and the classes.
     """
-    assert batch.sample_seeds is not None
-    assert found.present is not None
-    seeds, index = batch.sample_seeds, rows.source_idx
+    seeds, index = not_none(batch.sample_seeds), rows.source_idx
     tries, _ = draw_counts(tables.limits, seeds)
     shown = rows.layer_valid & tries[:, None]  # [B, L]
-    classes = choose_classes(seeds, found.present[index]) & shown[..., None]
+    classes = choose_classes(seeds, not_none(found.present)[index]) & shown[..., None]
     mixture = Mixture(classes, found.eligible)
     wanted = _wanted(batch, index, mixture)
     layers = torch.arange(wanted.shape[1], device=wanted.device)[:, None]
     slots = torch.arange(wanted.shape[2], device=wanted.device)
     priority = random_where(wanted, seeds[:, None, None], "slot", layers, slots)
     kept = largest(priority.flatten(1), found.num_free).view_as(wanted)
-    fragment, _ = _fragments(batch, index, mixture)
+    _, fragment, _ = _fragments(batch, index, mixture)
     has_fragment = fragment.flatten(1).any(1).view_as(shown)
     no_source = (tries & ~rows.layer_valid.any(1)).to(torch.int64)
     num_wanted = wanted.sum((1, 2))
@@ -117,21 +115,17 @@ def draw_classes(
 
 def unmixed(scene: Scene, mixture: Mixture, placement: Placement) -> tuple[Scene, Placement]:
     """Return the same paste with a source row for each layer, B * L rows, in which all other classes are ignored."""
-    index, source = placement.source_idx, scene.source
-    fragment, in_class = _fragments(source, index, mixture)
-    rows = source.map_tensors(lambda t: t.index_select(0, index.flatten()))
-    assert rows.instance_masks is not None
-    assert rows.instance_ids is not None
-    assert rows.semantic_maps is not None
-    extent = geometry.valid_extent(rows.padding_mask, rows.batch_size, rows.canvas_size, rows.device)
+    index = placement.source_idx
+    rows, fragment, in_class = _fragments(scene.source, index, mixture)
+    extent = geometry.valid_extent(rows)
     everywhere = torch.cat([torch.zeros_like(extent), extent], 1)[:, None]
     mixed = rows.derived(
-        instance_masks=torch.cat([rows.instance_masks, fragment[:, None]], 1),
+        instance_masks=torch.cat([not_none(rows.instance_masks), fragment[:, None]], 1),
         boxes=torch.cat([rows.boxes, everywhere.to(rows.boxes.dtype)], 1),
         labels=F.pad(rows.labels, [0, 1]),
-        instance_ids=F.pad(rows.instance_ids, [0, 1]),
+        instance_ids=F.pad(not_none(rows.instance_ids), [0, 1]),
         instance_valid=F.pad(rows.instance_valid, [0, 1]),
-        semantic_maps=torch.where(in_class, rows.semantic_maps, scene.rules.ignore_index),
+        semantic_maps=torch.where(in_class, not_none(rows.semantic_maps), scene.rules.ignore_index),
     )
     own = torch.arange(index.numel(), device=index.device).view_as(index)
     return replace(scene, source=mixed), replace(placement, source_idx=own)
@@ -144,11 +138,15 @@ def _wanted(source: PaddedBatchedDenseSample, index: Tensor, mixture: Mixture) -
     return (eligible & in_classes(labels[:, :, None], of_class)[..., 0]).view(*index.shape, source.max_instances)
 
 
-def _fragments(source: PaddedBatchedDenseSample, index: Tensor, mixture: Mixture) -> tuple[Tensor, Tensor]:
-    """Return the pixels of each layer's classes outside their instances, and all of them, [B * L, H, W] bool each."""
+def _fragments(
+    source: PaddedBatchedDenseSample, index: Tensor, mixture: Mixture
+) -> tuple[PaddedBatchedDenseSample, Tensor, Tensor]:
+    """Return the rows of all layers, the pixels of their classes outside of instances, and all pixels of their classes.
+
+    Both are [B * L, H, W] bool.
+    """
     rows = source.map_tensors(lambda t: t.index_select(0, index.flatten()))
-    assert rows.semantic_maps is not None
-    in_class = in_classes(rows.semantic_maps, mixture.classes.flatten(0, 1))
+    in_class = in_classes(not_none(rows.semantic_maps), mixture.classes.flatten(0, 1))
     fragment = in_class
     if rows.panoptic_maps is not None:
         fragment = fragment & (rows.panoptic_maps == 0)
@@ -156,7 +154,7 @@ def _fragments(source: PaddedBatchedDenseSample, index: Tensor, mixture: Mixture
         fragment = fragment & ~geometry.covered(rows, _wanted(source, index, mixture).flatten(0, 1))
     if rows.padding_mask is not None:
         fragment = fragment & ~rows.padding_mask[:, 0]
-    return fragment, in_class
+    return rows, fragment, in_class
 
 
 def where_they_stand(rows: LayerRows, carried: Tensor) -> Placement:

@@ -15,6 +15,7 @@ from segpaste.engine.records import Placement
 from segpaste.engine.reference.layer_view import Region, in_boxes
 from segpaste.engine.reference.plan import AxisTable
 from segpaste.types import PaddedBatchedDenseSample, sampling
+from segpaste.types.check import not_none
 from segpaste.types.sampling import FARTHEST_EDGE
 
 
@@ -23,19 +24,17 @@ def _pair(width: int, height: int, device: torch.device) -> Tensor:
     return torch.stack([torch.full((), size, dtype=torch.int64, device=device) for size in (width, height)])
 
 
-def valid_extent(
-    padding_mask: Tensor | None, batch_size: int, canvas_size: tuple[int, int], device: torch.device
-) -> Tensor:
+def valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
     """Return the (width, height) of each image without padding, [B, 2] int64.
 
     Padding lies to the right and below; the extent ends after the last column and row with a pixel that is no padding.
     """
-    height, width = canvas_size
-    if padding_mask is None:
-        return _pair(width, height, device).expand(batch_size, 2)
-    picture = ~padding_mask[:, 0]
-    cols = picture.any(1) * torch.arange(1, width + 1, device=device)
-    rows = picture.any(2) * torch.arange(1, height + 1, device=device)
+    height, width = batch.canvas_size
+    if batch.padding_mask is None:
+        return _pair(width, height, batch.device).expand(batch.batch_size, 2)
+    picture = ~batch.padding_mask[:, 0]
+    cols = picture.any(1) * torch.arange(1, width + 1, device=batch.device)
+    rows = picture.any(2) * torch.arange(1, height + 1, device=batch.device)
     return torch.stack([cols.amax(1), rows.amax(1)], dim=1)
 
 
@@ -81,8 +80,7 @@ def box_overlap(boxes: Tensor, others: Tensor) -> Tensor:
 
 def covered(batch: PaddedBatchedDenseSample, chosen: Tensor) -> Tensor:
     """Return the pixels that any of the ``chosen`` instances [B, K] covers within its box, [B, H, W] bool."""
-    assert batch.instance_masks is not None
-    masks, boxes = batch.instance_masks, pixel_boxes(batch.boxes)
+    masks, boxes = not_none(batch.instance_masks), pixel_boxes(batch.boxes)
     if batch.device.type == "cpu":  # few of many slots, as a rule
         slots = chosen.any(0).nonzero()[:, 0]
         masks, boxes, chosen = masks[:, slots], boxes[:, slots], chosen[:, slots]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from segpaste.engine.reference.plan import AxisTable, LayerPlan
 from segpaste.types import PaddedBatchedDenseSample, sampling
+from segpaste.types.check import not_none
 
 
 class Region(NamedTuple):
@@ -65,8 +66,7 @@ class LayerView:
 
     def masks(self) -> Tensor:
         """Return the carried masks within their boxes, [B, K_s, h, w] bool."""
-        masks = self.source.instance_masks
-        assert masks is not None
+        masks = not_none(self.source.instance_masks)
         read = masks.new_zeros(*self.carried.shape, self.y.nearest.shape[1], self.x.nearest.shape[1])
         slots = self.carried.any(0).nonzero()[:, 0]
         read[:, slots] = self.nearest(masks[:, slots]) & self.reaches()[:, None]
@@ -83,19 +83,17 @@ class LayerView:
 
     def depth(self) -> tuple[Tensor, Tensor]:
         """Return depth on the target's scale, 0 where invalid, and its validity, [B, h, w] float32 and bool."""
-        assert self.source.depth is not None
-        assert self.source.depth_valid is not None
-        taps, weights = self.linear(self.source.depth)
-        valid, _ = self.linear(self.source.depth_valid)
-        nearest = self.nearest(self.source.depth)
-        depth, ok = sampling.mix_depth(taps[:, 0], valid[:, 0], weights[:, 0], nearest[:, 0])
+        plane = not_none(self.source.depth)
+        taps, weights = self.linear(plane)
+        valid, _ = self.linear(not_none(self.source.depth_valid))
+        depth, ok = sampling.mix_depth(taps[:, 0], valid[:, 0], weights[:, 0], self.nearest(plane)[:, 0])
         return sampling.rescaled_depth(depth, ok, self.depth_scale[:, None, None])
 
     def normals(self) -> Tensor:
         """Return the normals, flipped with the layer, [B, 3, h, w] float32."""
-        assert self.source.normals is not None
-        taps, weights = self.linear(self.source.normals)
-        nearest = self.nearest(self.source.normals).transpose(0, 1)
+        plane = not_none(self.source.normals)
+        taps, weights = self.linear(plane)
+        nearest = self.nearest(plane).transpose(0, 1)
         unit = sampling.mix_normals(taps.transpose(0, 1), weights[:, 0], nearest).transpose(0, 1)
         x, y, z = unit.unbind(1)
         return torch.stack([torch.where(self.hflip[:, None, None], -x, x), y, z], dim=1)
@@ -114,8 +112,7 @@ class LayerView:
             for i in range(self.y.filter_idx.shape[1]):
                 tap = self.at(images, self.y.filter_idx[:, i], self.x.filter_idx[:, j]).to(wide)
                 column = _plus(column, tap, self.y.filter_weight[:, i, None, :, None].to(wide))
-            assert column is not None
-            total = _plus(total, column, self.x.filter_weight[:, j, None, None, :].to(wide))
+            total = _plus(total, not_none(column), self.x.filter_weight[:, j, None, None, :].to(wide))
         assert total is not None
         bits = 2 * sampling.WEIGHT_BITS
         if is_integer:

@@ -15,6 +15,7 @@ from segpaste.engine.reference.extents import Extents
 from segpaste.engine.reference.layer_view import LayerView, Region, in_boxes, tiles
 from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible, empty_visible
 from segpaste.types import PaddedBatchedDenseSample, sampling
+from segpaste.types.check import not_none
 
 Planes = dict[str, Tensor]
 
@@ -67,11 +68,7 @@ def resolve(scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
 
 def slot_ranks(scene: Scene) -> Tensor | None:
     """Return the priorities of the source's instances, [S, K_s] int16; None if all classes are equal."""
-    if scene.rank is None:
-        return None
-    labels, of_class = scene.source.labels, scene.rank.to(scene.target.device)
-    known = (labels >= 0) & (labels < len(of_class))
-    return torch.where(known, of_class[labels.clamp(0, len(of_class) - 1)], 0)
+    return None if scene.rank is None else looked_up(scene.rank, scene.source.labels)
 
 
 def _lowest_slot(masks: Tensor) -> Tensor:
@@ -94,9 +91,7 @@ def _target_ranks(target: PaddedBatchedDenseSample, rank: Tensor | None, tile: R
         return None
     if target.semantic_maps is None:
         return torch.zeros_like(target.images[:, 0, tile.rows, tile.cols], dtype=rank.dtype)
-    semantic = target.semantic_maps[:, tile.rows, tile.cols]
-    known = (semantic >= 0) & (semantic < len(rank))
-    return torch.where(known, rank.to(semantic.device)[semantic.clamp(0, len(rank) - 1)], 0)
+    return looked_up(rank, target.semantic_maps[:, tile.rows, tile.cols])
 
 
 def _open_pixels(target: PaddedBatchedDenseSample, protected: Tensor, ignore_index: int, tile: Region) -> Tensor:
@@ -117,6 +112,12 @@ def _target_depth(target: PaddedBatchedDenseSample, tile: Region) -> tuple[Tenso
     return depth, sampling.usable_depth(depth, target.depth_valid[:, 0, tile.rows, tile.cols])
 
 
+def looked_up(table: Tensor, classes: Tensor) -> Tensor:
+    """Return the entries of a table [num_classes] for classes of any shape; zero, or False, for unknown classes."""
+    known = (classes >= 0) & (classes < len(table))
+    return table.to(classes.device)[classes.clamp(0, len(table) - 1)].masked_fill(~known, 0)
+
+
 def in_classes(semantic: Tensor, classes: Tensor) -> Tensor:
     """Return whether each pixel's class [B, h, w] is marked in a table [B, num_classes]; unknown classes are not."""
     num_classes = classes.shape[1]
@@ -129,8 +130,7 @@ def in_classes(semantic: Tensor, classes: Tensor) -> Tensor:
 
 def target_masks(target: PaddedBatchedDenseSample, plan: LayerPlan, tile: Region) -> Tensor:
     """Return the target's masks within their boxes, [B, K_t, h, w] bool."""
-    assert target.instance_masks is not None
-    return target.instance_masks[:, :, tile.rows, tile.cols] & in_boxes(plan.target_box, tile)
+    return not_none(target.instance_masks)[:, :, tile.rows, tile.cols] & in_boxes(plan.target_box, tile)
 
 
 def pasted_masks(view: LayerView, visible: Visible, layer: int, tile: Region, exclusive: bool) -> Tensor:
@@ -259,15 +259,11 @@ def _render_layer(
     if "panoptic_maps" in out:
         put(out["panoptic_maps"][:, None], of_owner(slots.fresh_id))
     if "depth" in out:
-        assert target.depth is not None
-        assert target.depth_valid is not None
         here = (slice(None), slice(None), tile.rows, tile.cols)
-        target_ok = target.depth_valid[here] & target.depth[here].isfinite()
+        target_ok = not_none(target.depth_valid)[here] & not_none(target.depth)[here].isfinite()
         depth, ok = view.depth() if source.depth is not None else (torch.zeros_like(shown, dtype=torch.float32), ~shown)
         put(out["depth"], depth[:, None])
         put(out["depth_valid"], ok[:, None] & target_ok)
     if "normals" in out:
-        put(
-            out["normals"],
-            view.normals() if source.normals is not None else torch.zeros_like(out["normals"][:1, :, :1, :1]),
-        )
+        none = torch.zeros_like(out["normals"][:1, :, :1, :1])
+        put(out["normals"], none if source.normals is None else view.normals())

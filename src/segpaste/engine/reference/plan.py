@@ -123,13 +123,6 @@ def empty_measures(scene: Scene, plan: LayerPlan) -> Measures:
     b, k_t = scene.target.labels.shape
     num_classes = 0 if scene.watched is None else len(scene.watched)
     layers, k_s = plan.carried.shape[1:]
-    shapes = [
-        (b, k_t),
-        (b, k_t),
-        (b, k_t, 4),
-        (b, layers, k_s),
-        (b, layers, k_s, 4),
-        (b, num_classes),
-        (b, num_classes),
-    ]
+    kept, pasted, classes = (b, k_t), (b, layers, k_s), (b, num_classes)
+    shapes = kept, kept, (*kept, 4), pasted, (*pasted, 4), classes, classes
     return Measures(*(torch.empty(shape, dtype=torch.int64, device=scene.target.device) for shape in shapes))

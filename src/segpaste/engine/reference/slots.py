@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from segpaste.engine.records import PasteRules
 from segpaste.engine.reference.plan import Measures, SlotPlan
 from segpaste.types import PaddedBatchedDenseSample
-from segpaste.types.check import MAX_FED_BACK_ID
+from segpaste.types.check import MAX_FED_BACK_ID, not_none
 
 
 def survivors(instance_valid: Tensor, measures: Measures, rules: PasteRules) -> Tensor:
@@ -43,7 +43,6 @@ def assign_slots(
         paste_class: [B, L, K_s] int64, passed on.
         ignored_class: [B, num_classes] bool, passed on.
     """
-    assert target.instance_ids is not None
     flat = placed.flatten(1)
     order = (~flat).to(torch.int8).argsort(dim=1, stable=True)
     free_rank = (~survives).cumsum(1) - 1
@@ -51,7 +50,7 @@ def assign_slots(
     chosen = order.gather(1, free_rank.clamp(0, flat.shape[1] - 1))
     num_slots = placed.shape[2]
     rank = flat.cumsum(1).view_as(placed)
-    ids = (target.instance_ids * target.instance_valid).to(torch.int64)
+    ids = (not_none(target.instance_ids) * target.instance_valid).to(torch.int64)
     last_id = F.pad(ids, [0, 1]).amax(1)  # of no slot, too
     if target.panoptic_maps is not None:  # also above an id that has pixels and no row
         last_id = torch.maximum(last_id, target.panoptic_maps.flatten(1).amax(1))
@@ -94,7 +93,6 @@ def merge_rows(
         slots: from `assign_slots`.
         measures: of the final visibility buffer.
     """
-    assert target.instance_ids is not None
     is_paste = slots.paste_layer >= 0
     index = (slots.paste_layer * source_labels.shape[2] + slots.paste_slot).clamp(min=0)
 
@@ -109,6 +107,6 @@ def merge_rows(
     return {
         "boxes": merged(measures.box.float(), measures.paste_box.flatten(1, 2).float()),
         "labels": merged(target.labels, source_labels.flatten(1)),
-        "instance_ids": merged(target.instance_ids, slots.fresh_id.flatten(1).int()),
+        "instance_ids": merged(not_none(target.instance_ids), slots.fresh_id.flatten(1).int()),
         "instance_valid": slots.survives | is_paste,
     }

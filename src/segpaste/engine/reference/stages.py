@@ -11,6 +11,7 @@ from torch import Tensor
 from segpaste.engine.planes import write_back
 from segpaste.engine.records import Outcome, Placement, Scene
 from segpaste.engine.reference import classmix, geometry, pixels, slots
+from segpaste.engine.reference.pixels import looked_up
 from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible
 
 
@@ -86,8 +87,8 @@ def compose(
 def layer_plan(scene: Scene, placement: Placement) -> LayerPlan:
     """Build the look-up tables, boxes and depth factors of all layers."""
     target, source, rules = scene.target, scene.source, scene.rules
-    extent = geometry.valid_extent(source.padding_mask, source.batch_size, source.canvas_size, source.device)
-    extent, hflip = extent[placement.source_idx], placement.hflip
+    extent = geometry.valid_extent(source)[placement.source_idx]
+    hflip = placement.hflip
     height, width = target.canvas_size
     with_linear = target.depth is not None or target.normals is not None
     boxes = geometry.pixel_boxes(source.boxes)[placement.source_idx]
@@ -166,17 +167,11 @@ def assign(scene: Scene, settled: Settled, labels: Tensor) -> SlotPlan:
         ignored_class = slots.wiped_out(scene.watched, measures, scene.rules)
     paste_class = torch.full_like(labels, scene.rules.ignore_index)
     if scene.classes.is_thing is not None:
-        paste_class = torch.where(in_table(scene.classes.is_thing, labels), labels, paste_class)
+        paste_class = torch.where(looked_up(scene.classes.is_thing, labels), labels, paste_class)
     if scene.mixture is not None:
         placed = placed.clone()
         placed[..., -1] = False  # the fragment takes no row
     return slots.assign_slots(scene.target, survives, placed, paste_class, ignored_class)
-
-
-def in_table(table: Tensor, labels: Tensor) -> Tensor:
-    """Return whether a table [num_classes] bool marks each label; labels outside of it are not marked."""
-    known = (labels >= 0) & (labels < len(table))
-    return known & table.to(labels.device)[labels.clamp(0, len(table) - 1)]
 
 
 def _guards(scene: Scene, measures: Measures, nothing: Tensor) -> Guards:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from segpaste.engine.records import Classes, Survey
 from segpaste.engine.reference import geometry
 from segpaste.engine.reference.classmix import mixable, present_classes
-from segpaste.engine.reference.stages import in_table
+from segpaste.engine.reference.pixels import looked_up
 from segpaste.types import PaddedBatchedDenseSample
 
 
@@ -20,11 +20,11 @@ def survey(batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int 
     has_extent = (batch.boxes[..., 2:] > batch.boxes[..., :2]).all(-1)
     eligible = batch.instance_valid & has_extent
     if classes.is_thing is not None:
-        eligible = eligible & in_table(classes.is_thing, batch.labels)
+        eligible = eligible & looked_up(classes.is_thing, batch.labels)
     return Survey(
         eligible=eligible,
         occupied=geometry.pixel_boxes(batch.boxes),
         num_free=(~batch.instance_valid).sum(1),
-        extent=geometry.valid_extent(batch.padding_mask, batch.batch_size, batch.canvas_size, batch.device),
+        extent=geometry.valid_extent(batch),
         present=None if ignore_index is None else present_classes(batch, mixable(classes), ignore_index),
     )

@@ -1,4 +1,7 @@
-"""Render kernels in Triton: a program owns a tile of an output, and writes each of its bytes once."""
+"""Render kernels in Triton: a program owns a tile of an output, and writes each of its bytes once.
+
+`segpaste.engine.triton._tiles` describes the arguments that kernels share.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +28,7 @@ _STEP = tl.constexpr(2.0 ** (-2 * sampling.WEIGHT_BITS))
 
 @triton.jit
 def render_masks(out, target, source, plan, slots, layer, owner, ROWS: tl.constexpr, COLS: tl.constexpr):
-    """Write one tile of the mask of one output slot.
-
-    Args:
-        out: `segpaste.engine.triton.pixels.PlaneArguments`, written.
-        target: those of the batch that is pasted into.
-        source: those of the source batch.
-        plan: `segpaste.engine.triton.pixels.PlanArguments`.
-        slots: `segpaste.engine.reference.plan.SlotPlan`.
-        layer: [B, H, W] int16.
-        owner: [B, H, W] int16, or None if masks may overlap.
-        ROWS: rows of a tile.
-        COLS: columns of a tile.
-    """
+    """Write one tile of the mask of one output slot."""
     height, width = out.height, out.width
     slot, top, left = tile_at(tl.program_id(0), height, width, ROWS, COLS)
     b, k, slot = (slot // out.num_slots).to(tl.int64), slot % out.num_slots, slot.to(tl.int64)
@@ -86,18 +77,9 @@ def render(
 ):
     """Write one tile of every plane except the masks.
 
-    Args:
-        out: `segpaste.engine.triton.pixels.PlaneArguments`, written.
-        target: those of the batch that is pasted into.
-        source: those of the source batch.
-        plan: `segpaste.engine.triton.pixels.PlanArguments`.
-        slots: `segpaste.engine.reference.plan.SlotPlan`.
-        layer: [B, H, W] int16.
-        owner: [B, H, W] int16, or None if no plane needs it.
+    Arguments of its own:
         num_classes: size of the table of ignored classes.
         ignore_index: semantic class of pixels that lose their label.
-        ROWS: rows of a tile.
-        COLS: columns of a tile.
         TAPS: a power of two, at least the taps of the image filter.
         SLOTS: a power of two, at least the slots of the target.
     """
@@ -126,13 +108,11 @@ def render(
         if out.depth is not None:
             valid = tl.load(target.depth_valid + here, mask=shown, other=0) != 0
             valid &= is_number(tl.load(target.depth + here, mask=shown, other=0.0))
+            depth, ok = tl.zeros([ROWS, COLS], tl.float32), shown & False
             if source.depth is not None:
                 depth, ok = read_depth(plan, at, row, source, rows, cols, height, width, nearest, shown)
-                tl.store(out.depth + here, depth, mask=shown)
-                tl.store(out.depth_valid + here, (ok & valid).to(tl.uint8), mask=shown)
-            else:
-                tl.store(out.depth + here, tl.zeros([ROWS, COLS], tl.float32), mask=shown)
-                tl.store(out.depth_valid + here, tl.zeros([ROWS, COLS], tl.uint8), mask=shown)
+            tl.store(out.depth + here, depth, mask=shown)
+            tl.store(out.depth_valid + here, (ok & valid).to(tl.uint8), mask=shown)
         if out.normals is not None:
             to = out.normals + 2 * b * out.size + here
             x = tl.zeros([ROWS, COLS], tl.float32)

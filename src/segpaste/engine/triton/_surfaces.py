@@ -40,15 +40,7 @@ def _tap(plan, at, i, j, source, rows, cols, height, width):
 def read_depth(plan, at, row, source, rows, cols, height, width, nearest, wanted):
     """Return depth on the target's scale, 0 where invalid, and whether it is valid.
 
-    Args:
-        plan: `segpaste.engine.triton.pixels.PlanArguments`.
-        at: index of the layer in the whole batch.
-        row: source row of the layer.
-        source: `segpaste.engine.triton.pixels.PlaneArguments` of the source.
-        rows: rows of the tile.
-        cols: columns of the tile.
-        height: height of the target's canvas.
-        width: width of the target's canvas.
+    Arguments beside those of `segpaste.engine.triton._tiles`:
         nearest: offsets of the nearest source pixels.
         wanted: pixels to read; values at other pixels are meaningless.
     """

@@ -1,6 +1,17 @@
 """Functions shared by the Triton kernels: the tile of a program, the boxes that touch it, and offsets in the source.
 
 Absent planes are None, which is known when a kernel is compiled. Offsets of images and slots are 64 bits wide.
+
+Arguments that all kernels name alike:
+    target, source, out: `segpaste.engine.triton.pixels.PlaneArguments` of the batch that is pasted into, of the source,
+        and of the planes that are written.
+    plan: `segpaste.engine.triton.pixels.PlanArguments`.
+    slots: `segpaste.engine.reference.plan.SlotPlan`.
+    layer, owner: [B, H, W] int16, as in `segpaste.engine.reference.plan.Visible`; ``owner`` is None where masks may
+        overlap, or no plane needs it.
+    at, row: index of a layer in the whole batch, and its source row.
+    height, width: of the target's canvas.
+    top, left, rows, cols: first row and column of a tile, and all of them; ROWS, COLS: how many there are.
 """
 
 from __future__ import annotations
@@ -43,15 +54,11 @@ def in_box(boxes, index, rows, cols):
 def touching(wanted, boxes, first, num_slots, top, left, ROWS: tl.constexpr, COLS: tl.constexpr, SLOTS: tl.constexpr):
     """Return the indices of the wanted slots whose boxes touch a tile, and ``num_slots`` in place of all others.
 
-    Args:
+    Arguments of its own:
         wanted: pointer to a byte for each slot.
         boxes: pointer to xyxy int64 for each slot.
         first: position of slot 0 in both.
         num_slots: number of slots.
-        top: first row of the tile.
-        left: first column of the tile.
-        ROWS: rows of the tile.
-        COLS: columns of the tile.
         SLOTS: a power of two, at least ``num_slots``.
     """
     slots = tl.arange(0, SLOTS)
@@ -77,17 +84,7 @@ def next_of(numbers, after, end):
 
 @triton.jit
 def nearest_source(plan, at, source, rows, cols, height, width):
-    """Return the offsets of the nearest source pixels in their plane, and which pixels have one.
-
-    Args:
-        plan: `segpaste.engine.triton.pixels.PlanArguments`.
-        at: index of the layer in the whole batch.
-        source: `segpaste.engine.triton.pixels.PlaneArguments` of the source.
-        rows: rows of the tile.
-        cols: columns of the tile.
-        height: height of the target's canvas.
-        width: width of the target's canvas.
-    """
+    """Return the offsets of the nearest source pixels in their plane, and which pixels have one."""
     y = tl.load(plan.y_nearest + at * height + rows, mask=rows < height, other=-1)
     x = tl.load(plan.x_nearest + at * width + cols, mask=cols < width, other=-1)
     return pixel_offsets(y, x, source.width), (y >= 0)[:, None] & (x >= 0)[None, :]

@@ -1,4 +1,7 @@
-"""Resolve and measure kernels in Triton: a program reads only masks whose boxes touch its tiles."""
+"""Resolve and measure kernels in Triton: a program reads only masks whose boxes touch its tiles.
+
+`segpaste.engine.triton._tiles` describes the arguments that kernels share.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +29,12 @@ def resolve(
 ):
     """Write the layer that is seen at each pixel of one tile, and its slot that owns the pixel.
 
-    Args:
-        layer: [B, H, W] int16, written.
-        owner: [B, H, W] int16, written, or None.
-        target: `segpaste.engine.triton.pixels.PlaneArguments` of the batch that is pasted into.
-        source: those of the source batch.
-        plan: `segpaste.engine.triton.pixels.PlanArguments`.
+    Arguments of its own:
+        layer: written, as is ``owner``.
         protected: [B, num_classes] bytes.
         num_classes: number of classes in that table.
         ranks: `segpaste.engine.triton.pixels.RankArguments`.
         ignore_index: semantic class that is neither pasted nor pasted over.
-        ROWS: rows of a tile.
-        COLS: columns of a tile.
         SLOTS: a power of two, at least the slots of a source row.
     """
     height, width = target.height, target.width
@@ -139,18 +136,11 @@ def measure(
 ):
     """Add up the area and the extent of what is visible in one part of the box of one slot.
 
-    Args:
+    Arguments of its own:
         found: [B * K_t + B * L * K_s, 6] int32, zero at first: the area before the paste, the visible area, the width
             less the left edge, the height less the top edge, the right and the lower edge.
-        layer: [B, H, W] int16.
-        owner: [B, H, W] int16, or None if masks may overlap.
-        target: `segpaste.engine.triton.pixels.PlaneArguments` of the batch that is pasted into.
-        source: those of the source batch.
-        plan: `segpaste.engine.triton.pixels.PlanArguments`.
         num_images: B.
         PARTS: programs that share a slot; each takes every PARTS-th of the tiles that its box touches.
-        ROWS: rows of a tile.
-        COLS: columns of a tile.
     """
     slot, part = tl.program_id(0) // PARTS, tl.program_id(0) % PARTS
     found += slot.to(tl.int64) * 6

@@ -13,12 +13,13 @@ import torch
 import triton
 from torch import Tensor
 
-from segpaste.engine.planes import empty_plane, present_planes
+from segpaste.engine.planes import PLANES, empty_plane, present_planes
 from segpaste.engine.records import Scene
 from segpaste.engine.reference.pixels import slot_ranks
 from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible, empty_measures, empty_visible
 from segpaste.engine.triton import _paint, _visibility
 from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.check import not_none
 
 TILE = (8, 128)
 """Rows and columns of a tile: a row of bytes fills a cache line, and each of 256 threads has 4 pixels."""
@@ -40,7 +41,7 @@ SLOT_BLOCK = 128
 
 
 class PlaneArguments(NamedTuple):
-    """Planes of a batch as kernel arguments: bools as bytes, absent planes as None.
+    """Planes of a batch as kernel arguments, in the order of `PLANES`: bools as bytes, absent planes as None.
 
     The strides are those of ``images``, in any layout; all other planes are row-major. They are four integers and not a
     tuple, because Triton 3.6 loses an integer 1 inside a tuple of a tuple.
@@ -273,16 +274,7 @@ def _rank_arguments(scene: Scene) -> RankArguments:
 def _plane_arguments(batch: PaddedBatchedDenseSample) -> PlaneArguments:
     """Return the planes of a batch: images in their own layout with its strides, the others in row-major order."""
     _, num_channels, height, width = batch.images.shape
-    assert batch.instance_masks is not None
-    planes = (
-        batch.instance_masks,
-        batch.semantic_maps,
-        batch.panoptic_maps,
-        batch.depth,
-        batch.depth_valid,
-        batch.normals,
-        batch.padding_mask,
-    )
+    planes: list[Tensor | None] = [getattr(batch, name) for name in (*PLANES[1:], "padding_mask")]
     plain = [None if plane is None else _plain(plane) for plane in planes]
-    sizes = num_channels, batch.instance_masks.shape[1], height, width, height * width
+    sizes = num_channels, not_none(batch.instance_masks).shape[1], height, width, height * width
     return PlaneArguments._make([batch.images, *plain, *batch.images.stride(), *sizes])

@@ -6,6 +6,7 @@ The functions know nothing of batch dimensions: they serve one sample and both b
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,12 +39,7 @@ def tagged(values: Mapping[str, Any], canvas_size: tuple[int, int], schema: Keyp
         canvas_size: (H, W).
         schema: which keypoints swap in a mirror.
     """
-
-    def tag(field: Field, value: Any, canvas_size: tuple[int, int]) -> Any:
-        if field.transform_tag is MovingKeypoints:
-            return MovingKeypoints.tag(value.as_subclass(Tensor), schema, canvas_size)
-        return _tag(field, value, canvas_size)
-
+    tag = partial(_tag, schema=schema)
     out = {name: _each(tag, ROWS[name], value, canvas_size) for name, value in values.items() if value is not None}
     if out.get("depth") is not None and out.get("depth_valid") is not None:
         depth = values["depth"].as_subclass(Tensor)
@@ -148,10 +144,12 @@ def _each(function: Any, field: Field, value: Any, canvas_size: tuple[int, int])
     return function(field, value, canvas_size)
 
 
-def _tag(field: Field, value: Any, canvas_size: tuple[int, int]) -> Any:
+def _tag(field: Field, value: Any, canvas_size: tuple[int, int], schema: KeypointSchema | None) -> Any:
     if field.name == "camera_intrinsics":
         return IntrinsicsTensor.tag(value, canvas_size)
     plain = value.as_subclass(Tensor)
+    if field.transform_tag is MovingKeypoints:
+        return MovingKeypoints.tag(plain, schema, canvas_size)
     if field.tag is tv_tensors.BoundingBoxes:
         return MovingBoxes(plain.reshape(-1, 4), format="XYXY", canvas_size=canvas_size)
     tag = field.transform_tag

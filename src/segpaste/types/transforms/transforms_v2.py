@@ -33,26 +33,34 @@ from segpaste.types.tensors import (
     PaddingMask,
 )
 
-MOVED_BY = ("resize", "crop", "pad", "center_crop", "resized_crop", "horizontal_flip", "vertical_flip")
+FLIPS = ("horizontal_flip", "vertical_flip")
+MOVED_BY = ("resize", "crop", "pad", "center_crop", "resized_crop", *FLIPS)
 REFUSED = ("rotate", "affine", "perspective", "elastic")
 
+Box = tuple[int, int, int, int]
+"""(top, left, height, width) of a rectangle of pixels."""
 
-def cut_box(name: str, canvas_size: tuple[int, int], arguments: dict[str, Any]) -> tuple[int, int, int, int]:
-    """(top, left, height, width) of the rectangle that a crop, centre crop or pad keeps; it may leave the canvas."""
+
+def cut_and_size(name: str, canvas_size: tuple[int, int], arguments: dict[str, Any]) -> tuple[Box, tuple[int, int]]:
+    """The rectangle that a transform keeps of a canvas (H, W), which it may leave, and the size that it then gets."""
     height, width = canvas_size
-    if name == "crop":
-        return arguments["top"], arguments["left"], arguments["height"], arguments["width"]
-    if name == "pad":
+    box = 0, 0, height, width
+    if name in ("crop", "resized_crop"):
+        box = arguments["top"], arguments["left"], arguments["height"], arguments["width"]
+    elif name == "pad":
         if arguments.get("padding_mode", "constant") != "constant":
             raise ValueError(
                 f"pad: expected padding_mode='constant' for label fields, got {arguments['padding_mode']!r}"
             )
         left, top, right, bottom = _ltrb(arguments["padding"])
-        return -top, -left, height + top + bottom, width + left + right
-    size = arguments["output_size"]
-    size = [size] if isinstance(size, int) else list(size)
-    out_height, out_width = size[0], size[-1]
-    return _centre(height, out_height), _centre(width, out_width), out_height, out_width
+        box = -top, -left, height + top + bottom, width + left + right
+    elif name == "center_crop":
+        size = arguments["output_size"]
+        size = [size] if isinstance(size, int) else list(size)
+        box = _centre(height, size[0]), _centre(width, size[-1]), size[0], size[-1]
+    if name in ("resize", "resized_crop"):
+        return box, resized_size(box[2:], arguments["size"], arguments.get("max_size"))
+    return box, box[2:]
 
 
 def _centre(size: int, out_size: int) -> int:
@@ -60,18 +68,14 @@ def _centre(size: int, out_size: int) -> int:
 
 
 def _ltrb(padding: int | Sequence[int]) -> tuple[int, int, int, int]:
-    if isinstance(padding, int):
-        return padding, padding, padding, padding
-    if len(padding) == 1:
-        return padding[0], padding[0], padding[0], padding[0]
-    if len(padding) == 2:
-        return padding[0], padding[1], padding[0], padding[1]
-    left, top, right, bottom = padding
+    """(left, top, right, bottom) of one number for all sides, one for each axis, or four."""
+    sides = [padding] if isinstance(padding, int) else list(padding)
+    left, top, right, bottom = sides * (4 // len(sides))
     return left, top, right, bottom
 
 
-def cut(value: Tensor, box: tuple[int, int, int, int], pad_value: float | int | bool) -> Tensor:
-    """The rectangle (top, left, height, width) of [..., H, W]; what lies outside the canvas is ``pad_value``."""
+def cut(value: Tensor, box: Box, pad_value: float | int | bool) -> Tensor:
+    """The rectangle of [..., H, W]; what lies outside the canvas is ``pad_value``."""
     top, left, height, width = box
     y0, x0 = max(top, 0), max(left, 0)
     inside = value[..., y0 : max(top + height, 0), x0 : max(left + width, 0)]
@@ -132,19 +136,14 @@ def _field_kernel(name: str, tag: type[Any], field: Field) -> Callable[..., Any]
     bind = _binder(name)
 
     def kernel(inpt: Any, *args: Any, **kwargs: Any) -> Any:
-        arguments = bind(inpt, *args, **kwargs)
-        value = inpt.as_subclass(torch.Tensor)
-        if name == "resize":
-            out_size = resized_size(tuple(value.shape[-2:]), arguments["size"], arguments["max_size"])
-            value = resize(value, out_size, tag)
-        elif name == "resized_crop":
-            box = (arguments["top"], arguments["left"], arguments["height"], arguments["width"])
-            value = cut(value, box, field.pad_value)
-            value = resize(value, resized_size(box[2:], arguments["size"], None), tag)
-        elif name in ("horizontal_flip", "vertical_flip"):
+        value = inpt.as_subclass(Tensor)
+        box, out_size = cut_and_size(name, tuple(value.shape[-2:]), bind(inpt, *args, **kwargs))
+        if name in FLIPS:
             value = _flipped(value, horizontal=name == "horizontal_flip", is_normals=tag is NormalMap)
-        else:
-            value = cut(value, cut_box(name, tuple(value.shape[-2:]), arguments), field.pad_value)
+        elif name != "resize":
+            value = cut(value, box, field.pad_value)
+        if name in ("resize", "resized_crop"):
+            value = resize(value, out_size, tag)
         return MovedPadding(value) if tag is PaddingMask else tv_tensors.wrap(value, like=inpt)
 
     return kernel
@@ -159,32 +158,31 @@ def _flipped(value: Tensor, *, horizontal: bool, is_normals: bool) -> Tensor:
     return value
 
 
-def _cut_and_size(
-    name: str, canvas: tuple[int, int], arguments: dict[str, Any]
-) -> tuple[tuple[int, int, int, int], tuple[int, int]]:
-    """Return (top, left, height, width) of what a transform keeps of a canvas (H, W), and the size that it gets."""
-    box = 0, 0, *canvas
-    if name == "resized_crop":
-        box = arguments["top"], arguments["left"], arguments["height"], arguments["width"]
-        return box, resized_size(box[2:], arguments["size"], None)
-    if name == "resize":
-        return box, resized_size(canvas, arguments["size"], arguments["max_size"])
-    if name not in ("horizontal_flip", "vertical_flip"):
-        box = cut_box(name, canvas, arguments)
-    return box, box[2:]
-
-
-def _keypoints_kernel(name: str) -> Callable[..., Any]:
+def _geometry_kernel(name: str, tag: type[Any], move: Callable[..., Tensor]) -> Callable[..., Any]:
+    """The kernel of values that hold their canvas; ``move`` gets them, the cut, its new size, and the mirror's axis."""
     bind = _binder(name)
-    mirror = name.removesuffix("_flip") if name.endswith("_flip") else None
+    mirror = name.removesuffix("_flip") if name in FLIPS else None
 
-    def kernel(inpt: MovingKeypoints, *args: Any, **kwargs: Any) -> MovingKeypoints:
+    def kernel(inpt: Any, *args: Any, **kwargs: Any) -> Any:
         if not inpt.numel():
             return inpt
-        box, out_size = _cut_and_size(name, inpt.canvas_size, bind(inpt, *args, **kwargs))
-        return moved_points(inpt.as_subclass(Tensor), box, out_size, mirror).as_subclass(MovingKeypoints)
+        box, out_size = cut_and_size(name, inpt.canvas_size, bind(inpt, *args, **kwargs))
+        return move(inpt.as_subclass(Tensor), box, out_size, mirror).as_subclass(tag)
 
     return kernel
+
+
+def _moved_cameras(cameras: Tensor, box: Box, out_size: tuple[int, int], mirror: str | None) -> Tensor:
+    """Move cameras as `moved_points` moves points; see `IntrinsicsTensor`."""
+    fx, fy, cx, cy, height, width = cameras.unbind(-1)
+    cx, cy = cx - box[1], cy - box[0]
+    if mirror == "horizontal":
+        cx = width - cx
+    elif mirror == "vertical":
+        cy = height - cy
+    by_y, by_x = out_size[0] / box[2], out_size[1] / box[3]
+    height, width = (torch.full_like(fx, size) for size in out_size)
+    return torch.stack([fx * by_x, fy * by_y, cx * by_x, cy * by_y, height, width], -1)
 
 
 def _turned_keypoints(name: str) -> Callable[..., Any]:
@@ -212,33 +210,9 @@ def _turned_keypoints(name: str) -> Callable[..., Any]:
     return kernel
 
 
-def _intrinsics_kernel(name: str) -> Callable[..., Any]:
-    bind = _binder(name)
-
-    def kernel(inpt: IntrinsicsTensor, *args: Any, **kwargs: Any) -> IntrinsicsTensor:
-        plain = inpt.as_subclass(torch.Tensor)
-        if not plain.numel():
-            return inpt
-        canvas = inpt.canvas_size
-        box, out_size = _cut_and_size(name, canvas, bind(inpt, *args, **kwargs))
-        fx, fy, cx, cy = plain[..., :4].unbind(-1)
-        cx, cy = cx - box[1], cy - box[0]
-        if name == "horizontal_flip":
-            cx = canvas[1] - cx
-        elif name == "vertical_flip":
-            cy = canvas[0] - cy
-        by_y, by_x = out_size[0] / box[2], out_size[1] / box[3]
-        height, width = (torch.full_like(fx, size) for size in out_size)
-        return torch.stack([fx * by_x, fy * by_y, cx * by_x, cy * by_y, height, width], -1).as_subclass(
-            IntrinsicsTensor
-        )
-
-    return kernel
-
-
 def _center_crop_boxes(inpt: MovingBoxes, output_size: int | Sequence[int]) -> MovingBoxes:
     # torchvision's own kernel is one pixel off its image kernel where it pads an odd number of pixels.
-    box = cut_box("center_crop", inpt.canvas_size, {"output_size": output_size})
+    box, _ = cut_and_size("center_crop", inpt.canvas_size, {"output_size": output_size})
     moved: MovingBoxes = F.crop(inpt, *box)
     return moved
 
@@ -277,8 +251,8 @@ def register() -> None:
     for name in REFUSED:  # of maps, not of boxes
         F.register_kernel(name, MovingBoxes)(_loosely(name))
     for name in MOVED_BY:
-        F.register_kernel(name, IntrinsicsTensor)(_intrinsics_kernel(name))
-        F.register_kernel(name, MovingKeypoints)(_keypoints_kernel(name))
+        F.register_kernel(name, IntrinsicsTensor)(_geometry_kernel(name, IntrinsicsTensor, _moved_cameras))
+        F.register_kernel(name, MovingKeypoints)(_geometry_kernel(name, MovingKeypoints, moved_points))
     for name in REFUSED:
         F.register_kernel(name, MovingKeypoints)(_turned_keypoints(name))
         F.register_kernel(name, IntrinsicsTensor)(_refusal(name, "camera_intrinsics"))

@@ -85,8 +85,8 @@ def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows
     candidate = candidates & (rows[:, None] != rows)  # [B, S]
     same_seed = seeds[:, None] == seeds
     earlier_twins = (same_seed & (rows < rows[:, None])).sum(1)  # [S], zero where seeds are unique
-    bits = seeding.random_bits(seeds[:, None, None], "source", layers, seeds, earlier_twins)  # [B, L, S]
-    priority = torch.where(candidate[:, None], (bits >> 2) & ((1 << 62) - 1), -1)
+    keys = seeds[:, None, None], "source", layers, seeds, earlier_twins
+    priority = slots.random_where(candidate[:, None], *keys)  # [B, L, S]
     has_source = candidate.any(1, keepdim=True).expand(-1, num_layers)
     if batch_size == 0:
         return LayerRows(torch.zeros(0, num_layers, dtype=torch.int64, device=device), has_source)

@@ -8,6 +8,7 @@ from torch import Tensor
 from segpaste import seeding
 from segpaste.engine.records import DrawRules, Targets
 from segpaste.engine.reference import geometry
+from segpaste.engine.reference.draws.slots import random_bits_62
 
 _FAR = 1 << 44
 """Greater than any coordinate or overlap."""
@@ -78,7 +79,7 @@ def _apart(seeds: Tensor, fractions: Tensor, *indices: Tensor) -> Tensor:
         fractions: [B, L, A, 2] int64 in [0, 2**32).
         indices: indices of layers, attempts and axes.
     """
-    keys = (seeding.random_bits(seeds[:, None, None, None], "stratum", *indices) >> 2) & ((1 << 62) - 1)
+    keys = random_bits_62(seeds[:, None, None, None], "stratum", *indices)
     turns = keys.argsort(dim=1, stable=True).argsort(dim=1)
     return torch.div((turns << 32) + fractions, fractions.shape[1], rounding_mode="floor")
 

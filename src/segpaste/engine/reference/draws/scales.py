@@ -31,14 +31,14 @@ def draw_scales(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tens
     if draw.sources.shrunk is not None:
         num = torch.div(num * SCALE_DEN, draw.sources.shrunk.clamp(min=1), rounding_mode="floor").clamp(max=LARGEST_NUM)
     if not rules.one_each or not chosen.shape[2]:
-        return _both(num), torch.full_like(_both(num), SCALE_DEN)
+        return _both(num, SCALE_DEN)
     slot = chosen.to(torch.uint8).argmax(2, keepdim=True)
     box = boxes.gather(2, slot[..., None].expand(-1, -1, -1, 4))[:, :, 0]
     sides = (box[..., 2:] - box[..., :2]).clamp(min=1)
     num = _sized(draw, num, sides.amax(-1), draw.sources.labels.gather(2, slot)[:, :, 0])
     if rules.whole_patches:
         return _whole_patches(draw, num, sides)
-    return _both(num), torch.full_like(_both(num), SCALE_DEN)
+    return _both(num, SCALE_DEN)
 
 
 def _on_grid(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
@@ -49,7 +49,7 @@ def _on_grid(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]
     steps = seeding.random_integers(seeds, "scale", rules.low_scale, rules.high_scale, layers[:, None], tries)
     steps = torch.cat([steps, torch.full_like(steps[..., :1], rules.low_scale)], -1) * rules.patch  # [B, L, M + 1]
     if not chosen.shape[2]:
-        return _both(steps[..., 0]), torch.full_like(_both(steps[..., 0]), rules.scale_den)
+        return _both(steps[..., 0], rules.scale_den)
     around = places.surrounding(chosen, boxes).unsqueeze(2)
     pairs = steps.unsqueeze(-1).expand(*steps.shape, 2)
     scaled = geometry.scaled_boxes(around, pairs, torch.full_like(pairs, rules.scale_den))
@@ -57,7 +57,7 @@ def _on_grid(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]
     order = torch.arange(GRID_TRIES + 1, 0, -1, device=boxes.device)
     taken = torch.cat([fits[..., :-1], torch.ones_like(fits[..., :1])], -1) * order
     num = steps.gather(2, taken.argmax(2, keepdim=True))[..., 0]
-    return _both(num), torch.full_like(_both(num), rules.scale_den)
+    return _both(num, rules.scale_den)
 
 
 def _sized(draw: Draw, num: Tensor, side: Tensor, label: Tensor) -> Tensor:
@@ -80,5 +80,7 @@ def _whole_patches(draw: Draw, num: Tensor, sides: Tensor) -> tuple[Tensor, Tens
     return count * patch, sides
 
 
-def _both(num: Tensor) -> Tensor:
-    return num.unsqueeze(-1).repeat(1, 1, 2)
+def _both(num: Tensor, den: int) -> tuple[Tensor, Tensor]:
+    """Return numerators and denominators of scales that are the same for both axes, [B, L, 2] each."""
+    pairs = num.unsqueeze(-1).repeat(1, 1, 2)
+    return pairs, torch.full_like(pairs, den)

@@ -79,9 +79,9 @@ def _priorities(draw: Draw, available: Tensor) -> Tensor:
     seeds = draw.targets.seeds[:, None, None]
     layers = torch.arange(available.shape[1], device=seeds.device)[:, None]
     slots = torch.arange(available.shape[2], device=seeds.device)
-    lead = _random_bits(seeds, "layer", layers) if draw.rules.one_each else None
+    lead = random_bits_62(seeds, "layer", layers) if draw.rules.one_each else None
     first, turn = (layers, None) if lead is None else _turns(draw, lead)
-    bits = _random_bits(seeds, "slot", first, slots)
+    bits = random_bits_62(seeds, "slot", first, slots)
     order = torch.where(available, weighted(bits, draw.sources.labels, available, draw.tables), -1)
     if lead is None:
         return order
@@ -106,14 +106,14 @@ def _turns(draw: Draw, lead: Tensor) -> tuple[Tensor, Tensor]:
     return first, (same & is_before).sum(2, keepdim=True)
 
 
-def _random_bits(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
+def random_bits_62(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
     """Return 62 random bits, int64."""
-    return (seeding.random_bits(seeds, name, *indices) >> 2) & ((1 << 62) - 1)
+    return (seeding.random_bits(seeds, name, *indices) >> 2) & _HIGHEST
 
 
 def random_where(condition: Tensor, seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
     """Return 62 random bits where the condition holds, else -1, int64."""
-    return torch.where(condition, _random_bits(seeds, name, *indices), -1)
+    return torch.where(condition, random_bits_62(seeds, name, *indices), -1)
 
 
 def largest(priority: Tensor, size: Tensor) -> Tensor:
