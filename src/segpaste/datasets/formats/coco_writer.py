@@ -29,11 +29,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.formats.coco_keypoints import keypoint_rows
-from segpaste.datasets.formats.records import Crowd
+from segpaste.datasets.formats.records import Crowd, JsonRow
 from segpaste.types import IGNORE_INDEX, DenseSample, tight_boxes
 from segpaste.workspace import Content, write_whole
 
-JsonRow = dict[str, Any]
 ImageFormat = Literal["png", "jpg"]
 Crowds = Sequence[tuple[Crowd, JsonRow]]
 Write = Callable[[Path, Content], Path]
@@ -46,7 +45,10 @@ LAYOUT: Mapping[str, str] = {
 }
 """The folders beside ``images``, in words for the ``info`` of the tables."""
 
-_JPEG = {"quality": 95, "subsampling": 0}
+_ENCODING: Mapping[ImageFormat, Mapping[str, Any]] = {
+    "png": {"format": "PNG"},
+    "jpg": {"format": "JPEG", "quality": 95, "subsampling": 0},
+}
 _SEGMENT_ID_STEP = 0x9E3779  # odd, so that multiples of it modulo 2**24 are distinct, and spread over the colours
 
 
@@ -169,16 +171,15 @@ def panoptic_segments(
     panoptic, semantic = _array(sample.panoptic_map), _array(sample.semantic_map)
     ids = np.zeros(panoptic.shape, np.int64)
     found: list[tuple[NDArray[np.bool_], int, JsonRow]] = []
-    things = zip(sample.instance_ids.tolist(), sample.labels.tolist(), provenance, strict=True)
-    found += [
-        (panoptic == instance_id, label, {"iscrowd": 0, "segpaste": origin}) for instance_id, label, origin in things
-    ]
-    rest = np.unique(semantic[(panoptic == 0) & (semantic != IGNORE_INDEX)]).tolist()
-    stuff = [label for label in rest if not categories[label]["isthing"]]
-    found += [((panoptic == 0) & (semantic == label), label, {"iscrowd": 0}) for label in stuff]
-    found += [
-        (mask, crowd.label, {"iscrowd": 1, "segpaste": origin}) for crowd, mask, origin in _crowds_left(sample, crowds)
-    ]
+    for instance_id, label, origin in zip(
+        sample.instance_ids.tolist(), sample.labels.tolist(), provenance, strict=True
+    ):
+        found.append((panoptic == instance_id, label, {"iscrowd": 0, "segpaste": origin}))
+    for label in np.unique(semantic[(panoptic == 0) & (semantic != IGNORE_INDEX)]).tolist():
+        if not categories[label]["isthing"]:
+            found.append(((panoptic == 0) & (semantic == label), label, {"iscrowd": 0}))
+    for crowd, mask, origin in _crowds_left(sample, crowds):
+        found.append((mask, crowd.label, {"iscrowd": 1, "segpaste": origin}))
     segments = []
     for number, (mask, label, more) in enumerate(found, start=1):
         segment_id = number * _SEGMENT_ID_STEP % 256**3
@@ -219,15 +220,16 @@ def write_tables(
     Raises:
         OSError: a file cannot be written; none is left half-written.
     """
-    images = (row.image for row in rows())
-    instances = (annotation for row in rows() for annotation in row.annotations)
-    numbered = ({"id": number, **row} for number, row in enumerate(instances, start=1))
-    head = {"info": info, "categories": categories}
-    paths = [_write_table(folder / "annotations.json", {**head, "images": images, "annotations": numbered})]
-    if any(row.segments is not None for row in rows()):
+
+    def write(name: str, annotations: Iterable[JsonRow]) -> Path:
         images = (row.image for row in rows())
-        segments = (_panoptic_row(row) for row in rows())
-        paths.append(_write_table(folder / "panoptic.json", {**head, "images": images, "annotations": segments}))
+        tables = {"info": info, "categories": categories, "images": images, "annotations": annotations}
+        return write_whole(folder / name, (text.encode() for text in _json_lines(tables)))
+
+    instances = (annotation for row in rows() for annotation in row.annotations)
+    paths = [write("annotations.json", ({"id": number, **row} for number, row in enumerate(instances, start=1)))]
+    if any(row.segments is not None for row in rows()):
+        paths.append(write("panoptic.json", (_panoptic_row(row) for row in rows())))
     return paths
 
 
@@ -254,10 +256,6 @@ def _panoptic_row(row: SampleRows) -> JsonRow:
     return {"image_id": row.image["id"], "file_name": f"{stem}.png", "segments_info": row.segments}
 
 
-def _write_table(path: Path, tables: Mapping[str, Any]) -> Path:
-    return write_whole(path, (text.encode() for text in _json_lines(tables)))
-
-
 def _json_lines(tables: Mapping[str, Any]) -> Iterator[str]:
     """A JSON object whose values are objects, or lists with one row per line; iterators are consumed as they go."""
     opening = "{"
@@ -279,11 +277,7 @@ def _picture_bytes(pixels: NDArray[np.uint8], image_format: ImageFormat) -> byte
     from PIL import Image
 
     buffer = BytesIO()
-    picture = Image.fromarray(np.ascontiguousarray(pixels))
-    if image_format == "png":
-        picture.save(buffer, format="PNG")
-    else:
-        picture.save(buffer, format="JPEG", **_JPEG)
+    Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, **_ENCODING[image_format])
     return buffer.getvalue()
 
 
