@@ -131,12 +131,8 @@ def thing_plates(
 ) -> Iterator[Plate]:
     """Names of things, the most important first: what was pasted, then the largest.
 
-    Args:
-        things: in any order.
-        class_names: names for the labels.
-        min_side_px: a thing whose box is smaller than this both ways has no name, unless it was pasted.
-        inside_area_px: a thing with a mask and at least this many pixels of box has its name inside its mask; the
-            others at their box.
+    A thing whose box is smaller than ``min_side_px`` both ways has no name, unless it was pasted. One with a mask and
+    a box of at least ``inside_area_px`` has its name inside its mask, the others have it at their box.
     """
     for thing in sorted(things, key=lambda t: (not t.pasted, -t.box_area)):
         x1, y1, x2, y2 = thing.box

@@ -16,6 +16,8 @@ from importlib import resources
 from io import BytesIO
 from pathlib import Path
 
+from PIL import Image
+
 from segpaste._printable import in_html
 from segpaste.viz.comparison import Comparison
 from segpaste.viz.gallery import shrunk
@@ -243,8 +245,6 @@ def _shown(value: object) -> str:
 
 
 def _data_url(picture: UInt8Image) -> str:
-    from PIL import Image
-
     buffer = BytesIO()
     # Not optimize=True: of noise the file is larger than the buffer that Pillow then gives it.
     Image.fromarray(picture).save(buffer, format="JPEG", quality=_JPEG_QUALITY, subsampling=0)
