@@ -9,8 +9,8 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from math import ceil, floor
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -84,15 +84,10 @@ class CocoDetectionV2(AnnotatedPhotos):
     keypoint_schema: KeypointSchema | None
     has_crowds: bool
 
-    def __init__(
-        self,
-        images_dir: str | PathLike[str],
-        annotations_file: str | PathLike[str],
-        *,
-        transforms: Callable[[DenseSample], DenseSample] | None = None,
-    ) -> None:
-        super().__init__(images_dir, annotations_file, transforms)
-        self._empty_ids: set[int] = set()
+    @cached_property
+    def _empty_ids(self) -> set[int]:
+        """The annotations that this process has left out so far because their mask has no pixel."""
+        return set()
 
     @property
     def num_empty_masks(self) -> int:

@@ -108,7 +108,7 @@ class CocoPanoptic(AnnotatedPhotos):
         self.panoptic_dir = expect_folder(panoptic_dir)
         self.max_instances_per_image = max_instances_per_image
         self._unannotated: tuple[int, ...] = ()
-        super().__init__(images_dir, panoptic_json, transforms)
+        super().__init__(images_dir, panoptic_json, transforms=transforms)
         if self._unannotated:
             warnings.warn(
                 f"{self.annotations_file}: {len(self._unannotated)} images have no annotation and are left out, first "

@@ -206,16 +206,9 @@ def tight_xywh(mask: NDArray[np.bool_]) -> list[int]:
 def write_tables(
     folder: Path, info: JsonRow, categories: Sequence[JsonRow], rows: Callable[[], Iterable[SampleRows]]
 ) -> list[Path]:
-    """Write ``annotations.json``, and ``panoptic.json`` where the samples are panoptic.
+    """Write ``annotations.json``, and ``panoptic.json`` where the samples are panoptic, and return their paths.
 
-    Args:
-        folder: the dataset's folder.
-        info: the table of that name.
-        categories: the table of that name.
-        rows: called for each table that is written, gives the rows of all samples in order.
-
-    Returns:
-        The files.
+    ``rows`` is called for each table that is written, and gives the rows of all samples in order.
 
     Raises:
         OSError: a file cannot be written; none is left half-written.

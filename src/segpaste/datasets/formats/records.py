@@ -57,21 +57,14 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
 
     The file is read at construction. Pickles carry paths, not annotations: a spawned worker reads the file again, a
     forked one shares it.
-
-    Args:
-        images_dir: the folder that the file names of the photos start from.
-        annotations_file: the JSON file.
-        transforms: called with every `DenseSample`, returns the one to use instead.
-
-    Raises:
-        DatasetError: the folder is missing, or the file is missing, broken or lacks what it must hold.
     """
 
     def __init__(
         self,
         images_dir: str | PathLike[str],
         annotations_file: str | PathLike[str],
-        transforms: Callable[[DenseSample], DenseSample] | None,
+        *,
+        transforms: Callable[[DenseSample], DenseSample] | None = None,
     ) -> None:
         self.images_dir = expect_folder(images_dir)
         self.annotations_file = Path(annotations_file)
