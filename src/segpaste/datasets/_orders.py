@@ -6,6 +6,7 @@ import hashlib
 import warnings
 from array import array
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -76,15 +77,13 @@ class SamplerOrder(EpochSampler[int]):
 
     def pass_indices(self, this: EpochPass) -> Iterator[int]:
         """The indices of a pass, those before its start drawn and left out."""
-        self._drawn = drawn = array("q")
-        for place, index in enumerate(self.sampler):
-            if place == this.start > 0:
-                self._check(this)
-            drawn.append(int(index))
-            if place >= this.start:
-                yield int(index)
-        if this.start > 0 and len(drawn) <= this.start:
+        indices = map(int, self.sampler)
+        self._drawn = drawn = array("q", islice(indices, this.start))
+        if this.start > 0:
             self._check(this)
+        for index in indices:
+            drawn.append(index)
+            yield index
 
     def _check(self, this: EpochPass) -> None:
         expected, self._expected = self._expected, (0, None)
