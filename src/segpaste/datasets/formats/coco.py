@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from math import ceil, floor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,10 @@ from segpaste.datasets.formats.records import (
     JsonRow,
     PackedRecords,
     TableColumns,
+    box_of,
     class_indices,
+    class_list,
+    file_name_of,
     index_by_id,
     index_images,
     lookup,
@@ -86,7 +88,6 @@ class CocoDetectionV2(AnnotatedPhotos):
 
     @cached_property
     def _empty_ids(self) -> set[int]:
-        """The annotations that this process has left out so far because their mask has no pixel."""
         return set()
 
     @property
@@ -107,7 +108,7 @@ class CocoDetectionV2(AnnotatedPhotos):
 
     def crowd_mask(self, index: int) -> Tensor:
         """Where crowd and ignored regions lie: [H, W] bool, in the frame of the photo before ``transforms``."""
-        return self._crowd_mask(self._records[index])
+        return self._crowd_mask(self._records[index])[0]
 
     def crowds(self, index: int) -> list[Crowd]:
         """The crowd and ignored regions of a photo, each by itself, before ``transforms``."""
@@ -178,7 +179,7 @@ class CocoDetectionV2(AnnotatedPhotos):
             instance_ids=torch.tensor([number for number, *_ in kept], dtype=torch.int32),
             instance_masks=InstanceMask(masks),
             padding_mask=padding_of(window),
-            crowd_mask=self._crowd_through(record, window) if self.has_crowds else None,
+            crowd_mask=CrowdMask(self._crowd_mask(record, window)) if self.has_crowds else None,
             **self._keypoints([annotation for _, annotation, *_ in kept], window),
         )
 
@@ -199,7 +200,7 @@ class CocoDetectionV2(AnnotatedPhotos):
             label = lookup(path, what, row["category_id"], label_of, "categories")
             region = {"id": row["id"], "label": label, "segmentation": row.get("segmentation")}
             if row.get("iscrowd") or row.get("ignore"):
-                crowds_of[row["image_id"]].append({**region, "ignored": not row.get("iscrowd"), "box": _box(row)})
+                crowds_of[row["image_id"]].append({**region, "ignored": not row.get("iscrowd"), "box": box_of(row)})
                 continue
             has_keypoints = bool(categories[row["category_id"]].get("keypoints"))
             points = checked_points(path, row, self.keypoint_schema) if has_keypoints else None
@@ -208,11 +209,11 @@ class CocoDetectionV2(AnnotatedPhotos):
         return PackedRecords(
             {
                 **{key: row[key] for key in _TABLES["images"]},
-                "file_name": _file_name(path, row),
+                "file_name": file_name_of(path, row),
                 "annotations": instances_of[image_id],
                 "crowds": crowds_of[image_id],
-                "negative": _class_list(path, row, "neg_category_ids", label_of),
-                "not_exhaustive": _class_list(path, row, "not_exhaustive_category_ids", label_of) or [],
+                "negative": class_list(path, row, "neg_category_ids", label_of),
+                "not_exhaustive": class_list(path, row, "not_exhaustive_category_ids", label_of) or [],
             }
             for image_id, row in images.items()
         )
@@ -221,7 +222,7 @@ class CocoDetectionV2(AnnotatedPhotos):
         image = read_rgb(self.images_dir / record["file_name"], (record["height"], record["width"]))
         annotations, masks = self._instances(record)
         labels = torch.tensor([annotation["label"] for annotation in annotations], dtype=torch.int64)
-        crowd_mask = self._crowd_mask(record)[None] if self.has_crowds else None
+        crowd_mask = self._crowd_mask(record) if self.has_crowds else None
         return DenseSample.from_masks(image, masks, labels, crowd_mask=crowd_mask, **self._keypoints(annotations))
 
     def _keypoints(self, annotations: list[JsonRow], window: Window | None = None) -> dict[str, Any]:
@@ -233,19 +234,17 @@ class CocoDetectionV2(AnnotatedPhotos):
             keypoints = through_window(keypoints, schema, window)
         return {"keypoints": keypoints, "keypoint_schema": schema}
 
-    def _crowd_mask(self, record: JsonRow) -> Tensor:
-        """The union of crowd and ignored regions, [H, W] bool."""
-        union = np.zeros((record["height"], record["width"]), bool)
+    def _crowd_mask(self, record: JsonRow, window: Window | None = None) -> Tensor:
+        """The union of crowd and ignored regions, [1, H, W] bool, as a window shows it."""
+        union = np.zeros((1, record["height"], record["width"]), bool)
         for crowd in record["crowds"]:
             union |= self._region(record, crowd)
-        return torch.from_numpy(union)
-
-    def _crowd_through(self, record: JsonRow, window: Window) -> CrowdMask:
-        """The crowd mask [1, h, w] that a window shows."""
+        if window is None:
+            return torch.from_numpy(union)
         shown = torch.zeros(1, *window.size, dtype=torch.bool)
         if record["crowds"]:
-            windows.read_planes(self._crowd_mask(record)[None], window, 0, shown)
-        return CrowdMask(shown)
+            windows.read_planes(torch.from_numpy(union), window, 0, shown)
+        return shown
 
     def _region(self, record: JsonRow, crowd: JsonRow) -> NDArray[np.bool_]:
         """A crowd or ignored region, [H, W]: its mask, or where it has none its box, filled."""
@@ -264,11 +263,11 @@ class CocoDetectionV2(AnnotatedPhotos):
         masks = np.zeros((len(record["annotations"]), record["height"], record["width"]), bool)
         for annotation in record["annotations"]:
             mask = self._decoded(decode_segmentation, record, annotation)
-            if not mask.any():
+            if mask.any():
+                masks[len(kept)] = mask
+                kept.append(annotation)
+            else:
                 self._leave_out(annotation["id"])
-                continue
-            masks[len(kept)] = mask
-            kept.append(annotation)
         return kept, torch.from_numpy(masks[: len(kept)])
 
     def _decoded(self, decode: Callable[[object, Size], Any], record: JsonRow, annotation: JsonRow) -> Any:
@@ -291,37 +290,7 @@ class CocoDetectionV2(AnnotatedPhotos):
         self._empty_ids.add(annotation_id)
 
 
-def _box(annotation: JsonRow) -> list[float] | None:
-    """The box (x, y, width, height) of an annotation; None where it has none that is one."""
-    box = annotation.get("bbox")
-    is_one = isinstance(box, list) and len(box) == 4 and all(isinstance(v, int | float) and abs(v) < 1e9 for v in box)
-    return box if is_one else None
-
-
 def _bare(image: Tensor) -> DenseSample:
     """A sample of an image alone."""
     no_masks = torch.zeros(0, *image.shape[1:], dtype=torch.bool)
     return DenseSample.from_masks(image, no_masks, torch.zeros(0, dtype=torch.int64))
-
-
-def _file_name(path: Path, row: JsonRow) -> str:
-    """The photo's file, relative to the folder of the images."""
-    if isinstance(name := row.get("file_name"), str):
-        return name
-    if isinstance(url := row.get("coco_url"), str):
-        return "/".join(url.split("/")[-2:])
-    raise DatasetError(
-        f"{path}: expected a 'file_name' of image {row['id']}, or a 'coco_url' that ends in it, got {name!r}; add it"
-    )
-
-
-def _class_list(path: Path, row: JsonRow, key: str, label_of: dict[int, int]) -> list[int] | None:
-    """One of the lists of categories of a photo, as classes; None where there is none."""
-    ids = row.get(key)
-    if ids is None:
-        return None
-    if not isinstance(ids, list):
-        raise DatasetError(
-            f"{path}: expected a list of ids as '{key}' of image {row['id']}, got {ids!r:.40}; correct it"
-        )
-    return [lookup(path, f"{key} of image {row['id']}", category, label_of, "categories") for category in ids]

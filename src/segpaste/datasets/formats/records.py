@@ -134,11 +134,7 @@ class Crowd(NamedTuple):
 
 
 def expect_folder(path: str | PathLike[str]) -> Path:
-    """The path of an existing folder.
-
-    Raises:
-        DatasetError: there is none.
-    """
+    """The path of a folder; raises `DatasetError` where there is none."""
     if not Path(path).is_dir():
         raise DatasetError(f"{path}: expected a folder of images, found none; check the path")
     return Path(path)
@@ -176,11 +172,7 @@ def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, lis
 
 
 def index_by_id(path: Path, name: str, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:
-    """The rows of one table by their ``id``.
-
-    Raises:
-        DatasetError: two rows have the same id.
-    """
+    """The rows of one table by their ``id``; raises `DatasetError` where two have the same."""
     found: dict[int, JsonRow] = {}
     for row in rows:
         if found.setdefault(row["id"], row) is not row:
@@ -189,11 +181,7 @@ def index_by_id(path: Path, name: str, rows: Iterable[JsonRow]) -> dict[int, Jso
 
 
 def index_images(path: Path, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:
-    """The rows of the ``images`` table by their id.
-
-    Raises:
-        DatasetError: an id comes twice, or a size is not positive.
-    """
+    """The rows of the ``images`` table by their id; raises `DatasetError` where a size is not positive, too."""
     found = index_by_id(path, "images", rows)
     for row in found.values():
         if row["height"] < 1 or row["width"] < 1:
@@ -204,25 +192,47 @@ def index_images(path: Path, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:
 
 
 def class_indices(path: Path, categories: Iterable[JsonRow]) -> dict[int, JsonRow]:
-    """The categories by ascending id: their position is the class, whatever gaps the ids have.
-
-    Raises:
-        DatasetError: an id comes twice.
-    """
+    """The categories by ascending id: their position is the class, whatever gaps the ids have."""
     return dict(sorted(index_by_id(path, "categories", categories).items()))
 
 
 def lookup(path: Path, what: str, key: object, table: Mapping[Any, Any], name: str) -> Any:
-    """``table[key]``.
-
-    Raises:
-        DatasetError: the table called ``name`` has no such key; ``what`` referred to it.
-    """
+    """``table[key]``; raises `DatasetError` where the table called ``name`` lacks the key that ``what`` refers to."""
     if not isinstance(key, int | str) or key not in table:
         raise DatasetError(
             f"{path}: expected every id that {what} refers to in '{name}', got {key!r}; add it there, or remove {what}"
         )
     return table[key]
+
+
+def box_of(annotation: JsonRow) -> list[float] | None:
+    """The box (x, y, width, height) of an annotation; None where it has none that is one."""
+    box = annotation.get("bbox")
+    is_one = isinstance(box, list) and len(box) == 4 and all(isinstance(v, int | float) and abs(v) < 1e9 for v in box)
+    return box if is_one else None
+
+
+def file_name_of(path: Path, row: JsonRow) -> str:
+    """The photo's file, relative to the folder of the images."""
+    if isinstance(name := row.get("file_name"), str):
+        return name
+    if isinstance(url := row.get("coco_url"), str):
+        return "/".join(url.split("/")[-2:])
+    raise DatasetError(
+        f"{path}: expected a 'file_name' of image {row['id']}, or a 'coco_url' that ends in it, got {name!r}; add it"
+    )
+
+
+def class_list(path: Path, row: JsonRow, key: str, label_of: Mapping[int, int]) -> list[int] | None:
+    """One of the lists of categories of a photo, as classes; None where there is none."""
+    ids = row.get(key)
+    if ids is None:
+        return None
+    if not isinstance(ids, list):
+        raise DatasetError(
+            f"{path}: expected a list of ids as '{key}' of image {row['id']}, got {ids!r:.40}; correct it"
+        )
+    return [lookup(path, f"{key} of image {row['id']}", category, label_of, "categories") for category in ids]
 
 
 def _read_json(path: Path) -> Any:
