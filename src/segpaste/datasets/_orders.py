@@ -27,14 +27,8 @@ class DatasetOrder(EpochSampler[int]):
     """All samples of a dataset, shared out over the replicas.
 
     As with torch's sampler every replica gets the same number: the first indices are repeated, or with ``drop_last``
-    the last ones left out. The order is drawn by `segpaste.seeding` from (seed, epoch).
-
-    Args:
-        num: samples of the dataset.
-        base_seed: the run's seed.
-        shuffle: a new order each epoch; else ascending.
-        drop_last: leave out instead of repeating.
-        progress: which epoch is read.
+    the last ones left out. The order is drawn by `segpaste.seeding` from (seed, epoch), or ascending without
+    ``shuffle``.
     """
 
     def __init__(self, num: int, base_seed: int, shuffle: bool, drop_last: bool, progress: EpochProgress) -> None:
@@ -57,13 +51,9 @@ class DatasetOrder(EpochSampler[int]):
 
 
 class SamplerOrder(EpochSampler[int]):
-    """What a sampler of another make gives.
+    """What a sampler of another make gives to this replica.
 
     A resumed pass draws the indices that were used before and leaves them out; it warns if they are others.
-
-    Args:
-        sampler: gives the indices of this replica.
-        progress: which epoch is read; it leads the sampler.
     """
 
     def __init__(self, sampler: Sampler[int], progress: EpochProgress) -> None:
@@ -112,12 +102,7 @@ class SamplerOrder(EpochSampler[int]):
 
 
 class PassSampler(EpochSampler[SampleKey]):
-    """The keys of the samples of one pass after another: running workers know no epoch and no rank.
-
-    Args:
-        order: of the samples.
-        base_seed: the run's seed.
-    """
+    """The keys of the samples of one pass after another: running workers know no epoch and no rank."""
 
     def __init__(self, order: EpochSampler[int], base_seed: int) -> None:
         super().__init__(order.progress)

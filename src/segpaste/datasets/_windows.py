@@ -64,11 +64,7 @@ def boxes_of(found: NDArray[np.int64], window: Window) -> tv_tensors.BoundingBox
 def look_through(sample: DenseSample, window: Window, fill: float, move: Move) -> tuple[DenseSample, Tensor | None]:
     """Return what a window shows of a sample on the CPU, and the areas [N] of its masks, to which boxes are fitted.
 
-    Args:
-        sample: on the CPU.
-        window: where from.
-        fill: of the image's padding.
-        move: the reference, for the fields that are not read here.
+    The image is padded with ``fill``. What is not read here is left to ``move``, the reference.
     """
     values: dict[str, Any] = {"labels": sample.labels, "instance_ids": sample.instance_ids}
     if (image := read_image(sample.image.as_subclass(Tensor), window, fill)) is not None:

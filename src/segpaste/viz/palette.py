@@ -94,9 +94,7 @@ def _in_gamut(
 ) -> UInt8Image:
     """[M] colours as [M, 3] uint8, each with the largest chroma up to ``chroma`` that sRGB has."""
     steps = np.linspace(1.0, 0.0, 41)[:, None]
-    rgb = oklch_to_srgb(
-        np.broadcast_to(lightness, (41, len(hue))), steps * chroma, np.broadcast_to(hue, (41, len(hue)))
-    )
+    rgb = oklch_to_srgb(lightness, steps * chroma, hue)
     first_inside = np.argmax(((rgb > -1e-4) & (rgb < 1 + 1e-4)).all(-1), axis=0)
     chosen = rgb[first_inside, np.arange(len(hue))]
     return np.asarray(np.clip(chosen, 0, 1) * 255 + 0.5, dtype=np.uint8)

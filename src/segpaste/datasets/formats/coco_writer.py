@@ -103,6 +103,7 @@ def write_sample(
     if sample.instance_masks is None or sample.image.shape[0] != 3 or sample.image.is_floating_point():
         raise ValueError("write_sample: expected a uint8 RGB image and instance masks; convert the sample")
     origin = list(provenance) if provenance is not None else [{} for _ in range(sample.num_instances)]
+    crowds = _crowds_left(sample, crowds)
     name = f"{image_id:06d}"
     pixels = _array(sample.image).transpose(1, 2, 0)
     write(folder / "images" / f"{name}.{image_format}", _picture_bytes(pixels, image_format))
@@ -114,7 +115,7 @@ def write_sample(
         write(folder / "panoptic" / f"{name}.png", _picture_bytes(rgb, "png"))
     image = _image_row(image_id, f"{name}.{image_format}", sample)
     instances = instance_rows(image_id, sample, categories, origin)
-    instances += crowd_rows(image_id, sample, categories, crowds)
+    instances += crowd_rows(image_id, categories, crowds)
     return SampleRows({**image, **(image_extra or {})}, instances, segments)
 
 
@@ -130,17 +131,16 @@ def instance_rows(
     for label, mask, own, origin in zip(
         sample.labels.tolist(), _array(sample.instance_masks), points, provenance, strict=True
     ):
-        category = categories[label]
-        row = {"image_id": image_id, "category_id": category["id"], **_region(mask), "iscrowd": 0, "segpaste": origin}
-        rows.append({**row, **own} if category.get("keypoints") else row)
+        row = {**_annotation(image_id, categories[label], mask), "iscrowd": 0, "segpaste": origin}
+        rows.append({**row, **own} if categories[label].get("keypoints") else row)
     return rows
 
 
-def crowd_rows(image_id: int, sample: DenseSample, categories: Sequence[JsonRow], crowds: Crowds) -> list[JsonRow]:
-    """Return the annotations of what is left of crowd and ignored regions, without ``id``; see `write_sample`."""
+def crowd_rows(image_id: int, categories: Sequence[JsonRow], crowds: Crowds) -> list[JsonRow]:
+    """The annotations of crowd and ignored regions, without ``id``; see `write_sample`."""
     rows = []
-    for crowd, mask, origin in _crowds_left(sample, crowds):
-        row: JsonRow = {"image_id": image_id, "category_id": categories[crowd.label]["id"], **_region(mask)}
+    for crowd, origin in crowds:
+        row = _annotation(image_id, categories[crowd.label], crowd.mask)
         row |= {"iscrowd": 0, "ignore": 1} if crowd.is_ignored else {"iscrowd": 1}
         if names := categories[crowd.label].get("keypoints"):
             row |= {"keypoints": [0] * (3 * len(names)), "num_keypoints": 0}
@@ -148,21 +148,23 @@ def crowd_rows(image_id: int, sample: DenseSample, categories: Sequence[JsonRow]
     return rows
 
 
-def _crowds_left(sample: DenseSample, crowds: Crowds) -> list[tuple[Crowd, NDArray[np.bool_], JsonRow]]:
-    """The crowds of which something is left, each with its pixels [H, W] and its provenance."""
+def _crowds_left(sample: DenseSample, crowds: Crowds) -> Crowds:
+    """What is left of each crowd in a sample, of those of which something is."""
     if sample.crowd_mask is None:
         return []
     pixels = _array(sample.crowd_mask)[0]
-    return [(crowd, mask, origin) for crowd, origin in crowds if (mask := crowd.mask & pixels).any()]
+    cut = ((crowd._replace(mask=crowd.mask & pixels), origin) for crowd, origin in crowds)
+    return [(crowd, origin) for crowd, origin in cut if crowd.mask.any()]
 
 
-def _region(mask: NDArray[np.bool_]) -> JsonRow:
+def _annotation(image_id: int, category: JsonRow, mask: NDArray[np.bool_]) -> JsonRow:
     """What an annotation says of a mask [H, W]."""
-    return {"segmentation": encode_mask(mask), "area": int(np.count_nonzero(mask)), "bbox": tight_xywh(mask)}
+    region = {"segmentation": encode_mask(mask), "area": int(np.count_nonzero(mask)), "bbox": tight_xywh(mask)}
+    return {"image_id": image_id, "category_id": category["id"], **region}
 
 
 def panoptic_segments(
-    sample: DenseSample, categories: Sequence[JsonRow], provenance: Sequence[JsonRow], crowds: Crowds = ()
+    sample: DenseSample, categories: Sequence[JsonRow], provenance: Sequence[JsonRow], crowds: Crowds
 ) -> tuple[NDArray[np.int64], list[JsonRow]]:
     """The segment id of every pixel, [H, W], 0 where unlabelled, and ``segments_info``: things, stuff, crowds."""
     assert sample.panoptic_map is not None
@@ -178,8 +180,8 @@ def panoptic_segments(
     for label in np.unique(semantic[(panoptic == 0) & (semantic != IGNORE_INDEX)]).tolist():
         if not categories[label]["isthing"]:
             found.append(((panoptic == 0) & (semantic == label), label, {"iscrowd": 0}))
-    for crowd, mask, origin in _crowds_left(sample, crowds):
-        found.append((mask, crowd.label, {"iscrowd": 1, "segpaste": origin}))
+    for crowd, origin in crowds:
+        found.append((crowd.mask, crowd.label, {"iscrowd": 1, "segpaste": origin}))
     segments = []
     for number, (mask, label, more) in enumerate(found, start=1):
         segment_id = number * _SEGMENT_ID_STEP % 256**3
