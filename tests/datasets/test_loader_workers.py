@@ -15,8 +15,9 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from on_disk import rectangle
 from segpaste.datasets import DatasetError, EpochDataLoader, LoaderStats, create_coco_dataloader
+from segpaste.datasets._orders import SamplePlace
 from segpaste.samplers import RandomNxMSampler
-from segpaste.seeding import SampleKey, derive_seed
+from segpaste.seeding import derive_seed
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
 
 
@@ -166,7 +167,7 @@ class TestOptions:
 
     def test_pinning_reaches_the_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         loader = EpochDataLoader(Numbered(2), batch_size=2)
-        fetched = loader.collate_fn([loader.dataset[SampleKey(0, 0, 0, 0, i)] for i in range(2)])
+        fetched = loader.collate_fn([loader.dataset[SamplePlace(0, 0, i)] for i in range(2)])
         monkeypatch.setattr(PaddedBatchedDenseSample, "pin_memory", lambda batch: ("pinned", batch))
         pinned = pin_memory(fetched)
         assert type(pinned) is type(fetched)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from torch.utils.data import Dataset
 
+from segpaste.datasets._orders import SamplePlace
 from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.jitter import LargeScaleJitter, SampleTransform
 from segpaste.seeding import SampleKey, key_tensors
@@ -35,15 +36,19 @@ class Fetched(NamedTuple):
 
 @dataclass(frozen=True)
 class SeededSamples(Dataset[Loaded]):
-    """The dataset seen through keys. Its errors are values, so that they cross processes unwrapped."""
+    """The dataset seen through places. Its errors are values, so that they cross processes unwrapped."""
 
     dataset: Dataset[DenseSample]
     jitter: SampleTransform | None
+    base_seed: int
 
     def __len__(self) -> int:
         return len(self.dataset)  # type: ignore[arg-type]
 
-    def __getitem__(self, key: SampleKey) -> Loaded:
+    def __getitem__(self, place: SamplePlace) -> Loaded:
+        return self.load(SampleKey(self.base_seed, place.epoch, place.rank, 0, place.sample_idx))
+
+    def load(self, key: SampleKey) -> Loaded:
         """The sample that a key names, jittered."""
         index, jitter = key.sample_idx, self.jitter
         try:

@@ -7,20 +7,28 @@ import warnings
 from array import array
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
 from segpaste.epochs import EpochPass, EpochProgress, EpochSampler, sampler_facts
-from segpaste.seeding import SampleKey, derive_seed, random_bits_numpy
+from segpaste.seeding import derive_seed, random_bits_numpy
 
 
 def shuffled_order(num: int, base_seed: int, epoch: int) -> NDArray[np.int64]:
     """The indices of a dataset in an epoch's order, [num], the same on all replicas."""
     seed = derive_seed(base_seed, epoch, 0, 0, 0)
     return random_bits_numpy(seed, "epoch.order", np.arange(num)).view(np.int64).argsort(kind="stable")
+
+
+class SamplePlace(NamedTuple):
+    """What tells a worker which sample to read, and its seed: running workers know no epoch and no rank."""
+
+    epoch: int
+    rank: int
+    sample_idx: int
 
 
 class DatasetOrder(EpochSampler[int]):
@@ -101,12 +109,12 @@ class SamplerOrder(EpochSampler[int]):
         return {**sampler_facts(self.sampler), "num_indices": len(self), "num_replicas": int(self.num_replicas)}
 
 
-class PassSampler(EpochSampler[SampleKey]):
-    """The keys of the samples of one pass after another: running workers know no epoch and no rank."""
+class PassSampler(EpochSampler[SamplePlace]):
+    """The places of the samples of one pass after another."""
 
-    def __init__(self, order: EpochSampler[int], base_seed: int) -> None:
+    def __init__(self, order: EpochSampler[int]) -> None:
         super().__init__(order.progress)
-        self.order, self.base_seed = order, base_seed
+        self.order = order
 
     def __len__(self) -> int:
         return len(self.order)
@@ -115,7 +123,7 @@ class PassSampler(EpochSampler[SampleKey]):
         """The facts that decide which indices an epoch has."""
         return self.order.identity()
 
-    def __iter__(self) -> Iterator[SampleKey]:
+    def __iter__(self) -> Iterator[SamplePlace]:
         this = self.begin()
         for index in self.order.pass_indices(this):
-            yield SampleKey(self.base_seed, this.epoch, this.replica.rank, 0, index)
+            yield SamplePlace(this.epoch, this.replica.rank, index)

@@ -120,11 +120,11 @@ class EpochDataLoader(EpochLoader):
             order: EpochSampler[int] = DatasetOrder(num, base_seed, shuffle, drop_last, progress)
         else:
             order = _order_of(sampler, num, replicas)
-        self._order, self._samples = order, SeededSamples(dataset, jitter)
+        self._order, self._samples = order, SeededSamples(dataset, jitter, base_seed)
         super().__init__(
             self._samples,
             batch_size=batch_size,
-            sampler=PassSampler(order, base_seed),
+            sampler=PassSampler(order),
             collate_fn=Collate(max_instances),
             drop_last=drop_last,
             num_workers=num_workers,
@@ -133,7 +133,6 @@ class EpochDataLoader(EpochLoader):
             persistent_workers=persistent_workers and num_workers > 0,
             prefetch_factor=prefetch_factor if num_workers else None,
         )
-        self.base_seed = base_seed
         self.max_instances = max_instances
         self.on_error = on_error
         self.stats = LoaderStats()
@@ -159,7 +158,7 @@ class EpochDataLoader(EpochLoader):
             "jitter": callable_facts(jitter),
             "batch_size": self.batch_size,
             "drop_last": bool(self.drop_last),
-            "loader_seed": int(self.base_seed),
+            "loader_seed": int(self._samples.base_seed),
             **self._order.identity(),
         }
 
@@ -176,7 +175,7 @@ class EpochDataLoader(EpochLoader):
         num = len(self._samples)
         if key.sample_idx >= num:
             raise ValueError(f"sample_for: expected a sample_idx below {num}, the dataset's length, got {key}")
-        loaded = self._samples[key]
+        loaded = self._samples.load(key)
         if loaded.sample is None:
             raise DatasetError(loaded.error)
         return loaded.sample

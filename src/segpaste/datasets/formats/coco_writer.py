@@ -3,12 +3,10 @@
 One sample becomes pixel files and rows; rows become tables, streamed, so that a dataset need not fit into memory:
 
     images/NAME.png        the photo; NAME.jpg on request, whose pixels are then near the labels and not exact
-    panoptic/NAME.png      segment ids, R + 256 G + 65536 B, 0 where unlabelled
-    depth/NAME.npy         float32 [H, W], metres where the sample is metric
-    depth_valid/NAME.png   255 where depth is valid, else 0
-    normals/NAME.npy       float32 [H, W, 3], right-down-forward, zero where invalid
     annotations.json       instances, as compressed run lengths
     panoptic.json          segments
+
+and in the folders of `LAYOUT` panoptic ids, depth (metres where the sample is metric) and normals.
 
 Each file appears under its name when it is whole and on the disk, and the same sample gives the same bytes. A semantic
 map is written as part of the panoptic form only.
@@ -26,6 +24,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 
 from segpaste.datasets.formats.coco_keypoints import keypoint_rows
@@ -269,8 +268,6 @@ def _json_lines(tables: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _picture_bytes(pixels: NDArray[np.uint8], image_format: ImageFormat) -> bytes:
-    from PIL import Image
-
     buffer = BytesIO()
     Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, **_ENCODING[image_format])
     return buffer.getvalue()

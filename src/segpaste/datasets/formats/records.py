@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,7 +70,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         self.images_dir = expect_folder(images_dir)
         self.annotations_file = Path(annotations_file)
         self.transforms = transforms
-        self._packed: PackedRecords | None = self._read_records()
+        self._records = self._read_records()
 
     @abstractmethod
     def _read_records(self) -> PackedRecords:
@@ -79,8 +80,12 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
     def _read_sample(self, record: JsonRow) -> DenseSample:
         """Make the sample of one record."""
 
+    @cached_property
+    def _records(self) -> PackedRecords:
+        return self._read_records()
+
     def __getstate__(self) -> JsonRow:
-        return {**self.__dict__, "_packed": None}
+        return {name: value for name, value in self.__dict__.items() if name != "_records"}
 
     def __len__(self) -> int:
         return len(self._records)
@@ -109,12 +114,6 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
     @abstractmethod
     def crowds(self, index: int) -> list[Crowd]:
         """Return the crowd and ignored regions of a photo, each by itself, before ``transforms``."""
-
-    @property
-    def _records(self) -> PackedRecords:
-        if self._packed is None:
-            self._packed = self._read_records()
-        return self._packed
 
 
 class Crowd(NamedTuple):
