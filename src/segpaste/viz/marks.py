@@ -90,17 +90,12 @@ def _instance_colors(sample: DenseSample) -> list[RGB]:
 
 def line_px(picture: UInt8Image) -> int:
     """Width of a line on a picture of this size, pixels."""
-    return max(1, round(_longest_side(picture) / 400))
+    return max(1, round(int(max(picture.shape[:2])) / 400))
 
 
 def letter_px(picture: UInt8Image) -> int:
     """Height of a letter on a picture of this size, pixels."""
-    return max(10, round(_longest_side(picture) / 38))
-
-
-def _longest_side(picture: UInt8Image) -> int:
-    height, width = picture.shape[:2]
-    return max(int(height), int(width))
+    return max(10, round(int(max(picture.shape[:2])) / 38))
 
 
 def draw_mask(picture: UInt8Image, thing: Thing, fill_opacity: float = FILL_OPACITY) -> None:

@@ -109,11 +109,7 @@ def draw_plates(picture: UInt8Image, plates: Iterable[Plate], size_px: int) -> U
 def draw_scale(picture: UInt8Image, ramp: UInt8Image, ends: Sequence[str], size_px: int) -> UInt8Image:
     """Draw a colour scale in the lower left corner of a copy of the picture [H, W, 3], if there is room for it.
 
-    Args:
-        picture: not changed.
-        ramp: [256, 3] uint8, the colours from the first end to the second.
-        ends: a text for each end.
-        size_px: height of the letters, pixels.
+    Its bar has the colours ``ramp`` [256, 3] uint8, with the texts ``ends`` beside the first and the last of them.
     """
     height, width = picture.shape[:2]
     gap, bar_w, bar_h = max(3, size_px // 2), 6 * size_px, max(3, size_px * 2 // 3)

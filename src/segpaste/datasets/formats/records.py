@@ -140,14 +140,9 @@ def expect_folder(path: str | PathLike[str]) -> Path:
 
 
 def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, list[JsonRow]]:
-    """Read a JSON object of tables, that is of lists of objects.
+    """Read a JSON object of tables, that is of lists of objects in file order.
 
-    Args:
-        path: the file.
-        tables: the tables that must be there and the keys, with their types, that each of their entries must have.
-
-    Returns:
-        The tables, in file order.
+    ``tables`` names those that must be there, and the keys, with their types, that each of their entries must have.
 
     Raises:
         DatasetError: the file is missing or no JSON, or a table or key is missing or of another type.
