@@ -94,8 +94,7 @@ def through(value: Tensor, name: str, window: Window) -> tuple[Tensor, NDArray[n
 
 def _rest(sample: DenseSample, without_image: bool) -> DenseSample:
     """The sample with only what its parts have to move; a canvas of one channel stands for the image."""
-    read: dict[str, Any] = dict.fromkeys((*_READ, "instance_ids"))
-    rest = replace(sample, **read)
+    changes: dict[str, Any] = dict.fromkeys((*_READ, "instance_ids"))
     if without_image:
-        rest = replace(rest, image=tv_tensors.Image(torch.zeros(1, *sample.canvas_size, dtype=torch.uint8)))
-    return rest
+        changes["image"] = tv_tensors.Image(torch.zeros(1, *sample.canvas_size, dtype=torch.uint8))
+    return replace(sample, **changes)
