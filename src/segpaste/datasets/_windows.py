@@ -22,8 +22,8 @@ from segpaste.types import DenseSample, PaddingMask
 from segpaste.types.fields import FIELDS, SAMPLE_FIELDS, flags_of
 from segpaste.types.sampling import Window
 
-Move = Callable[[DenseSample], DenseSample]
-"""The parts of the jitter that move pixels, in turn."""
+Show = Callable[[DenseSample, Window], DenseSample]
+"""The parts of the jitter that move pixels, in turn, as `segpaste.datasets.LargeScaleJitter.show` applies them."""
 
 _READ = {field.name: field for field in FIELDS if field.resample == "nearest" and field.tag is not None}
 """Masks and maps that the library reads by themselves."""
@@ -61,10 +61,10 @@ def boxes_of(found: NDArray[np.int64], window: Window) -> tv_tensors.BoundingBox
     return tv_tensors.BoundingBoxes(edges, format="XYXY", canvas_size=window.size)
 
 
-def look_through(sample: DenseSample, window: Window, fill: float, move: Move) -> tuple[DenseSample, Tensor | None]:
+def look_through(sample: DenseSample, window: Window, fill: float, show: Show) -> tuple[DenseSample, Tensor | None]:
     """Return what a window shows of a sample on the CPU, and the areas [N] of its masks, to which boxes are fitted.
 
-    The image is padded with ``fill``. What is not read here is left to ``move``, the reference.
+    The image is padded with ``fill``. What is not read here is left to ``show``, the reference.
     """
     values: dict[str, Any] = {"labels": sample.labels, "instance_ids": sample.instance_ids}
     if (image := read_image(sample.image.as_subclass(Tensor), window, fill)) is not None:
@@ -78,7 +78,7 @@ def look_through(sample: DenseSample, window: Window, fill: float, move: Move) -
                 areas, values["boxes"] = torch.from_numpy(found[:, 0]), boxes_of(found[:, 1:], window)
     left = [field.name for field in SAMPLE_FIELDS if field.name not in values]
     if any(getattr(sample, name) is not None for name in left):
-        moved = move(_rest(sample, image is not None))
+        moved = show(_rest(sample, image is not None), window)
         values.update({name: getattr(moved, name) for name in left})
     return DenseSample(**values, **flags_of(sample)), areas
 

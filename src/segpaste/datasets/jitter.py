@@ -34,7 +34,6 @@ class SampleTransform(Protocol):
 
     def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
         """The sample, transformed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +229,7 @@ class LargeScaleJitter:
         window = self.window(sample.canvas_size, seed) if sample.image.device.type == "cpu" else None
         if window is not None and 0 not in sample.canvas_size and _windows.runs_natively():
             *_, crop, sanitize = self._standard
-            seen, areas = _windows.look_through(sample, window, crop.fill, lambda rest: self.show(rest, window))
-            return sanitize._drop_small(seen, areas)
+            return sanitize._drop_small(*_windows.look_through(sample, window, crop.fill, self.show))
         for part in self.parts:
             sample = part(sample, seed)
         return sample
@@ -267,15 +265,13 @@ def make_large_scale_jittering(
         ValueError: a size, range or probability that makes no sense.
     """
     height, width = (size, size) if isinstance(size, int) else size
-    return LargeScaleJitter(
-        (
-            RandomResize((height, width), scale_range),
-            RandomHorizontalFlip(hflip_prob),
-            FixedSizeCrop((height, width), fill),
-            SanitizeInstances(min_area_px),
-        ),
-        decode_reduced,
+    parts = (
+        RandomResize((height, width), scale_range),
+        RandomHorizontalFlip(hflip_prob),
+        FixedSizeCrop((height, width), fill),
+        SanitizeInstances(min_area_px),
     )
+    return LargeScaleJitter(parts, decode_reduced)
 
 
 def _move(sample: DenseSample, functional: Callable[..., Any], **arguments: Any) -> DenseSample:
@@ -285,13 +281,11 @@ def _move(sample: DenseSample, functional: Callable[..., Any], **arguments: Any)
     return DenseSample.from_dict({**fields, **moved})
 
 
-def _resize(value: Tensor, out_size: Size) -> Tensor:
+def _resize(value: Tensor, out_size: Size) -> Any:
     if out_size == (1, 1) and value.dtype == torch.uint8:  # torch's antialiased uint8 kernel asserts on one pixel
         mean = F.resize(value.as_subclass(Tensor).float(), size=list(out_size), antialias=True)
-        one_pixel: Tensor = tv_tensors.wrap(mean.round().to(torch.uint8), like=value)
-        return one_pixel
-    resized: Tensor = F.resize(value, size=list(out_size), antialias=True)
-    return resized
+        return tv_tensors.wrap(mean.round().to(torch.uint8), like=value)
+    return F.resize(value, size=list(out_size), antialias=True)
 
 
 def _uniform(seed: int, name: str, index: int = 0) -> float:
