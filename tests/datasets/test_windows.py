@@ -55,12 +55,12 @@ class TestJitter:
     @pytest.mark.parametrize("modalities", all_modality_subsets(), ids=subset_id)
     def test_every_modality_is_seen_natively(self, modalities: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         seen: list[str] = []
-        read = sample_windows._through
-        monkeypatch.setattr(sample_windows, "_through", lambda *args: (seen.append(args[1]), read(*args))[1])
+        read = sample_windows.through
+        monkeypatch.setattr(sample_windows, "through", lambda *args: (seen.append(args[1]), read(*args))[1])
         sample = make_sample((23, 31), 3, modalities)
         with use_backend("native"):
             make_large_scale_jittering(29)(sample, 5)
-        names = ("semantic_map", "panoptic_map", "instance_masks")
+        names = ("instance_masks", "semantic_map", "panoptic_map")
         assert seen == [name for name in names if getattr(sample, name) is not None]
 
     @pytest.mark.parametrize("channels", [1, 2, 4, 5])

@@ -77,9 +77,6 @@ class Collate:
         overflows = [s.num_instances for s in samples if s.num_instances > self.max_instances]
         if not samples:
             return Fetched(None, broken, overflows)
-        batch = BatchedDenseSample.from_samples(samples).to_padded(
-            self.max_instances,
-            overflow="largest",
-            **key_tensors(keys),
-        )
-        return Fetched(batch, broken, overflows)
+        batch = BatchedDenseSample.from_samples(samples)
+        padded = batch.to_padded(self.max_instances, overflow="largest", **key_tensors(keys))
+        return Fetched(padded, broken, overflows)

@@ -6,6 +6,7 @@ import hashlib
 import warnings
 from array import array
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,14 +35,8 @@ class DatasetOrder(EpochSampler[int]):
     """All samples of a dataset, shared out over the replicas.
 
     As with torch's sampler every replica gets the same number: the first indices are repeated, or with ``drop_last``
-    the last ones left out. The order is drawn by `segpaste.seeding` from (seed, epoch).
-
-    Args:
-        num: samples of the dataset.
-        base_seed: the run's seed.
-        shuffle: a new order each epoch; else ascending.
-        drop_last: leave out instead of repeating.
-        progress: which epoch is read.
+    the last ones left out. The order is drawn by `segpaste.seeding` from (seed, epoch), or ascending without
+    ``shuffle``.
     """
 
     def __init__(self, num: int, base_seed: int, shuffle: bool, drop_last: bool, progress: EpochProgress) -> None:
@@ -64,13 +59,9 @@ class DatasetOrder(EpochSampler[int]):
 
 
 class SamplerOrder(EpochSampler[int]):
-    """What a sampler of another make gives.
+    """What a sampler of another make gives to this replica.
 
     A resumed pass draws the indices that were used before and leaves them out; it warns if they are others.
-
-    Args:
-        sampler: gives the indices of this replica.
-        progress: which epoch is read; it leads the sampler.
     """
 
     def __init__(self, sampler: Sampler[int], progress: EpochProgress) -> None:
@@ -84,15 +75,13 @@ class SamplerOrder(EpochSampler[int]):
 
     def pass_indices(self, this: EpochPass) -> Iterator[int]:
         """The indices of a pass, those before its start drawn and left out."""
-        self._drawn = drawn = array("q")
-        for place, index in enumerate(self.sampler):
-            if place == this.start > 0:
-                self._check(this)
-            drawn.append(int(index))
-            if place >= this.start:
-                yield int(index)
-        if this.start > 0 and len(drawn) <= this.start:
+        indices = map(int, self.sampler)
+        self._drawn = drawn = array("q", islice(indices, this.start))
+        if this.start > 0:
             self._check(this)
+        for index in indices:
+            drawn.append(index)
+            yield index
 
     def _check(self, this: EpochPass) -> None:
         expected, self._expected = self._expected, (0, None)
@@ -121,11 +110,7 @@ class SamplerOrder(EpochSampler[int]):
 
 
 class PassSampler(EpochSampler[SamplePlace]):
-    """The places of the samples of one pass after another.
-
-    Args:
-        order: of the samples.
-    """
+    """The places of the samples of one pass after another."""
 
     def __init__(self, order: EpochSampler[int]) -> None:
         super().__init__(order.progress)

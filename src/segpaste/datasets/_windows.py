@@ -18,18 +18,15 @@ from torchvision import tv_tensors
 
 from segpaste.engine import engine_for, native
 from segpaste.engine.native import windows
-from segpaste.types import DenseSample, PaddingMask, select_instances
+from segpaste.types import DenseSample, PaddingMask
 from segpaste.types.fields import FIELDS, SAMPLE_FIELDS, flags_of
 from segpaste.types.sampling import Window
 
-Move = Callable[[DenseSample], DenseSample]
-"""The parts of the jitter that move pixels, in turn."""
+Show = Callable[[DenseSample, Window], DenseSample]
+"""The parts of the jitter that move pixels, in turn, as `segpaste.datasets.LargeScaleJitter.show` applies them."""
 
 _READ = {field.name: field for field in FIELDS if field.resample == "nearest" and field.tag is not None}
 """Masks and maps that the library reads by themselves."""
-
-_OWN = ("image", "boxes", "labels", "instance_ids")
-_LEFT_TO_PARTS = tuple(field.name for field in SAMPLE_FIELDS if field.name not in {*_READ, *_OWN})
 
 
 def runs_natively() -> bool:
@@ -42,8 +39,10 @@ def takes_fill(fill: float) -> bool:
     return float(fill).is_integer() and 0 <= fill <= 255
 
 
-def read_image(image: Tensor, window: Window, fill: float) -> tv_tensors.Image:
-    """The image [C, h, w] that a window shows of [C, H, W]; see `segpaste.engine.native.windows.takes_image`."""
+def read_image(image: Tensor, window: Window, fill: float) -> tv_tensors.Image | None:
+    """The image [C, h, w] that a window shows of [C, H, W]; None where the native library does not read it."""
+    if not (runs_natively() and windows.takes_image(image, window) and takes_fill(fill)):
+        return None
     out = torch.empty(len(image), *window.size, dtype=torch.uint8)
     windows.read_image(image, window, int(fill), out)
     return tv_tensors.Image(out)
@@ -62,40 +61,29 @@ def boxes_of(found: NDArray[np.int64], window: Window) -> tv_tensors.BoundingBox
     return tv_tensors.BoundingBoxes(edges, format="XYXY", canvas_size=window.size)
 
 
-def look_through(sample: DenseSample, window: Window, fill: float, min_area_px: float, move: Move) -> DenseSample:
-    """Return what a window shows of a sample, its boxes fitted and its small instances dropped.
+def look_through(sample: DenseSample, window: Window, fill: float, show: Show) -> tuple[DenseSample, Tensor | None]:
+    """Return what a window shows of a sample on the CPU, and the areas [N] of its masks, to which boxes are fitted.
 
-    Args:
-        sample: on the CPU.
-        window: where from.
-        fill: of the image's padding.
-        min_area_px: see `segpaste.datasets.SanitizeInstances`.
-        move: the reference, for the fields that are not read here.
+    The image is padded with ``fill``. What is not read here is left to ``show``, the reference.
     """
     values: dict[str, Any] = {"labels": sample.labels, "instance_ids": sample.instance_ids}
-    image = sample.image.as_subclass(Tensor)
-    is_read = windows.takes_image(image, window) and takes_fill(fill)
-    if is_read:
-        values["image"] = read_image(image, window, fill)
-    values["padding_mask"] = (
-        padding_of(window) if sample.padding_mask is None else _through(sample.padding_mask, "padding_mask", window)[0]
-    )
-    for name in _READ:
-        if name not in ("padding_mask", "instance_masks") and (plane := getattr(sample, name)) is not None:
-            values[name] = _through(plane, name, window)[0]
+    if (image := read_image(sample.image.as_subclass(Tensor), window, fill)) is not None:
+        values["image"] = image
+    values["padding_mask"] = padding_of(window)
     areas = None
-    if (masks := sample.instance_masks) is not None:
-        values["instance_masks"], found = _through(masks, "instance_masks", window)
-        assert found is not None
-        areas, values["boxes"] = torch.from_numpy(found[:, 0]), boxes_of(found[:, 1:], window)
-    if not is_read or masks is None or any(getattr(sample, name) is not None for name in _LEFT_TO_PARTS):
-        moved = move(_rest(sample, is_read))
-        names = (*_LEFT_TO_PARTS, *(() if is_read else ("image",)), *(() if masks is not None else ("boxes",)))
-        values.update({name: getattr(moved, name) for name in names})
-    return _sanitized(DenseSample(**values, **flags_of(sample)), areas, min_area_px)
+    for name in _READ:
+        if (planes := getattr(sample, name)) is not None:
+            values[name], found = through(planes, name, window)
+            if name == "instance_masks" and found is not None:
+                areas, values["boxes"] = torch.from_numpy(found[:, 0]), boxes_of(found[:, 1:], window)
+    left = [field.name for field in SAMPLE_FIELDS if field.name not in values]
+    if any(getattr(sample, name) is not None for name in left):
+        moved = show(_rest(sample, image is not None), window)
+        values.update({name: getattr(moved, name) for name in left})
+    return DenseSample(**values, **flags_of(sample)), areas
 
 
-def _through(value: Tensor, name: str, window: Window) -> tuple[Tensor, NDArray[np.int64] | None]:
+def through(value: Tensor, name: str, window: Window) -> tuple[Tensor, NDArray[np.int64] | None]:
     """A mask or map [..., H, W] through the window, and the measures of its planes."""
     planes = value.as_subclass(Tensor).reshape(-1, *window.canvas_size)
     out = torch.empty(len(planes), *window.size, dtype=planes.dtype)
@@ -106,17 +94,7 @@ def _through(value: Tensor, name: str, window: Window) -> tuple[Tensor, NDArray[
 
 def _rest(sample: DenseSample, without_image: bool) -> DenseSample:
     """The sample with only what its parts have to move; a canvas of one channel stands for the image."""
-    read: dict[str, Any] = {name: None for name in (*_READ, "instance_ids") if name != "padding_mask"}
-    rest = replace(sample, **read)
+    changes: dict[str, Any] = dict.fromkeys((*_READ, "instance_ids"))
     if without_image:
-        rest = replace(rest, image=tv_tensors.Image(torch.zeros(1, *sample.canvas_size, dtype=torch.uint8)))
-    return rest
-
-
-def _sanitized(sample: DenseSample, areas: Tensor | None, min_area_px: float) -> DenseSample:
-    """The sample without the instances that are too small; see `segpaste.datasets.SanitizeInstances`."""
-    if areas is None:
-        boxes = sample.boxes.as_subclass(Tensor)
-        areas = (boxes[:, 2:] - boxes[:, :2]).prod(1)
-    keep = torch.nonzero((areas > 0) & (areas >= min_area_px)).squeeze(1)
-    return sample if len(keep) == sample.num_instances else select_instances(sample, keep)
+        changes["image"] = tv_tensors.Image(torch.zeros(1, *sample.canvas_size, dtype=torch.uint8))
+    return replace(sample, **changes)

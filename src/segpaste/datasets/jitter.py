@@ -24,7 +24,6 @@ from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as F
 
 from segpaste.datasets import _windows
-from segpaste.engine.native import windows
 from segpaste.seeding import random_u32, to_int64
 from segpaste.types import DenseSample, PaddingMask, select_instances, tight_boxes
 from segpaste.types.sampling import Size, Window
@@ -35,7 +34,6 @@ class SampleTransform(Protocol):
 
     def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
         """The sample, transformed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +163,18 @@ class SanitizeInstances:
 
     def transform(self, sample: DenseSample) -> DenseSample:
         """The sample with what stays."""
-        boxes = sample.boxes.as_subclass(Tensor)
         if sample.instance_masks is None:
-            area = (boxes[:, 2:] - boxes[:, :2]).prod(1)
-        else:
-            masks = sample.instance_masks.as_subclass(Tensor)
-            area = torch.tensor([np.count_nonzero(mask) for mask in masks.numpy()])
-            sample = replace(sample, boxes=tv_tensors.wrap(tight_boxes(masks), like=sample.boxes))
-        keep = torch.nonzero((area > 0) & (area >= self.min_area_px)).squeeze(1)
+            return self._drop_small(sample, None)
+        masks = sample.instance_masks.as_subclass(Tensor)
+        areas = torch.tensor([np.count_nonzero(mask) for mask in masks.numpy()])
+        return self._drop_small(replace(sample, boxes=tv_tensors.wrap(tight_boxes(masks), like=sample.boxes)), areas)
+
+    def _drop_small(self, sample: DenseSample, areas: Tensor | None) -> DenseSample:
+        """The sample without the instances whose areas [N] are small; None takes those of their boxes."""
+        if areas is None:
+            boxes = sample.boxes.as_subclass(Tensor)
+            areas = (boxes[:, 2:] - boxes[:, :2]).prod(1)
+        keep = torch.nonzero((areas > 0) & (areas >= self.min_area_px)).squeeze(1)
         return sample if len(keep) == sample.num_instances else select_instances(sample, keep)
 
     def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
@@ -200,33 +202,34 @@ class LargeScaleJitter:
         """Draw what the parts show of a picture of (H, W) pixels; None where they are other parts."""
         if tuple(map(type, self.parts)) != _STANDARD:
             return None
-        resize, flip, crop = cast(tuple[RandomResize, RandomHorizontalFlip, FixedSizeCrop], self.parts[:3])
+        resize, flip, crop, _ = self._standard
         resized = resize.make_params(canvas_size, seed)
         return Window(canvas_size, resized, flip.make_params(seed), crop.make_params(resized, seed), crop.size)
 
     def read(self, image: Tensor, window: Window) -> tv_tensors.Image | None:
         """What a window shows of an image [C, H, W]; None where the native library does not read it."""
-        fill = cast(FixedSizeCrop, self.parts[2]).fill
-        if not (_windows.runs_natively() and windows.takes_image(image, window) and _windows.takes_fill(fill)):
-            return None
-        return _windows.read_image(image, window, fill)
+        return _windows.read_image(image, window, self._standard[2].fill)
 
     def show(self, sample: DenseSample, window: Window) -> DenseSample:
         """What a window shows of a sample: the parts one after the other, none drawing."""
-        resize, flip, crop = cast(tuple[RandomResize, RandomHorizontalFlip, FixedSizeCrop], self.parts[:3])
+        resize, flip, crop, _ = self._standard
         return crop.transform(flip.transform(resize.transform(sample, window.resized), window.flip), window.corner)
 
     @property
     def min_area_px(self) -> float:
         """The smallest area that stays, pixels."""
-        return cast(SanitizeInstances, self.parts[3]).min_area_px
+        return self._standard[3].min_area_px
+
+    @property
+    def _standard(self) -> tuple[RandomResize, RandomHorizontalFlip, FixedSizeCrop, SanitizeInstances]:
+        return cast(tuple[RandomResize, RandomHorizontalFlip, FixedSizeCrop, SanitizeInstances], self.parts)
 
     def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
         """Draw and apply all parts."""
         window = self.window(sample.canvas_size, seed) if sample.image.device.type == "cpu" else None
         if window is not None and 0 not in sample.canvas_size and _windows.runs_natively():
-            fill = cast(FixedSizeCrop, self.parts[2]).fill
-            return _windows.look_through(sample, window, fill, self.min_area_px, lambda rest: self.show(rest, window))
+            *_, crop, sanitize = self._standard
+            return sanitize._drop_small(*_windows.look_through(sample, window, crop.fill, self.show))
         for part in self.parts:
             sample = part(sample, seed)
         return sample
@@ -262,15 +265,13 @@ def make_large_scale_jittering(
         ValueError: a size, range or probability that makes no sense.
     """
     height, width = (size, size) if isinstance(size, int) else size
-    return LargeScaleJitter(
-        (
-            RandomResize((height, width), scale_range),
-            RandomHorizontalFlip(hflip_prob),
-            FixedSizeCrop((height, width), fill),
-            SanitizeInstances(min_area_px),
-        ),
-        decode_reduced,
+    parts = (
+        RandomResize((height, width), scale_range),
+        RandomHorizontalFlip(hflip_prob),
+        FixedSizeCrop((height, width), fill),
+        SanitizeInstances(min_area_px),
     )
+    return LargeScaleJitter(parts, decode_reduced)
 
 
 def _move(sample: DenseSample, functional: Callable[..., Any], **arguments: Any) -> DenseSample:
@@ -280,13 +281,11 @@ def _move(sample: DenseSample, functional: Callable[..., Any], **arguments: Any)
     return DenseSample.from_dict({**fields, **moved})
 
 
-def _resize(value: Tensor, out_size: Size) -> Tensor:
+def _resize(value: Tensor, out_size: Size) -> Any:
     if out_size == (1, 1) and value.dtype == torch.uint8:  # torch's antialiased uint8 kernel asserts on one pixel
         mean = F.resize(value.as_subclass(Tensor).float(), size=list(out_size), antialias=True)
-        one_pixel: Tensor = tv_tensors.wrap(mean.round().to(torch.uint8), like=value)
-        return one_pixel
-    resized: Tensor = F.resize(value, size=list(out_size), antialias=True)
-    return resized
+        return tv_tensors.wrap(mean.round().to(torch.uint8), like=value)
+    return F.resize(value, size=list(out_size), antialias=True)
 
 
 def _uniform(seed: int, name: str, index: int = 0) -> float:

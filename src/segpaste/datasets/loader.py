@@ -207,7 +207,6 @@ class EpochDataLoader(EpochLoader):
 
 
 def _num_samples(dataset: object) -> int:
-    """Return the length of a map-style dataset."""
     if isinstance(dataset, str | PathLike) or not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise TypeError(
             f"dataset: expected a map-style dataset, with __len__ and __getitem__, got {type(dataset).__name__}; "
@@ -241,11 +240,7 @@ def _check_sampler(sampler: object, batch_size: int) -> None:
 
 
 def _order_of(sampler: Sampler[int], num: int, replicas: ReplicaFinder) -> EpochSampler[int]:
-    """What a sampler gives; one of N x M batches shares its progress with the loader.
-
-    Raises:
-        ValueError: it is of another dataset, or of another rank than the loader was given.
-    """
+    """What a sampler gives; one of N x M batches shares its progress with the loader."""
     if not isinstance(sampler, NxMSampler):
         return SamplerOrder(sampler, EpochProgress("EpochDataLoader", replicas=replicas, leads=(sampler,)))
     if sampler.num_samples != num:

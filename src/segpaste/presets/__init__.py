@@ -1,6 +1,6 @@
 """Named recipes: what a published or well-tried training does, as a configuration of a paste and of its loader."""
 
 from segpaste.presets.preset import LoaderOptions, Preset
-from segpaste.presets.registry import get_preset, list_presets, register_preset
+from segpaste.presets.recipes import get_preset, list_presets, register_preset
 
 __all__ = ["LoaderOptions", "Preset", "get_preset", "list_presets", "register_preset"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -53,9 +53,9 @@ def replay(
         drawn = drawn[:, :-1]
         recorded = {(layer.layer, slot) for layer in record.layers for slot in layer.slots}
         if recorded != {(layer, slot) for layer, slot in drawn.nonzero().tolist()}:
-            raise ReplayError(f"{_what(record)}: other instances come with the classes; is this another dataset?")
+            raise _refusal(record, "other instances come with the classes; is this another dataset?")
     if int(drawn.sum()) != record.num_pastes:
-        raise ReplayError(f"{_what(record)}: expected samples with instance masks, got samples without; read those too")
+        raise _refusal(record, "expected samples with instance masks, got samples without; read those too")
     _check_result(record, out)
     sample: DenseSample = out.to_batched().to_samples()[0]
     return sample
@@ -68,9 +68,10 @@ def _check_result(record: ReplayRecord, out: PaddedBatchedDenseSample) -> None:
         names = differing(record.float_means, float_means(out, 0))
         is_same, others = not names, f" in {', '.join(names)}"
     if not is_same:
-        raise ReplayError(
-            f"{_what(record)}: the result is not the recorded one{others}; is the dataset, or a transform, another "
-            f"one? (The record is of segpaste {record.segpaste_version}, this is {__version__})"
+        raise _refusal(
+            record,
+            f"the result is not the recorded one{others}; is the dataset, or a transform, another one? (The record is "
+            f"of segpaste {record.segpaste_version}, this is {__version__})",
         )
 
 
@@ -95,15 +96,13 @@ class _RecordedSource:
             eligible = source.instance_valid
         placement = self._placement(target.batch_size, eligible.shape[1])
         if bool((placement.carried & ~eligible.cpu()[placement.source_idx]).any()):
-            raise ReplayError(
-                f"{_what(self.record)}: a recorded slot holds nothing that can be pasted; is this another dataset?"
-            )
+            raise _refusal(self.record, "a recorded slot holds nothing that can be pasted; is this another dataset?")
         if self.record.num_pastes > int(request.num_free[0]):
-            raise ReplayError(f"{_what(self.record)}: the target has too few free slots; is this another dataset?")
-        moved = Placement(**{f.name: getattr(placement, f.name).to(target.device) for f in fields(placement)})
-        tried = moved.carried.sum((1, 2))
+            raise _refusal(self.record, "the target has too few free slots; is this another dataset?")
+        placement = placement.to(target.device)
+        tried = placement.carried.sum((1, 2))
         zero = torch.zeros_like(tried)
-        return source, moved, PlacementCounts(tried, zero, zero, zero)
+        return source, placement, PlacementCounts(tried, zero, zero, zero)
 
     def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
         """See `segpaste.augmentation.sources.strategies.RowStrategy.rows`.
@@ -113,10 +112,9 @@ class _RecordedSource:
         """
         placement = self._placement(target.batch_size, target.max_instances)
         if bool((placement.layer_valid & ~candidates.cpu()[placement.source_idx]).any()):
-            raise ReplayError(
-                f"{_what(self.record)}: a recorded source has no class to paste; is this another dataset?"
-            )
-        return LayerRows(placement.source_idx.to(target.device), placement.layer_valid.to(target.device))
+            raise _refusal(self.record, "a recorded source has no class to paste; is this another dataset?")
+        placement = placement.to(target.device)
+        return LayerRows(placement.source_idx, placement.layer_valid)
 
     def _placement(self, batch_size: int, num_slots: int) -> Placement:
         record, keys = self.record, self.record.sample_keys
@@ -134,10 +132,8 @@ class _RecordedSource:
             at = 0, layer.layer
             placement.source_idx[at] = number if layer.source is None else keys.index(SampleKey(*layer.source))
             placement.layer_valid[at] = True
-            placement.scale_num[at] = torch.tensor(layer.scale_num)
-            placement.scale_den[at] = torch.tensor(layer.scale_den)
-            placement.translate[at] = torch.tensor(layer.translate)
-            placement.hflip[at] = layer.hflip
+            for name in ("scale_num", "scale_den", "translate", "hflip"):
+                getattr(placement, name)[at] = torch.as_tensor(getattr(layer, name))
             placement.carried[at][list(layer.slots)] = True
         return placement
 
@@ -145,15 +141,16 @@ class _RecordedSource:
 def _staged(record: ReplayRecord, bank: InstanceBank | None) -> StagedCrops:
     """The crops of a record's layers, in their order, for one target."""
     if bank is None:
-        raise ReplayError(f"{_what(record)}: expected the bank of version {record.bank:.12}, got none; give bank=")
+        raise _refusal(record, f"expected the bank of version {record.bank:.12}, got none; give bank=")
     if bank.version != record.bank:
-        raise ReplayError(
-            f"{_what(record)}: expected the bank of version {record.bank:.12}, got {bank.version:.12}; give the one "
-            "that was pasted from"
+        raise _refusal(
+            record,
+            f"expected the bank of version {record.bank:.12}, got {bank.version:.12}; give the one that was pasted "
+            "from",
         )
     crops = [layer.crop for layer in record.layers if layer.crop is not None]
     if crops and max(crops) >= len(bank):
-        raise ReplayError(f"{_what(record)}: expected crops below {len(bank)}, those of the bank, got {max(crops)}")
+        raise _refusal(record, f"expected crops below {len(bank)}, those of the bank, got {max(crops)}")
     staged = stage_bank_batch(bank, [crops or [0]])
     labels = [layer.label for layer in record.layers] or [0]
     return replace(staged, class_ids=torch.tensor([labels]))
@@ -165,13 +162,14 @@ def _batch_of(record: ReplayRecord, read: Callable[[SampleKey], DenseSample]) ->
     samples = [read(key) for key in keys]
     for key, sample in zip(keys, samples, strict=True):
         if sample.canvas_size != record.canvas_size:
-            raise ReplayError(
-                f"{_what(record)}: expected a canvas of {record.canvas_size} of {key}, got {sample.canvas_size}; "
-                "is the jitter, or the padding, another one?"
+            raise _refusal(
+                record,
+                f"expected a canvas of {record.canvas_size} of {key}, got {sample.canvas_size}; is the jitter, or the "
+                "padding, another one?",
             )
     batch = BatchedDenseSample.from_samples(samples)
     return batch.to_padded(record.max_instances, overflow="largest", **key_tensors(keys))
 
 
-def _what(record: ReplayRecord) -> str:
-    return record.name or f"record of {SampleKey(*record.target)}"
+def _refusal(record: ReplayRecord, why: str) -> ReplayError:
+    return ReplayError(f"{record.name or f'record of {SampleKey(*record.target)}'}: {why}")

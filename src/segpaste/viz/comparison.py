@@ -5,16 +5,15 @@ Sheets and reports are both made from this. For a single picture call the drawin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from torchvision import tv_tensors
 
-from segpaste.types import FIELDS, DenseSample, Modality
+from segpaste.types import DenseSample, Modality
+from segpaste.types.fields import SAMPLE_FIELDS
 from segpaste.viz.marks import as_numpy
 from segpaste.viz.overlay import VIEWS, Range, draw, valid_depth
 from segpaste.viz.palette import UInt8Image
@@ -70,13 +69,19 @@ def compare(
     }
     before, after = (_enlarged(s, max(1, tile_px // max(1, *s.canvas_size))) for s in (before, after))
     height, width = (max(a, b) for a, b in zip(before.canvas_size, after.canvas_size, strict=True))
-    pictures = []
-    for modality, view in VIEWS.items():
-        if modality in before.modalities | after.modalities:
-            first = _on_canvas(before, modality, options, height, width)
-            second = _on_canvas(after, modality, {**options, "pasted": pasted}, height, width)
-            pictures.append(Comparison(view.title, first, second))
-    return pictures
+
+    def on_canvas(sample: DenseSample, modality: Modality, pasted: Tensor | None) -> UInt8Image:
+        canvas = hatch(height, width)
+        if modality in sample.modalities:
+            picture = draw(sample, modality, {**options, "pasted": pasted})
+            canvas[: picture.shape[0], : picture.shape[1]] = picture
+        return canvas
+
+    return [
+        Comparison(view.title, on_canvas(before, modality, None), on_canvas(after, modality, pasted))
+        for modality, view in VIEWS.items()
+        if modality in before.modalities | after.modalities
+    ]
 
 
 def _depth_range(*samples: DenseSample) -> Range | None:
@@ -89,26 +94,16 @@ def _enlarged(sample: DenseSample, factor: int) -> DenseSample:
     """The sample with every pixel repeated ``factor`` times in both directions."""
     if factor == 1:
         return sample
-    values = {f.name: getattr(sample, f.name) for f in fields(DenseSample)}
-    for field in FIELDS:
-        value = values.get(field.name)
-        if field.resample is not None and value is not None:
-            large = value.as_subclass(torch.Tensor).repeat_interleave(factor, -1).repeat_interleave(factor, -2)
-            values[field.name] = field.tag(large) if field.tag else large
     height, width = sample.canvas_size
-    values["boxes"] = tv_tensors.BoundingBoxes(
-        sample.boxes.as_subclass(torch.Tensor) * factor, format="XYXY", canvas_size=(height * factor, width * factor)
-    )
+    boxes = sample.boxes.as_subclass(Tensor) * factor
+    changes: dict[str, Any] = {
+        "boxes": tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(height * factor, width * factor))
+    }
+    for field in SAMPLE_FIELDS:
+        value = getattr(sample, field.name)
+        if field.resample is not None and value is not None:
+            large = value.as_subclass(Tensor).repeat_interleave(factor, -1).repeat_interleave(factor, -2)
+            changes[field.name] = field.tag(large) if field.tag else large
     if sample.camera_intrinsics is not None:
-        values["camera_intrinsics"] = sample.camera_intrinsics.resized(factor, factor)
-    return DenseSample(**values)
-
-
-def _on_canvas(
-    sample: DenseSample, modality: Modality, options: Mapping[str, Any], height: int, width: int
-) -> UInt8Image:
-    canvas = hatch(height, width)
-    if modality in sample.modalities:
-        picture = draw(sample, modality, options)
-        canvas[: picture.shape[0], : picture.shape[1]] = picture
-    return canvas
+        changes["camera_intrinsics"] = sample.camera_intrinsics.resized(factor, factor)
+    return replace(sample, **changes)

@@ -14,6 +14,7 @@ from itertools import accumulate, zip_longest
 from pathlib import Path
 
 import numpy as np
+from PIL import Image, ImageDraw
 from torch import Tensor
 
 from segpaste.types import DenseSample
@@ -49,18 +50,9 @@ def before_after_sheet(
     value_range: Range = (0.0, 1.0),
     tile_px: int = 400,
 ) -> UInt8Image:
-    """Two rows, before and after, with a column for every modality that either sample carries.
+    """Two rows, before and after, with a column for every modality that either sample carries: [h, w, 3] uint8.
 
-    Args:
-        before: the target sample.
-        after: the augmented sample.
-        pasted: bool [N of after], True where the instance was pasted.
-        class_names: names for the labels.
-        value_range: black and white of float images, see `segpaste.viz.draw_image`.
-        tile_px: longer side of a picture on the sheet, pixels.
-
-    Returns:
-        [h, w, 3] uint8.
+    The arguments are those of `compare`; the longer side of a picture on the sheet has ``tile_px`` pixels.
     """
     views = compare(before, after, pasted, class_names, value_range=value_range, tile_px=tile_px)
     rows = [[Tile(view.before) for view in views], [Tile(view.after) for view in views]]
@@ -103,7 +95,12 @@ def grid(
             x_tile = x + (width - w) // 2
             page[y : y + h, x_tile : x_tile + w] = tile.picture
             texts.append(_Text(tile.caption, x, y + h, width))
-    return _with_note(_with_texts(page, texts), note)
+    canvas = Image.fromarray(page)
+    for text in texts:
+        _draw_text(canvas, text)
+    if note:
+        _draw_note(canvas, note)
+    return np.array(canvas)
 
 
 def gallery_png(
@@ -115,18 +112,9 @@ def gallery_png(
     note: str = "",
     tile_px: int = 400,
 ) -> Path:
-    """Write a `grid` as a PNG file; the file appears when it is whole.
+    """Write a `grid` of these rows and options as a PNG file, and return its path; missing folders are made.
 
-    Args:
-        path: where; missing folders are made.
-        rows: see `grid`, as are ``columns``, ``names``, ``note`` and ``tile_px``. May be a generator.
-        columns: headings over the columns.
-        names: headings beside the rows.
-        note: a line at the bottom.
-        tile_px: the longer side of a picture is at most this, pixels.
-
-    Returns:
-        The path.
+    The file appears when it is whole.
 
     Raises:
         OSError: the file cannot be written; nothing is left behind.
@@ -136,8 +124,6 @@ def gallery_png(
 
 def png_bytes(picture: UInt8Image) -> bytes:
     """A picture [h, w, 3] as a PNG file; the same pixels give the same bytes."""
-    from PIL import Image
-
     buffer = BytesIO()
     Image.fromarray(picture).save(buffer, format="PNG", optimize=True)
     return buffer.getvalue()
@@ -145,8 +131,6 @@ def png_bytes(picture: UInt8Image) -> bytes:
 
 def shrunk(picture: UInt8Image, longest_px: int) -> UInt8Image:
     """The picture [h, w, 3] with its longer side at most ``longest_px``, filtered."""
-    from PIL import Image
-
     scale = longest_px / max(1, *picture.shape[:2])
     if scale >= 1:
         return picture
@@ -169,27 +153,17 @@ def _line_h(*texts: str) -> int:
     return _LETTER_PX + 7 if any(texts) else 0
 
 
-def _with_texts(page: UInt8Image, texts: Sequence[_Text]) -> UInt8Image:
-    from PIL import Image, ImageDraw
-
-    canvas = Image.fromarray(page)
-    for t in texts:
-        if not t.text or not t.length:
-            continue
-        strip = Image.new("RGB", (t.length, _line_h(t.text)), PAPER)
-        line = fitted(t.text, t.length, _LETTER_PX)
-        middle = (t.length / 2, strip.height / 2)
-        ImageDraw.Draw(strip).text(middle, line, font=font(_LETTER_PX), fill=MUTED, anchor="mm")
-        canvas.paste(strip.transpose(Image.Transpose.ROTATE_90) if t.upright else strip, (t.x, t.y))
-    return np.array(canvas)
+def _draw_text(canvas: Image.Image, t: _Text) -> None:
+    if not t.text or not t.length:
+        return
+    strip = Image.new("RGB", (t.length, _line_h(t.text)), PAPER)
+    line = fitted(t.text, t.length, _LETTER_PX)
+    middle = (t.length / 2, strip.height / 2)
+    ImageDraw.Draw(strip).text(middle, line, font=font(_LETTER_PX), fill=MUTED, anchor="mm")
+    canvas.paste(strip.transpose(Image.Transpose.ROTATE_90) if t.upright else strip, (t.x, t.y))
 
 
-def _with_note(page: UInt8Image, note: str) -> UInt8Image:
-    if not note:
-        return page
-    from PIL import Image, ImageDraw
-
-    canvas = Image.fromarray(page)
+def _draw_note(canvas: Image.Image, note: str) -> None:
     pen = ImageDraw.Draw(canvas)
     y, side = canvas.height - _GAP_PX - _line_h(note) // 2, _LETTER_PX - 1
     box = (_GAP_PX, y - side // 2, _GAP_PX + side, y - side // 2 + side)
@@ -197,7 +171,6 @@ def _with_note(page: UInt8Image, note: str) -> UInt8Image:
     pen.rectangle(tuple(v + d for v, d in zip(box, (1, 1, -1, -1), strict=True)), outline=HIGHLIGHT, width=2)
     line = fitted(note, canvas.width - 2 * _GAP_PX - 2 * side, _LETTER_PX)
     pen.text((_GAP_PX + 2 * side, y), line, font=font(_LETTER_PX), fill=MUTED, anchor="lm")
-    return np.array(canvas)
 
 
 def _shrunk(tile: Tile, longest_px: int) -> Tile:

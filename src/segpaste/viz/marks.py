@@ -1,4 +1,4 @@
-"""What is laid over a picture: the marks of one instance, class fills, and the name plates for both.
+"""What is laid over a picture: the marks of instances, their keypoints, class fills, and name plates.
 
 The drawing functions of `segpaste.viz.overlay` are made of these; they change the picture in place.
 """
@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw
 from torch import Tensor
 
 from segpaste.types import IGNORE_INDEX, DenseSample
-from segpaste.viz.palette import HIGHLIGHT, INK, RGB, UInt8Image, class_color, instance_color
+from segpaste.types.keypoints import UNLABELLED, VISIBLE
+from segpaste.viz.palette import HIGHLIGHT, INK, PAPER, RGB, UInt8Image, class_color, instance_color
 from segpaste.viz.shapes import Mask, blend, centre_of, hatch, outline, rim, window
 from segpaste.viz.text import ClassNames, Plate, Rectangle, class_name
 
@@ -69,29 +71,31 @@ def things_of(sample: DenseSample, pasted: Tensor | None) -> list[Thing]:
             f"{str(pasted.dtype).removeprefix('torch.')} {list(pasted.shape)}"
         )
     flags = [False] * n if pasted is None else pasted.tolist()
-    ids = list(range(1, n + 1)) if sample.instance_ids is None else sample.instance_ids.tolist()
     masks = [None] * n if sample.instance_masks is None else as_numpy(sample.instance_masks)
     boxes = as_numpy(sample.boxes).tolist()
     things = [
-        Thing(label, instance_color(i), tuple(box), mask, flag)
-        for label, i, box, mask, flag in zip(sample.labels.tolist(), ids, boxes, masks, flags, strict=True)
+        Thing(label, color, tuple(box), mask, flag)
+        for label, color, box, mask, flag in zip(
+            sample.labels.tolist(), _instance_colors(sample), boxes, masks, flags, strict=True
+        )
     ]
     return sorted(things, key=lambda t: (t.pasted, -t.box_area))
 
 
+def _instance_colors(sample: DenseSample) -> list[RGB]:
+    """The colours of the instance ids, which are 1..N where the sample has none."""
+    ids = range(1, sample.num_instances + 1) if sample.instance_ids is None else sample.instance_ids.tolist()
+    return [instance_color(i) for i in ids]
+
+
 def line_px(picture: UInt8Image) -> int:
     """Width of a line on a picture of this size, pixels."""
-    return max(1, round(_longest_side(picture) / 400))
+    return max(1, round(int(max(picture.shape[:2])) / 400))
 
 
 def letter_px(picture: UInt8Image) -> int:
     """Height of a letter on a picture of this size, pixels."""
-    return max(10, round(_longest_side(picture) / 38))
-
-
-def _longest_side(picture: UInt8Image) -> int:
-    height, width = picture.shape[:2]
-    return max(int(height), int(width))
+    return max(10, round(int(max(picture.shape[:2])) / 38))
 
 
 def draw_mask(picture: UInt8Image, thing: Thing, fill_opacity: float = FILL_OPACITY) -> None:
@@ -119,6 +123,28 @@ def draw_box(picture: UInt8Image, thing: Thing) -> None:
         blend(picture[top:bottom, left:right], frame, HIGHLIGHT if thing.pasted else thing.color, _BOX_OPACITY)
 
 
+def draw_keypoints(picture: UInt8Image, sample: DenseSample) -> None:
+    """Draw skeletons in the colours of their instances, a disc for a visible point and a ring for any other."""
+    if sample.keypoints is None or sample.keypoint_schema is None:
+        return
+    line = line_px(picture)
+    radius = 1.5 * line
+    image = Image.fromarray(picture)
+    pen = ImageDraw.Draw(image)
+    for color, points in zip(_instance_colors(sample), as_numpy(sample.keypoints), strict=True):
+        places = [(float(x), float(y)) for x, y in points[:, :2] - 0.5]  # Pillow counts from the centre of a pixel
+        for one, other in sample.keypoint_schema.skeleton:
+            if UNLABELLED not in (points[one, 2], points[other, 2]):
+                pen.line([places[one], places[other]], fill=color, width=line)
+        for (x, y), v in zip(places, points[:, 2], strict=True):
+            if v != UNLABELLED:
+                disc = x - radius, y - radius, x + radius, y + radius
+                pen.ellipse(
+                    disc, fill=PAPER if v == VISIBLE else None, outline=INK if v == VISIBLE else PAPER, width=line
+                )
+    picture[:] = np.asarray(image)
+
+
 def paint_classes(picture: UInt8Image, classes: NDArray[np.int64]) -> None:
     """Fill every class of the map [H, W] with its colour; ignored pixels are hatched, `NO_CLASS` left alone."""
     for label in np.unique(classes[(classes != IGNORE_INDEX) & (classes != NO_CLASS)]):
@@ -131,12 +157,8 @@ def thing_plates(
 ) -> Iterator[Plate]:
     """Names of things, the most important first: what was pasted, then the largest.
 
-    Args:
-        things: in any order.
-        class_names: names for the labels.
-        min_side_px: a thing whose box is smaller than this both ways has no name, unless it was pasted.
-        inside_area_px: a thing with a mask and at least this many pixels of box has its name inside its mask; the
-            others at their box.
+    A thing whose box is smaller than ``min_side_px`` both ways has no name, unless it was pasted. One with a mask and
+    a box of at least ``inside_area_px`` has its name inside its mask, the others have it at their box.
     """
     for thing in sorted(things, key=lambda t: (not t.pasted, -t.box_area)):
         x1, y1, x2, y2 = thing.box

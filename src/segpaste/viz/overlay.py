@@ -19,7 +19,6 @@ from segpaste.types import IGNORE_INDEX, DenseSample, Modality
 from segpaste.viz import marks
 from segpaste.viz.marks import NO_CLASS, as_numpy, letter_px, line_px
 from segpaste.viz.palette import PAPER, UInt8Image, depth_colors, instance_color
-from segpaste.viz.points import draw_keypoints
 from segpaste.viz.shapes import Mask, blend, hatch, segment_borders
 from segpaste.viz.text import ClassNames, draw_plates, draw_scale
 
@@ -87,7 +86,7 @@ def draw_instances(
         marks.draw_mask(picture, thing)
     for thing in things if show_boxes else ():
         marks.draw_box(picture, thing)
-    draw_keypoints(picture, sample)
+    marks.draw_keypoints(picture, sample)
     if not show_labels:
         return picture
     letters = letter_px(picture)

@@ -55,29 +55,16 @@ def text_color(background: RGB) -> RGB:
 
 
 def depth_colors(values: NDArray[np.float64]) -> UInt8Image:
-    """Colours of relative depth: 0 (near) is pale yellow, 1 (far) deep indigo.
-
-    Args:
-        values: [...], finite; clipped to [0, 1].
-
-    Returns:
-        [..., 3] uint8.
-    """
+    """Colours [..., 3] of finite relative depths [...]: 0 and less (near) is pale yellow, 1 and more deep indigo."""
     return _depth_table().take((np.clip(values, 0, 1) * 255 + 0.5).astype(np.intp), axis=0)
 
 
 def oklch_to_srgb(
     lightness: NDArray[np.float64], chroma: NDArray[np.float64], hue: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """OKLCH to sRGB as Ottosson (2020) defines it.
+    """OKLCH to sRGB as Ottosson (2020) defines it: [..., 3], outside 0..1 where sRGB does not have the colour.
 
-    Args:
-        lightness: [...], 0..1.
-        chroma: [...], >= 0.
-        hue: [...], degrees.
-
-    Returns:
-        [..., 3] float64; outside 0..1 where sRGB does not have the colour.
+    Lightness is in 0..1, chroma at least 0, the hue in degrees.
     """
     a, b = chroma * np.cos(np.radians(hue)), chroma * np.sin(np.radians(hue))
     long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
@@ -107,9 +94,7 @@ def _in_gamut(
 ) -> UInt8Image:
     """[M] colours as [M, 3] uint8, each with the largest chroma up to ``chroma`` that sRGB has."""
     steps = np.linspace(1.0, 0.0, 41)[:, None]
-    rgb = oklch_to_srgb(
-        np.broadcast_to(lightness, (41, len(hue))), steps * chroma, np.broadcast_to(hue, (41, len(hue)))
-    )
+    rgb = oklch_to_srgb(lightness, steps * chroma, hue)
     first_inside = np.argmax(((rgb > -1e-4) & (rgb < 1 + 1e-4)).all(-1), axis=0)
     chosen = rgb[first_inside, np.arange(len(hue))]
     return np.asarray(np.clip(chosen, 0, 1) * 255 + 0.5, dtype=np.uint8)

@@ -16,6 +16,8 @@ from importlib import resources
 from io import BytesIO
 from pathlib import Path
 
+from PIL import Image
+
 from segpaste._printable import in_html
 from segpaste.viz.comparison import Comparison
 from segpaste.viz.gallery import shrunk
@@ -150,24 +152,26 @@ def _dropped_panel(totals: _Totals) -> str:
 
 
 def _panel(heading: str, columns: Sequence[str], rows: Sequence[str], nothing: str) -> str:
-    body = _table(columns, rows) if rows else f'<p class="empty">{in_html(nothing)}</p>\n'
-    return f'<section class="panel">\n<h2>{in_html(heading)}</h2>\n{body}</section>\n'
+    return f'<section class="panel">\n<h2>{in_html(heading)}</h2>\n{_table(columns, rows, nothing)}</section>\n'
 
 
 def _ranked_row(name: str, count: int, largest: int, cells: Sequence[object]) -> str:
     bar = f'<td class="share"><i style="--part:{100 * count / max(1, largest):.1f}%"></i></td>'
-    rest = "".join(f'<td class="n">{in_html(str(c))}</td>' for c in cells)
-    return f'<tr><td>{in_html(name)}</td><td class="n">{count:,}</td>{bar}{rest}</tr>\n'
+    return f"<tr><td>{in_html(name)}</td>{_numbers(f'{count:,}')}{bar}{_numbers(*cells)}</tr>\n"
 
 
-def _table(columns: Sequence[str], rows: Sequence[str]) -> str:
-    head = "".join(f'<th scope="col"{_align(c)}>{in_html(c)}</th>' for c in columns)
+def _numbers(*cells: object) -> str:
+    return "".join(f'<td class="n">{in_html(str(cell))}</td>' for cell in cells)
+
+
+def _table(columns: Sequence[str], rows: Sequence[str], nothing: str) -> str:
+    """A table, or in place of an empty one a sentence."""
+    if not rows:
+        return f'<p class="empty">{in_html(nothing)}</p>\n'
+    align = {name: "" if name in ("class", "reason", "source", "") else ' class="n"' for name in columns}
+    head = "".join(f'<th scope="col"{align[name]}>{in_html(name)}</th>' for name in columns)
     body = "".join(rows)
     return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n'
-
-
-def _align(column: str) -> str:
-    return "" if column in ("class", "reason", "source", "") else ' class="n"'
 
 
 def _tools(totals: _Totals) -> str:
@@ -186,8 +190,7 @@ def _tools(totals: _Totals) -> str:
 def _card(item: ReportItem, picture_px: int) -> str:
     figures = "".join(_figure(item.name, picture, picture_px) for picture in item.pictures)
     rows = [_object_row(thing) for thing in item.pasted]
-    columns = ("class", "source", "scale", "flipped", "pixels")
-    listed = _table(columns, rows) if rows else '<p class="empty">Nothing was pasted.</p>\n'
+    listed = _table(("class", "source", "scale", "flipped", "pixels"), rows, "Nothing was pasted.")
     missed = ", ".join(f"{_reason(k)} {n:,}" for k, n in item.dropped.items() if n)
     note = f"<p>Not pasted: {in_html(missed)}</p>\n" if missed else ""
     return f'<article class="card">\n{figures}<div>\n<h3>{in_html(item.name)}</h3>\n{note}{listed}</div>\n</article>\n'
@@ -212,11 +215,8 @@ def _object_row(thing: PastedObject) -> str:
         red, green, blue = instance_color(thing.instance_id)
         dot = f'<i class="dot" style="--dot:rgb({red} {green} {blue})"></i>'
     area = "" if thing.area_px is None else f"{thing.area_px:,}"
-    return (
-        f"<tr><td>{dot}{in_html(thing.class_name)}</td><td>{in_html(thing.source)}</td>"
-        f'<td class="n">{thing.scale:.2f}</td><td class="n">{"yes" if thing.hflip else "no"}</td>'
-        f'<td class="n">{area}</td></tr>\n'
-    )
+    numbers = _numbers(f"{thing.scale:.2f}", "yes" if thing.hflip else "no", area)
+    return f"<tr><td>{dot}{in_html(thing.class_name)}</td><td>{in_html(thing.source)}</td>{numbers}</tr>\n"
 
 
 def _foot() -> str:
@@ -243,8 +243,6 @@ def _shown(value: object) -> str:
 
 
 def _data_url(picture: UInt8Image) -> str:
-    from PIL import Image
-
     buffer = BytesIO()
     # Not optimize=True: of noise the file is larger than the buffer that Pillow then gives it.
     Image.fromarray(picture).save(buffer, format="JPEG", quality=_JPEG_QUALITY, subsampling=0)

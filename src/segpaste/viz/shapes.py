@@ -69,14 +69,7 @@ def centre_of(mask: Mask) -> tuple[float, float] | None:
 
 
 def blend(picture: UInt8Image, where: Mask, colors: RGB | UInt8Image, opacity: float) -> None:
-    """Lay colours over the pixels ``where`` [H, W], in place.
-
-    Args:
-        picture: [H, W, 3], changed.
-        where: which pixels.
-        colors: one colour, or [H, W, 3].
-        opacity: 0 leaves the picture, 1 covers it.
-    """
+    """Lay one colour, or [H, W, 3], over the pixels ``where`` [H, W], in place; opacity 1 covers the picture."""
     over = np.broadcast_to(np.asarray(colors, dtype=np.float32), picture.shape)[where]
     under = picture[where].astype(np.float32)
     picture[where] = (under + (over - under) * opacity + 0.5).astype(np.uint8)

@@ -10,14 +10,11 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from PIL import Image, ImageDraw, ImageFont
 
 from segpaste.viz.palette import INK, PAPER, RGB, UInt8Image, text_color
-
-if TYPE_CHECKING:
-    from PIL import ImageFont
 
 ClassNames = Mapping[int, str] | Sequence[str]
 """Class id to name; a class without a name is shown as ``class 7``."""
@@ -78,8 +75,6 @@ def fitted(text: str, width_px: int, size_px: int) -> str:
 @lru_cache(maxsize=32)
 def font(size_px: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     """Pillow's bundled font at this size, pixels."""
-    from PIL import ImageFont
-
     return ImageFont.load_default(size_px)
 
 
@@ -89,18 +84,10 @@ def text_width(text: str, size_px: int) -> int:
 
 
 def draw_plates(picture: UInt8Image, plates: Iterable[Plate], size_px: int) -> UInt8Image:
-    """Draw plates, the most important first; one that would cover another or leave the picture is left out.
+    """Draw plates with letters of this height on a copy of the picture [H, W, 3].
 
-    Args:
-        picture: [H, W, 3] uint8; not changed.
-        plates: in order of importance.
-        size_px: height of the letters, pixels.
-
-    Returns:
-        [H, W, 3] uint8.
+    The most important come first; one that would cover another or leave the picture is left out.
     """
-    from PIL import Image, ImageDraw
-
     height, width = picture.shape[:2]
     canvas = Image.fromarray(picture)
     pen = ImageDraw.Draw(canvas)
@@ -120,19 +107,10 @@ def draw_plates(picture: UInt8Image, plates: Iterable[Plate], size_px: int) -> U
 
 
 def draw_scale(picture: UInt8Image, ramp: UInt8Image, ends: Sequence[str], size_px: int) -> UInt8Image:
-    """Draw a colour scale with a text at each end in the lower left corner, or nothing if there is no room for it.
+    """Draw a colour scale in the lower left corner of a copy of the picture [H, W, 3], if there is room for it.
 
-    Args:
-        picture: [H, W, 3] uint8; not changed.
-        ramp: [256, 3] uint8, the colours from the first end to the second.
-        ends: two texts.
-        size_px: height of the letters, pixels.
-
-    Returns:
-        [H, W, 3] uint8.
+    Its bar has the colours ``ramp`` [256, 3] uint8, with the texts ``ends`` beside the first and the last of them.
     """
-    from PIL import Image, ImageDraw
-
     height, width = picture.shape[:2]
     gap, bar_w, bar_h = max(3, size_px // 2), 6 * size_px, max(3, size_px * 2 // 3)
     first_w, second_w = (text_width(end, size_px) for end in ends)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from math import ceil, floor
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from torch import Tensor
 from torchvision import tv_tensors
 
 from segpaste.datasets._windows import boxes_of, padding_of
-from segpaste.datasets.formats.coco_keypoints import Points, checked_points, keypoints_of, read_schema, through_window
+from segpaste.datasets.formats.coco_keypoints import checked_points, keypoints_of, read_schema, through_window
 from segpaste.datasets.formats.federated import FederatedLabels
 from segpaste.datasets.formats.photo import read_pixels, read_rgb
 from segpaste.datasets.formats.records import (
@@ -32,7 +31,10 @@ from segpaste.datasets.formats.records import (
     JsonRow,
     PackedRecords,
     TableColumns,
+    box_of,
     class_indices,
+    class_list,
+    file_name_of,
     index_by_id,
     index_images,
     lookup,
@@ -42,8 +44,8 @@ from segpaste.datasets.formats.rle import coded_runs, decode_segmentation
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
-from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema, tight_boxes
-from segpaste.types.sampling import Window
+from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema
+from segpaste.types.sampling import Size, Window
 
 _TABLES: dict[str, TableColumns] = {
     "images": {key: kind for key, kind in IMAGE_COLUMNS.items() if key != "file_name"},
@@ -84,15 +86,9 @@ class CocoDetectionV2(AnnotatedPhotos):
     keypoint_schema: KeypointSchema | None
     has_crowds: bool
 
-    def __init__(
-        self,
-        images_dir: str | PathLike[str],
-        annotations_file: str | PathLike[str],
-        *,
-        transforms: Callable[[DenseSample], DenseSample] | None = None,
-    ) -> None:
-        super().__init__(images_dir, annotations_file, transforms)
-        self._empty_ids: set[int] = set()
+    @cached_property
+    def _empty_ids(self) -> set[int]:
+        return set()
 
     @property
     def num_empty_masks(self) -> int:
@@ -108,33 +104,31 @@ class CocoDetectionV2(AnnotatedPhotos):
 
         An annotation without a pixel, which is no instance, counts here.
         """
-        return tuple(row["label"] for row in self._records[index]["annotations"] if not row["crowd"])
+        return tuple(row["label"] for row in self._records[index]["annotations"])
 
     def crowd_mask(self, index: int) -> Tensor:
         """Where crowd and ignored regions lie: [H, W] bool, in the frame of the photo before ``transforms``."""
-        return self._crowd_mask(self._records[index])
+        return self._crowd_mask(self._records[index])[0]
 
     def crowds(self, index: int) -> list[Crowd]:
         """The crowd and ignored regions of a photo, each by itself, before ``transforms``."""
         record = self._records[index]
-        rows = (annotation for annotation in record["annotations"] if annotation["crowd"])
-        return [Crowd(row["id"], row["label"], row["crowd"] == "ignore", self._region(record, row)) for row in rows]
+        return [Crowd(row["id"], row["label"], row["ignored"], self._region(record, row)) for row in record["crowds"]]
 
     def left_out(self, index: int) -> dict[str, int]:
         """How many annotations of a photo that was read are no instances: ``crowd`` or ignored, ``empty`` masks."""
-        annotations = self._records[index]["annotations"]
-        num_empty = sum(annotation["id"] in self._empty_ids for annotation in annotations)
-        return {"crowd": sum(bool(annotation["crowd"]) for annotation in annotations), "empty": num_empty}
+        record = self._records[index]
+        num_empty = sum(annotation["id"] in self._empty_ids for annotation in record["annotations"])
+        return {"crowd": len(record["crowds"]), "empty": num_empty}
 
     def federated(self, index: int) -> FederatedLabels | None:
         """Which classes were looked for in the photo; None where the file does not say."""
         record = self._records[index]
         if record["negative"] is None:
             return None
-        positive = {annotation["label"] for annotation in record["annotations"]}
-        return FederatedLabels(
-            tuple(sorted(positive)), tuple(sorted(record["negative"])), tuple(sorted(record["not_exhaustive"]))
-        )
+        positive = {row["label"] for row in record["annotations"] + record["crowds"]}
+        lists = positive, record["negative"], record["not_exhaustive"]
+        return FederatedLabels(*(tuple(sorted(labels)) for labels in lists))
 
     def read_jittered(self, index: int, jitter: LargeScaleJitter, seed: int) -> DenseSample:
         """Read one sample and jitter it: ``jitter(self[index], seed)``, with no mask of the photo's size between.
@@ -164,12 +158,9 @@ class CocoDetectionV2(AnnotatedPhotos):
         kept: list[tuple[int, JsonRow, Counts, Shown]] = []
         number = 0
         for annotation in record["annotations"]:
-            if annotation["crowd"]:
-                continue
-            counts = coded_runs(annotation["segmentation"], window.canvas_size)
-            shown = None if counts is None else windows.read_runs(counts, window)
-            if counts is None or shown is None:
-                self._mask(record, annotation)  # raises, and says why
+            counts = self._decoded(coded_runs, record, annotation)
+            if (shown := windows.read_runs(counts, window)) is None:
+                self._decoded(decode_segmentation, record, annotation)  # raises, and says why
                 raise AssertionError(f"annotation {annotation['id']}: run lengths that only one reader refuses")
             if not shown.source_area:
                 self._leave_out(annotation["id"])
@@ -188,7 +179,7 @@ class CocoDetectionV2(AnnotatedPhotos):
             instance_ids=torch.tensor([number for number, *_ in kept], dtype=torch.int32),
             instance_masks=InstanceMask(masks),
             padding_mask=padding_of(window),
-            crowd_mask=CrowdMask(self._crowd_through(record, window)) if self.has_crowds else None,
+            crowd_mask=CrowdMask(self._crowd_mask(record, window)) if self.has_crowds else None,
             **self._keypoints([annotation for _, annotation, *_ in kept], window),
         )
 
@@ -200,51 +191,39 @@ class CocoDetectionV2(AnnotatedPhotos):
         self.category_ids = tuple(categories)
         self.class_names = tuple(row["name"] for row in categories.values())
         self.keypoint_schema = read_schema(path, categories.values())
-        self.has_crowds = any(_crowd_kind(row) for row in tables["annotations"])
         label_of = {category_id: label for label, category_id in enumerate(categories)}
-        of_image: defaultdict[int, list[JsonRow]] = defaultdict(list)
+        instances_of: defaultdict[int, list[JsonRow]] = defaultdict(list)
+        crowds_of: defaultdict[int, list[JsonRow]] = defaultdict(list)
         for row in index_by_id(path, "annotations", tables["annotations"]).values():
             what = f"annotation {row['id']}"
             lookup(path, what, row["image_id"], images, "images")
-            of_image[row["image_id"]].append(
-                {
-                    "id": row["id"],
-                    "label": lookup(path, what, row["category_id"], label_of, "categories"),
-                    "crowd": _crowd_kind(row),
-                    "segmentation": row.get("segmentation"),
-                    "box": _box(row) if _crowd_kind(row) else None,
-                    "keypoints": self._points(row, categories),
-                }
-            )
+            label = lookup(path, what, row["category_id"], label_of, "categories")
+            region = {"id": row["id"], "label": label, "segmentation": row.get("segmentation")}
+            if row.get("iscrowd") or row.get("ignore"):
+                crowds_of[row["image_id"]].append({**region, "ignored": not row.get("iscrowd"), "box": box_of(row)})
+                continue
+            has_keypoints = bool(categories[row["category_id"]].get("keypoints"))
+            points = checked_points(path, row, self.keypoint_schema) if has_keypoints else None
+            instances_of[row["image_id"]].append({**region, "keypoints": points})
+        self.has_crowds = bool(crowds_of)
         return PackedRecords(
             {
                 **{key: row[key] for key in _TABLES["images"]},
-                "file_name": _file_name(path, row),
-                "annotations": of_image[image_id],
-                "negative": _class_list(path, row, "neg_category_ids", label_of),
-                "not_exhaustive": _class_list(path, row, "not_exhaustive_category_ids", label_of) or [],
+                "file_name": file_name_of(path, row),
+                "annotations": instances_of[image_id],
+                "crowds": crowds_of[image_id],
+                "negative": class_list(path, row, "neg_category_ids", label_of),
+                "not_exhaustive": class_list(path, row, "not_exhaustive_category_ids", label_of) or [],
             }
             for image_id, row in images.items()
         )
 
     def _read_sample(self, record: JsonRow) -> DenseSample:
-        size = record["height"], record["width"]
-        image = read_rgb(self.images_dir / record["file_name"], size)
+        image = read_rgb(self.images_dir / record["file_name"], (record["height"], record["width"]))
         annotations, masks = self._instances(record)
-        return DenseSample(
-            image=tv_tensors.Image(image),
-            boxes=tv_tensors.BoundingBoxes(tight_boxes(masks), format="XYXY", canvas_size=size),
-            labels=torch.tensor([annotation["label"] for annotation in annotations], dtype=torch.int64),
-            instance_ids=torch.arange(1, len(annotations) + 1, dtype=torch.int32),
-            instance_masks=InstanceMask(masks),
-            crowd_mask=CrowdMask(self._crowd_mask(record)[None]) if self.has_crowds else None,
-            **self._keypoints(annotations),
-        )
-
-    def _points(self, row: JsonRow, categories: Mapping[int, JsonRow]) -> Points | None:
-        """The keypoints of an annotation that is an instance of a category that has some."""
-        has_some = not _crowd_kind(row) and bool(categories[row["category_id"]].get("keypoints"))
-        return checked_points(self.annotations_file, row, self.keypoint_schema) if has_some else None
+        labels = torch.tensor([annotation["label"] for annotation in annotations], dtype=torch.int64)
+        crowd_mask = self._crowd_mask(record) if self.has_crowds else None
+        return DenseSample.from_masks(image, masks, labels, crowd_mask=crowd_mask, **self._keypoints(annotations))
 
     def _keypoints(self, annotations: list[JsonRow], window: Window | None = None) -> dict[str, Any]:
         """The keypoints of instances, as a window shows them; nothing where the file has none."""
@@ -255,29 +234,26 @@ class CocoDetectionV2(AnnotatedPhotos):
             keypoints = through_window(keypoints, schema, window)
         return {"keypoints": keypoints, "keypoint_schema": schema}
 
-    def _crowd_mask(self, record: JsonRow) -> Tensor:
-        """The union of crowd and ignored regions, [H, W] bool."""
-        union = np.zeros((record["height"], record["width"]), bool)
-        for annotation in record["annotations"]:
-            if annotation["crowd"]:
-                union |= self._region(record, annotation)
-        return torch.from_numpy(union)
-
-    def _crowd_through(self, record: JsonRow, window: Window) -> Tensor:
-        """The crowd mask [1, h, w] that a window shows."""
+    def _crowd_mask(self, record: JsonRow, window: Window | None = None) -> Tensor:
+        """The union of crowd and ignored regions, [1, H, W] bool, as a window shows it."""
+        union = np.zeros((1, record["height"], record["width"]), bool)
+        for crowd in record["crowds"]:
+            union |= self._region(record, crowd)
+        if window is None:
+            return torch.from_numpy(union)
         shown = torch.zeros(1, *window.size, dtype=torch.bool)
-        if any(annotation["crowd"] for annotation in record["annotations"]):
-            windows.read_planes(self._crowd_mask(record)[None], window, 0, shown)
+        if record["crowds"]:
+            windows.read_planes(torch.from_numpy(union), window, 0, shown)
         return shown
 
-    def _region(self, record: JsonRow, annotation: JsonRow) -> NDArray[np.bool_]:
+    def _region(self, record: JsonRow, crowd: JsonRow) -> NDArray[np.bool_]:
         """A crowd or ignored region, [H, W]: its mask, or where it has none its box, filled."""
         try:
-            mask = self._mask(record, annotation)
+            mask: NDArray[np.bool_] = self._decoded(decode_segmentation, record, crowd)
         except DatasetError:
             mask = np.zeros((record["height"], record["width"]), bool)
-        if not mask.any() and annotation["box"] is not None:
-            x, y, width, height = annotation["box"]
+        if not mask.any() and crowd["box"] is not None:
+            x, y, width, height = crowd["box"]
             mask[max(floor(y), 0) : max(ceil(y + height), 0), max(floor(x), 0) : max(ceil(x + width), 0)] = True
         return mask
 
@@ -286,19 +262,18 @@ class CocoDetectionV2(AnnotatedPhotos):
         kept: list[JsonRow] = []
         masks = np.zeros((len(record["annotations"]), record["height"], record["width"]), bool)
         for annotation in record["annotations"]:
-            if annotation["crowd"]:
-                continue
-            mask = self._mask(record, annotation)
-            if not mask.any():
+            mask = self._decoded(decode_segmentation, record, annotation)
+            if mask.any():
+                masks[len(kept)] = mask
+                kept.append(annotation)
+            else:
                 self._leave_out(annotation["id"])
-                continue
-            masks[len(kept)] = mask
-            kept.append(annotation)
         return kept, torch.from_numpy(masks[: len(kept)])
 
-    def _mask(self, record: JsonRow, annotation: JsonRow) -> NDArray[np.bool_]:
+    def _decoded(self, decode: Callable[[object, Size], Any], record: JsonRow, annotation: JsonRow) -> Any:
+        """What a function of `segpaste.datasets.formats.rle` makes of a segmentation; its errors say where it is."""
         try:
-            return decode_segmentation(annotation["segmentation"], (record["height"], record["width"]))
+            return decode(annotation["segmentation"], (record["height"], record["width"]))
         except ValueError as error:
             raise DatasetError(
                 f"{self.annotations_file}: annotation {annotation['id']} of image {record['id']} "
@@ -315,42 +290,7 @@ class CocoDetectionV2(AnnotatedPhotos):
         self._empty_ids.add(annotation_id)
 
 
-def _crowd_kind(annotation: JsonRow) -> str:
-    """``crowd`` or ``ignore`` for a region that is no instance, else nothing."""
-    return "crowd" if annotation.get("iscrowd") else "ignore" if annotation.get("ignore") else ""
-
-
-def _box(annotation: JsonRow) -> list[float] | None:
-    """The box (x, y, width, height) of an annotation; None where it has none that is one."""
-    box = annotation.get("bbox")
-    is_one = isinstance(box, list) and len(box) == 4 and all(isinstance(v, int | float) and abs(v) < 1e9 for v in box)
-    return box if is_one else None
-
-
 def _bare(image: Tensor) -> DenseSample:
     """A sample of an image alone."""
-    boxes = tv_tensors.BoundingBoxes(torch.zeros(0, 4), format="XYXY", canvas_size=(image.shape[1], image.shape[2]))
-    return DenseSample(tv_tensors.Image(image), boxes, torch.zeros(0, dtype=torch.int64))
-
-
-def _file_name(path: Path, row: JsonRow) -> str:
-    """The photo's file, relative to the folder of the images."""
-    if isinstance(name := row.get("file_name"), str):
-        return name
-    if isinstance(url := row.get("coco_url"), str):
-        return "/".join(url.split("/")[-2:])
-    raise DatasetError(
-        f"{path}: expected a 'file_name' of image {row['id']}, or a 'coco_url' that ends in it, got {name!r}; add it"
-    )
-
-
-def _class_list(path: Path, row: JsonRow, key: str, label_of: dict[int, int]) -> list[int] | None:
-    """One of the lists of categories of a photo, as classes; None where there is none."""
-    ids = row.get(key)
-    if ids is None:
-        return None
-    if not isinstance(ids, list):
-        raise DatasetError(
-            f"{path}: expected a list of ids as '{key}' of image {row['id']}, got {ids!r:.40}; correct it"
-        )
-    return [lookup(path, f"{key} of image {row['id']}", category, label_of, "categories") for category in ids]
+    no_masks = torch.zeros(0, *image.shape[1:], dtype=torch.bool)
+    return DenseSample.from_masks(image, no_masks, torch.zeros(0, dtype=torch.int64))

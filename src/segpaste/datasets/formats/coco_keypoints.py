@@ -26,15 +26,10 @@ _FARTHEST = 1e6  # pixels
 
 
 def read_schema(path: Path, categories: Iterable[JsonRow]) -> KeypointSchema | None:
-    """Return the keypoints of the categories; points called left and right swap in a mirror.
+    """Return the keypoints of a file's categories, with the first skeleton; left and right swap in a mirror.
 
-    Args:
-        path: the file, for messages.
-        categories: its table of that name.
-
-    Returns:
-        The schema, with the first skeleton; None where no category has keypoints, or, with a warning, where categories
-        have different ones. A skeleton that is none is left out with a warning.
+    None where no category has keypoints, or, with a warning, where categories have different ones. A skeleton that is
+    none is left out with a warning.
 
     Raises:
         DatasetError: the names of a category are no list of names, each once.

@@ -16,7 +16,6 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torchvision import tv_tensors
 
 from segpaste.datasets.formats.photo import read_rgb
 from segpaste.datasets.formats.records import (
@@ -34,15 +33,7 @@ from segpaste.datasets.formats.records import (
     lookup,
     read_tables,
 )
-from segpaste.types import (
-    IGNORE_INDEX,
-    CrowdMask,
-    DenseSample,
-    InstanceMask,
-    PanopticMap,
-    SemanticMap,
-    tight_boxes,
-)
+from segpaste.types import IGNORE_INDEX, DenseSample
 
 _TABLES: dict[str, TableColumns] = {
     "images": IMAGE_COLUMNS,
@@ -117,7 +108,7 @@ class CocoPanoptic(AnnotatedPhotos):
         self.panoptic_dir = expect_folder(panoptic_dir)
         self.max_instances_per_image = max_instances_per_image
         self._unannotated: tuple[int, ...] = ()
-        super().__init__(images_dir, panoptic_json, transforms)
+        super().__init__(images_dir, panoptic_json, transforms=transforms)
         if self._unannotated:
             warnings.warn(
                 f"{self.annotations_file}: {len(self._unannotated)} images have no annotation and are left out, first "
@@ -225,25 +216,20 @@ class CocoPanoptic(AnnotatedPhotos):
         return segments
 
     def _read_sample(self, record: JsonRow) -> DenseSample:
-        size, segments = (record["height"], record["width"]), record["segments"]
-        image = read_rgb(self.images_dir / record["file_name"], size)
+        segments = record["segments"]
+        image = read_rgb(self.images_dir / record["file_name"], (record["height"], record["width"]))
         segment_map = self._read_segment_map(record)
         crowd_mask = np.array([False, *(s["crowd"] for s in segments)])[segment_map]
         classes = [IGNORE_INDEX, *(IGNORE_INDEX if s["crowd"] else s["class"] for s in segments)]
-        semantic_map = np.array(classes, np.int64)[segment_map]
         panoptic_map = torch.from_numpy(np.array([0, *(s["instance_id"] for s in segments)], np.int64)[segment_map])
         labels = torch.tensor([s["class"] for s in segments if s["instance_id"]], dtype=torch.int64)
-        ids = torch.arange(1, len(labels) + 1, dtype=torch.int32)
-        masks = panoptic_map == ids[:, None, None]
-        return DenseSample(
-            image=tv_tensors.Image(image),
-            boxes=tv_tensors.BoundingBoxes(tight_boxes(masks), format="XYXY", canvas_size=size),
-            labels=labels,
-            instance_ids=ids,
-            instance_masks=InstanceMask(masks),
-            semantic_map=SemanticMap(torch.from_numpy(semantic_map)),
-            panoptic_map=PanopticMap(panoptic_map),
-            crowd_mask=CrowdMask(torch.from_numpy(crowd_mask[None])) if self.has_crowds else None,
+        return DenseSample.from_masks(
+            image,
+            panoptic_map == torch.arange(1, len(labels) + 1)[:, None, None],
+            labels,
+            semantic_map=torch.from_numpy(np.array(classes, np.int64)[segment_map]),
+            panoptic_map=panoptic_map,
+            crowd_mask=torch.from_numpy(crowd_mask[None]) if self.has_crowds else None,
         )
 
     def _read_segment_map(self, record: JsonRow) -> NDArray[np.int64]:

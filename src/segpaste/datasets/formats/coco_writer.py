@@ -3,12 +3,10 @@
 One sample becomes pixel files and rows; rows become tables, streamed, so that a dataset need not fit into memory:
 
     images/NAME.png        the photo; NAME.jpg on request, whose pixels are then near the labels and not exact
-    panoptic/NAME.png      segment ids, R + 256 G + 65536 B, 0 where unlabelled
-    depth/NAME.npy         float32 [H, W], metres where the sample is metric
-    depth_valid/NAME.png   255 where depth is valid, else 0
-    normals/NAME.npy       float32 [H, W, 3], right-down-forward, zero where invalid
     annotations.json       instances, as compressed run lengths
     panoptic.json          segments
+
+and in the folders of `LAYOUT` panoptic ids, depth (metres where the sample is metric) and normals.
 
 Each file appears under its name when it is whole and on the disk, and the same sample gives the same bytes. A semantic
 map is written as part of the panoptic form only.
@@ -26,14 +24,14 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 
 from segpaste.datasets.formats.coco_keypoints import keypoint_rows
-from segpaste.datasets.formats.records import Crowd
+from segpaste.datasets.formats.records import Crowd, JsonRow
 from segpaste.types import IGNORE_INDEX, DenseSample, tight_boxes
 from segpaste.workspace import Content, write_whole
 
-JsonRow = dict[str, Any]
 ImageFormat = Literal["png", "jpg"]
 Crowds = Sequence[tuple[Crowd, JsonRow]]
 Write = Callable[[Path, Content], Path]
@@ -46,7 +44,10 @@ LAYOUT: Mapping[str, str] = {
 }
 """The folders beside ``images``, in words for the ``info`` of the tables."""
 
-_JPEG = {"quality": 95, "subsampling": 0}
+_ENCODING: Mapping[ImageFormat, Mapping[str, Any]] = {
+    "png": {"format": "PNG"},
+    "jpg": {"format": "JPEG", "quality": 95, "subsampling": 0},
+}
 _SEGMENT_ID_STEP = 0x9E3779  # odd, so that multiples of it modulo 2**24 are distinct, and spread over the colours
 
 
@@ -101,6 +102,7 @@ def write_sample(
     if sample.instance_masks is None or sample.image.shape[0] != 3 or sample.image.is_floating_point():
         raise ValueError("write_sample: expected a uint8 RGB image and instance masks; convert the sample")
     origin = list(provenance) if provenance is not None else [{} for _ in range(sample.num_instances)]
+    crowds = _crowds_left(sample, crowds)
     name = f"{image_id:06d}"
     pixels = _array(sample.image).transpose(1, 2, 0)
     write(folder / "images" / f"{name}.{image_format}", _picture_bytes(pixels, image_format))
@@ -112,7 +114,7 @@ def write_sample(
         write(folder / "panoptic" / f"{name}.png", _picture_bytes(rgb, "png"))
     image = _image_row(image_id, f"{name}.{image_format}", sample)
     instances = instance_rows(image_id, sample, categories, origin)
-    instances += crowd_rows(image_id, sample, categories, crowds)
+    instances += crowd_rows(image_id, categories, crowds)
     return SampleRows({**image, **(image_extra or {})}, instances, segments)
 
 
@@ -128,17 +130,16 @@ def instance_rows(
     for label, mask, own, origin in zip(
         sample.labels.tolist(), _array(sample.instance_masks), points, provenance, strict=True
     ):
-        category = categories[label]
-        row = {"image_id": image_id, "category_id": category["id"], **_region(mask), "iscrowd": 0, "segpaste": origin}
-        rows.append({**row, **own} if category.get("keypoints") else row)
+        row = {**_annotation(image_id, categories[label], mask), "iscrowd": 0, "segpaste": origin}
+        rows.append({**row, **own} if categories[label].get("keypoints") else row)
     return rows
 
 
-def crowd_rows(image_id: int, sample: DenseSample, categories: Sequence[JsonRow], crowds: Crowds) -> list[JsonRow]:
-    """Return the annotations of what is left of crowd and ignored regions, without ``id``; see `write_sample`."""
+def crowd_rows(image_id: int, categories: Sequence[JsonRow], crowds: Crowds) -> list[JsonRow]:
+    """The annotations of crowd and ignored regions, without ``id``; see `write_sample`."""
     rows = []
-    for crowd, mask, origin in _crowds_left(sample, crowds):
-        row: JsonRow = {"image_id": image_id, "category_id": categories[crowd.label]["id"], **_region(mask)}
+    for crowd, origin in crowds:
+        row = _annotation(image_id, categories[crowd.label], crowd.mask)
         row |= {"iscrowd": 0, "ignore": 1} if crowd.is_ignored else {"iscrowd": 1}
         if names := categories[crowd.label].get("keypoints"):
             row |= {"keypoints": [0] * (3 * len(names)), "num_keypoints": 0}
@@ -146,21 +147,23 @@ def crowd_rows(image_id: int, sample: DenseSample, categories: Sequence[JsonRow]
     return rows
 
 
-def _crowds_left(sample: DenseSample, crowds: Crowds) -> list[tuple[Crowd, NDArray[np.bool_], JsonRow]]:
-    """The crowds of which something is left, each with its pixels [H, W] and its provenance."""
+def _crowds_left(sample: DenseSample, crowds: Crowds) -> Crowds:
+    """What is left of each crowd in a sample, of those of which something is."""
     if sample.crowd_mask is None:
         return []
     pixels = _array(sample.crowd_mask)[0]
-    return [(crowd, mask, origin) for crowd, origin in crowds if (mask := crowd.mask & pixels).any()]
+    cut = ((crowd._replace(mask=crowd.mask & pixels), origin) for crowd, origin in crowds)
+    return [(crowd, origin) for crowd, origin in cut if crowd.mask.any()]
 
 
-def _region(mask: NDArray[np.bool_]) -> JsonRow:
+def _annotation(image_id: int, category: JsonRow, mask: NDArray[np.bool_]) -> JsonRow:
     """What an annotation says of a mask [H, W]."""
-    return {"segmentation": encode_mask(mask), "area": int(np.count_nonzero(mask)), "bbox": tight_xywh(mask)}
+    region = {"segmentation": encode_mask(mask), "area": int(np.count_nonzero(mask)), "bbox": tight_xywh(mask)}
+    return {"image_id": image_id, "category_id": category["id"], **region}
 
 
 def panoptic_segments(
-    sample: DenseSample, categories: Sequence[JsonRow], provenance: Sequence[JsonRow], crowds: Crowds = ()
+    sample: DenseSample, categories: Sequence[JsonRow], provenance: Sequence[JsonRow], crowds: Crowds
 ) -> tuple[NDArray[np.int64], list[JsonRow]]:
     """The segment id of every pixel, [H, W], 0 where unlabelled, and ``segments_info``: things, stuff, crowds."""
     assert sample.panoptic_map is not None
@@ -169,16 +172,15 @@ def panoptic_segments(
     panoptic, semantic = _array(sample.panoptic_map), _array(sample.semantic_map)
     ids = np.zeros(panoptic.shape, np.int64)
     found: list[tuple[NDArray[np.bool_], int, JsonRow]] = []
-    things = zip(sample.instance_ids.tolist(), sample.labels.tolist(), provenance, strict=True)
-    found += [
-        (panoptic == instance_id, label, {"iscrowd": 0, "segpaste": origin}) for instance_id, label, origin in things
-    ]
-    rest = np.unique(semantic[(panoptic == 0) & (semantic != IGNORE_INDEX)]).tolist()
-    stuff = [label for label in rest if not categories[label]["isthing"]]
-    found += [((panoptic == 0) & (semantic == label), label, {"iscrowd": 0}) for label in stuff]
-    found += [
-        (mask, crowd.label, {"iscrowd": 1, "segpaste": origin}) for crowd, mask, origin in _crowds_left(sample, crowds)
-    ]
+    for instance_id, label, origin in zip(
+        sample.instance_ids.tolist(), sample.labels.tolist(), provenance, strict=True
+    ):
+        found.append((panoptic == instance_id, label, {"iscrowd": 0, "segpaste": origin}))
+    for label in np.unique(semantic[(panoptic == 0) & (semantic != IGNORE_INDEX)]).tolist():
+        if not categories[label]["isthing"]:
+            found.append(((panoptic == 0) & (semantic == label), label, {"iscrowd": 0}))
+    for crowd, origin in crowds:
+        found.append((crowd.mask, crowd.label, {"iscrowd": 1, "segpaste": origin}))
     segments = []
     for number, (mask, label, more) in enumerate(found, start=1):
         segment_id = number * _SEGMENT_ID_STEP % 256**3
@@ -205,29 +207,23 @@ def tight_xywh(mask: NDArray[np.bool_]) -> list[int]:
 def write_tables(
     folder: Path, info: JsonRow, categories: Sequence[JsonRow], rows: Callable[[], Iterable[SampleRows]]
 ) -> list[Path]:
-    """Write ``annotations.json``, and ``panoptic.json`` where the samples are panoptic.
+    """Write ``annotations.json``, and ``panoptic.json`` where the samples are panoptic, and return their paths.
 
-    Args:
-        folder: the dataset's folder.
-        info: the table of that name.
-        categories: the table of that name.
-        rows: called for each table that is written, gives the rows of all samples in order.
-
-    Returns:
-        The files.
+    ``rows`` is called for each table that is written, and gives the rows of all samples in order.
 
     Raises:
         OSError: a file cannot be written; none is left half-written.
     """
-    images = (row.image for row in rows())
-    instances = (annotation for row in rows() for annotation in row.annotations)
-    numbered = ({"id": number, **row} for number, row in enumerate(instances, start=1))
-    head = {"info": info, "categories": categories}
-    paths = [_write_table(folder / "annotations.json", {**head, "images": images, "annotations": numbered})]
-    if any(row.segments is not None for row in rows()):
+
+    def write(name: str, annotations: Iterable[JsonRow]) -> Path:
         images = (row.image for row in rows())
-        segments = (_panoptic_row(row) for row in rows())
-        paths.append(_write_table(folder / "panoptic.json", {**head, "images": images, "annotations": segments}))
+        tables = {"info": info, "categories": categories, "images": images, "annotations": annotations}
+        return write_whole(folder / name, (text.encode() for text in _json_lines(tables)))
+
+    instances = (annotation for row in rows() for annotation in row.annotations)
+    paths = [write("annotations.json", ({"id": number, **row} for number, row in enumerate(instances, start=1)))]
+    if any(row.segments is not None for row in rows()):
+        paths.append(write("panoptic.json", (_panoptic_row(row) for row in rows())))
     return paths
 
 
@@ -254,10 +250,6 @@ def _panoptic_row(row: SampleRows) -> JsonRow:
     return {"image_id": row.image["id"], "file_name": f"{stem}.png", "segments_info": row.segments}
 
 
-def _write_table(path: Path, tables: Mapping[str, Any]) -> Path:
-    return write_whole(path, (text.encode() for text in _json_lines(tables)))
-
-
 def _json_lines(tables: Mapping[str, Any]) -> Iterator[str]:
     """A JSON object whose values are objects, or lists with one row per line; iterators are consumed as they go."""
     opening = "{"
@@ -276,14 +268,8 @@ def _json_lines(tables: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _picture_bytes(pixels: NDArray[np.uint8], image_format: ImageFormat) -> bytes:
-    from PIL import Image
-
     buffer = BytesIO()
-    picture = Image.fromarray(np.ascontiguousarray(pixels))
-    if image_format == "png":
-        picture.save(buffer, format="PNG")
-    else:
-        picture.save(buffer, format="JPEG", **_JPEG)
+    Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, **_ENCODING[image_format])
     return buffer.getvalue()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,26 +58,19 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
 
     The file is read at construction. Pickles carry paths, not annotations: a spawned worker reads the file again, a
     forked one shares it.
-
-    Args:
-        images_dir: the folder that the file names of the photos start from.
-        annotations_file: the JSON file.
-        transforms: called with every `DenseSample`, returns the one to use instead.
-
-    Raises:
-        DatasetError: the folder is missing, or the file is missing, broken or lacks what it must hold.
     """
 
     def __init__(
         self,
         images_dir: str | PathLike[str],
         annotations_file: str | PathLike[str],
-        transforms: Callable[[DenseSample], DenseSample] | None,
+        *,
+        transforms: Callable[[DenseSample], DenseSample] | None = None,
     ) -> None:
         self.images_dir = expect_folder(images_dir)
         self.annotations_file = Path(annotations_file)
         self.transforms = transforms
-        self._packed: PackedRecords | None = self._read_records()
+        self._records = self._read_records()
 
     @abstractmethod
     def _read_records(self) -> PackedRecords:
@@ -86,8 +80,12 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
     def _read_sample(self, record: JsonRow) -> DenseSample:
         """Make the sample of one record."""
 
+    @cached_property
+    def _records(self) -> PackedRecords:
+        return self._read_records()
+
     def __getstate__(self) -> JsonRow:
-        return {**self.__dict__, "_packed": None}
+        return {name: value for name, value in self.__dict__.items() if name != "_records"}
 
     def __len__(self) -> int:
         return len(self._records)
@@ -117,12 +115,6 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
     def crowds(self, index: int) -> list[Crowd]:
         """Return the crowd and ignored regions of a photo, each by itself, before ``transforms``."""
 
-    @property
-    def _records(self) -> PackedRecords:
-        if self._packed is None:
-            self._packed = self._read_records()
-        return self._packed
-
 
 class Crowd(NamedTuple):
     """A region of a photo whose objects are not told apart, or that an evaluation ignores.
@@ -141,25 +133,16 @@ class Crowd(NamedTuple):
 
 
 def expect_folder(path: str | PathLike[str]) -> Path:
-    """The path of an existing folder.
-
-    Raises:
-        DatasetError: there is none.
-    """
+    """The path of a folder; raises `DatasetError` where there is none."""
     if not Path(path).is_dir():
         raise DatasetError(f"{path}: expected a folder of images, found none; check the path")
     return Path(path)
 
 
 def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, list[JsonRow]]:
-    """Read a JSON object of tables, that is of lists of objects.
+    """Read a JSON object of tables, that is of lists of objects in file order.
 
-    Args:
-        path: the file.
-        tables: the tables that must be there and the keys, with their types, that each of their entries must have.
-
-    Returns:
-        The tables, in file order.
+    ``tables`` names those that must be there, and the keys, with their types, that each of their entries must have.
 
     Raises:
         DatasetError: the file is missing or no JSON, or a table or key is missing or of another type.
@@ -183,11 +166,7 @@ def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, lis
 
 
 def index_by_id(path: Path, name: str, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:
-    """The rows of one table by their ``id``.
-
-    Raises:
-        DatasetError: two rows have the same id.
-    """
+    """The rows of one table by their ``id``; raises `DatasetError` where two have the same."""
     found: dict[int, JsonRow] = {}
     for row in rows:
         if found.setdefault(row["id"], row) is not row:
@@ -196,11 +175,7 @@ def index_by_id(path: Path, name: str, rows: Iterable[JsonRow]) -> dict[int, Jso
 
 
 def index_images(path: Path, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:
-    """The rows of the ``images`` table by their id.
-
-    Raises:
-        DatasetError: an id comes twice, or a size is not positive.
-    """
+    """The rows of the ``images`` table by their id; raises `DatasetError` where a size is not positive, too."""
     found = index_by_id(path, "images", rows)
     for row in found.values():
         if row["height"] < 1 or row["width"] < 1:
@@ -211,25 +186,47 @@ def index_images(path: Path, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:
 
 
 def class_indices(path: Path, categories: Iterable[JsonRow]) -> dict[int, JsonRow]:
-    """The categories by ascending id: their position is the class, whatever gaps the ids have.
-
-    Raises:
-        DatasetError: an id comes twice.
-    """
+    """The categories by ascending id: their position is the class, whatever gaps the ids have."""
     return dict(sorted(index_by_id(path, "categories", categories).items()))
 
 
 def lookup(path: Path, what: str, key: object, table: Mapping[Any, Any], name: str) -> Any:
-    """``table[key]``.
-
-    Raises:
-        DatasetError: the table called ``name`` has no such key; ``what`` referred to it.
-    """
+    """``table[key]``; raises `DatasetError` where the table called ``name`` lacks the key that ``what`` refers to."""
     if not isinstance(key, int | str) or key not in table:
         raise DatasetError(
             f"{path}: expected every id that {what} refers to in '{name}', got {key!r}; add it there, or remove {what}"
         )
     return table[key]
+
+
+def box_of(annotation: JsonRow) -> list[float] | None:
+    """The box (x, y, width, height) of an annotation; None where it has none that is one."""
+    box = annotation.get("bbox")
+    is_one = isinstance(box, list) and len(box) == 4 and all(isinstance(v, int | float) and abs(v) < 1e9 for v in box)
+    return box if is_one else None
+
+
+def file_name_of(path: Path, row: JsonRow) -> str:
+    """The photo's file, relative to the folder of the images."""
+    if isinstance(name := row.get("file_name"), str):
+        return name
+    if isinstance(url := row.get("coco_url"), str):
+        return "/".join(url.split("/")[-2:])
+    raise DatasetError(
+        f"{path}: expected a 'file_name' of image {row['id']}, or a 'coco_url' that ends in it, got {name!r}; add it"
+    )
+
+
+def class_list(path: Path, row: JsonRow, key: str, label_of: Mapping[int, int]) -> list[int] | None:
+    """One of the lists of categories of a photo, as classes; None where there is none."""
+    ids = row.get(key)
+    if ids is None:
+        return None
+    if not isinstance(ids, list):
+        raise DatasetError(
+            f"{path}: expected a list of ids as '{key}' of image {row['id']}, got {ids!r:.40}; correct it"
+        )
+    return [lookup(path, f"{key} of image {row['id']}", category, label_of, "categories") for category in ids]
 
 
 def _read_json(path: Path) -> Any:

@@ -9,7 +9,6 @@ text that breaks off. Polygons are rasterised by pycocotools, so that masks are 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,41 +31,41 @@ def decode_segmentation(segmentation: object, size: tuple[int, int]) -> NDArray[
     Raises:
         ValueError: neither of these; the message does not say which file, the caller knows.
     """
-    if isinstance(segmentation, Mapping):
-        return _decode_runs(segmentation, size)
-    if isinstance(segmentation, list):
-        return _decode_polygons(segmentation, size)
-    raise ValueError(
-        "expected a segmentation, a list of polygons or an object with 'size' and 'counts', got "
-        f"{'none' if segmentation is None else type(segmentation).__name__}; a box alone gives no mask"
-    )
+    counts = coded_runs(segmentation, size)
+    runs = run_lengths(counts.decode()) if isinstance(counts, bytes) else counts
+    height, width = size
+    if (runs < 0).any() or (runs > height * width).any() or runs.sum() != height * width:
+        total = sum(runs.tolist())
+        raise ValueError(f"expected run lengths that fill {height} x {width} pixels, got a sum of {total}")
+    inside = np.arange(runs.size) % 2 == 1
+    return np.repeat(inside, runs).reshape(width, height).T
 
 
-def coded_runs(segmentation: object, size: tuple[int, int]) -> bytes | NDArray[np.int64] | None:
-    """The run lengths of one annotation, as the native library reads them.
-
-    Args:
-        segmentation: as `decode_segmentation` takes it.
-        size: (H, W) of the image.
+def coded_runs(segmentation: object, size: tuple[int, int]) -> bytes | NDArray[np.int64]:
+    """The run lengths of one annotation, as the native library reads them; the arguments are `decode_segmentation`'s.
 
     Returns:
-        Compressed text, or numbers; they may be broken, or not fill the image. None where they are wrong in a way that
-        `decode_segmentation` names.
+        Compressed text, or numbers; they may be broken, or not fill the image.
+
+    Raises:
+        ValueError: no segmentation, or one of another image.
     """
     if isinstance(segmentation, list):
-        try:
-            text = _polygon_text(segmentation, size)
-            return np.array([size[0] * size[1]], np.int64) if text is None else text
-        except ValueError:
-            return None
-    if not isinstance(segmentation, Mapping) or segmentation.get("size") != list(size):
-        return None
+        return _polygon_runs(segmentation, size)
+    if not isinstance(segmentation, Mapping):
+        raise ValueError(
+            "expected a segmentation, a list of polygons or an object with 'size' and 'counts', got "
+            f"{'none' if segmentation is None else type(segmentation).__name__}; a box alone gives no mask"
+        )
+    if segmentation.get("size") != list(size):
+        raise ValueError(f"expected the image's 'size' {list(size)}, got {segmentation.get('size')!r:.40}")
     counts = segmentation.get("counts")
     if isinstance(counts, str):
         return counts.encode()
     if isinstance(counts, list) and all(type(count) is int for count in counts):
-        return _as_numbers(counts, size)
-    return None
+        too_long = size[0] * size[1] + 1  # int64 may not hold a wrong length, but a wrong one must stay wrong
+        return np.array([max(-1, min(count, too_long)) for count in counts], np.int64)
+    raise ValueError(f"expected 'counts' as text or as a list of integers, got {counts!r:.40}")
 
 
 def run_lengths(text: str) -> NDArray[np.int64]:
@@ -93,41 +92,13 @@ def run_lengths(text: str) -> NDArray[np.int64]:
     return values
 
 
-def _decode_runs(segmentation: Mapping[str, Any], size: tuple[int, int]) -> NDArray[np.bool_]:
-    if segmentation.get("size") != list(size):
-        raise ValueError(f"expected the image's 'size' {list(size)}, got {segmentation.get('size')!r:.40}")
-    height, width = size
-    counts = segmentation.get("counts")
-    if isinstance(counts, str):
-        runs = run_lengths(counts)
-    elif isinstance(counts, list) and all(type(count) is int for count in counts):
-        runs = _as_numbers(counts, size)
-    else:
-        raise ValueError(f"expected 'counts' as text or as a list of integers, got {counts!r:.40}")
-    if (runs < 0).any() or (runs > height * width).any() or runs.sum() != height * width:
-        total = sum(runs.tolist())
-        raise ValueError(f"expected run lengths that fill {height} x {width} pixels, got a sum of {total}")
-    inside = np.arange(runs.size) % 2 == 1
-    return np.repeat(inside, runs).reshape(width, height).T
-
-
-def _as_numbers(counts: list[int], size: tuple[int, int]) -> NDArray[np.int64]:
-    """Run lengths as int64; those that cannot be right are kept wrong."""
-    return np.array([max(-1, min(count, size[0] * size[1] + 1)) for count in counts], np.int64)
-
-
-def _decode_polygons(polygons: Sequence[object], size: tuple[int, int]) -> NDArray[np.bool_]:
-    text = _polygon_text(polygons, size)
-    return np.zeros(size, bool) if text is None else _decode_runs({"size": list(size), "counts": text.decode()}, size)
-
-
-def _polygon_text(polygons: Sequence[object], size: tuple[int, int]) -> bytes | None:
-    """Compressed run lengths of the union of polygons; None where they enclose nothing."""
+def _polygon_runs(polygons: Sequence[object], size: tuple[int, int]) -> bytes | NDArray[np.int64]:
+    """The union of polygons: compressed run lengths, or where they enclose nothing, the one run of the background."""
     from pycocotools import mask as coco_mask
 
     areas = [polygon for polygon in map(_checked_polygon, polygons) if len(polygon) >= 6]
     if not areas:
-        return None
+        return np.array([size[0] * size[1]], np.int64)
     runs = coco_mask.frPyObjects(areas, *size)
     text: bytes = (runs[0] if len(runs) == 1 else coco_mask.merge(runs))["counts"]
     return text

@@ -31,12 +31,7 @@ class Hits:
 
 
 def cast_scene(scene: Scene, rays: Points) -> Hits:
-    """The first surface along every ray.
-
-    Args:
-        scene: the scene.
-        rays: x [1, W], y [H, 1], z [1, 1] as `Scene.rays` gives them; their dtype is that of the result.
-    """
+    """The first surface along every ray of a grid that `Scene.rays` gives; the result has the dtype of the rays."""
     depths = [plane.cast(rays) for plane in scene.planes]
     depth = np.minimum.reduce(np.broadcast_arrays(*depths))
     surface = np.select([d == depth for d in depths], range(len(depths)))
@@ -59,8 +54,8 @@ def _cast_patches(scene: Scene, rays: Points, depth: Array, surface: Array) -> N
     """Claim the pixels of the planes that belong to patches."""
     for index, patch in enumerate(scene.patches, start=len(scene.planes)):
         window = window_of(patch.corners(), rays)
-        x, y, z = (depth[window] * r for r in cut(rays, window))
-        surface[window][(surface[window] == patch.plane_idx) & patch.covers((x, y, z))] = index
+        points = tuple(depth[window] * r for r in cut(rays, window))
+        surface[window][(surface[window] == patch.plane_idx) & patch.covers(points)] = index
 
 
 def cast_shadows(scene: Scene, rays: Points, hits: Hits) -> Array:
@@ -73,8 +68,8 @@ def cast_shadows(scene: Scene, rays: Points, hits: Hits) -> Array:
     for index, solid in enumerate(scene.solids, start=len(scene.planes) + len(scene.patches)):
         corners = solid.corners()
         window = window_of(np.concatenate([corners, _fallen(corners, floor, scene.towards_light)]), rays)
-        x, y, z = (hits.depth[window] * r for r in cut(rays, window))
-        shaded[window] |= (hits.surface[window] != index) & solid.shades((x, y, z), scene.towards_light)
+        points = tuple(hits.depth[window] * r for r in cut(rays, window))
+        shaded[window] |= (hits.surface[window] != index) & solid.shades(points, scene.towards_light)
     return shaded
 
 

@@ -11,17 +11,20 @@ Not a general ray tracer: rooms are axis-aligned and enclose the camera, solids 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from segpaste.types.tensors import CameraIntrinsics
 
-Array: TypeAlias = npt.NDArray[Any]
+Array: TypeAlias = NDArray[Any]
 Vector: TypeAlias = tuple[float, float, float]
-Points: TypeAlias = tuple[Array, Array, Array]
+Points: TypeAlias = tuple[Array, ...] | Array
+"""The x, y and z of points or rays: three arrays that broadcast together, or one [3, ...]."""
+
 Texture: TypeAlias = Literal["plain", "striped", "checkered", "marbled", "planks", "sky", "glass"]
 
 
@@ -66,8 +69,7 @@ class Plane:
 
     def to_local(self, points: Points) -> Points:
         """Points in a frame whose origin lies on the plane, metres."""
-        x, y, z = (p - self.offset if axis == self.axis else p for axis, p in enumerate(points))
-        return x, y, z
+        return tuple(p - self.offset if axis == self.axis else p for axis, p in enumerate(points))
 
     def cast(self, rays: Points) -> Array:
         """The depth at which rays from the camera meet the plane, infinite where they do not."""
@@ -96,17 +98,16 @@ class Patch:
 
     def corners(self) -> Array:
         """The corners of its box, [8, 3] float64, metres."""
-        return np.array(list(itertools.product(*zip(self.low, self.high, strict=True))))
+        return _box_corners(self.low, self.high)
 
     def to_local(self, points: Points) -> Points:
         """Points relative to the box's centre in units of its half size: from -1 to 1 on the rectangle."""
-        x, y, z = ((2 * p - (a + b)) / (b - a) for p, a, b in zip(points, self.low, self.high, strict=True))
-        return x, y, z
+        return tuple((2 * p - (a + b)) / (b - a) for p, a, b in zip(points, self.low, self.high, strict=True))
 
     def covers(self, points: Points) -> Array:
         """Whether points of the plane belong to the patch, bool."""
         x, y, z = ((p > a) & (p < b) for p, a, b in zip(points, self.low, self.high, strict=True))
-        return x & y & z
+        return np.asarray(x & y & z)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +137,10 @@ class Solid:
 
     def to_local(self, points: Points) -> Points:
         """Points in the body's own frame, metres."""
-        x, y, z = (p - c for p, c in zip(points, self.center, strict=True))
-        return _rotate(self.axes, (x, y, z))
+        return _rotate(self.axes, tuple(p - c for p, c in zip(points, self.center, strict=True)))
 
     def cast(self, rays: Points) -> tuple[Array, Points]:
-        """Where rays from the camera meet the body.
-
-        Args:
-            rays: three arrays that broadcast together.
-
-        Returns:
-            The depth, infinite where the body is missed, and the unit normal, meaningless there.
-        """
+        """Where rays meet the body: the depth, infinite where they miss it, and the unit normal, meaningless there."""
         raise NotImplementedError
 
     def shades(self, points: Points, towards_light: Vector) -> Array:
@@ -161,21 +154,20 @@ class Sphere(Solid):
 
     def corners(self) -> Array:
         """See `Solid.corners`; a ball's box need not turn with it."""
-        near, far = (np.array(self.center) + sign * self.half_size[0] for sign in (-1.0, 1.0))
-        return np.array(list(itertools.product(*zip(near, far, strict=True))))
+        return _box_corners(*(np.array(self.center) + sign * self.half_size[0] for sign in (-1.0, 1.0)))
 
     def cast(self, rays: Points) -> tuple[Array, Points]:
         """See `Solid.cast`."""
         depth, hit = self._enter((0.0, 0.0, 0.0), rays)
         radius = self.half_size[0]
-        n_x, n_y, n_z = ((depth * r - c) / radius for r, c in zip(rays, self.center, strict=True))
-        return np.where(hit, depth, np.inf), (n_x, n_y, n_z)
+        normals = tuple((depth * r - c) / radius for r, c in zip(rays, self.center, strict=True))
+        return np.where(hit, depth, np.inf), normals
 
     def shades(self, points: Points, towards_light: Vector) -> Array:
         """See `Solid.shades`."""
         return self._enter(points, towards_light)[1]
 
-    def _enter(self, origin: tuple[Any, Any, Any], way: tuple[Any, Any, Any]) -> tuple[Array, Array]:
+    def _enter(self, origin: Points | Vector, way: Points | Vector) -> tuple[Array, Array]:
         """The smaller t with |origin + t way - center| = radius, and whether there is one ahead."""
         o_x, o_y, o_z = (o - c for o, c in zip(origin, self.center, strict=True))
         w_x, w_y, w_z = way
@@ -199,14 +191,14 @@ class Box(Solid):
         depth = np.maximum.reduce(entries)
         face = np.where(entries[0] == depth, 0, np.where(entries[1] == depth, 1, 2))
         outward = -np.sign(np.choose(face, way))
-        n_x, n_y, n_z = (outward * np.asarray(row, outward.dtype)[face] for row in zip(*self.axes, strict=True))
-        return np.where(hit, depth, np.inf), (n_x, n_y, n_z)
+        normals = tuple(outward * np.asarray(row, outward.dtype)[face] for row in zip(*self.axes, strict=True))
+        return np.where(hit, depth, np.inf), normals
 
     def shades(self, points: Points, towards_light: Vector) -> Array:
         """See `Solid.shades`."""
         return self._enter(self.to_local(points), _rotate(self.axes, towards_light))[1]
 
-    def _enter(self, origin: tuple[Any, Any, Any], way: tuple[Any, Any, Any]) -> tuple[list[Array], Array]:
+    def _enter(self, origin: Points | Vector, way: Points | Vector) -> tuple[list[Array], Array]:
         """Where a ray enters the slab between each pair of faces, and whether it enters the box ahead."""
         entries, exits = [], []
         for o, w, half in zip(origin, way, self.half_size, strict=True):
@@ -258,7 +250,10 @@ class Scene:
         return across[None, :], down[:, None], np.ones((1, 1))
 
 
-def _rotate(axes: tuple[Vector, Vector, Vector], v: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+def _rotate(axes: Sequence[Vector], v: Points | Vector) -> tuple[Any, ...]:
     """The components of ``v`` along three axes."""
-    a, b, c = (v[0] * x + v[1] * y + v[2] * z for x, y, z in axes)
-    return a, b, c
+    return tuple(v[0] * x + v[1] * y + v[2] * z for x, y, z in axes)
+
+
+def _box_corners(low: ArrayLike, high: ArrayLike) -> Array:
+    return np.array(list(itertools.product(*np.stack([low, high], 1))))

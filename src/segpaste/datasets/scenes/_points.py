@@ -25,11 +25,6 @@ def corner_points(scene: Scene, hits: Hits, ids: Array) -> Tensor:
     """Return the corners of solids, [N, 8, 3] float32 (x, y, v); all zero for solids that have none.
 
     A corner is visible where its pixel shows its solid and one of its three faces is turned to the camera.
-
-    Args:
-        scene: the scene.
-        hits: what its pixels show.
-        ids: [N] instance ids.
     """
     first_solid = len(scene.surfaces) - len(scene.solids)
     points = np.zeros((len(ids), 8, 3), np.float32)

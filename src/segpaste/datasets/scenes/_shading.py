@@ -20,15 +20,7 @@ _LATTICE = np.random.Generator(np.random.Philox(key=1)).random((16, 16, 16), np.
 
 
 def render_image(scene: Scene, rays_per_px: int) -> Array:
-    """The picture of a scene.
-
-    Args:
-        scene: the scene.
-        rays_per_px: along each axis; their mean is the pixel.
-
-    Returns:
-        [3, H, W] uint8.
-    """
+    """The picture of a scene, [3, H, W] uint8; a pixel is the mean of its rays, ``rays_per_px`` along each axis."""
     colors = _shade(scene, rays_per_px)
     tiles = colors.reshape(scene.height, rays_per_px, scene.width, rays_per_px, 3)
     total = np.zeros((scene.height, scene.width, 3), np.float32)
@@ -40,28 +32,27 @@ def render_image(scene: Scene, rays_per_px: int) -> Array:
 
 def _shade(scene: Scene, rays_per_px: int) -> Array:
     """Display values in [0, 1] of every ray, [H r, W r, 3] float32."""
-    x, y, z = (component.astype(np.float32) for component in scene.rays(rays_per_px))
-    hits = cast_scene(scene, (x, y, z))
-    light = _incoming_light(scene, (x * hits.depth, y * hits.depth, hits.depth), hits.surface, hits.normals)
-    sun = np.maximum(_dot((hits.normals[0], hits.normals[1], hits.normals[2]), scene.towards_light), 0)
-    sun[cast_shadows(scene, (x, y, z), hits)] = 0
+    rays = tuple(component.astype(np.float32) for component in scene.rays(rays_per_px))
+    hits = cast_scene(scene, rays)
     shape = hits.surface.shape
-    rays = [np.broadcast_to(component, shape).reshape(-1) for component in (x, y, z)]
+    points = tuple(component * hits.depth for component in rays)
+    light = _incoming_light(scene, points, hits.surface, hits.normals).reshape(-1)
+    sun = np.maximum(_dot(hits.normals, scene.towards_light), 0)
+    sun[cast_shadows(scene, rays, hits)] = 0
+    sun = sun.reshape(-1)
+    flat_rays = np.stack([np.broadcast_to(component, shape).reshape(-1) for component in rays])
     depth, surface, normals = hits.depth.reshape(-1), hits.surface.reshape(-1), hits.normals.reshape(3, -1)
-    light, sun = light.reshape(-1), sun.reshape(-1)
     colors = np.empty((surface.size, 3), np.float32)
     for index, what in enumerate(scene.surfaces):
         here = np.flatnonzero(surface == index)
         if not here.size:
             continue
-        r_x, r_y, r_z = (component[here] for component in rays)
-        near = depth[here]
-        base = _albedo(what.material, what.to_local((r_x * near, r_y * near, r_z * near)))
+        way = flat_rays[:, here]
+        base = _albedo(what.material, what.to_local(way * depth[here]))
         if what.material.texture not in _LUMINOUS:
             base *= (light[here] + _SUN * sun[here])[:, None]
         if what.material.gloss:
-            n_x, n_y, n_z = normals[:, here]
-            shine = _highlight((n_x, n_y, n_z), (r_x, r_y, r_z), scene.towards_light)
+            shine = _highlight(normals[:, here], way, scene.towards_light)
             base += (what.material.gloss * (sun[here] > 0) * shine)[:, None]
         colors[here] = base
     display: Array = np.sqrt(np.clip(colors, 0, 1)).reshape(*shape, 3)
@@ -80,8 +71,8 @@ def _incoming_light(scene: Scene, points: Points, surface: Array, normals: Array
 def _highlight(normals: Points, rays: Points, towards_light: Vector) -> Array:
     """Phong's highlight: how nearly the mirrored light comes to the eye, to the 32nd power."""
     twice = 2 * _dot(normals, towards_light)
-    x, y, z = (light - twice * n for n, light in zip(normals, towards_light, strict=True))
-    shine = np.maximum(_dot((x, y, z), rays) / np.sqrt(_dot(rays, rays)), 0)
+    mirrored = tuple(light - twice * n for n, light in zip(normals, towards_light, strict=True))
+    shine = np.maximum(_dot(mirrored, rays) / np.sqrt(_dot(rays, rays)), 0)
     for _ in range(5):
         shine = shine * shine
     return np.asarray(shine)

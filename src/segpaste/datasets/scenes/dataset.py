@@ -14,7 +14,7 @@ from torchvision import tv_tensors
 
 from segpaste.datasets.scenes._casting import Hits, cast_scene
 from segpaste.datasets.scenes._config import STUFF_NAMES, SceneConfig
-from segpaste.datasets.scenes._geometry import Array, Scene
+from segpaste.datasets.scenes._geometry import Array, Points, Scene
 from segpaste.datasets.scenes._layout import draw_scene
 from segpaste.datasets.scenes._points import CORNERS, corner_points
 from segpaste.datasets.scenes._shading import render_image
@@ -212,9 +212,7 @@ def _instance_fields(scene: Scene, hits: Hits) -> dict[str, Any]:
     }
 
 
-def _geometry_fields(
-    scene: Scene, config: SceneConfig, hits: Hits, rays: tuple[Array, Array, Array], semantic: Array
-) -> dict[str, Any]:
+def _geometry_fields(scene: Scene, config: SceneConfig, hits: Hits, rays: Points, semantic: Array) -> dict[str, Any]:
     """Depth, its validity, normals and camera. Invalid depth is 0; a window has no surface, so no normal either."""
     x, y, z = rays
     n_x, n_y, n_z = hits.normals
