@@ -58,3 +58,13 @@ def test_crowds_are_hatched() -> None:
 
 def test_a_sample_with_everything_is_drawn() -> None:
     assert viz.draw_instances(make_sample(SIZE, keypoints=True, crowd=True)).shape == (*SIZE, 3)
+
+
+def test_enlarging_moves_points_with_their_object() -> None:
+    sample = sample_of([[20.5, 30.5, 2], [0.0, 0.0, 0.0]])
+    _, instances = viz.compare(sample, sample, tile_px=3 * SIZE[1])
+    marked = (instances.before != 120).any(-1)
+    marked[: 3 * 3] = False  # the label at the corner, where the empty box is
+    rows, cols = np.flatnonzero(marked.any(1)), np.flatnonzero(marked.any(0))
+    assert abs((rows[0] + rows[-1] + 1) / 2 - 3 * 30.5) <= 1
+    assert abs((cols[0] + cols[-1] + 1) / 2 - 3 * 20.5) <= 1

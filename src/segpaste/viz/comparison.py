@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor
-from torchvision import tv_tensors
+from torchvision.transforms import v2
 
 from segpaste.types import DenseSample, Modality
 from segpaste.types.fields import SAMPLE_FIELDS
@@ -95,15 +95,11 @@ def _enlarged(sample: DenseSample, factor: int) -> DenseSample:
     if factor == 1:
         return sample
     height, width = sample.canvas_size
-    boxes = sample.boxes.as_subclass(Tensor) * factor
-    changes: dict[str, Any] = {
-        "boxes": tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(height * factor, width * factor))
-    }
+    moved: DenseSample = v2.Resize((height * factor, width * factor))(sample)  # boxes, points and camera
+    pixels: dict[str, Any] = {}
     for field in SAMPLE_FIELDS:
         value = getattr(sample, field.name)
         if field.resample is not None and value is not None:
             large = value.as_subclass(Tensor).repeat_interleave(factor, -1).repeat_interleave(factor, -2)
-            changes[field.name] = field.tag(large) if field.tag else large
-    if sample.camera_intrinsics is not None:
-        changes["camera_intrinsics"] = sample.camera_intrinsics.resized(factor, factor)
-    return replace(sample, **changes)
+            pixels[field.name] = field.tag(large) if field.tag else large
+    return replace(moved, **pixels)
