@@ -19,6 +19,7 @@ from format_cases import FORMATS, NAMES, NUM, SIZE, WRITERS, assert_equal, asser
 
 from segpaste.bank import BankError, Layout, StoredBank, class_prototypes, near_duplicates, open_bank, stage_bank_batch
 from segpaste.bank.format import BANKS
+from segpaste.bank.format.data_files import Readers
 from segpaste.bank.schema.meta import sealed
 from segpaste.bank.schema.record import GROUPS
 
@@ -292,7 +293,7 @@ class TestReplaced:
                 refused.append(str(error))
             else:
                 assert_equal(crop, make_crop(old.layout, index))
-        assert (len(refused) > 0) == (kind == "webdataset")
+        assert (len(refused) > 0) == isinstance(old._opened(), Readers)  # which opens files when they are first read
         assert all("got another one; open it again" in error for error in refused)
 
 
@@ -305,6 +306,18 @@ def test_a_shard_that_changes_before_it_is_read(extra: int, tmp_path: Path) -> N
     for _ in range(2):
         with pytest.raises(BankError, match=rf"{shard.name}: expected \d+ bytes, got \d+"):
             bank[row]
+
+
+def test_few_shards_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Readers, "most", 2)
+    before = len(os.listdir("/proc/self/fd"))
+    bank = open_bank(write("webdataset", tmp_path / "bank"))
+    assert len(bank.meta.files) > 4
+    for index in (*range(NUM), 0):
+        assert_equal(bank[index], make_crop(bank.layout, index))
+        assert len(os.listdir("/proc/self/fd")) <= before + 2
+    every = bank.read(range(NUM), ["class_id"])  # more files at once than may stay open
+    assert every["class_id"].tolist() == bank.crop_class_ids().tolist()
 
 
 def test_a_sparse_index(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -122,6 +122,32 @@ class DataFiles:
                     f"{self.where}/{name}: expected the bytes that {META} says, got others at {start}; the file was "
                     "changed, or is that of another bank; copy or build the bank again"
                 )
+
+
+class Readers:
+    """Open files of one bank in one process: each is opened when it is first read from, and not too many stay open."""
+
+    most = 256
+    """How many stay open; a process may have 1024 files by default."""
+
+    def __init__(self, files: DataFiles) -> None:
+        self._files = files
+        self._open: dict[str, Reader] = {}
+
+    def of(self, names: Iterable[str]) -> Mapping[str, Reader]:
+        """Return readers of at least these files.
+
+        Those that another thread still uses stay open until it drops them.
+
+        Raises:
+            BankError: as of `DataFiles.open`.
+        """
+        opened, wanted = self._open, set(names)
+        if missing := sorted(wanted - opened.keys()):
+            if len(opened) + len(missing) > self.most:
+                opened = {name: reader for name, reader in opened.items() if name in wanted}
+            opened = self._open = {**opened, **self._files.open(missing)}
+        return opened
 
 
 def read_meta(folder: Folder) -> BankMeta:

@@ -19,12 +19,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste.bank.format.data_files import Readers
 from segpaste.bank.format.protocol import Columns
 from segpaste.bank.format.stored import StoredBank
 from segpaste.bank.format.writer import FolderWriter
 from segpaste.bank.schema.meta import LARGEST_FILE, FileEntry, Format
 from segpaste.bank.schema.record import Array, BankError, Layout, byte_view
-from segpaste.bank.storage.files import HashedFile, Reader, Request, entry_of
+from segpaste.bank.storage.files import HashedFile, Request, entry_of
 from segpaste.extras import require
 
 INDEX = "index.parquet"
@@ -50,19 +51,18 @@ class WebDatasetBank(StoredBank):
         shards = {shard_name(i): (0, LARGEST_FILE) for i in range(len(self.meta.files) - 1)}
         return {INDEX: (0, _ROW_BYTES * len(self) + _INDEX_BYTES), **shards}
 
-    def _open(self) -> dict[int, Reader]:
-        return {}
+    def _open(self) -> Readers:
+        return Readers(self._files)
 
-    def _read(self, handle: dict[int, Reader], rows: Sequence[int], out: Columns) -> None:
+    def _read(self, handle: Readers, rows: Sequence[int], out: Columns) -> None:
         shards, offsets = (places[list(rows)].tolist() for places in self._index)
-        if new := [shard for shard in sorted(set(shards)) if shard not in handle]:
-            readers = self._files.open([shard_name(shard) for shard in new])
-            handle.update(zip(new, readers.values(), strict=True))
+        names = [shard_name(shard) for shard in shards]
+        readers = handle.of(names)
         flat = {name: byte_view(array) for name, array in out.items()}
         self.folder.read_many(
             [
-                Request(handle[shard], [flat[name][n * size : (n + 1) * size] for name, size in fields], offset + start)
-                for n, (shard, offset) in enumerate(zip(shards, offsets, strict=True))
+                Request(readers[file], [flat[name][n * size : (n + 1) * size] for name, size in fields], offset + start)
+                for n, (file, offset) in enumerate(zip(names, offsets, strict=True))
                 for start, fields in _runs(self.layout, tuple(flat))
             ]
         )
@@ -106,7 +106,7 @@ class WebDatasetBank(StoredBank):
             raise BankError(f"{self.where}/{INDEX}: expected {len(self)} rows without gaps, got {len(table)}")
         return table
 
-    def _class_ids(self, handle: dict[int, Reader]) -> NDArray[np.int64]:
+    def _class_ids(self, handle: Readers) -> NDArray[np.int64]:
         ids: NDArray[np.int64] = self._table("class_id").column("class_id").to_numpy()
         return ids
 
