@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import compileall
 import dataclasses
 import importlib.metadata
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,14 +91,11 @@ class TestNames:
 
 
 LAZY = """
-from typing import TYPE_CHECKING
 from segpaste._lazy import lazy_names
-if TYPE_CHECKING:
-    from lazy_room.home import late as late
-    from lazy_room.home import early as early
-else:
-    __getattr__, __dir__, __all__ = lazy_names(__name__)
+__getattr__, __dir__, __all__ = lazy_names(__name__, {"lazy_room.home": ("late", "early")})
 """
+PACKAGE = Path(segpaste.__file__).parent
+LAZY_PACKAGES = [path for path in sorted(PACKAGE.rglob("__init__.py")) if "lazy_names(" in path.read_text()]
 
 
 class TestLazyNames:
@@ -114,6 +115,34 @@ class TestLazyNames:
         assert "lazy_room.home" not in sys.modules
         assert room.early == 1
         assert room.late is room.late is sys.modules["lazy_room.home"].late
+
+    @pytest.mark.parametrize("path", LAZY_PACKAGES, ids=lambda path: path.parent.name)
+    def test_type_checkers_see_the_same_names(self, path: Path) -> None:
+        (block,) = (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.If))
+        package = ".".join(("segpaste", *path.relative_to(PACKAGE).parent.parts))
+        homes = vars(importlib.import_module(package))["_HOMES"]
+        seen = {(node.module, name.name, name.asname) for node in block.body for name in node.names}
+        assert seen == {(module, name, name) for module, names in homes.items() for name in names}
+
+    def test_there_are_lazy_packages(self) -> None:
+        assert len(LAZY_PACKAGES) >= 5
+
+    @pytest.mark.parametrize("kind", ["zip", "no sources"])
+    def test_the_package_needs_no_source_files(self, kind: str, tmp_path: Path) -> None:
+        """As in a frozen application, or on a path inside an archive."""
+        shutil.copytree(PACKAGE, tmp_path / "segpaste", ignore=shutil.ignore_patterns("__pycache__", "*.so", "src"))
+        root = tmp_path
+        if kind == "zip":
+            root = Path(shutil.make_archive(str(tmp_path / "archive"), "zip", tmp_path, "segpaste"))
+        else:
+            compileall.compile_dir(tmp_path, quiet=1, legacy=True)
+            for source in tmp_path.rglob("*.py"):
+                source.unlink()
+        code = (
+            f"import segpaste; assert segpaste.__file__.startswith({str(root)!r}); segpaste.derive_seed(0, 0, 0, 0, 0)"
+        )
+        run = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(root)}, check=False, timeout=300)
+        assert run.returncode == 0
 
     def test_other_names_are_refused(self, room: ModuleType) -> None:
         with pytest.raises(AttributeError, match="module 'lazy_room' has no attribute 'other'"):

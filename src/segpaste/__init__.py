@@ -46,5 +46,44 @@ if TYPE_CHECKING:
     from segpaste.types import PanopticSchema as PanopticSchema
     from segpaste.types import SemanticMap as SemanticMap
     from segpaste.types import StagedCrops as StagedCrops
-else:
-    __getattr__, __dir__, __all__ = lazy_names(__name__)
+
+_HOMES = {
+    "segpaste._version": ("__version__",),
+    "segpaste.augmentation": (
+        "BankSource",
+        "BatchCopyPaste",
+        "BatchCopyPasteConfig",
+        "IntraBatchSource",
+        "SourceStrategy",
+    ),
+    "segpaste.bank": (
+        "BankSampler",
+        "InstanceBank",
+        "LMDBBank",
+        "MemmapBank",
+        "WebDatasetBank",
+        "create_bank_dataloader",
+        "open_bank",
+        "stage_bank_batch",
+    ),
+    "segpaste.datasets": ("CocoDetectionV2", "create_coco_dataloader"),
+    "segpaste.presets": ("get_preset", "list_presets", "register_preset"),
+    "segpaste.samplers": ("ExhaustiveNxMSampler", "NxMSampler", "RandomNxMSampler"),
+    "segpaste.seeding": ("derive_seed",),
+    "segpaste.types": (
+        "BatchedDenseSample",
+        "CameraIntrinsics",
+        "CrowdMask",
+        "DenseSample",
+        "InstanceMask",
+        "KeypointSchema",
+        "Modality",
+        "PaddedBatchedDenseSample",
+        "PaddingMask",
+        "PanopticMap",
+        "PanopticSchema",
+        "SemanticMap",
+        "StagedCrops",
+    ),
+}
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

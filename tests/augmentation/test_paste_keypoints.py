@@ -78,7 +78,7 @@ def test_images_without_a_paste_keep_all(recwarn: pytest.WarningsRecorder) -> No
 
 @pytest.mark.parametrize("padding", [0, 4])
 def test_edges_are_those_of_the_picture(padding: int) -> None:
-    """A point on its last edge belongs to the last pixel, with or without padding behind it; one far off to none."""
+    """A point on its last edge belongs to the last pixel, with or without padding behind it; one in padding to none."""
     samples = []
     for first in (0, 10):
         masks = torch.zeros(1, 10, 20, dtype=torch.bool)
@@ -87,14 +87,14 @@ def test_edges_are_those_of_the_picture(padding: int) -> None:
             torch.zeros(3, 10, 20, dtype=torch.uint8),
             masks,
             torch.ones(1, dtype=torch.int64),
-            keypoints=torch.tensor([[[20.0, 4.0, 2.0], [500.0, 4.0, 2.0]]]),
-            keypoint_schema=KeypointSchema(("edge", "far")),
+            keypoints=torch.tensor([[[20.0, 4.0, 2.0], [0.0, 0.0, 0.0]]]),
+            keypoint_schema=KeypointSchema(("edge", "beyond")),
             padding_mask=torch.zeros(1, 10, 20, dtype=torch.bool),
         )
         samples.append(FixedSizeCrop((10, 20 + padding)).transform(sample, (0, 0)) if padding else sample)
     batch = BatchedDenseSample.from_samples(samples).to_padded(3)
-    points = torch.tensor([[20.0, 4.0, 2.0], [500.0, 4.0, 2.0]])
-    batch = replace(batch, keypoints=points * batch.instance_valid[..., None, None])  # a crop has cut one off
+    points = torch.tensor([[20.0, 4.0, 2.0], [20.0 + padding, 4.0, 2.0]])
+    batch = replace(batch, keypoints=points * batch.instance_valid[..., None, None])
     placement = PlacementConfig(scale_range=(1, 1), hflip_probability=0)
     config = BatchCopyPasteConfig(min_residual_area_frac=0, placement=placement)
     module = BatchCopyPaste(config, _Unmoved())
@@ -102,8 +102,8 @@ def test_edges_are_those_of_the_picture(padding: int) -> None:
     check_all(Case(batch, out, report, config))
     assert report.num_placed.tolist() == [1, 1]
     for found, layers in zip(out.keypoints, report.slot_layer, strict=True):
-        assert found[layers >= 0][0, :, 2].tolist() == [2, 0]
-    assert out.keypoints[0, 0, :, 2].tolist() == [1, 2]  # of the second image nothing is left
+        assert found[layers >= 0][0, :, 2].tolist() == [2, 0 if padding else 2]
+    assert out.keypoints[0, 0, :, 2].tolist() == [1, 2 if padding else 1]  # of the second image nothing is left
 
 
 class _Unmoved:

@@ -72,6 +72,11 @@ class TestContainers:
             ({"keypoints": torch.full((3, 4, 3), 3.0)}, r"expected v to be 0 .* got \[3.0\]"),
             ({"keypoints": torch.tensor([1.0, 2, 0]).expand(3, 4, 3)}, "expected x = y = 0 where v = 0"),
             ({"keypoints": torch.zeros(2, 4, 3)}, "keypoints"),
+            ({"keypoints": torch.tensor([-0.5, 3, 2]).expand(3, 4, 3)}, r"points on the canvas, .* got \[-0.5, 3.0\]"),
+            (
+                {"keypoints": torch.tensor([5.0, 17.5, 1]).expand(3, 4, 3)},
+                r"0 <= x <= 11 and 0 <= y <= 17, got \[5.0, 17",
+            ),
         ],
     )
     def test_what_is_refused(self, changes: dict[str, Any], message: str) -> None:
@@ -193,21 +198,27 @@ class TestTransforms:
             assert abs(float(cols.float().mean()) + 0.5 - x) <= far
             assert abs(float(rows.float().mean()) + 0.5 - y) <= far
 
+    @pytest.mark.parametrize("center", [None, [10.0, 20.0], [40.0, 25.0]])
     @pytest.mark.parametrize("angle", [53, 17, 90, 211])
-    def test_a_turned_canvas_is_that_of_the_image(self, angle: int) -> None:
+    def test_a_turned_canvas_is_that_of_the_image(self, angle: int, center: list[float] | None) -> None:
+        """The point stays on the bright block that it marks, unless they leave the canvas."""
+        image = torch.zeros(3, 40, 50, dtype=torch.uint8)
+        image[:, 18:23, 28:33] = 255
         sample = DenseSample.from_masks(
-            torch.zeros(3, 40, 50, dtype=torch.uint8),
+            image,
             torch.zeros(1, 40, 50, dtype=torch.bool),
             torch.zeros(1, dtype=torch.int64),
-            keypoints=torch.tensor([[[25.0, 20.0, 2.0]]]),
-            keypoint_schema=KeypointSchema(("centre",)),
+            keypoints=torch.tensor([[[30.5, 20.5, 2.0]]]),
+            keypoint_schema=KeypointSchema(("block",)),
         )
-        after = v2.RandomRotation((angle, angle), expand=True)(sample.to_dict())
-        height, width = after["image"].shape[-2:]
-        assert after["keypoints"].canvas_size == (height, width)
-        torch.testing.assert_close(
-            DenseSample.from_dict(after).keypoints, torch.tensor([[[width / 2, height / 2, 2.0]]])
-        )
+        after = v2.RandomRotation((angle, angle), expand=True, center=center)(sample.to_dict())
+        assert after["keypoints"].canvas_size == after["image"].shape[-2:]
+        rows, columns = (after["image"][0] > 100).nonzero(as_tuple=True)
+        ((x, y, v),) = DenseSample.from_dict(after).keypoints[0].tolist()
+        assert v == 2 or (center is not None and len(rows) < 13)  # of 25 pixels
+        if v and len(rows) > 20:
+            assert abs(x - columns.float().mean() - 0.5) < 0.6
+            assert abs(y - rows.float().mean() - 0.5) < 0.6
 
     def test_a_padded_batch_moves_as_its_samples(self) -> None:
         samples = [make_sample(seed=seed, keypoints=True, crowd=True, padding=(3, 2)) for seed in range(3)]

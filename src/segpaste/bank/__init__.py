@@ -43,5 +43,26 @@ if TYPE_CHECKING:
     from segpaste.bank.schema.record import Layout as Layout
     from segpaste.bank.storage.block_cache import BlockCache as BlockCache
     from segpaste.bank.storage.folder import RemoteFolder as RemoteFolder
-else:
-    __getattr__, __dir__, __all__ = lazy_names(__name__)
+
+_HOMES = {
+    "segpaste.bank.build.build_bank": ("BuildSummary", "build_bank"),
+    "segpaste.bank.build.parts": ("Photos", "Selection"),
+    "segpaste.bank.embed.copies": ("copy_crops", "embed_bank"),
+    "segpaste.bank.embed.similarity": ("SimilarToPrototype", "class_prototypes", "near_duplicates"),
+    "segpaste.bank.format": ("open_bank",),
+    "segpaste.bank.format.lmdb": ("LMDBBank", "LMDBWriter"),
+    "segpaste.bank.format.memmap": ("MemmapBank", "MemmapWriter"),
+    "segpaste.bank.format.protocol": ("InstanceBank",),
+    "segpaste.bank.format.shards": ("WebDatasetBank", "WebDatasetWriter"),
+    "segpaste.bank.format.stored": ("StoredBank",),
+    "segpaste.bank.format.writer": ("BankWriter",),
+    "segpaste.bank.read.loader": ("BankDataLoader", "create_bank_dataloader"),
+    "segpaste.bank.read.pairing": ("zip_loaders",),
+    "segpaste.bank.read.predicates": ("CropPredicate",),
+    "segpaste.bank.read.sampler": ("BankSampler",),
+    "segpaste.bank.read.staging": ("stage_bank_batch",),
+    "segpaste.bank.schema.record": ("BankError", "Crop", "Layout"),
+    "segpaste.bank.storage.block_cache": ("BlockCache",),
+    "segpaste.bank.storage.folder": ("RemoteFolder",),
+}
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -28,5 +28,23 @@ if TYPE_CHECKING:
     from segpaste.datasets.scenes import SceneConfig as SceneConfig
     from segpaste.datasets.scenes import SceneDataset as SceneDataset
     from segpaste.datasets.scenes import scene_batch as scene_batch
-else:
-    __getattr__, __dir__, __all__ = lazy_names(__name__)
+
+_HOMES = {
+    "segpaste.datasets.formats.coco": ("CocoDetectionV2",),
+    "segpaste.datasets.formats.coco_panoptic": ("CocoPanoptic", "CocoPanopticSchema"),
+    "segpaste.datasets.formats.conventions": ("convert_depth", "convert_normals", "convert_semantic"),
+    "segpaste.datasets.formats.federated": ("FederatedLabels",),
+    "segpaste.datasets.formats.records": ("DatasetError",),
+    "segpaste.datasets.jitter": (
+        "FixedSizeCrop",
+        "LargeScaleJitter",
+        "RandomHorizontalFlip",
+        "RandomResize",
+        "SampleTransform",
+        "SanitizeInstances",
+        "make_large_scale_jittering",
+    ),
+    "segpaste.datasets.loader": ("EpochDataLoader", "LoaderStats", "create_coco_dataloader"),
+    "segpaste.datasets.scenes": ("SceneConfig", "SceneDataset", "scene_batch"),
+}
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -53,5 +53,34 @@ if TYPE_CHECKING:
     from segpaste.encoder.training.loop import TrainResult as TrainResult
     from segpaste.encoder.training.run import open_training as open_training
     from segpaste.encoder.training.run import train as train
-else:
-    __getattr__, __dir__, __all__ = lazy_names(__name__)
+
+_HOMES = {
+    "segpaste.encoder.data.banks": ("encode_bank", "read_codes"),
+    "segpaste.encoder.data.vector_csv": ("VectorsError",),
+    "segpaste.encoder.data.vectors": ("LabelledVectors", "read_vectors"),
+    "segpaste.encoder.evaluation.assessment": ("Assessment", "RatioFigures"),
+    "segpaste.encoder.evaluation.calibration": ("Calibration", "cllr", "equal_error_rate", "min_cllr"),
+    "segpaste.encoder.evaluation.evaluate": (
+        "Validation",
+        "cosine_rows",
+        "hamming_rows",
+        "mean_average_precision",
+        "validate",
+    ),
+    "segpaste.encoder.evaluation.evidence": ("AttributeEvidence",),
+    "segpaste.encoder.model.codes": (
+        "attribute_shares",
+        "hamming",
+        "near_duplicate_codes",
+        "nearest",
+        "pack",
+        "unpack",
+    ),
+    "segpaste.encoder.model.encoder": ("BinaryAttributeEncoder", "Encoded", "binarise"),
+    "segpaste.encoder.model.losses": ("EncoderLosses",),
+    "segpaste.encoder.training.checkpoints": ("CheckpointError", "TrainedEncoder", "load_encoder"),
+    "segpaste.encoder.training.config": ("DataConfig", "LossWeights", "ModelConfig", "TrainConfig", "TrainerConfig"),
+    "segpaste.encoder.training.loop": ("TrainResult", "Training"),
+    "segpaste.encoder.training.run": ("open_training", "train"),
+}
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

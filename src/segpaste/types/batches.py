@@ -87,7 +87,7 @@ class BatchedDenseSample(Movable):
                 check.check_instance_ids(f"BatchedDenseSample.instance_ids[{b}]", self.instance_ids[b])
         if self.panoptic_maps is not None:
             check.check_panoptic_map("BatchedDenseSample.panoptic_maps", self.panoptic_maps)
-        check_keypoints("BatchedDenseSample", self.keypoints, self.keypoint_schema)
+        check_keypoints("BatchedDenseSample", self.keypoints, self.keypoint_schema, self.canvas_size)
         check.check_metric("BatchedDenseSample", self.metric_depth, self.depth, self.camera_intrinsics)
 
     @property
@@ -284,7 +284,7 @@ class PaddedBatchedDenseSample(Movable):
         self._check_invalid_rows()
         if self.camera_intrinsics is not None:
             check.check_cameras("PaddedBatchedDenseSample.camera_intrinsics", self.camera_intrinsics)
-        check_keypoints("PaddedBatchedDenseSample", self.keypoints, self.keypoint_schema)
+        check_keypoints("PaddedBatchedDenseSample", self.keypoints, self.keypoint_schema, self.canvas_size)
         check.check_metric("PaddedBatchedDenseSample", self.metric_depth, self.depth, self.camera_intrinsics)
 
     def _check_invalid_rows(self) -> None:

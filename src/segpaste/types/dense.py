@@ -102,7 +102,7 @@ class DenseSample(Movable):
             check.check_instance_ids("DenseSample.instance_ids", self.instance_ids)
         if self.panoptic_map is not None:
             check.check_panoptic_map("DenseSample.panoptic_map", self.panoptic_map)
-        check_keypoints("DenseSample", self.keypoints, self.keypoint_schema)
+        check_keypoints("DenseSample", self.keypoints, self.keypoint_schema, self.canvas_size)
         check.check_metric("DenseSample", self.metric_depth, self.depth, self.camera_intrinsics)
 
     @classmethod

@@ -148,12 +148,14 @@ def packed(x: Tensor, y: Tensor, v: Tensor, mirrored: Tensor, canvas_size: tuple
     return torch.stack([x, y, v, mirrored, height, width], -1)
 
 
-def check_keypoints(container: str, keypoints: Any, schema: KeypointSchema | None) -> None:
-    """Check that keypoints come with their schema.
+def check_keypoints(
+    container: str, keypoints: Any, schema: KeypointSchema | None, canvas_size: tuple[int, int] | None = None
+) -> None:
+    """Check that keypoints come with their schema and, with ``canvas_size`` (H, W), lie on the canvas.
 
     Raises:
         TypeError: the schema is of another class.
-        ValueError: one comes without the other, or they differ in the number of points.
+        ValueError: one comes without the other, they differ in the number of points, or a point holds other numbers.
     """
     if schema is not None and not isinstance(schema, KeypointSchema):
         raise TypeError(f"{container}.keypoint_schema: expected KeypointSchema, got {type(schema).__name__}")
@@ -168,10 +170,10 @@ def check_keypoints(container: str, keypoints: Any, schema: KeypointSchema | Non
                 f"{container}.keypoints: expected {schema.num_points} points for each object, as the schema names, "
                 f"got shape {list(points.shape)}"
             )
-        _check_values(f"{container}.keypoints", points)
+        _check_values(f"{container}.keypoints", points, canvas_size)
 
 
-def _check_values(label: str, keypoints: Tensor) -> None:
+def _check_values(label: str, keypoints: Tensor, canvas_size: tuple[int, int] | None) -> None:
     if keypoints.device.type != "cpu" or keypoints.ndim < 2 or keypoints.shape[-1] != 3:
         return
     v = keypoints[..., 2]
@@ -184,3 +186,12 @@ def _check_values(label: str, keypoints: Tensor) -> None:
         )
     if bool((keypoints[..., :2] != 0)[v == UNLABELLED].any()):
         raise ValueError(f"{label}: expected x = y = 0 where v = 0, got other coordinates; zero them")
+    if canvas_size is None:
+        return
+    places = keypoints[..., :2]
+    far = torch.tensor(canvas_size[::-1], dtype=places.dtype)
+    if len(outside := places[((places < 0) | (places > far)).any(-1)]):
+        raise ValueError(
+            f"{label}: expected points on the canvas, 0 <= x <= {canvas_size[1]} and 0 <= y <= {canvas_size[0]}, got "
+            f"{outside[0].tolist()}; set x = y = v = 0 where a point is outside of the image"
+        )

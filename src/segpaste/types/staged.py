@@ -109,7 +109,7 @@ class StagedCrops(Movable):
         check.check_class("StagedCrops.images", self.images, Tensor)
         if self.images.ndim != 5:
             raise ValueError(f"StagedCrops.images: expected [B, K, 3, h, w], got {list(self.images.shape)}")
-        check_keypoints("StagedCrops", self.keypoints, self.keypoint_schema)
+        check_keypoints("StagedCrops", self.keypoints, self.keypoint_schema)  # of a crop some may lie beside it
         sizes = dict(zip(("B", "K", "", "h", "w"), self.images.shape, strict=True))
         sizes["P"] = 0 if self.keypoint_schema is None else self.keypoint_schema.num_points
         for name, (shape, dtype) in SHAPES.items():

@@ -30,5 +30,21 @@ if TYPE_CHECKING:
     from segpaste.viz.report_html import PastedObject as PastedObject
     from segpaste.viz.report_html import ReportItem as ReportItem
     from segpaste.viz.report_html import write_html_report as write_html_report
-else:
-    __getattr__, __dir__, __all__ = lazy_names(__name__)
+
+_HOMES = {
+    "segpaste.viz.comparison": ("Comparison", "compare"),
+    "segpaste.viz.gallery": ("Tile", "before_after_sheet", "gallery_png", "grid", "png_bytes"),
+    "segpaste.viz.overlay": (
+        "VIEWS",
+        "draw",
+        "draw_depth",
+        "draw_image",
+        "draw_instances",
+        "draw_normals",
+        "draw_panoptic",
+        "draw_semantic",
+    ),
+    "segpaste.viz.palette": ("class_color", "instance_color"),
+    "segpaste.viz.report_html": ("PastedObject", "ReportItem", "write_html_report"),
+}
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

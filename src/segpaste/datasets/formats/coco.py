@@ -180,7 +180,7 @@ class CocoDetectionV2(AnnotatedPhotos):
             instance_masks=InstanceMask(masks),
             padding_mask=padding_of(window),
             crowd_mask=CrowdMask(self._crowd_mask(record, window)) if self.has_crowds else None,
-            **self._keypoints([annotation for _, annotation, *_ in kept], window),
+            **self._keypoints(record, [annotation for _, annotation, *_ in kept], window),
         )
 
     def _read_records(self) -> PackedRecords:
@@ -223,13 +223,16 @@ class CocoDetectionV2(AnnotatedPhotos):
         annotations, masks = self._instances(record)
         labels = torch.tensor([annotation["label"] for annotation in annotations], dtype=torch.int64)
         crowd_mask = self._crowd_mask(record) if self.has_crowds else None
-        return DenseSample.from_masks(image, masks, labels, crowd_mask=crowd_mask, **self._keypoints(annotations))
+        return DenseSample.from_masks(
+            image, masks, labels, crowd_mask=crowd_mask, **self._keypoints(record, annotations)
+        )
 
-    def _keypoints(self, annotations: list[JsonRow], window: Window | None = None) -> dict[str, Any]:
+    def _keypoints(self, record: JsonRow, annotations: list[JsonRow], window: Window | None = None) -> dict[str, Any]:
         """The keypoints of instances, as a window shows them; nothing where the file has none."""
         if (schema := self.keypoint_schema) is None:
             return {}
-        keypoints = keypoints_of([annotation["keypoints"] for annotation in annotations], schema)
+        rows = [annotation["keypoints"] for annotation in annotations]
+        keypoints = keypoints_of(rows, schema, (record["height"], record["width"]))
         if window is not None:
             keypoints = through_window(keypoints, schema, window)
         return {"keypoints": keypoints, "keypoint_schema": schema}

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,7 +22,6 @@ from segpaste.types.keypoints import MovingKeypoints, Pair, moved_points
 from segpaste.types.sampling import Size, Window
 
 Points = Sequence[float]
-_DECIMALS = 3
 _FARTHEST = 1e6  # pixels
 
 
@@ -96,12 +96,14 @@ def checked_points(path: Path, annotation: JsonRow, schema: KeypointSchema | Non
     return points
 
 
-def keypoints_of(rows: Sequence[Points | None], schema: KeypointSchema) -> Tensor:
-    """Return the keypoints of instances, [N, P, 3] float32; all zero for one that has none."""
+def keypoints_of(rows: Sequence[Points | None], schema: KeypointSchema, canvas_size: Size) -> Tensor:
+    """Return the keypoints of instances, [N, P, 3] float32: zero for one that has none, and outside of the photo."""
     nothing = [0.0] * (3 * schema.num_points)
     found = torch.tensor([row or nothing for row in rows], dtype=torch.float64).reshape(-1, schema.num_points, 3)
     found[..., :2] += 0.5
-    return torch.where(found[..., 2:] > 0, found, 0.0).float()
+    height, width = canvas_size
+    inside = ((found[..., :2] >= 0) & (found[..., :2] <= torch.tensor([width, height]))).all(-1, keepdim=True)
+    return torch.where((found[..., 2:] > 0) & inside, found, 0.0).float()
 
 
 def through_window(keypoints: Tensor, schema: KeypointSchema, window: Window) -> Tensor:
@@ -121,15 +123,19 @@ def through_window(keypoints: Tensor, schema: KeypointSchema, window: Window) ->
 
 def keypoint_rows(keypoints: Tensor) -> list[dict[str, Any]]:
     """Return the keys of annotations for keypoints [N, P, 3]: ``keypoints`` and ``num_keypoints``."""
-    moved = keypoints.double()
-    moved[..., :2] = torch.where(moved[..., 2:] > 0, moved[..., :2] - 0.5, 0.0)
-    return [
-        {"keypoints": [*map(_plain, row.flatten().tolist())], "num_keypoints": int((row[:, 2] > 0).sum())}
-        for row in moved
-    ]
+    rows = []
+    for points in keypoints.tolist():
+        values = [
+            value for x, y, v in points for value in ((_coordinate(x), _coordinate(y), int(v)) if v else (0, 0, 0))
+        ]
+        rows.append({"keypoints": values, "num_keypoints": sum(v > 0 for *_, v in points)})
+    return rows
 
 
-def _plain(value: float) -> int | float:
-    """The number as a file has it: an integer where it is one."""
-    rounded = round(value, _DECIMALS)
-    return int(rounded) if rounded.is_integer() else rounded
+def _coordinate(edge: float) -> int | float:
+    """Return the place of a pixel with the fewest decimals that are read as the same float32."""
+    for decimals in range(8):
+        place = round(edge - 0.5, decimals)
+        if np.float32(place + 0.5) == edge:
+            break
+    return int(place) if place.is_integer() else place

@@ -195,11 +195,12 @@ def _turned_keypoints(name: str) -> Callable[..., Any]:
         plain, canvas = inpt.as_subclass(Tensor), inpt.canvas_size
         points = tv_tensors.KeyPoints(plain[..., :2], canvas_size=canvas)
         arguments = bind(inpt, *args, **kwargs)
-        if arguments.get("expand") and arguments["center"] is None:
-            # Its canvas for points may be smaller than that for images, which turn about their centre.
-            angle, blank = arguments["angle"], tv_tensors.Mask(torch.zeros(canvas, dtype=torch.uint8))
-            height, width = F.rotate(blank, angle, expand=True).shape
-            turned = F.rotate(points, angle).as_subclass(Tensor)
+        if arguments.get("expand"):
+            # Its canvas for points may be smaller than that for images.
+            angle, center = arguments["angle"], arguments["center"]
+            blank = tv_tensors.Mask(torch.zeros(canvas, dtype=torch.uint8))
+            height, width = F.rotate(blank, angle, expand=True, center=center).shape
+            turned = F.rotate(points, angle, center=center).as_subclass(Tensor)
             shift = [(width - canvas[1]) / 2, (height - canvas[0]) / 2]
             x, y = (turned + torch.tensor(shift, dtype=turned.dtype, device=turned.device)).unbind(-1)
             return packed(x, y, plain[..., 2], plain[..., 3], (height, width)).as_subclass(MovingKeypoints)
