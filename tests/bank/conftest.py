@@ -10,7 +10,7 @@ from build_cases import build
 from photo_folder import open_photos, write_photos
 
 from on_disk import tree
-from segpaste.bank.storage import object_store as store_module
+from segpaste.bank.storage import _object_store as store_module
 from segpaste.datasets import CocoDetectionV2
 
 

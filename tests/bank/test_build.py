@@ -16,8 +16,8 @@ from photo_folder import open_photos, write_photos
 
 from on_disk import tree
 from segpaste.bank import BankError, Selection, open_bank
+from segpaste.bank.build import _strays
 from segpaste.bank.build import build_bank as build_module
-from segpaste.bank.build import strays
 from segpaste.bank.build.cropping import crop_object
 from segpaste.bank.format import WRITERS
 from segpaste.cli._inputs import open_scenes
@@ -183,7 +183,7 @@ class TestStrays:
             mask = torch.zeros(100, 120, dtype=torch.bool)
             for left, top, right, bottom in boxes:
                 mask[top:bottom, left:right] = True
-            kept = strays.without_strays(mask, 0.02)
+            kept = _strays.without_strays(mask, 0.02)
             assert not (kept & ~mask).any()
             return [n for n, (x, y, *_) in enumerate(boxes) if not kept[y, x]]
 
@@ -197,9 +197,9 @@ class TestStrays:
         rng = np.random.default_rng(0)
         for _ in range(300):
             mask = rng.random(rng.integers(1, 12, 2)) < rng.random()
-            runs = strays._runs(mask)
+            runs = _strays._runs(mask)
             found = np.full(mask.shape, -1)
-            for part, row, start, end in zip(strays._parts(*runs, mask.shape[1]), *runs, strict=True):
+            for part, row, start, end in zip(_strays._parts(*runs, mask.shape[1]), *runs, strict=True):
                 found[row, start:end] = part
             np.testing.assert_array_equal(found, flooded(mask))
 

@@ -22,8 +22,8 @@ from segpaste.bank import (
     near_duplicates,
     open_bank,
 )
+from segpaste.bank.embed._statistics import statistics_embedding
 from segpaste.bank.embed.embedders import make_embedder, projected
-from segpaste.bank.embed.statistics import statistics_embedding
 
 SIZE = (61, 53)
 

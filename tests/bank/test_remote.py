@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from segpaste.bank import BankError, InstanceBank, Layout, WebDatasetWriter, open_bank, stage_bank_batch
 from segpaste.bank.schema.record import GROUPS
-from segpaste.bank.storage import object_store as store_module
+from segpaste.bank.storage import _object_store as store_module
 from segpaste.types import StagedCrops
 
 pytestmark = pytest.mark.usefixtures("own_cache")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from segpaste.bank import Crop, Layout, MemmapWriter, open_bank
-from segpaste.bank.embed.statistics import statistics_embedding
+from segpaste.bank.embed._statistics import statistics_embedding
 from segpaste.cli import main
 
 

@@ -23,8 +23,8 @@ from segpaste._ranks import mark_own, mark_said
 from segpaste.cli import _errors, main
 from segpaste.encoder import AttributeEvidence, LabelledVectors, TrainConfig, load_encoder, validate
 from segpaste.encoder.training import loop
+from segpaste.encoder.training._objective import make_objective
 from segpaste.encoder.training.checkpoints import read_checkpoint
-from segpaste.encoder.training.objective import make_objective
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from samples import assert_same, make_batch
 from segpaste import BatchCopyPaste, seeding
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
 from segpaste.engine import use_backend
-from segpaste.engine.native import binding, build, library, threads
+from segpaste.engine.native import _threads, binding, build, library
 
 LEVELS = {name: level for name, level in library._LEVELS.items() if name != "baseline"}
 
@@ -258,7 +258,7 @@ def test_names_of_draws_are_those_of_seeding() -> None:
 
 @pytest.mark.parametrize("inplace", [False, True])
 def test_more_threads_than_rows(inplace: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_BYTES_PER_THREAD", 1)
+    monkeypatch.setattr(_threads, "_BYTES_PER_THREAD", 1)
     before = torch.get_num_threads()
     batch = make_batch(3, size=(33, 47), max_instances=8)
     paste = BatchCopyPaste(inplace=inplace)

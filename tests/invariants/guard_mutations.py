@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from segpaste.engine import Placement, Scene, derived, reference
-from segpaste.engine.reference import layer_view, pixels, slots, stages
+from segpaste.engine.reference import _layer_view, _slots, pixels, stages
 from segpaste.types import KeypointSchema, sampling
 from segpaste.types import check as types_check
 
@@ -41,22 +41,24 @@ def pastes_fill_slots_from_the_first(patch: pytest.MonkeyPatch) -> None:
         plan = original(target, torch.zeros_like(survives), *args)
         return plan._replace(survives=survives & (plan.paste_layer < 0))
 
-    wrap(patch, slots, "assign_slots", change)
+    wrap(patch, _slots, "assign_slots", change)
 
 
 @guards("instance_identity_preserved")
 def survivors_lose_their_rows(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, slots, "survivors", lambda original, *args: torch.zeros_like(original(*args)))
+    wrap(patch, _slots, "survivors", lambda original, *args: torch.zeros_like(original(*args)))
 
 
 @guards("instance_identity_preserved")
 def survivors_take_new_labels(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, slots, "merge_rows", lambda original, *args: _changed(original(*args), "labels", lambda t: t % 3 + 1))
+    wrap(patch, _slots, "merge_rows", lambda original, *args: _changed(original(*args), "labels", lambda t: t % 3 + 1))
 
 
 @guards("instance_identity_preserved")
 def survivors_are_renumbered(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, slots, "merge_rows", lambda original, *args: _changed(original(*args), "instance_ids", lambda t: t + 1))
+    wrap(
+        patch, _slots, "merge_rows", lambda original, *args: _changed(original(*args), "instance_ids", lambda t: t + 1)
+    )
 
 
 def _changed(rows: dict[str, Tensor], name: str, change: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
@@ -66,7 +68,7 @@ def _changed(rows: dict[str, Tensor], name: str, change: Callable[[Tensor], Tens
 
 @guards("instance_hidden_area_limited")
 def nothing_is_guarded(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, slots, "over_hidden", lambda original, *args: torch.zeros_like(original(*args)))
+    wrap(patch, _slots, "over_hidden", lambda original, *args: torch.zeros_like(original(*args)))
 
 
 @guards("panoptic_contact_priority")
@@ -108,7 +110,7 @@ def pastes_take_the_labels_of_their_slots(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, target: Any, source_labels: Tensor, *args: Any) -> Any:
         return original(target, source_labels.flip(-1), *args)
 
-    wrap(patch, slots, "merge_rows", change)
+    wrap(patch, _slots, "merge_rows", change)
 
 
 @guards("instance_target_masks_subtract_paste_union")
@@ -151,7 +153,7 @@ def boxes_are_copied(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, target: Any, source_labels: Tensor, plan: Any, measures: Any) -> Any:
         return original(target, source_labels, plan, measures._replace(box=target.boxes.ceil().long()))
 
-    wrap(patch, slots, "merge_rows", change)
+    wrap(patch, _slots, "merge_rows", change)
 
 
 @guards("instance_small_area_dropped")
@@ -159,7 +161,7 @@ def small_rests_survive(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, valid: Tensor, measures: Any, rules: Any) -> Tensor:
         return original(valid, measures, rules._replace(min_area_px=1, residual_num=0))
 
-    wrap(patch, slots, "survivors", change)
+    wrap(patch, _slots, "survivors", change)
 
 
 @guards("instance_small_area_dropped")
@@ -215,24 +217,24 @@ def ids_continue_from_the_number_of_instances(patch: pytest.MonkeyPatch) -> None
         counted = target.instance_valid.cumsum(1).int() * target.instance_valid
         return original(replace(target, instance_ids=counted, panoptic_maps=None), *args)
 
-    wrap(patch, slots, "assign_slots", change)
+    wrap(patch, _slots, "assign_slots", change)
 
 
 @guards("panoptic_stuff_area_threshold")
 def stuff_is_not_watched(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, slots, "wiped_out", lambda original, *args: torch.zeros_like(original(*args)))
+    wrap(patch, _slots, "wiped_out", lambda original, *args: torch.zeros_like(original(*args)))
 
 
 @guards("semantic_single_class_per_pixel")
 def classes_are_averaged(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, view: layer_view.LayerView, plane: Tensor) -> Tensor:
+    def change(original: Any, view: _layer_view.LayerView, plane: Tensor) -> Tensor:
         value = original(view, plane)
         if plane.dtype != torch.int64:
             return value
         neighbours = view.at(plane, view.y.linear_idx[:, 1], view.x.linear_idx[:, 1])
         return torch.div(value + neighbours, 2, rounding_mode="floor")
 
-    wrap(patch, layer_view.LayerView, "nearest", change)
+    wrap(patch, _layer_view.LayerView, "nearest", change)
 
 
 @guards("semantic_ignore_preserved")
@@ -295,20 +297,20 @@ def target_validity_is_not_joined(patch: pytest.MonkeyPatch) -> None:
 
 @guards("depth_validity_join")
 def source_validity_is_not_joined(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, view: layer_view.LayerView) -> tuple[Tensor, Tensor]:
+    def change(original: Any, view: _layer_view.LayerView) -> tuple[Tensor, Tensor]:
         depth, valid = original(view)
         return depth, torch.ones_like(valid)
 
-    wrap(patch, layer_view.LayerView, "depth", change)
+    wrap(patch, _layer_view.LayerView, "depth", change)
 
 
 @guards("depth_validity_join")
 def source_validity_is_the_nearest_pixels(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, view: layer_view.LayerView) -> tuple[Tensor, Tensor]:
+    def change(original: Any, view: _layer_view.LayerView) -> tuple[Tensor, Tensor]:
         assert view.source.depth_valid is not None
         return original(view)[0], view.nearest(view.source.depth_valid)[:, 0]
 
-    wrap(patch, layer_view.LayerView, "depth", change)
+    wrap(patch, _layer_view.LayerView, "depth", change)
 
 
 @guards("depth_metric_intrinsics_rescale")
@@ -331,22 +333,22 @@ def normals_are_not_renormalised(patch: pytest.MonkeyPatch) -> None:
 
 @guards("normals_unit_norm_on_valid")
 def normals_are_lost(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, layer_view.LayerView, "normals", lambda original, view: torch.zeros_like(original(view)))
+    wrap(patch, _layer_view.LayerView, "normals", lambda original, view: torch.zeros_like(original(view)))
 
 
 @guards("normals_camera_frame_convention")
 def n_x_is_not_negated(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, view: layer_view.LayerView) -> Tensor:
+    def change(original: Any, view: _layer_view.LayerView) -> Tensor:
         view.hflip = torch.zeros_like(view.hflip)
         return original(view)
 
-    wrap(patch, layer_view.LayerView, "normals", change)
+    wrap(patch, _layer_view.LayerView, "normals", change)
 
 
 @guards("normals_camera_frame_convention")
 def normals_point_up(patch: pytest.MonkeyPatch) -> None:
     flip = torch.tensor([1.0, -1.0, 1.0])[:, None, None]
-    wrap(patch, layer_view.LayerView, "normals", lambda original, view: original(view) * flip)
+    wrap(patch, _layer_view.LayerView, "normals", lambda original, view: original(view) * flip)
 
 
 @guards("keypoints_visible_only_on_own_pixels")

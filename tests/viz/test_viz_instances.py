@@ -18,7 +18,7 @@ from samples import Array, make_sample
 from segpaste import viz
 from segpaste.types import DenseSample
 from segpaste.viz import palette
-from segpaste.viz.marks import thing_plates, things_of
+from segpaste.viz._marks import thing_plates, things_of
 
 
 class TestInstances:

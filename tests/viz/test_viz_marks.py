@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from viz_cases import NAMES, border_layer, masks_of, neighbours
 
 from samples import Array
-from segpaste.viz import palette, shapes, text
+from segpaste.viz import _shapes, _text, palette
+from segpaste.viz._shapes import blend, segment_borders
+from segpaste.viz._text import plain
 from segpaste.viz.palette import class_color, instance_color
-from segpaste.viz.shapes import blend, segment_borders
-from segpaste.viz.text import plain
 
 
 class TestPalette:
@@ -57,15 +57,15 @@ class TestShapes:
     @settings(max_examples=60, deadline=None)
     @given(mask=masks_of((6, 5)))
     def test_outline_and_rim_against_the_slow_writing(self, mask: Array) -> None:
-        assert np.array_equal(shapes.outline(mask), border_layer(mask))
-        assert np.array_equal(shapes.rim(mask), neighbours(mask))
+        assert np.array_equal(_shapes.outline(mask), border_layer(mask))
+        assert np.array_equal(_shapes.rim(mask), neighbours(mask))
         two = neighbours(mask)
-        assert np.array_equal(shapes.rim(mask, 2), two | neighbours(mask | two))
+        assert np.array_equal(_shapes.rim(mask, 2), two | neighbours(mask | two))
 
     @settings(max_examples=60, deadline=None)
     @given(mask=masks_of((7, 5)))
     def test_window_holds_the_mask(self, mask: Array) -> None:
-        where = shapes.window(mask, 0)
+        where = _shapes.window(mask, 0)
         if where is None:
             assert not mask.any()
         else:
@@ -77,38 +77,38 @@ class TestShapes:
         mask = np.zeros((200, 300), bool)
         mask[90:110, :] = True
         mask[50:150, 200:300] = True
-        x, y = shapes.centre_of(mask)
+        x, y = _shapes.centre_of(mask)
         assert 230 < x < 270
         assert 80 < y < 120
-        assert shapes.centre_of(np.zeros((3, 3), bool)) is None
+        assert _shapes.centre_of(np.zeros((3, 3), bool)) is None
 
 
 class TestText:
     def test_names(self) -> None:
-        assert text.class_name(5, NAMES) == "cat"
-        assert text.class_name(6, NAMES) == "class 6"
-        assert text.class_name(1, ["a", "b"]) == "b"
-        assert text.class_name(-1, ["a", "b"]) == "class -1"
-        assert text.class_name(2, None) == "class 2"
+        assert _text.class_name(5, NAMES) == "cat"
+        assert _text.class_name(6, NAMES) == "class 6"
+        assert _text.class_name(1, ["a", "b"]) == "b"
+        assert _text.class_name(-1, ["a", "b"]) == "class -1"
+        assert _text.class_name(2, None) == "class 2"
 
     def test_only_letters_that_the_font_has(self) -> None:
-        assert text.plain("Café\nau\tlait") == "Cafe au lait"
-        assert text.plain("猫", fallback="class 3") == "class 3"
-        assert len(text.plain("x" * 99)) == 24
+        assert _text.plain("Café\nau\tlait") == "Cafe au lait"
+        assert _text.plain("猫", fallback="class 3") == "class 3"
+        assert len(_text.plain("x" * 99)) == 24
 
     def test_a_line_is_cut_to_its_width(self) -> None:
-        short = text.fitted("a_very_long_file_name_0000012345.jpg", 90, 13)
+        short = _text.fitted("a_very_long_file_name_0000012345.jpg", 90, 13)
         assert short.endswith("...")
-        assert text.text_width(short, 13) <= 90
-        assert text.fitted("cat", 90, 13) == "cat"
-        assert text.fitted("cat", 2, 13) == ""
+        assert _text.text_width(short, 13) <= 90
+        assert _text.fitted("cat", 90, 13) == "cat"
+        assert _text.fitted("cat", 2, 13) == ""
 
     def test_plates_keep_clear_of_each_other(self) -> None:
         blank = np.full((100, 200, 3), 255, np.uint8)
-        plates = [text.Plate("cat", palette.INK, (50, 30, 52, 32), centred=True)] * 3
-        assert np.array_equal(text.draw_plates(blank, plates[:1], 12), text.draw_plates(blank, plates, 12))
-        moved = [text.Plate("cat", palette.INK, (50, 30, 90, 50))] * 3
-        inked = [(text.draw_plates(blank, moved[:n], 12) != 255).any(-1).sum() for n in (1, 2, 3)]
+        plates = [_text.Plate("cat", palette.INK, (50, 30, 52, 32), centred=True)] * 3
+        assert np.array_equal(_text.draw_plates(blank, plates[:1], 12), _text.draw_plates(blank, plates, 12))
+        moved = [_text.Plate("cat", palette.INK, (50, 30, 90, 50))] * 3
+        inked = [(_text.draw_plates(blank, moved[:n], 12) != 255).any(-1).sum() for n in (1, 2, 3)]
         assert inked[0] < inked[1] < inked[2]
 
 

@@ -16,7 +16,7 @@ from viz_cases import NAMES, full_sample, pixels_of, sample_with
 from samples import make_sample
 from segpaste import viz
 from segpaste.types import DenseSample
-from segpaste.viz import compare, draw_depth, gallery, shapes
+from segpaste.viz import _shapes, compare, draw_depth, gallery
 
 
 class TestSheet:
@@ -53,12 +53,12 @@ class TestSheet:
         picture = viz.compare(small, large, tile_px=20)[0]
         assert picture.before.shape == picture.after.shape == (20, 16, 3)
         assert np.array_equal(picture.before[:17, :11], pixels_of(small))
-        assert np.array_equal(picture.before[17:], shapes.hatch(20, 16)[17:])
+        assert np.array_equal(picture.before[17:], _shapes.hatch(20, 16)[17:])
 
     def test_a_modality_of_one_side_only(self) -> None:
         pictures = viz.compare(sample_with(), full_sample(), tile_px=17)
-        assert np.array_equal(pictures[4].before, shapes.hatch(17, 11))
-        assert not np.array_equal(pictures[4].after, shapes.hatch(17, 11))
+        assert np.array_equal(pictures[4].before, _shapes.hatch(17, 11))
+        assert not np.array_equal(pictures[4].after, _shapes.hatch(17, 11))
 
     def test_depths_share_one_scale(self) -> None:
         def constant(value: float) -> DenseSample:

@@ -11,8 +11,8 @@ import pytest
 from power_loss import every_state, watched
 from segpaste import viz
 from segpaste.augmentation import BatchCopyPasteConfig
+from segpaste.encoder.training._logs import RunLog
 from segpaste.encoder.training.checkpoints import write_checkpoint
-from segpaste.encoder.training.logs import RunLog
 
 
 def save_checkpoint(path: Path, turn: int) -> None:

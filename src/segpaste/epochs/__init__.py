@@ -4,7 +4,7 @@ Samplers and loaders share one `EpochProgress` where they are used together. It 
 what an epoch consists of is a pure function of (epoch, rank) elsewhere.
 """
 
-from segpaste.epochs.foreign import epoch_of, set_epoch_of
+from segpaste.epochs._foreign import epoch_of, set_epoch_of
 from segpaste.epochs.loading import EpochLoader
 from segpaste.epochs.progress import EpochPass, EpochProgress
 from segpaste.epochs.reader import EpochReader

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from segpaste.epochs.foreign import LoaderReplicas, loader_facts, reads_all_on_each_rank, set_epoch_of
+from segpaste.epochs._foreign import LoaderReplicas, loader_facts, reads_all_on_each_rank, set_epoch_of
 from segpaste.epochs.progress import EpochPass, EpochProgress
 from segpaste.epochs.reader import EpochReader
 from segpaste.epochs.replicas import find_replica

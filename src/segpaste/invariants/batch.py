@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import torch
 
+from segpaste.invariants._surfaces import finite_depth
 from segpaste.invariants.instance import mask_boxes
 from segpaste.invariants.normals import not_unit
 from segpaste.invariants.panoptic import not_bijective, thing_stuff_inconsistent
-from segpaste.invariants.surfaces import finite_depth
 from segpaste.invariants.violation import InvariantError, Violation, found
 from segpaste.types import FIELDS, PaddedBatchedDenseSample, PanopticSchema
 from segpaste.types.check import not_none

@@ -12,8 +12,8 @@ from torch import Tensor
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PasteReport
 from segpaste.augmentation.config.strict import as_fraction
 from segpaste.augmentation.inputs.pad import padded_to_multiple
-from segpaste.invariants.layers import LayerMap, layer_maps, seen, seen_map
-from segpaste.invariants.surfaces import Surface, layer_surface
+from segpaste.invariants._layers import LayerMap, layer_maps, seen, seen_map
+from segpaste.invariants._surfaces import Surface, layer_surface
 from segpaste.invariants.violation import Violation
 from segpaste.types import Modality, PaddedBatchedDenseSample
 from segpaste.types.check import not_none

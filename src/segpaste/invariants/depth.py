@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from segpaste.invariants._layers import LayerMap, seen
+from segpaste.invariants._surfaces import RELATIVE_TOLERANCE, finite_depth
 from segpaste.invariants.case import Case, invariant
-from segpaste.invariants.layers import LayerMap, seen
-from segpaste.invariants.surfaces import RELATIVE_TOLERANCE, finite_depth
 from segpaste.invariants.violation import Violation, found
 from segpaste.types import Modality, PaddedBatchedDenseSample
 from segpaste.types.check import not_none

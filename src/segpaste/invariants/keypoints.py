@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from segpaste.invariants._layers import valid_extent
 from segpaste.invariants.case import Case, invariant
-from segpaste.invariants.layers import valid_extent
 from segpaste.invariants.violation import Violation, found
 from segpaste.types.check import not_none
 from segpaste.types.keypoints import HIDDEN, UNLABELLED, VISIBLE

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from segpaste.invariants._layers import WEIGHT_STEP, LayerMap
 from segpaste.invariants.case import Case, invariant
-from segpaste.invariants.layers import WEIGHT_STEP, LayerMap
 from segpaste.invariants.violation import Violation, found
 from segpaste.types import Modality, PaddedBatchedDenseSample
 from segpaste.types.check import not_none

@@ -78,7 +78,7 @@ class ReplayRecord(_Record):
         max_instances: K, the instance slots of the batch that was given to the module.
         layers: the placement.
         digest: `row_digest` of the result, or None where it was not taken.
-        float_means: `segpaste.replay.float_means.float_means` of the result: what the digest leaves out. None where it
+        float_means: `segpaste.replay._float_means.float_means` of the result: what the digest leaves out. None where it
             was not taken.
         dataset: a name of the dataset's content, if the writer of the record gave one.
         bank: the version of the bank that the crops are of.

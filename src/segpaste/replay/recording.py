@@ -11,7 +11,7 @@ from torch import Tensor
 
 from segpaste._version import __version__
 from segpaste.augmentation import BankSource, BatchCopyPaste, IntraBatchSource, PasteReport
-from segpaste.replay.float_means import float_means
+from segpaste.replay._float_means import float_means
 from segpaste.replay.record import RecordedLayer, ReplayRecord
 from segpaste.seeding import SampleKey, key_tensors, keys_of
 from segpaste.types import FIELDS, PaddedBatchedDenseSample, StagedCrops
@@ -68,7 +68,7 @@ def records(
 def row_digest(batch: PaddedBatchedDenseSample, b: int) -> str:
     """Return the SHA-256 of what is equal in row ``b`` on every backend: integers, masks, all of instances.
 
-    Of other floats it covers the shape; `segpaste.replay.float_means.float_means` has their means.
+    Of other floats it covers the shape; `segpaste.replay._float_means.float_means` has their means.
     """
     digest = hashlib.sha256()
     valid = batch.instance_valid[b].cpu()

@@ -15,7 +15,7 @@ from segpaste.augmentation.sources.bank_source import source_batch
 from segpaste.bank import InstanceBank, stage_bank_batch
 from segpaste.engine import LayerRows
 from segpaste.engine.records import SCALE_DEN
-from segpaste.replay.float_means import differing, float_means
+from segpaste.replay._float_means import differing, float_means
 from segpaste.replay.record import ReplayError, ReplayRecord
 from segpaste.replay.recording import row_digest
 from segpaste.seeding import SampleKey, key_tensors

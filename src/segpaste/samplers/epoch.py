@@ -2,7 +2,7 @@
 
 Samples of a class are taken in groups of M: its first M samples, the next M, and so on, and around again to the first
 where the last group is short. No sample is twice in a group as long as its class has M. Which classes meet is the
-affair of `segpaste.samplers.schedule`.
+affair of `segpaste.samplers._schedule`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste.samplers._schedule import filled_up, num_covering_batches, num_full_batches, schedule
 from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
-from segpaste.samplers.schedule import filled_up, num_covering_batches, num_full_batches, schedule
 from segpaste.seeding import check_uint64, random_bits_numpy
 
 

@@ -14,11 +14,11 @@ from torchvision.transforms import v2
 
 from segpaste.types import DenseSample, Modality
 from segpaste.types.fields import SAMPLE_FIELDS
-from segpaste.viz.marks import as_numpy
+from segpaste.viz._marks import as_numpy
+from segpaste.viz._shapes import hatch
+from segpaste.viz._text import ClassNames
 from segpaste.viz.overlay import VIEWS, Range, draw, valid_depth
 from segpaste.viz.palette import UInt8Image
-from segpaste.viz.shapes import hatch
-from segpaste.viz.text import ClassNames
 
 
 @dataclass(frozen=True, slots=True)

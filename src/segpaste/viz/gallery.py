@@ -18,10 +18,10 @@ from PIL import Image, ImageDraw
 from torch import Tensor
 
 from segpaste.types import DenseSample
+from segpaste.viz._text import ClassNames, fitted, font
 from segpaste.viz.comparison import compare
 from segpaste.viz.overlay import Range
 from segpaste.viz.palette import HIGHLIGHT, INK, MUTED, PAPER, UInt8Image
-from segpaste.viz.text import ClassNames, fitted, font
 from segpaste.workspace import write_whole
 
 _GAP_PX, _LETTER_PX = 10, 13

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.types import IGNORE_INDEX, DenseSample, Modality
-from segpaste.viz import marks
-from segpaste.viz.marks import NO_CLASS, as_numpy, letter_px, line_px
+from segpaste.viz import _marks
+from segpaste.viz._marks import NO_CLASS, as_numpy, letter_px, line_px
+from segpaste.viz._shapes import Mask, blend, hatch, segment_borders
+from segpaste.viz._text import ClassNames, draw_plates, draw_scale
 from segpaste.viz.palette import PAPER, UInt8Image, depth_colors, instance_color
-from segpaste.viz.shapes import Mask, blend, hatch, segment_borders
-from segpaste.viz.text import ClassNames, draw_plates, draw_scale
 
 Range = tuple[float, float]
 
@@ -79,18 +79,18 @@ def draw_instances(
         ValueError: ``pasted`` is not bool [N].
     """
     picture = draw_image(sample, value_range=value_range)
-    things = marks.things_of(sample, pasted)
+    things = _marks.things_of(sample, pasted)
     if sample.crowd_mask is not None:
-        blend(picture, as_numpy(sample.crowd_mask)[0], hatch(*sample.canvas_size), marks.MAP_OPACITY)
+        blend(picture, as_numpy(sample.crowd_mask)[0], hatch(*sample.canvas_size), _marks.MAP_OPACITY)
     for thing in things:
-        marks.draw_mask(picture, thing)
+        _marks.draw_mask(picture, thing)
     for thing in things if show_boxes else ():
-        marks.draw_box(picture, thing)
-    marks.draw_keypoints(picture, sample)
+        _marks.draw_box(picture, thing)
+    _marks.draw_keypoints(picture, sample)
     if not show_labels:
         return picture
     letters = letter_px(picture)
-    return draw_plates(picture, marks.thing_plates(things, class_names, min_side_px=2.5 * letters), letters)
+    return draw_plates(picture, _marks.thing_plates(things, class_names, min_side_px=2.5 * letters), letters)
 
 
 def draw_semantic(
@@ -111,9 +111,9 @@ def draw_semantic(
     """
     semantic = as_numpy(_present(sample.semantic_map, "semantic_map", "draw_semantic"))
     picture = draw_image(sample, value_range=value_range)
-    marks.paint_classes(picture, semantic)
+    _marks.paint_classes(picture, semantic)
     blend(picture, segment_borders(semantic, line_px(picture)), PAPER, _BORDER_OPACITY)
-    return draw_plates(picture, marks.region_plates(semantic, class_names), letter_px(picture))
+    return draw_plates(picture, _marks.region_plates(semantic, class_names), letter_px(picture))
 
 
 def draw_panoptic(
@@ -141,19 +141,19 @@ def draw_panoptic(
     semantic = as_numpy(_present(sample.semantic_map, "semantic_map", "draw_panoptic"))
     picture = draw_image(sample, value_range=value_range)
     stuff = ids == 0
-    marks.paint_classes(picture, np.where(stuff, semantic, NO_CLASS))
+    _marks.paint_classes(picture, np.where(stuff, semantic, NO_CLASS))
     for i in np.unique(ids[~stuff]):
-        blend(picture, ids == i, instance_color(int(i)), marks.MAP_OPACITY)
+        blend(picture, ids == i, instance_color(int(i)), _marks.MAP_OPACITY)
     borders = segment_borders(np.where(stuff, -1 - semantic, ids), line_px(picture))
     blend(picture, borders, PAPER, _BORDER_OPACITY)
-    things = marks.things_of(sample, pasted)
+    things = _marks.things_of(sample, pasted)
     for thing in things:
         if thing.pasted:
-            marks.draw_mask(picture, thing, fill_opacity=0.0)
+            _marks.draw_mask(picture, thing, fill_opacity=0.0)
     letters = letter_px(picture)
     plates = [
-        *marks.thing_plates(things, class_names, 2.5 * letters, inside_area_px=_INSIDE_FRAC * ids.size),
-        *marks.region_plates(np.where(stuff, semantic, IGNORE_INDEX), class_names),
+        *_marks.thing_plates(things, class_names, 2.5 * letters, inside_area_px=_INSIDE_FRAC * ids.size),
+        *_marks.region_plates(np.where(stuff, semantic, IGNORE_INDEX), class_names),
     ]
     return draw_plates(picture, plates, letters)
 

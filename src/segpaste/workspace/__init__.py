@@ -10,7 +10,7 @@ All of it is durable against a crash of the machine. Every file that the package
 Caches that check what they read need none of it.
 """
 
-from segpaste.workspace.locks import lock_folder
+from segpaste.workspace._locks import lock_folder
 from segpaste.workspace.new_folder import MARKER, NewFolder, expect_free, marker_text, partial_of
 from segpaste.workspace.runs import Notes, Run, Workspace, read_fingerprint
 from segpaste.workspace.whole import Content, WholeFiles, naming, write_whole

@@ -7,7 +7,7 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-from segpaste.workspace.locks import lock_folder
+from segpaste.workspace._locks import lock_folder
 from segpaste.workspace.whole import flush, is_partial, make_folder, remove, rename_flushed, write_whole
 
 MARKER = "unfinished"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from segpaste.workspace.locks import lock_folder
+from segpaste.workspace._locks import lock_folder
 from segpaste.workspace.new_folder import expect_free, partial_of, resolve_link
 from segpaste.workspace.whole import is_partial, make_folder, publish, remove, sweep, write_json
 

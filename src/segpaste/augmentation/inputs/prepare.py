@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
-from segpaste.augmentation.inputs import slots
+from segpaste.augmentation.inputs import _slots
 from segpaste.augmentation.inputs.pad import padded_to_multiple
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
@@ -86,16 +86,16 @@ def prepared(
     if config.placement.pad_to_multiple is not None:
         batch = padded_to_multiple(batch, config.placement.pad_to_multiple)
     if config.max_instances is not None:
-        batch = slots.with_slots(batch, config.max_instances)
+        batch = _slots.with_slots(batch, config.max_instances)
     if batch.instance_masks is None and config.source.mask_from == "boxes":
         if batch.panoptic_maps is not None:
             raise ValueError(
                 "BatchCopyPaste: expected instance masks beside the panoptic maps, got none; boxes overlap and cannot "
                 "say which pixel is whose: give the masks, or leave the panoptic maps out with emit_panoptic=False"
             )
-        batch = slots.with_box_masks(batch)
+        batch = _slots.with_box_masks(batch)
     if config.emit_classmix and batch.instance_masks is None:
-        batch = slots.with_empty_masks(batch)
+        batch = _slots.with_empty_masks(batch)
     return batch
 
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from segpaste.bank.build._strays import without_strays
 from segpaste.bank.build.cropping import box_of, crop_object
-from segpaste.bank.build.strays import without_strays
 from segpaste.bank.schema.record import Array, BankError, Layout
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
@@ -72,7 +72,7 @@ class Selection:
         min_fill_frac: area of the mask over the area of its box, at least: low for what shines through a fence.
         whole_only: leave out what touches the photo's edge, for the photo probably ends before the object does.
         min_part_frac: cut off parts of a mask that have a smaller fraction of its pixels and lie outside of the box of
-            the larger ones, see `segpaste.bank.build.strays`: 3 wrong pixels far away would shrink a crop to a
+            the larger ones, see `segpaste.bank.build._strays`: 3 wrong pixels far away would shrink a crop to a
             thumbnail. 0 cuts off none. All else is about the mask without them.
     """
 

@@ -1,6 +1,6 @@
 """What turns objects into embeddings: by name, with weights from a file, never from the network.
 
-- ``statistics``: colours, edges and outline, see `segpaste.bank.embed.statistics`; needs no weights.
+- ``statistics``: colours, edges and outline, see `segpaste.bank.embed._statistics`; needs no weights.
 - ``torchvision:NAME``, such as ``torchvision:resnet50``
 - ``timm:NAME``, such as ``timm:vit_small_patch14_dinov2``
 - ``open_clip:NAME``, such as ``open_clip:ViT-B-32``
@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from segpaste.bank.embed._statistics import statistics_embedding
 from segpaste.bank.embed.similarity import unit
-from segpaste.bank.embed.statistics import statistics_embedding
 from segpaste.bank.schema.record import EMBEDDING_SIZE
 from segpaste.extras import require
 from segpaste.types import tight_boxes

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import Dataset
 
 from segpaste.bank.format.protocol import InstanceBank, check_bank
+from segpaste.bank.read._given_sampler import NxMDraws, given_draws
 from segpaste.bank.read.class_draws import DrawMode
-from segpaste.bank.read.given_sampler import NxMDraws, given_draws
 from segpaste.bank.read.predicates import CropChooser, Predicate
 from segpaste.bank.read.sampler import BankSampler, DrawReport, Draws, Replicas
 from segpaste.bank.read.staging import stage_bank_batch

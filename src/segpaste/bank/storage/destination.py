@@ -16,8 +16,8 @@ from typing import Any
 
 from segpaste.bank.schema.meta import META
 from segpaste.bank.schema.record import BankError
+from segpaste.bank.storage._object_store import ObjectStore
 from segpaste.bank.storage.folder import is_url, local_path
-from segpaste.bank.storage.object_store import ObjectStore
 from segpaste.workspace import MARKER, NewFolder, marker_text
 
 

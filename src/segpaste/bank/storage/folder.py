@@ -15,9 +15,9 @@ from contextlib import suppress
 from typing import Any, cast
 
 from segpaste.bank.schema.record import BankError
+from segpaste.bank.storage._object_store import Found, ObjectStore, find
 from segpaste.bank.storage.block_cache import BlockCache
 from segpaste.bank.storage.files import LocalFolder, Request, read_all
-from segpaste.bank.storage.object_store import Found, ObjectStore, find
 
 NUM_AT_ONCE = 8
 """Fetches of one batch that wait for the store at once; botocore's pool has 10 connections."""

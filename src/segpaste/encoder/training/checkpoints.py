@@ -20,7 +20,7 @@ import torch
 from segpaste.encoder.evaluation.calibration import Calibration
 from segpaste.encoder.evaluation.evidence import AttributeEvidence
 from segpaste.encoder.model.encoder import BinaryAttributeEncoder
-from segpaste.encoder.training.logs import CSV_NAME, TENSORBOARD_NAME
+from segpaste.encoder.training._logs import CSV_NAME, TENSORBOARD_NAME
 from segpaste.workspace import Run, write_whole
 
 LAST, BEST = "last.pt", "best.pt"

@@ -20,6 +20,9 @@ import torch
 from segpaste.encoder.data.vectors import LabelledVectors
 from segpaste.encoder.evaluation.assessment import Assessment, Part, assess, find_evidence
 from segpaste.encoder.evaluation.evaluate import is_better, validate
+from segpaste.encoder.training._logs import RunLog
+from segpaste.encoder.training._objective import make_objective
+from segpaste.encoder.training._processes import Processes
 from segpaste.encoder.training.checkpoints import (
     BEST,
     LAST,
@@ -29,9 +32,6 @@ from segpaste.encoder.training.checkpoints import (
     write_checkpoint,
 )
 from segpaste.encoder.training.config import TrainConfig
-from segpaste.encoder.training.logs import RunLog
-from segpaste.encoder.training.objective import make_objective
-from segpaste.encoder.training.processes import Processes
 from segpaste.samplers import NxMReport, NxMSampler
 
 

@@ -11,10 +11,10 @@ import torch
 
 from segpaste.encoder.data.vector_csv import VectorsError
 from segpaste.encoder.data.vectors import LabelledVectors, expect_alike
+from segpaste.encoder.training._processes import Processes, joined
 from segpaste.encoder.training.checkpoints import claimed_run
 from segpaste.encoder.training.config import TrainConfig, find_sampler
 from segpaste.encoder.training.loop import Training, TrainResult
-from segpaste.encoder.training.processes import Processes, joined
 from segpaste.samplers import NxMSampler
 
 

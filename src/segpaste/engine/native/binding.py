@@ -12,7 +12,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from segpaste.engine.native import threads
+from segpaste.engine.native import _threads
 from segpaste.engine.native.library import call, workspace, workspaces
 from segpaste.engine.planes import (
     PLANES,
@@ -188,7 +188,7 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
     if target.metric_depth and target.depth is not None and source.depth is not None:
         cameras = [_dense_or_none(side.camera_intrinsics) for side in (target, source)]
     tables = [_dense_or_none(t) for t in (scene.classes.is_thing, scene.watched, scene.rank)]
-    num_threads, shared = threads.num_threads(b, _num_bytes(target)), array("q", bytes(16 * b))
+    num_threads, shared = _threads.num_threads(b, _num_bytes(target)), array("q", bytes(16 * b))
     words = [
         *(b, layers, k, k_s, source.batch_size, height, width, *source.canvas_size),
         *(target.images.shape[1], _KINDS[target.images.dtype]),
@@ -207,7 +207,7 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
         layer.data_ptr() if with_layer else 0,
         *(num_threads, 0, 0, 0, 0, shared.buffer_info()[0], shared.buffer_info()[0] + 8 * b),
     ]
-    _call("segpaste_compose", words, workspaces(num_threads).buffer_info()[0], threads.parallel())
+    _call("segpaste_compose", words, workspaces(num_threads).buffer_info()[0], _threads.parallel())
     if in_place:  # autograd did not see the library write
         torch.autograd.graph.increment_version([*written_fields(target).values()])
         return Outcome(target, *seen, layer)  # type: ignore[call-arg]

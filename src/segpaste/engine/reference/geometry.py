@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from segpaste.engine.records import Placement
-from segpaste.engine.reference.layer_view import Region, in_boxes
+from segpaste.engine.reference._layer_view import Region, in_boxes
 from segpaste.engine.reference.plan import AxisTable
 from segpaste.types import PaddedBatchedDenseSample, sampling
 from segpaste.types.check import not_none

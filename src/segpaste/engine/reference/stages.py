@@ -10,7 +10,7 @@ from torch import Tensor
 
 from segpaste.engine.planes import write_back
 from segpaste.engine.records import Outcome, Placement, Scene
-from segpaste.engine.reference import classmix, geometry, pixels, slots
+from segpaste.engine.reference import _slots, classmix, geometry, pixels
 from segpaste.engine.reference.pixels import looked_up
 from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible
 
@@ -74,10 +74,10 @@ def compose(
     settled = settle(scene, layer_plan(scene, placement), pixels)
     plan, labels = settled.plan, scene.source.labels[placement.source_idx]
     slot_plan = assign(scene, settled, labels)
-    painted = slots.with_fragment(slot_plan, plan.carried) if scene.mixture is not None else slot_plan
+    painted = _slots.with_fragment(slot_plan, plan.carried) if scene.mixture is not None else slot_plan
     planes = pixels.render(scene, plan, settled.visible, painted)
     planes["instance_masks"] = planes["instance_masks"][:, : target.max_instances].contiguous()
-    rows = slots.merge_rows(target, labels, slot_plan, settled.measures)
+    rows = _slots.merge_rows(target, labels, slot_plan, settled.measures)
     out = target.derived(**planes, **rows)
     written = write_back(target, out) if in_place else out
     slot_layer, slot_source = slot_plan.paste_layer, slot_plan.paste_slot
@@ -161,26 +161,26 @@ def settle(scene: Scene, plan: LayerPlan, pixels: Pixels) -> Settled:
 def assign(scene: Scene, settled: Settled, labels: Tensor) -> SlotPlan:
     """Assign instances to output slots; ``labels`` [B, L, K_s] are those of each layer's source."""
     measures, placed = settled.measures, settled.plan.carried
-    survives = slots.survivors(scene.target.instance_valid, measures, scene.rules)
+    survives = _slots.survivors(scene.target.instance_valid, measures, scene.rules)
     ignored_class = torch.zeros_like(measures.class_before, dtype=torch.bool)
     if scene.watched is not None and not scene.rules.reverts_stuff:
-        ignored_class = slots.wiped_out(scene.watched, measures, scene.rules)
+        ignored_class = _slots.wiped_out(scene.watched, measures, scene.rules)
     paste_class = torch.full_like(labels, scene.rules.ignore_index)
     if scene.classes.is_thing is not None:
         paste_class = torch.where(looked_up(scene.classes.is_thing, labels), labels, paste_class)
     if scene.mixture is not None:
         placed = placed.clone()
         placed[..., -1] = False  # the fragment takes no row
-    return slots.assign_slots(scene.target, survives, placed, paste_class, ignored_class)
+    return _slots.assign_slots(scene.target, survives, placed, paste_class, ignored_class)
 
 
 def _guards(scene: Scene, measures: Measures, nothing: Tensor) -> Guards:
     """Find the classes and pixels that must not be hidden, from measures taken without guards."""
     classes, closed, rules = nothing, None, scene.rules
     if scene.watched is not None and rules.reverts_stuff:
-        classes = slots.wiped_out(scene.watched, measures, rules)
+        classes = _slots.wiped_out(scene.watched, measures, rules)
     if rules.hidden_num < rules.hidden_den:
-        hides_too_much = slots.over_hidden(scene.target.instance_valid, measures, rules)
+        hides_too_much = _slots.over_hidden(scene.target.instance_valid, measures, rules)
         closed = geometry.covered(scene.target, hides_too_much)
     return Guards(classes, closed)
 

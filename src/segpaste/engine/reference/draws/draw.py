@@ -22,7 +22,7 @@ from segpaste.engine.records import (
     Targets,
 )
 from segpaste.engine.reference import geometry
-from segpaste.engine.reference.draws import places, scales, slots
+from segpaste.engine.reference.draws import _places, _scales, slots
 from segpaste.engine.reference.draws.slots import Draw
 
 
@@ -60,9 +60,9 @@ def _draw(draw: Draw) -> Drawn:
     hflip = seeding.random_u32(seeds, "hflip", layers) < rules.flip_threshold
     choice = slots.choose(draw)
     boxes = geometry.mirrored(draw.sources.boxes, draw.sources.extent[:, :, None, 0], hflip[:, :, None])
-    scale_num, scale_den = scales.draw_scales(draw, choice.chosen, boxes)
+    scale_num, scale_den = _scales.draw_scales(draw, choice.chosen, boxes)
     scaled = geometry.scaled_boxes(boxes, scale_num[:, :, None], scale_den[:, :, None])
-    translate, carried = places.draw_places(draw.targets, rules, choice.chosen, scaled)
+    translate, carried = _places.draw_places(draw.targets, rules, choice.chosen, scaled)
     placement = Placement(rows.source_idx, rows.layer_valid, scale_num, scale_den, translate, hflip, carried)
     counts = PlacementCounts(
         tried=choice.num_tried + choice.no_source,

@@ -8,7 +8,7 @@ from torch import Tensor
 from segpaste import seeding
 from segpaste.engine.records import GRID_TRIES, LARGEST_NUM, SCALE_DEN, SIZE_DEN
 from segpaste.engine.reference import geometry
-from segpaste.engine.reference.draws import places
+from segpaste.engine.reference.draws import _places
 from segpaste.engine.reference.draws.slots import Draw
 
 
@@ -50,10 +50,10 @@ def _on_grid(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]
     steps = torch.cat([steps, torch.full_like(steps[..., :1], rules.low_scale)], -1) * rules.patch  # [B, L, M + 1]
     if not chosen.shape[2]:
         return _both(steps[..., 0], rules.scale_den)
-    around = places.surrounding(chosen, boxes).unsqueeze(2)
+    around = _places.surrounding(chosen, boxes).unsqueeze(2)
     pairs = steps.unsqueeze(-1).expand(*steps.shape, 2)
     scaled = geometry.scaled_boxes(around, pairs, torch.full_like(pairs, rules.scale_den))
-    fits = places.have_room(scaled, targets.extent[:, None, None], rules.patch) | ~chosen.any(2, keepdim=True)
+    fits = _places.have_room(scaled, targets.extent[:, None, None], rules.patch) | ~chosen.any(2, keepdim=True)
     order = torch.arange(GRID_TRIES + 1, 0, -1, device=boxes.device)
     taken = torch.cat([fits[..., :-1], torch.ones_like(fits[..., :1])], -1) * order
     num = steps.gather(2, taken.argmax(2, keepdim=True))[..., 0]

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from segpaste.types import IGNORE_INDEX, DenseSample
 from segpaste.types.keypoints import UNLABELLED, VISIBLE
+from segpaste.viz._shapes import Mask, blend, centre_of, hatch, outline, rim, window
+from segpaste.viz._text import ClassNames, Plate, Rectangle, class_name
 from segpaste.viz.palette import HIGHLIGHT, INK, PAPER, RGB, UInt8Image, class_color, instance_color
-from segpaste.viz.shapes import Mask, blend, centre_of, hatch, outline, rim, window
-from segpaste.viz.text import ClassNames, Plate, Rectangle, class_name
 
 NO_CLASS = -1
 """In a class map: leave the picture as it is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from segpaste.engine.reference.layer_view import Region
+from segpaste.engine.reference._layer_view import Region
 
 
 class Extents:

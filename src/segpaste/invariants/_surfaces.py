@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste.invariants.layers import LayerMap
+from segpaste.invariants._layers import LayerMap
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
 from segpaste.types.sampling import DEPTH_EDGE_FRAC
