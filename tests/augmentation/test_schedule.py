@@ -119,7 +119,7 @@ def test_the_last_part_can_fade_out() -> None:
     resumed.load_state_dict(schedule.state_dict())
     assert resumed.paste_prob == 0.5
     state = schedule.get_extra_state() | {"kept": 2.0}
-    with pytest.raises(ValueError, match=r"0 <= kept <= 1, got 2\.0"):
+    with pytest.raises(ValueError, match=r"0 <= kept of a state <= 1, got 2\.0"):
         resumed.set_extra_state(state)
 
 

@@ -214,7 +214,7 @@ class TestWorkspaces:
         else:
             found = os.getpid() + 1
             monkeypatch.setattr(
-                library._Workspace, "process", property(lambda _: found, lambda *_: None), raising=False
+                library._ThreadMemory, "process", property(lambda _: found, lambda *_: None), raising=False
             )
         assert self.freed_in_a_thread(monkeypatch) == []
 

@@ -1,4 +1,4 @@
-"""Report of a forward pass as tensors, which accounts for every try, and sums of reports over loaders and machines.
+"""Report of a forward pass: tensors that account for every try. Reports are summed over loaders and machines.
 
 Neither waits for the device.
 """

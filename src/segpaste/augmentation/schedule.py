@@ -138,7 +138,7 @@ class Schedule(nn.Module):
         Raises:
             ValueError: a value is out of its range.
         """
-        self._kept = _fraction("kept", state["kept"])
+        self._kept = _fraction("kept of a state", state["kept"])
         objects = {"k_range": tuple(state["k_range"]), "class_temperature": state["class_temperature"]}
         self.set(paste_prob=state["paste_prob"], **(objects if self._chooses_objects else {}))
 

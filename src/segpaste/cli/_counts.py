@@ -74,7 +74,7 @@ def of_scenes(num: int, seed: int) -> ClassCounts:
 
 
 def of_bank(path: Path | str, photos: bool) -> ClassCounts:
-    """Those of a bank in a folder, or at a URL; with its photos, which takes longer, if they are asked for."""
+    """Count the classes of a bank in a folder or at a URL; on request its photos, too, which takes longer."""
     if isinstance(path, Path) and not (path / "meta.json").is_file():
         raise CommandError(
             f"{path}: expected a dataset with annotations.json or a bank with meta.json, found neither; check the path"

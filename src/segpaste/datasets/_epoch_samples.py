@@ -26,7 +26,7 @@ class Loaded(NamedTuple):
     error: str = ""
 
 
-class Fetched(NamedTuple):
+class FetchedSamples(NamedTuple):
     """What a worker sends for one batch: the batch, messages of broken samples, instance counts beyond the limit."""
 
     batch: PaddedBatchedDenseSample | None
@@ -70,13 +70,13 @@ class Collate:
 
     max_instances: int
 
-    def __call__(self, loaded: Sequence[Loaded]) -> Fetched:
+    def __call__(self, loaded: Sequence[Loaded]) -> FetchedSamples:
         broken = [one.error for one in loaded if one.sample is None]
         samples = [one.sample for one in loaded if one.sample is not None]
         keys = [one.key for one in loaded if one.sample is not None]
         overflows = [s.num_instances for s in samples if s.num_instances > self.max_instances]
         if not samples:
-            return Fetched(None, broken, overflows)
+            return FetchedSamples(None, broken, overflows)
         batch = BatchedDenseSample.from_samples(samples)
         padded = batch.to_padded(self.max_instances, overflow="largest", **key_tensors(keys))
-        return Fetched(padded, broken, overflows)
+        return FetchedSamples(padded, broken, overflows)

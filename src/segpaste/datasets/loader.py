@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from torch.utils.data import BatchSampler, Dataset, Sampler
 
-from segpaste.datasets._epoch_samples import Collate, Fetched, SeededSamples
+from segpaste.datasets._epoch_samples import Collate, FetchedSamples, SeededSamples
 from segpaste.datasets._orders import DatasetOrder, PassSampler, SamplerOrder
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.records import DatasetError
@@ -188,7 +188,7 @@ class EpochDataLoader(EpochLoader):
             if fetched.batch is not None:
                 yield fetched.batch
 
-    def _count(self, fetched: Fetched) -> None:
+    def _count(self, fetched: FetchedSamples) -> None:
         before = self.stats
         if fetched.broken and not before.num_broken:
             warnings.warn(f"left out: {fetched.broken[0]} (more are only counted in stats)", stacklevel=3)

@@ -78,7 +78,7 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
     if in_place:
         written = written_fields(target)
         others = [None if name in written else getattr(target, name) for name in _NAMES]
-        seen = _empty_rest(target, drawn, with_layer)
+        seen = _empty_findings(target, drawn, with_layer)
         _compose_in_place([*written.values(), *seen], ",".join(written), others, own, metric, drawn, tables, rules)
         return Outcome(target, *seen)
     found = _compose(_fields(target), own, metric, drawn, tables, rules, with_layer)
@@ -225,10 +225,10 @@ def _(
     batch = _batch(target)
     planes = [empty_plane(name, plane) for name, plane in present_planes(batch).items()]
     rows = [(row := getattr(batch, name)).new_empty(row.shape) for name in ROWS]
-    return [*planes, *rows, *_empty_rest(batch, drawn, with_layer)]
+    return [*planes, *rows, *_empty_findings(batch, drawn, with_layer)]
 
 
-def _empty_rest(batch: PaddedBatchedDenseSample, drawn: Tensors, with_layer: bool) -> Tensors:
+def _empty_findings(batch: PaddedBatchedDenseSample, drawn: Tensors, with_layer: bool) -> Tensors:
     labels, carried, (height, width) = batch.labels, drawn[-1], batch.canvas_size
     layer = batch.images.new_empty((len(labels) if with_layer else 0, height, width), dtype=torch.int16)
     small = [carried.new_empty(carried.shape), _integers(labels, len(labels), 3)]

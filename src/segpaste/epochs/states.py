@@ -68,7 +68,7 @@ def _plain(value: Any) -> str:
 
 
 def expect_own_state(owner: str, identity: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    """Refuse a state of another sampler, loader or run: `expect_facts` of those that it holds under ``of``.
+    """Refuse a state of another sampler, loader or run; its facts, under ``of``, are compared by `expect_facts`.
 
     Raises:
         ValueError: it holds none, or they differ.

@@ -31,7 +31,7 @@ def resolve_link(path: str | os.PathLike[str]) -> Path:
 
 
 def expect_free(path: Path, error: type[ValueError], expected: str = "a new or an empty folder") -> None:
-    """Refuse a final name that no folder can get, by an ``error`` that says what was ``expected``."""
+    """Raise ``error``, whose message begins with ``expected``, if no folder can take a final name."""
     path = resolve_link(path)
     if (parent := next((p for p in path.parents if p.exists()), None)) is not None and not parent.is_dir():
         raise error(f"{path}: expected a path within folders, {parent} is a file; choose another")

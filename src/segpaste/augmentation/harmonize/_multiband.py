@@ -17,7 +17,7 @@ from segpaste.augmentation.config.harmonize import HarmonizeConfig
 
 
 def multiband(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, config: HarmonizeConfig) -> Tensor:
-    """Blend the paste into the target, band by band; see `HarmonizeMode`."""
+    """Blend the paste into the target, in ``pyramid_levels`` bands."""
     total = torch.where(inside, composed - target, 0.0)
     covered, known = inside.float(), (inside | outside).float()
     means, weights = [total], [covered]

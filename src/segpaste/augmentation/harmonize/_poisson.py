@@ -46,7 +46,7 @@ class _Grid(NamedTuple):
 
 
 def poisson(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, config: HarmonizeConfig) -> Tensor:
-    """Shift the composed colours so that they meet the target's at the edge of the paste; see `HarmonizeMode`."""
+    """Shift the composed colours to meet the target's at the edge of the paste, in ``poisson_cycles`` V-cycles."""
     grid, pull = _equations(composed, target, inside, outside)
     grids = [grid]
     while max(grids[-1].total.shape[-2:]) > 1:

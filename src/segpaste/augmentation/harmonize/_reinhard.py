@@ -17,7 +17,10 @@ from segpaste.augmentation.harmonize._sums import total
 
 
 def reinhard(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, config: HarmonizeConfig) -> Tensor:
-    """Match mean and standard deviation of each channel to those of the target around; see `HarmonizeMode`."""
+    """Match mean and standard deviation of each channel to those of the target within ``surround_px`` of the paste.
+
+    No deviation is scaled by more than ``max_gain``.
+    """
     around = outside & is_near(inside, config.surround_px)
     mean, spread = _moments(composed, inside)
     new_mean, new_spread = _moments(target, around)

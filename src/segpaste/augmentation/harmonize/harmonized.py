@@ -105,7 +105,7 @@ def _parts(visible: Tensor, drawn: Tensor, config: HarmonizeConfig) -> list[slic
 def fitted(
     composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, drawn: Tensor, config: HarmonizeConfig
 ) -> Tensor:
-    """Harmonise the images that are ``drawn``, [B] bool, then feather all; see `HarmonizeMode` for the others.
+    """Harmonise the ``drawn`` images, [B] bool, then feather them; the other arguments are those of `HarmonizeMode`.
 
     Images are of any dtype here, and returned in that of ``composed``.
     """

@@ -20,7 +20,7 @@ from segpaste.types.staged import SHAPES
 
 
 def checked_config(config: object, source_pool: object) -> BatchCopyPasteConfig:
-    """Return the config, or for None the default one, which takes objects from the pool if there is one."""
+    """Return the config; for None, the default config."""
     if config is None:
         return BatchCopyPasteConfig() if source_pool is None else BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
     if not isinstance(config, BatchCopyPasteConfig):

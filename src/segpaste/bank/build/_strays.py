@@ -2,7 +2,7 @@
 
 Pixels that touch, diagonally too, are one part. A part is a stray if it has less than a stated fraction of the mask's
 pixels and its box does not meet the box of the parts that have more. So what fences, spokes or leaves cut into pieces
-stays as it is, and a mask all of whose parts are small has no strays.
+stays as it is, and a mask that has only small parts has no strays.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a build is made of: parts, each the crops of some photos, that any process can make and none makes twice.
+"""Parts of a build: each holds the crops of some photos. Any process can make a part, and no part is made twice.
 
     WORK/run.json           the fingerprint: all that the parts depend on
     WORK/parts/000012.rows  packed records of `segpaste.bank.schema.record`, one after the other

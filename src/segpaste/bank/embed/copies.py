@@ -74,7 +74,7 @@ def replace_embeddings(
     format: Format | None,
     announce: Announce | None,
 ) -> Path | str:
-    """Write a bank with the same crops, and vectors as their embeddings, of which it says that ``made_by`` made them.
+    """Write a bank with the same crops and other embeddings, and note ``made_by`` as their model.
 
     The other arguments and the errors are those of `embed_bank`.
     """

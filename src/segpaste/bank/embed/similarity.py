@@ -70,7 +70,7 @@ class SimilarToPrototype:
         self.prototypes = class_prototypes(bank) if prototypes is None else unit(prototypes)
 
     def similarities(self, columns: Columns) -> NDArray[np.float32]:
-        """Of crops to the prototypes of their classes, [n]; the columns are those of ``reads``."""
+        """Return the similarity of crops to the prototypes of their classes, [n]; ``reads`` names the columns."""
         prototypes = self.prototypes[columns["class_id"]]
         return np.asarray(np.einsum("nd,nd->n", unit(columns["embedding"]), prototypes))
 

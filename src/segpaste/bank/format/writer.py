@@ -91,7 +91,8 @@ class FolderWriter(ABC):
         """Append a crop.
 
         Raises:
-            BankError: it does not fit the layout, its class has no name, or it holds what no bank may hold.
+            BankError: it does not fit the layout, its class has no name, or a value is out of range: see
+                `segpaste.bank.schema.record.first_fault`.
         """
         self.add_row(self.layout.pack(crop))
 
@@ -99,7 +100,7 @@ class FolderWriter(ABC):
         """Append a packed record of ``layout.dtype``.
 
         Raises:
-            BankError: its class has no name, or it holds what no bank may hold.
+            BankError: its class has no name, or a value is out of range, as of `add`.
         """
         class_id = int(row["class_id"])
         if not 0 <= class_id < len(self.class_names):

@@ -79,7 +79,7 @@ class CropChooser:
 
         Args:
             draws: n of them.
-            num_rejected: [C], counts on: crops of each class that the predicate turns down, in walks too.
+            num_rejected: [C], to which the rejected crops of each class are added.
 
         Returns:
             [n] int64.

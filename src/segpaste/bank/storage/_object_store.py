@@ -37,7 +37,7 @@ _BUSY = {408, 425, 429}
 
 
 class Found(NamedTuple):
-    """What a store says of an object: its bytes, and a tag that changes with its content, its ETag mostly, if any."""
+    """Size in bytes of an object, and a tag that changes with its content (mostly its ETag), if the store gives one."""
 
     size: int
     tag: str
@@ -64,7 +64,7 @@ class ObjectStore:
         self.inner_retries = inner_retries
 
     def list(self) -> dict[str, Found]:
-        """The objects, by name, without a tag if it is a time; none over HTTP, which has no listings."""
+        """Return the objects by name; over HTTP, which has no listings, none. Times are not used as tags."""
         if self._scheme in ("http", "https"):
             return {}
 

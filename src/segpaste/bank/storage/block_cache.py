@@ -173,7 +173,7 @@ def _read_pages(descriptor: int, key: str, block: int, num_bytes: int, start: in
 
 
 def _sums(data: bytes, key: str, block: int, first: int) -> bytes:
-    """The CRC-32 of every page, little-endian; they begin so that a block under another's name is a damaged one."""
+    """Return the CRC-32 of every page, little-endian, seeded with the block's name."""
     view, seed = memoryview(data), zlib.crc32(f"{key}-{block}".encode())
     pages = range(0, len(data), _PAGE)
     sums = [zlib.crc32(view[at : at + _PAGE], seed ^ (first + at // _PAGE)) for at in pages]

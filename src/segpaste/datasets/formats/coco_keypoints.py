@@ -21,7 +21,7 @@ from segpaste.types import KeypointSchema
 from segpaste.types.keypoints import MovingKeypoints, Pair, moved_points
 from segpaste.types.sampling import Size, Window
 
-Points = Sequence[float]
+CocoPoints = Sequence[float]
 _FARTHEST = 1e6  # pixels
 
 
@@ -76,13 +76,13 @@ def _skeleton(path: Path, categories: Iterable[JsonRow], num_points: int) -> tup
     return ()
 
 
-def checked_points(path: Path, annotation: JsonRow, schema: KeypointSchema | None) -> Points | None:
+def checked_points(path: Path, annotation: JsonRow, schema: KeypointSchema | None) -> CocoPoints | None:
     """Return what an annotation says of its keypoints, [3 P] numbers; None where it says nothing.
 
     Raises:
         DatasetError: it has another number of values, or a v that is not 0, 1 or 2.
     """
-    points: Points | None = annotation.get("keypoints")
+    points: CocoPoints | None = annotation.get("keypoints")
     if schema is None or not points:
         return None
     is_list = isinstance(points, list) and all(
@@ -96,7 +96,7 @@ def checked_points(path: Path, annotation: JsonRow, schema: KeypointSchema | Non
     return points
 
 
-def keypoints_of(rows: Sequence[Points | None], schema: KeypointSchema, canvas_size: Size) -> Tensor:
+def keypoints_of(rows: Sequence[CocoPoints | None], schema: KeypointSchema, canvas_size: Size) -> Tensor:
     """Return the keypoints of instances, [N, P, 3] float32: zero for one that has none, and outside of the photo."""
     nothing = [0.0] * (3 * schema.num_points)
     found = torch.tensor([row or nothing for row in rows], dtype=torch.float64).reshape(-1, schema.num_points, 3)

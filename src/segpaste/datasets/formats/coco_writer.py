@@ -148,7 +148,7 @@ def crowd_rows(image_id: int, categories: Sequence[JsonRow], crowds: Crowds) -> 
 
 
 def _crowds_left(sample: DenseSample, crowds: Crowds) -> Crowds:
-    """What is left of each crowd in a sample, of those of which something is."""
+    """Return the visible region of each crowd; crowds without a visible pixel are left out."""
     if sample.crowd_mask is None:
         return []
     pixels = _array(sample.crowd_mask)[0]

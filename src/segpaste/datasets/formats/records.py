@@ -191,7 +191,7 @@ def class_indices(path: Path, categories: Iterable[JsonRow]) -> dict[int, JsonRo
 
 
 def lookup(path: Path, what: str, key: object, table: Mapping[Any, Any], name: str) -> Any:
-    """``table[key]``; raises `DatasetError` where the table called ``name`` lacks the key that ``what`` refers to."""
+    """Return ``table[key]``, or raise `DatasetError`: ``what`` refers to a key that the table ``name`` lacks."""
     if not isinstance(key, int | str) or key not in table:
         raise DatasetError(
             f"{path}: expected every id that {what} refers to in '{name}', got {key!r}; add it there, or remove {what}"

@@ -24,7 +24,7 @@ _MAX_TRIES = 40
 
 
 def draw_scene(config: SceneConfig, rng: np.random.Generator) -> Scene:
-    """Draw one scene, of which no two solids intersect one another or the room."""
+    """Draw one scene; its solids do not intersect one another or the room."""
     camera = _draw_camera(config, rng)
     planes = _draw_planes(config, rng)
     patches = _draw_patches(config, rng, planes)

@@ -103,7 +103,7 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
     """Yield each line, the names of the columns first, with its number; empty lines are passed over.
 
     Raises:
-        VectorsError: the file is no CSV in UTF-8, a column comes twice, or a line has not all columns or more.
+        VectorsError: the file is no CSV in UTF-8, a column comes twice, or a line has more or fewer columns.
         OSError: it cannot be read.
     """
     header: list[str] = []

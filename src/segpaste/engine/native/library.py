@@ -83,7 +83,7 @@ def call(name: str, words: Sequence[int], *arguments: int) -> int:
     return error
 
 
-class _Workspace:
+class _ThreadMemory:
     """Memory of one thread, kept from step to step and freed with the thread."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class _Workspace:
 
 class _Local(threading.local):
     def __init__(self) -> None:
-        self.workspaces: list[_Workspace] = []
+        self.workspaces: list[_ThreadMemory] = []
         self.addresses = array("Q")
 
 
@@ -115,7 +115,7 @@ def workspace() -> int:
 def workspaces(num: int) -> array[int]:
     """Return at least ``num`` addresses: this thread's workspace, then its helpers'."""
     while len(_LOCAL.addresses) < num:  # an interrupt may come between any two lines
-        made = _Workspace()
+        made = _ThreadMemory()
         _LOCAL.workspaces.append(made)
         _LOCAL.addresses.append(made.address)
     return _LOCAL.addresses

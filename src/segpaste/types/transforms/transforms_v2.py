@@ -37,12 +37,15 @@ FLIPS = ("horizontal_flip", "vertical_flip")
 MOVED_BY = ("resize", "crop", "pad", "center_crop", "resized_crop", *FLIPS)
 REFUSED = ("rotate", "affine", "perspective", "elastic")
 
-Box = tuple[int, int, int, int]
+CropBox = tuple[int, int, int, int]
 """(top, left, height, width) of a rectangle of pixels."""
 
 
-def cut_and_size(name: str, canvas_size: tuple[int, int], arguments: dict[str, Any]) -> tuple[Box, tuple[int, int]]:
-    """The rectangle that a transform keeps of a canvas (H, W), which it may leave, and the size that it then gets."""
+def cut_and_size(name: str, canvas_size: tuple[int, int], arguments: dict[str, Any]) -> tuple[CropBox, tuple[int, int]]:
+    """Return the rectangle of a canvas (H, W) that a transform keeps, and its new size.
+
+    The rectangle may extend beyond the canvas.
+    """
     height, width = canvas_size
     box = 0, 0, height, width
     if name in ("crop", "resized_crop"):
@@ -74,7 +77,7 @@ def _ltrb(padding: int | Sequence[int]) -> tuple[int, int, int, int]:
     return left, top, right, bottom
 
 
-def cut(value: Tensor, box: Box, pad_value: float | int | bool) -> Tensor:
+def cut(value: Tensor, box: CropBox, pad_value: float | int | bool) -> Tensor:
     """The rectangle of [..., H, W]; what lies outside the canvas is ``pad_value``."""
     top, left, height, width = box
     y0, x0 = max(top, 0), max(left, 0)
@@ -172,7 +175,7 @@ def _geometry_kernel(name: str, tag: type[Any], move: Callable[..., Tensor]) -> 
     return kernel
 
 
-def _moved_cameras(cameras: Tensor, box: Box, out_size: tuple[int, int], mirror: str | None) -> Tensor:
+def _moved_cameras(cameras: Tensor, box: CropBox, out_size: tuple[int, int], mirror: str | None) -> Tensor:
     """Move cameras as `moved_points` moves points; see `IntrinsicsTensor`."""
     fx, fy, cx, cy, height, width = cameras.unbind(-1)
     cx, cy = cx - box[1], cy - box[0]

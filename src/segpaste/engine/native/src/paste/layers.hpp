@@ -32,7 +32,7 @@ struct Paste {
 // What an output slot holds.
 struct Slot {
     bool survives, is_dropped;  // the target's instance
-    Box rest;                   // around what is left of it
+    Box visible;                // around its visible pixels
     i64 paste;                  // index of the paste that it holds, -1 if none
 };
 

@@ -56,7 +56,7 @@ inline Box enclosing(const Box& box, F holds) {
 }
 
 // The box of what is left of a mask of which ``hidden`` pixels are hidden.
-inline Box box_of_rest(const Picture<const u8>& mask, const Box& box, const Seen& seen, i64 hidden) {
+inline Box visible_box(const Picture<const u8>& mask, const Box& box, const Seen& seen, i64 hidden) {
     if (hidden == 0) return enclosing(box, [&](i64 y, i64 i) { return mask.at(y)[box.x1 + i] != 0; });
     const Box& reach = seen.reach;
     return enclosing(box, [&](i64 y, i64 i) {

@@ -251,7 +251,7 @@ struct TargetRow {
         i64 at = b * job.num_slots + k;
         job.slot_layer[at] = job.slot_source[at] = -1;
         bool survives = slots[k].survives;
-        Box box = survives ? slots[k].rest : Box{0, 0, 0, 0};
+        Box box = survives ? slots[k].visible : Box{0, 0, 0, 0};
         write_row(k, box, survives ? job.target_rows.labels[at] : 0, survives ? job.target_rows.ids[at] : 0, survives);
     }
 
@@ -264,7 +264,7 @@ struct TargetRow {
             i64 hidden = count_hidden(mask, target_boxes[k], seen);
             slots[k].survives = is_left(mask, target_boxes[k], hidden);
             slots[k].is_dropped = !slots[k].survives;
-            if (slots[k].survives) slots[k].rest = box_of_rest(mask, target_boxes[k], seen, hidden);
+            if (slots[k].survives) slots[k].visible = visible_box(mask, target_boxes[k], seen, hidden);
         }
         i64 id = last_id(), k = 0;
         for (i64 n = 0; n < num_pastes; ++n) {
