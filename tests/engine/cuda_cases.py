@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from backend_cases import module, outcomes
+from triton.runtime import interpreter
 
 from samples import OPTIONAL, all_modality_subsets, assert_backends_agree, make_batch
 from segpaste.augmentation import BatchCopyPaste
@@ -32,6 +33,26 @@ def set_tiles(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], parts: int
     sizes = {"TILE": tile, "MASK_TILE": (16, 8), "PARTS": parts, "STRETCH": 64, "BINS": 8, "SLOT_BLOCK": 8}
     for name, value in sizes.items():
         monkeypatch.setattr(pixels, name, value)
+
+
+def patch_once_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton's interpreter patches its language at every call of a function, a third of its time; once does the same.
+
+    Each launch patches it anew, and puts it back.
+    """
+    real, patched = getattr(interpreter, "_patch_lang", None), set[int]()
+
+    def patch_lang(function: Any) -> Any:
+        if id(function.__globals__) in patched:
+            return None
+        scope = real(function)
+        restore = scope.restore
+        scope.restore = lambda: (patched.clear(), restore())
+        patched.add(id(function.__globals__))
+        return scope
+
+    if real is not None:
+        monkeypatch.setattr(interpreter, "_patch_lang", patch_lang)
 
 
 def batch_of(dtype: torch.dtype = torch.uint8, batch_size: int = 2, **options: Any) -> PaddedBatchedDenseSample:

@@ -13,9 +13,19 @@ from typing import Any
 import pytest
 import torch
 from backend_cases import module
-from cuda_cases import DEVICE, DTYPES, MAPLESS, PAIRS, agreed, assert_all_equal, batch_of, planned, set_tiles
+from cuda_cases import (
+    DEVICE,
+    DTYPES,
+    MAPLESS,
+    PAIRS,
+    agreed,
+    assert_all_equal,
+    batch_of,
+    patch_once_a_launch,
+    planned,
+    set_tiles,
+)
 from torch import Tensor
-from triton.runtime import interpreter
 
 from samples import OPTIONAL, SCHEMA, assert_backends_agree, assert_same, subset_id, with_overlaps
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig
@@ -37,24 +47,8 @@ from segpaste.types import Modality, PaddedBatchedDenseSample
 
 @pytest.fixture(scope="module", autouse=True)
 def patched_once_a_launch() -> Iterator[None]:
-    """Triton's interpreter patches its language at every call of a function, a third of its time; once does the same.
-
-    Each launch patches it anew, and puts it back.
-    """
-    real, patched = getattr(interpreter, "_patch_lang", None), set[int]()
-
-    def patch_lang(function: Any) -> Any:
-        if id(function.__globals__) in patched:
-            return None
-        scope = real(function)
-        restore = scope.restore
-        scope.restore = lambda: (patched.clear(), restore())
-        patched.add(id(function.__globals__))
-        return scope
-
     with pytest.MonkeyPatch.context() as patch:
-        if real is not None:
-            patch.setattr(interpreter, "_patch_lang", patch_lang)
+        patch_once_a_launch(patch)
         yield
 
 
