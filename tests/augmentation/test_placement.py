@@ -12,10 +12,8 @@ import torch
 from chi_square import assert_uniform
 from placement_inputs import request, sources
 
-from samples import make_batch
+from samples import make_batch, paste
 from segpaste.augmentation import (
-    DROP_REASONS,
-    BatchCopyPaste,
     BatchCopyPasteConfig,
     Placement,
     PlacementConfig,
@@ -207,25 +205,11 @@ class TestSubset:
 
 @pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
 class TestForward:
-    def test_reports_what_does_not_fit(self) -> None:
-        """Objects as large as the canvas, enlarged."""
-        batch = make_batch(3, num_instances=1, max_instances=4, modalities=("instance",))
-        full = torch.zeros_like(batch.instance_masks)
-        full[:, 0] = True
-        boxes = torch.zeros_like(batch.boxes)
-        boxes[:, 0] = torch.tensor([0.0, 0.0, 11.0, 17.0])
-        config = BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(3.0, 4.0)))
-        large = replace(batch, instance_masks=full, boxes=boxes)
-        out, report = BatchCopyPaste(config)(large, return_report=True)
-        assert (report.num_dropped[:, DROP_REASONS.index("does_not_fit")] == 1).all()
-        assert not report.num_placed.any()
-        assert torch.equal(out.images, batch.images)
-
     def test_pastes_land_on_negative_translations(self) -> None:
         seen = []
         for start in range(40):
             batch = make_batch(3, num_instances=2, max_instances=6, modalities=("instance",), seed=start)
             config = BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(1.0, 2.0)))
-            _, report = BatchCopyPaste(config)(batch, return_report=True)
+            _, report = paste(batch, config)
             seen.append(report.placement.translate[report.placement.carried.any(2)])
         assert (torch.cat(seen) < 0).any(0).all()
