@@ -1,7 +1,7 @@
 """Hold all invariants on the Triton backend, in Triton's interpreter on the CPU: the random batches of the tests.
 
-The suite draws these batches for the native backend; interpreted, a forward takes up to a second. Most of the batches have
-one tile for a whole image, every eighth has tiles of 8 x 8.
+The suite draws these batches for the native backend; interpreted, a forward takes up to a second. Most batches have
+one tile for a whole image, every eighth tiles of 8 x 8.
 
     python scripts/interpret_invariants.py --batches 200 --part 0/2     # 200 of every second modality subset
 

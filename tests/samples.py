@@ -9,7 +9,9 @@ instance, unrelated to the normals.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, combinations
 from types import MappingProxyType
@@ -19,8 +21,16 @@ import numpy as np
 import torch
 from torchvision import tv_tensors
 
-from segpaste.augmentation import BatchCopyPaste, IntraBatchSource, PlacementCounts, PlacementRequest
-from segpaste.engine import Placement, engine_for
+from segpaste.augmentation import (
+    BatchCopyPaste,
+    BatchCopyPasteConfig,
+    IntraBatchSource,
+    PasteReport,
+    PlacementCounts,
+    PlacementRequest,
+    SourceStrategy,
+)
+from segpaste.engine import Placement, engine_for, use_backend
 from segpaste.types import (
     FIELDS,
     IGNORE_INDEX,
@@ -35,6 +45,7 @@ from segpaste.types import (
     PaddingMask,
     PanopticMap,
     SemanticMap,
+    StagedCrops,
 )
 from segpaste.types.fields import FLAGS
 
@@ -68,6 +79,9 @@ Modalities = Iterable[Modality | str]
 
 Sampled = tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]
 """What a source gives."""
+
+Pasted = tuple[PaddedBatchedDenseSample, PasteReport]
+"""What a module gives."""
 
 
 def all_modality_subsets() -> list[frozenset[Modality]]:
@@ -157,6 +171,7 @@ def make_batch(
     seed: int = 0,
     with_seeds: bool = True,
     image_dtype: torch.dtype = torch.uint8,
+    value_range: tuple[float, float] = (0.0, 1.0),
     **options: Any,
 ) -> PaddedBatchedDenseSample:
     """`make_samples` with K = ``max_instances`` slots each; B may be 0 and K may equal or exceed every count.
@@ -167,7 +182,8 @@ def make_batch(
         num_instances: instances of each image, cycled.
         seed: of everything random, ``sample_seeds`` too.
         with_seeds: whether the batch has ``sample_seeds``.
-        image_dtype: uint8 (0..255), or float32, float16, bfloat16 (0..1).
+        image_dtype: uint8 (0..255), or float32, float16, bfloat16.
+        value_range: of images of floats.
         options: to `make_sample`.
     """
     sample_dtype = image_dtype if image_dtype == torch.uint8 else torch.float32
@@ -179,7 +195,25 @@ def make_batch(
         batch = BatchedDenseSample.from_samples([], empty_like=batch)
     seeds = torch.arange(batch_size) * 7919 + seed * 1_000_003 + 1 if with_seeds else None
     padded = batch.to_padded(max_instances, sample_seeds=seeds)
-    return padded.map_tensors(lambda t: t.to(image_dtype) if t is padded.images else t)
+    low, high = (0, 1) if image_dtype == torch.uint8 else value_range
+    return padded.map_tensors(lambda t: (t * (high - low) + low).to(image_dtype) if t is padded.images else t)
+
+
+def batch_of(samples: Iterable[DenseSample], max_instances: int, **options: Any) -> PaddedBatchedDenseSample:
+    """These samples with K = ``max_instances`` slots each; ``options`` go to `to_padded`."""
+    return BatchedDenseSample.from_samples(list(samples)).to_padded(max_instances, **options)
+
+
+def put_box(
+    batch: PaddedBatchedDenseSample, rows: int | slice, slot: int, box: Sequence[int], label: int
+) -> PaddedBatchedDenseSample:
+    """The batch, with an object that fills the box (x1, y1, x2, y2) in this free slot of these rows; its id is new."""
+    x1, y1, x2, y2 = box
+    assert batch.instance_masks is not None
+    batch.instance_masks[rows, slot, y1:y2, x1:x2] = True
+    batch.boxes[rows, slot] = torch.tensor([x1, y1, x2, y2], dtype=torch.float32)
+    batch.labels[rows, slot], batch.instance_ids[rows, slot], batch.instance_valid[rows, slot] = label, slot + 1, True
+    return batch
 
 
 def with_overlaps(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
@@ -195,6 +229,11 @@ def with_overlaps(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
 def tensors_of(batch: PaddedBatchedDenseSample) -> dict[str, torch.Tensor]:
     """The tensors of the fields that the batch has, by name."""
     return {f.batched_name: v for f in FIELDS if (v := getattr(batch, f.batched_name)) is not None}
+
+
+def plain(tensor: torch.Tensor) -> Array:
+    """Its values, whatever its class."""
+    return tensor.as_subclass(torch.Tensor).numpy()
 
 
 def tight_boxes(masks: Array) -> torch.Tensor:
@@ -314,7 +353,38 @@ class FromBatch:
         return self.source, placement, counts
 
 
-def placement_of(paste: BatchCopyPaste, batch: PaddedBatchedDenseSample) -> Placement:
+def paste(
+    batch: PaddedBatchedDenseSample,
+    config: BatchCopyPasteConfig | None = None,
+    source: SourceStrategy | None = None,
+    *,
+    backend: str | None = None,
+    seed: int | None = None,
+    staged: StagedCrops | None = None,
+    inplace: bool = False,
+    warns: bool = False,
+) -> Pasted:
+    """One forward of a new module.
+
+    Args:
+        batch: the target.
+        config: of the module.
+        source: of the module.
+        backend: its name; by default the one that is chosen.
+        seed: of a generator; by default the batch's ``sample_seeds`` are used.
+        staged: crops of a bank.
+        inplace: of the module.
+        warns: whether it warns where nothing can be pasted; the report says so anyway.
+    """
+    generator = None if seed is None else torch.Generator().manual_seed(seed)
+    module = BatchCopyPaste(config, source, inplace=inplace)
+    with use_backend(backend) if backend else nullcontext(), warnings.catch_warnings():
+        if not warns:
+            warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
+        return module(batch, generator, staged=staged, return_report=True)
+
+
+def placement_of(module: BatchCopyPaste, batch: PaddedBatchedDenseSample) -> Placement:
     """Return what a module draws for a prepared batch, without its pixels."""
     engine = engine_for(batch.device)
-    return paste._sampled(engine, batch, engine.survey(batch, paste._tables), None)[1][0]
+    return module._sampled(engine, batch, engine.survey(batch, module._tables), None)[1][0]

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from samples import CPU_BACKENDS, OPTIONAL, SCHEMA, make_batch
+from samples import CPU_BACKENDS, SCHEMA, make_batch, paste
 from segpaste import get_preset, list_presets, register_preset
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.engine import use_backend
 from segpaste.invariants import Case, check_all
 from segpaste.presets import LoaderOptions, Preset
-from segpaste.types import PaddedBatchedDenseSample
 
 NAMES = ("classmix", "depth_aware", "panoptic_lsj", "simple_copy_paste", "vit_patch")
 
 
-def batch(seed: int = 0) -> PaddedBatchedDenseSample:
-    return make_batch(
-        4, size=(40, 56), num_instances=3, max_instances=12, modalities=OPTIONAL, metric_depth=True, seed=seed
-    )
+large_batch = partial(make_batch, 4, size=(40, 56), num_instances=3, max_instances=12, metric_depth=True)
 
 
 def test_which_there_are() -> None:
@@ -111,19 +108,18 @@ def test_options_of_the_loader() -> None:
 @pytest.mark.parametrize("kernels", CPU_BACKENDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_each_pastes(name: str, kernels: str) -> None:
-    paste = BatchCopyPaste(get_preset(name).config_for(SCHEMA))
-    with use_backend(kernels):
-        num_placed = sum(int(paste(batch(seed), return_report=True)[1].num_placed.sum()) for seed in range(3))
-    assert num_placed > 0
+    config = get_preset(name).config_for(SCHEMA)
+    reports = [paste(large_batch(seed=seed), config, backend=kernels)[1] for seed in range(3)]
+    assert sum(int(report.num_placed.sum()) for report in reports) > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_each_is_one_graph(name: str) -> None:
-    paste = BatchCopyPaste(get_preset(name).config_for(SCHEMA))
-    compiled = torch.compile(paste, fullgraph=True, backend="aot_eager")
+    module = BatchCopyPaste(get_preset(name).config_for(SCHEMA))
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     for seed in range(2):
-        out, expected = compiled(batch(seed)), paste(batch(seed))
+        out, expected = compiled(large_batch(seed=seed)), module(large_batch(seed=seed))
         assert torch.equal(out.images, expected.images)
         assert torch.equal(out.instance_masks, expected.instance_masks)
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
@@ -133,8 +129,8 @@ def test_each_is_one_graph(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_comes_out_keeps_every_invariant(name: str, kernels: str) -> None:
     """On canvases that are padded, with objects that come nearer as they grow, with classes for objects."""
-    config, before = get_preset(name).config_for(SCHEMA), batch(3)
+    config, before = get_preset(name).config_for(SCHEMA), large_batch(seed=3)
     with use_backend(kernels):
-        out, report = BatchCopyPaste(config)(before, return_report=True)
+        out, report = paste(before, config)
     assert report.num_placed.any()
     check_all(Case(before, out, report, config))

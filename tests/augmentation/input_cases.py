@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import pytest
 
-from samples import SCHEMA, all_modality_subsets, subset_id
-from segpaste import BatchCopyPaste, BatchCopyPasteConfig
-from segpaste.augmentation import PanopticConfig, PasteReport, PlacementConfig
+from samples import SCHEMA, Pasted, all_modality_subsets, paste, subset_id
+from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
@@ -18,11 +16,6 @@ SMALL = PlacementConfig(scale_range=(0.5, 1.0))
 INSTANCE = frozenset({Modality.INSTANCE})
 
 
-def paste(
-    batch: PaddedBatchedDenseSample, placement: PlacementConfig = SMALL, **options: Any
-) -> tuple[PaddedBatchedDenseSample, PasteReport]:
-    """The output and the report; that nothing was pasted is for the test to know."""
-    config = BatchCopyPasteConfig(placement=placement, panoptic=options.pop("panoptic", PANOPTIC), **options)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
-        return BatchCopyPaste(config)(batch, return_report=True)
+def paste_with(batch: PaddedBatchedDenseSample, placement: PlacementConfig = SMALL, **options: Any) -> Pasted:
+    """A paste by a config with the taxonomy of all samples, unless the options give another one."""
+    return paste(batch, BatchCopyPasteConfig(placement=placement, **{"panoptic": PANOPTIC, **options}))

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 import brute_force
-from samples import CPU_BACKENDS, assert_backends_agree, assert_same
+from samples import CPU_BACKENDS, assert_backends_agree, assert_same, paste
 from segpaste.augmentation import (
     DROP_REASONS,
-    BatchCopyPaste,
     BatchCopyPasteConfig,
     IntraBatchSource,
     PasteReport,
@@ -62,7 +61,7 @@ def run(
     for name in CPU_BACKENDS:
         recording = Recording()
         with use_backend(name):
-            out, report = BatchCopyPaste(config, recording)(batch, return_report=True)
+            out, report = paste(batch, config, recording)
         assert_same(batch, before)
         outcomes.append((out, report, recording))
     for out, report, _ in outcomes[1:]:

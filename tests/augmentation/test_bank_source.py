@@ -24,6 +24,7 @@ from samples import (
     assert_backends_agree,
     assert_same,
     make_batch,
+    paste,
     subset_id,
 )
 from segpaste.augmentation import (
@@ -83,7 +84,7 @@ class TestForward:
             for name in CPU_BACKENDS:
                 recording = Recording(config.source)
                 with use_backend(name):
-                    out, report = BatchCopyPaste(config, recording)(batch, staged=staged, return_report=True)
+                    out, report = paste(batch, config, recording, staged=staged)
                 outcomes.append((out, report, recording))
             for other in outcomes[1:]:
                 assert_backends_agree(other[:2], outcomes[0][:2])
@@ -106,7 +107,7 @@ class TestForward:
     def test_classes_below_0_are_never_pasted(self) -> None:
         batch = make_batch(2, size=(20, 24), max_instances=8, seed=4)
         staged = replace(make_staged(2, 6, seed=3), class_ids=torch.tensor([[1, -1] * 3] * 2))
-        out, report = BatchCopyPaste(bank_config(6))(batch, staged=staged, return_report=True)
+        out, report = paste(batch, bank_config(6), staged=staged)
         assert int(report.num_placed.sum()) > 0
         assert set(report.placement.source_idx[report.placement.layer_valid].remainder(2).tolist()) == {0}
         assert out.labels[out.instance_valid].min() >= 0
@@ -134,7 +135,7 @@ def test_invariants_hold(modalities: frozenset[Modality]) -> None:
     batch = make_batch(3, size=(20, 24), max_instances=8, seed=4, modalities=modalities)
     config = bank_config(3)
     staged = make_staged(3, 4, seed=1, with_surfaces=True)
-    out, report = BatchCopyPaste(config)(batch, staged=staged, return_report=True)
+    out, report = paste(batch, config, staged=staged)
     assert bool(report.num_placed.any())
     assert violations(Case(batch, out, report, config, source_batch(staged, batch, config.source))) == []
 
@@ -163,7 +164,7 @@ class TestColours:
         staged = make_staged(2, 2, seed=7)
         staged = replace(staged, images=torch.full_like(staged.images, 255))
         batch = make_batch(2, size=(20, 24), max_instances=6, image_dtype=dtype, modalities={Modality.INSTANCE})
-        out, report = BatchCopyPaste(bank_config(2, value_range=white))(batch, staged=staged, return_report=True)
+        out, report = paste(batch, bank_config(2, value_range=white), staged=staged)
         seen = report.visible_layer >= 0
         assert bool(seen.any())
         assert (out.images.permute(0, 2, 3, 1)[seen] == white).all()
@@ -179,7 +180,7 @@ class TestGates:
         batch = make_batch(4, size=(20, 24), max_instances=8, seed=4)
         staged = make_staged(4, 6, seed=5)
         config = bank_config(6, panoptic=PanopticConfig(taxonomy=SCHEMA))
-        _, report = BatchCopyPaste(config)(batch, staged=staged, return_report=True)
+        _, report = paste(batch, config, staged=staged)
         labels = staged.class_ids.flatten()[report.placement.source_idx[report.drawn.any(2)]]
         assert len(labels)
         assert all(SCHEMA.classes.get(int(label)) == "thing" for label in labels)
@@ -188,7 +189,7 @@ class TestGates:
     def test_crops_without_depth(self, without_depth: str) -> None:
         batch = make_batch(3, size=(20, 24), max_instances=8, seed=4)
         config = bank_config(4, without_depth=without_depth)
-        out, report = BatchCopyPaste(config)(batch, staged=make_staged(3, 4, seed=2), return_report=True)
+        out, report = paste(batch, config, staged=make_staged(3, 4, seed=2))
         seen = report.visible_layer >= 0
         assert bool(seen.any()) == (without_depth == "invalid")
         assert out.depth_valid is not None
@@ -219,7 +220,7 @@ class TestGates:
             grouping="instance" if align == "instance" else "image",
             partial="drop",
         )
-        _, report = BatchCopyPaste(bank_config(4, placement=placement))(batch, staged=staged, return_report=True)
+        _, report = paste(batch, bank_config(4, placement=placement), staged=staged)
         drawn, maps = report.drawn[..., 0], report.placement
         assert bool(drawn.any())
         boxes = staged.boxes.flatten(0, 1)[maps.source_idx] if align == "instance" else torch.tensor([0, 0, 24, 32])

@@ -16,7 +16,7 @@ from placement_inputs import request
 
 import brute_force
 import brute_force_draws
-from samples import CPU_BACKENDS, make_batch
+from samples import CPU_BACKENDS, make_batch, put_box
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import IntraBatchSource, PlacementConfig, Schedule
 from segpaste.augmentation.rules.class_weights import MOST_ALIKE, TEMPERATURE_ONE, inverse_weights, log_table
@@ -85,9 +85,7 @@ def objects(labels: list[int], num: int = 3, num_free: int = 5) -> PaddedBatched
         slots = np.sort(rng.permutation(len(labels) + num_free)[: len(labels)])
         for k, label in zip(slots.tolist(), rng.permutation(np.array(labels, np.int64)).tolist(), strict=True):
             x, y = int(rng.integers(38)), int(rng.integers(30))
-            batch.instance_masks[b, k, y : y + 1, x : x + 2] = True
-            batch.boxes[b, k] = torch.tensor([x, y, x + 2, y + 1])
-            batch.labels[b, k], batch.instance_ids[b, k], batch.instance_valid[b, k] = label, k + 1, True
+            put_box(batch, b, k, (x, y, x + 2, y + 1), label)
     return batch
 
 

@@ -22,10 +22,12 @@ from samples import (
     CPU_BACKENDS,
     OPTIONAL,
     SCHEMA,
+    Pasted,
     all_modality_subsets,
     assert_backends_agree,
     assert_same,
     make_batch,
+    paste,
     subset_id,
 )
 from segpaste.augmentation import (
@@ -123,9 +125,8 @@ def stripes(num: int = 4, num_classes: int = 5, size: tuple[int, int] = (15, 12)
 
 def mixed(
     kernels: str, batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig = MIXED, seed: int = 0, **options: Any
-) -> tuple[PaddedBatchedDenseSample, PasteReport]:
-    with use_backend(kernels):
-        return BatchCopyPaste(config, **options)(batch, torch.Generator().manual_seed(seed), return_report=True)
+) -> Pasted:
+    return paste(batch, config, backend=kernels, seed=seed, **options)
 
 
 @KERNELS
@@ -196,7 +197,7 @@ class TestClasses:
 
     def test_no_other_image(self, kernels: str) -> None:
         with pytest.warns(UserWarning, match="no_source 1; batch at least two images whose semantic maps hold classes"):
-            _, report = mixed(kernels, stripes(1))
+            _, report = mixed(kernels, stripes(1), warns=True)
         assert report.num_dropped[0, 0] == report.num_tried[0] == 1
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -17,13 +17,13 @@ from torch import Tensor
 import brute_force
 from samples import (
     CPU_BACKENDS,
-    OPTIONAL,
     SCHEMA,
     STUFF,
     THINGS,
     assert_backends_agree,
     assert_same,
     make_batch,
+    paste,
     with_overlaps,
 )
 from segpaste.augmentation import (
@@ -50,11 +50,7 @@ KINDS = list(product((1, 2, 4), ("image", "instance"), ("revert", "ignore"), (FL
 FIELDS = ("images", "instance_masks", "boxes", "labels", "instance_ids", "panoptic_maps", "semantic_maps")
 
 
-@pytest.fixture(params=CPU_BACKENDS)
-def writing(request: pytest.FixtureRequest) -> Iterator[None]:
-    with use_backend(request.param), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
-        yield
+crowded_batch = partial(make_batch, size=(17, 15), num_instances=(3, 4, 2), max_instances=9, padding=(1, 0))
 
 
 def config_of(
@@ -67,15 +63,10 @@ def config_of(
     )
 
 
-def batch_of(seed: int, modalities: Any = OPTIONAL) -> PaddedBatchedDenseSample:
-    options: dict[str, Any] = {"size": (17, 15), "num_instances": (3, 4, 2), "max_instances": 9, "padding": (1, 0)}
-    return make_batch(3, seed=seed, modalities=modalities, **options)
-
-
 def random_cases() -> Iterator[tuple[PaddedBatchedDenseSample, Any]]:
     """For each kind a batch and the arguments of `config_of`."""
     for seed, (*arguments, modalities) in enumerate(KINDS):
-        yield batch_of(seed, modalities), arguments
+        yield crowded_batch(seed=seed, modalities=modalities), arguments
 
 
 def priority_of(classes: Tensor) -> Tensor:
@@ -105,8 +96,8 @@ class TestRandomBatches:
     def test_no_paste_is_seen_over_a_class_above_its_own(self) -> None:
         num_seen = num_kept = 0
         for batch, arguments in random_cases():
-            out, report = BatchCopyPaste(config_of(PRIORITIES, *arguments))(batch, return_report=True)
-            _, plain = BatchCopyPaste(config_of({}, *arguments))(batch, return_report=True)
+            out, report = paste(batch, config_of(PRIORITIES, *arguments))
+            _, plain = paste(batch, config_of({}, *arguments))
             assert batch.semantic_maps is not None
             over, of_target = pasted_priority(out, report), priority_of(batch.semantic_maps)
             seen = report.visible_layer >= 0
@@ -121,44 +112,42 @@ class TestRandomBatches:
         for batch, arguments in random_cases():
             for given in (batch, with_overlaps(batch)):
                 config, source = config_of(PRIORITIES, *arguments, min_area_px=3), Recording()
-                out, report = BatchCopyPaste(config, source)(given, return_report=True)
+                out, report = paste(given, config, source)
                 assert_equals_plain_loops(out, report, brute_force.paste(given, config, source.placement))
 
     def test_the_invariants_hold(self) -> None:
         for batch, arguments in random_cases():
             config = config_of(PRIORITIES, *arguments, min_area_px=3)
-            out, report = BatchCopyPaste(config)(batch, return_report=True)
+            out, report = paste(batch, config)
             assert not violations(Case(batch, out, report, config))
             overlapping = with_overlaps(batch)
-            out, report = BatchCopyPaste(config)(overlapping, return_report=True)
+            out, report = paste(overlapping, config)
             broken = {violation.invariant for violation in violations(Case(overlapping, out, report, config))}
             assert broken.isdisjoint({"instance_target_masks_subtract_paste_union", "depth_monotonicity"})
 
     def test_equal_priorities_are_none(self) -> None:
         for batch, arguments in random_cases():
             for given in (batch, with_overlaps(batch)):
-                expected = BatchCopyPaste(config_of({}, *arguments))(given, return_report=True)
-                found = BatchCopyPaste(config_of(EQUAL, *arguments))(given, return_report=True)
+                expected = paste(given, config_of({}, *arguments))
+                found = paste(given, config_of(EQUAL, *arguments))
                 assert_backends_agree(found, expected)
 
     def test_without_a_panoptic_map_they_play_no_part(self) -> None:
         num_placed = 0
         for seed in range(4):
-            batch = batch_of(seed)
+            batch = crowded_batch(seed=seed)
             for given, options in ((batch, {"emit_panoptic": False}), (replace(batch, panoptic_maps=None), {})):
-                expected = BatchCopyPaste(config_of({}, **options))(given, return_report=True)
-                assert_backends_agree(
-                    BatchCopyPaste(config_of(PRIORITIES, **options))(given, return_report=True), expected
-                )
+                expected = paste(given, config_of({}, **options))
+                assert_backends_agree(paste(given, config_of(PRIORITIES, **options)), expected)
                 num_placed += int(expected[1].num_placed.sum())
         assert num_placed > 10
 
     def test_in_place(self) -> None:
         for batch, arguments in random_cases():
             config = config_of(PRIORITIES, *arguments)
-            expected = BatchCopyPaste(config)(batch, return_report=True)
+            expected = paste(batch, config)
             own = batch.clone()
-            found = BatchCopyPaste(config, inplace=True)(own, return_report=True)
+            found = paste(own, config, inplace=True)
             assert found[0].images is own.images
             assert_backends_agree(found, expected)
 
@@ -255,7 +244,7 @@ class TestByHand:
             scene_of([Thing(label, SIDE) for label in classes], overlap=True),
             [FIVE.get(c, 0) for c in classes],
         )
-        out, report = BatchCopyPaste(config_of(FIVE, layers=1), OneOverAnother())(batch, return_report=True)
+        out, report = paste(batch, config_of(FIVE, layers=1), OneOverAnother())
         assert out.instance_masks is not None
         owner = out.instance_masks[0, :, *PIXEL].nonzero().flatten()
         assert report.slot_source[0, owner].tolist() == [ranks.index(max(ranks))]
@@ -267,14 +256,14 @@ class TestByHand:
             [FIVE.get(c, 0) for c in classes],
         )
         config = config_of(FIVE, layers=3, emit_depth=False)
-        _, report = BatchCopyPaste(config, OneOverAnother())(batch, return_report=True)
+        _, report = paste(batch, config, OneOverAnother())
         assert report.visible_layer[0][PIXEL] == max(range(3), key=lambda j: (ranks[j], j))
 
     @pytest.mark.parametrize(("priority", "is_seen"), [(4, False), (5, True), (6, True)])
     def test_over_stuff(self, priority: int, is_seen: bool) -> None:
         batch = scene_of([Thing(1, SIDE)], overlap=False)
         config = config_of({1: priority, STUFF[0]: 5}, layers=1)
-        _, report = BatchCopyPaste(config, OneOverAnother())(batch, return_report=True)
+        _, report = paste(batch, config, OneOverAnother())
         assert report.num_placed[0] == is_seen
         assert report.num_dropped[0, DROP_REASONS.index("hidden")] == (not is_seen)
 
@@ -282,7 +271,7 @@ class TestByHand:
     def test_taking_out_what_is_hidden_may_hide_another(self, things: list[Thing]) -> None:
         batch, source = scene_of(things, overlap=False), OneOverAnother()
         config = config_of(FIVE, layers=len(things), min_area_px=2)
-        out, report = BatchCopyPaste(config, source)(batch, return_report=True)
+        out, report = paste(batch, config, source)
         expected = brute_force.paste(batch, config, source.placement)
         assert expected[0].dropped == {"hidden": 1, "reverted": 0, "too_small": len(things) // 2}
         assert_equals_plain_loops(out, report, expected)
@@ -298,8 +287,8 @@ def test_compiled_equals_eager_in_one_graph(name: str) -> None:
     num_placed = 0
     with use_backend(name), torch._dynamo.config.patch(error_on_recompile=True):
         for seed in range(3):
-            expected = module(batch_of(seed), return_report=True)
-            found = compiled(batch_of(seed), return_report=True)
+            expected = module(crowded_batch(seed=seed), return_report=True)
+            found = compiled(crowded_batch(seed=seed), return_report=True)
             assert_same(found[0], expected[0])
             assert_backends_agree(found, expected)
             num_placed += int(expected[1].num_placed.sum())

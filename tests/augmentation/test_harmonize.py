@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 
-from samples import CPU_BACKENDS, OPTIONAL, SCHEMA, assert_backends_agree, assert_same, make_batch
+from samples import CPU_BACKENDS, SCHEMA, assert_backends_agree, assert_same, make_batch, paste
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
-from segpaste.augmentation import PasteReport
 from segpaste.augmentation.harmonize.harmonized import MODES, harmonized
 from segpaste.engine import use_backend
-from segpaste.types import Modality, PaddedBatchedDenseSample
+from segpaste.types import Modality
 
 ALL_MODES = pytest.mark.parametrize("mode", sorted(MODES))
 DTYPES = pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float16, torch.bfloat16], ids=str)
 
-Forward = tuple[PaddedBatchedDenseSample, PasteReport]
+framed_batch = partial(make_batch, batch_size=4, size=(33, 29), max_instances=8, padding=(3, 2), metric_depth=True)
 
 
 def make_config(mode: str = "reinhard", prob: float = 1.0, **values: Any) -> BatchCopyPasteConfig:
@@ -31,16 +31,6 @@ def make_config(mode: str = "reinhard", prob: float = 1.0, **values: Any) -> Bat
     )
 
 
-def make_input(seed: int = 0, **options: Any) -> PaddedBatchedDenseSample:
-    options = {"batch_size": 4, "size": (33, 29), "max_instances": 8, "padding": (3, 2), **options}
-    return make_batch(seed=seed, modalities=options.pop("modalities", OPTIONAL), metric_depth=True, **options)
-
-
-def paste(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig, **options: Any) -> Forward:
-    forward: Forward = BatchCopyPaste(config, **options)(batch, return_report=True)
-    return forward
-
-
 @pytest.mark.usefixtures("writing")
 class TestOnlyTheImageChanges:
     @ALL_MODES
@@ -49,7 +39,7 @@ class TestOnlyTheImageChanges:
     def test_where_pastes_are_seen(self, mode: str, dtype: torch.dtype, feather_px: int) -> None:
         num_changed = 0
         for seed in range(3):
-            batch = make_input(seed, image_dtype=dtype)
+            batch = framed_batch(seed=seed, image_dtype=dtype)
             kept = batch.clone()
             (hard, hard_report), (out, report) = (
                 paste(batch, make_config(mode, **v)) for v in ({"prob": 0.0}, {"feather_px": feather_px})
@@ -75,7 +65,7 @@ class TestOnlyTheImageChanges:
             raise AssertionError("harmonised")
 
         monkeypatch.setattr("segpaste.augmentation.batch_copy_paste.harmonized", refuse)
-        batch = make_input()
+        batch = framed_batch()
         assert_same(
             paste(batch, make_config(prob=0.0))[0], paste(batch, BatchCopyPasteConfig(**without(make_config())))[0]
         )
@@ -92,7 +82,7 @@ class TestForward:
     @ALL_MODES
     @DTYPES
     def test_kernels_agree(self, mode: str, dtype: torch.dtype) -> None:
-        batch = make_input(image_dtype=dtype)
+        batch = framed_batch(image_dtype=dtype)
         outs = []
         for name in CPU_BACKENDS:
             with use_backend(name):
@@ -104,7 +94,7 @@ class TestForward:
     @pytest.mark.usefixtures("writing")
     @pytest.mark.xdist_group("harmonize-in-place")
     def test_in_place(self, mode: str, dtype: torch.dtype) -> None:
-        batch = make_input(image_dtype=dtype)
+        batch = framed_batch(image_dtype=dtype)
         channels_last = dtype == torch.float32
         if channels_last:
             batch = replace(batch, images=batch.images.contiguous(memory_format=torch.channels_last))
@@ -117,7 +107,7 @@ class TestForward:
 
     @pytest.mark.usefixtures("writing")
     def test_a_report_changes_nothing(self) -> None:
-        batch, module = make_input(), BatchCopyPaste(make_config("poisson"))
+        batch, module = framed_batch(), BatchCopyPaste(make_config("poisson"))
         assert_same(module(batch), module(batch, return_report=True)[0])
 
     @pytest.mark.usefixtures("writing")
@@ -133,7 +123,7 @@ class TestForward:
     )
     @pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
     def test_nothing_to_paste(self, options: dict[str, Any], inplace: bool) -> None:
-        batch = make_input(camera=True, **options)
+        batch = framed_batch(camera=True, **options)
         images = batch.images.clone()
         for mode in MODES:
             out = BatchCopyPaste(make_config(mode, feather_px=1), inplace=inplace)(batch)
@@ -142,12 +132,12 @@ class TestForward:
     def test_nothing_to_paste_warns_once(self) -> None:
         module = BatchCopyPaste(make_config())
         with pytest.warns(UserWarning, match="could paste nothing"):
-            module(make_input(batch_size=1))
+            module(framed_batch(batch_size=1))
 
     @pytest.mark.usefixtures("writing")
     def test_the_seeds_of_a_generator_are_used(self) -> None:
         """The seeds that come back give the same batch again."""
-        module, batch = BatchCopyPaste(make_config(prob=0.5)), make_input(batch_size=8)
+        module, batch = BatchCopyPaste(make_config(prob=0.5)), framed_batch(batch_size=8)
         out = module(batch, torch.Generator().manual_seed(3))
         assert_same(module(replace(batch, sample_seeds=out.sample_seeds)), out)
 
@@ -170,7 +160,7 @@ class TestCompiled:
         compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
         for seed in range(3):
             for dtype in (torch.uint8, torch.float32):
-                batch = make_input(seed, image_dtype=dtype)
+                batch = framed_batch(seed=seed, image_dtype=dtype)
                 assert_same(compiled(batch.clone()), module(batch.clone()))
         assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2
 
@@ -180,7 +170,7 @@ class TestCompiled:
         module = BatchCopyPaste(make_config(mode, feather_px=1))
         compiled = torch.compile(module, fullgraph=True)
         for channels_last in (False, True):
-            batch = make_input(image_dtype=torch.uint8)
+            batch = framed_batch(image_dtype=torch.uint8)
             order = torch.channels_last if channels_last else torch.contiguous_format
             batch = replace(batch, images=batch.images.contiguous(memory_format=order))
             actual, expected = compiled(batch), module(batch)
@@ -189,7 +179,7 @@ class TestCompiled:
 
     def test_the_operator_keeps_its_word(self) -> None:
         """Shapes, strides and dtypes as announced, no input written or returned."""
-        batch = make_input()
+        batch = framed_batch()
         for order in (torch.contiguous_format, torch.channels_last):
             images = batch.images.contiguous(memory_format=order)
             visible = torch.zeros(4, 33, 29, dtype=torch.bool)

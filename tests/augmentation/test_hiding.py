@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from pydantic import ValidationError
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from samples import CPU_BACKENDS, OPTIONAL, SCHEMA, assert_backends_agree, assert_same, make_batch
+from samples import CPU_BACKENDS, OPTIONAL, SCHEMA, assert_backends_agree, assert_same, make_batch, paste
 from segpaste.augmentation import (
     DROP_REASONS,
     BatchCopyPaste,
@@ -27,8 +28,7 @@ from segpaste.types import Modality, PaddedBatchedDenseSample
 KERNELS = pytest.mark.parametrize("kernels", CPU_BACKENDS)
 
 
-def crowded(seed: int, modalities: tuple[Modality, ...] = OPTIONAL) -> PaddedBatchedDenseSample:
-    return make_batch(4, size=(19, 17), num_instances=4, max_instances=12, modalities=modalities, seed=seed)
+crowded = partial(make_batch, 4, size=(19, 17), num_instances=4, max_instances=12)
 
 
 def config(max_hidden_frac: float) -> BatchCopyPasteConfig:
@@ -56,10 +56,10 @@ class TestLimit:
         """And those that would have lost more lose nothing; without the limit there are some."""
         num_guarded = num_hidden = 0
         for start in range(6):
-            batch = crowded(start, modalities)
+            batch = crowded(seed=start, modalities=modalities)
             with use_backend(kernels):
-                out, report = BatchCopyPaste(config(limit))(batch, return_report=True)
-                _, free = BatchCopyPaste(config(1.0))(batch, return_report=True)
+                out, report = paste(batch, config(limit))
+                _, free = paste(batch, config(1.0))
             check_all(Case(batch, out, report, config(limit)))
             (hidden, area), (before, _) = hidden_and_all(batch, report), hidden_and_all(batch, free)
             most = Fraction(str(limit))
@@ -83,7 +83,7 @@ class TestLimit:
         assert_same(out, replace(batch, sample_seeds=out.sample_seeds))
 
     def test_in_place(self, kernels: str) -> None:
-        batch = replace(crowded(3), sample_seeds=torch.arange(4))
+        batch = replace(crowded(seed=3), sample_seeds=torch.arange(4))
         with use_backend(kernels):
             out = BatchCopyPaste(config(0.3))(batch)
             own = batch.clone()
@@ -94,11 +94,11 @@ class TestLimit:
 
 @pytest.mark.slow
 def test_one_graph_equal_to_eager() -> None:
-    paste, counter = BatchCopyPaste(config(0.3)), CompileCounterWithBackend("aot_eager")
-    compiled = torch.compile(paste, fullgraph=True, backend=counter)
+    module, counter = BatchCopyPaste(config(0.3)), CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(module, fullgraph=True, backend=counter)
     for start in range(3):
-        batch = replace(crowded(start), sample_seeds=torch.arange(4) + start)
-        assert_backends_agree(compiled(batch, return_report=True), paste(batch, return_report=True))
+        batch = replace(crowded(seed=start), sample_seeds=torch.arange(4) + start)
+        assert_backends_agree(compiled(batch, return_report=True), module(batch, return_report=True))
     assert counter.frame_count == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from samples import OPTIONAL, assert_same, make_batch, make_samples
+from samples import OPTIONAL, assert_same, batch_of, make_batch, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, stage_bank_batch
 from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.augmentation.loading import AugmentedLoader
@@ -42,12 +43,9 @@ class Loader:
         self.epoch = epoch
 
 
-def samples(seed: int, **options: Any) -> list[DenseSample]:
-    return make_samples(3, seed=seed, modalities=MODALITIES, **options)
-
-
-def padded(seed: int) -> PaddedBatchedDenseSample:
-    return make_batch(3, seed=seed, max_instances=K, modalities=MODALITIES)
+samples = partial(make_samples, modalities=MODALITIES)
+padded = partial(make_batch, max_instances=K, modalities=MODALITIES)
+bare = partial(make_batch, max_instances=K, modalities={Modality.INSTANCE})
 
 
 def as_samples(batch: Sequence[DenseSample]) -> Sequence[DenseSample]:
@@ -57,7 +55,7 @@ def as_samples(batch: Sequence[DenseSample]) -> Sequence[DenseSample]:
 
 class TestWhatALoaderYields:
     def test_padded_batches(self) -> None:
-        batches = [padded(1), padded(2)]
+        batches = [padded(seed=1), padded(seed=2)]
         augment = BatchCopyPaste(CONFIG)
         for out, batch in zip(BatchCopyPaste.from_dataloader(Loader(batches), K, CONFIG), batches, strict=True):
             assert_same(out, augment(batch))
@@ -65,7 +63,7 @@ class TestWhatALoaderYields:
 
     @pytest.mark.parametrize("is_ragged", [True, False], ids=["ragged", "samples"])
     def test_other_batches_are_padded_first(self, is_ragged: bool) -> None:
-        rows = [samples(1), samples(2)]
+        rows = [samples(seed=1), samples(seed=2)]
         batches = [BatchedDenseSample.from_samples(row) for row in rows]
         torch.manual_seed(5)
         loader = Loader(batches if is_ragged else rows)
@@ -79,7 +77,7 @@ class TestWhatALoaderYields:
             assert out.max_instances == K
 
     def test_a_dataloader_of_torch(self) -> None:
-        data = samples(1) + samples(2)
+        data = samples(seed=1) + samples(seed=2)
         loader: DataLoader[Any] = DataLoader(data, batch_size=3, collate_fn=as_samples)  # type: ignore[arg-type]
         augmented = BatchCopyPaste.from_dataloader(loader, K, CONFIG)
         outs = list(augmented)
@@ -88,27 +86,27 @@ class TestWhatALoaderYields:
         assert all(type(out) is PaddedBatchedDenseSample for out in outs)
 
     def test_too_many_instances_keep_the_largest(self) -> None:
-        row = samples(1, num_instances=4)
+        row = samples(seed=1, num_instances=4)
         augmented = BatchCopyPaste.from_dataloader(Loader([row, row]), 3, CONFIG)
         with pytest.warns(UserWarning, match="no_free_slot"), pytest.warns(UserWarning, match="3 instances"):
             out, _ = augmented
         assert augmented.num_dropped_instances == 6
-        batch = BatchedDenseSample.from_samples(row).to_padded(3, overflow="largest")
+        batch = batch_of(row, 3, overflow="largest")
         assert_same(replace(out, sample_seeds=None), batch)
 
     def test_mixed_kinds(self) -> None:
-        batches = [padded(1), samples(2), BatchedDenseSample.from_samples(samples(3))]
+        batches = [padded(seed=1), samples(seed=2), BatchedDenseSample.from_samples(samples(seed=3))]
         outs = list(BatchCopyPaste.from_dataloader(Loader(batches), K, CONFIG))
         assert [(out.batch_size, out.max_instances) for out in outs] == [(3, K)] * 3
 
 
 class TestTheLoaderBehind:
     def test_len_is_the_loaders(self) -> None:
-        assert len(BatchCopyPaste.from_dataloader(Loader([padded(1)] * 7), K)) == 7
+        assert len(BatchCopyPaste.from_dataloader(Loader([padded(seed=1)] * 7), K)) == 7
 
     def test_a_stream_has_no_len(self) -> None:
         with pytest.raises(TypeError):
-            len(BatchCopyPaste.from_dataloader(iter([padded(1)]), K))
+            len(BatchCopyPaste.from_dataloader(iter([padded(seed=1)]), K))
 
     def test_set_epoch_reaches_the_loader(self) -> None:
         loader = Loader([])
@@ -117,7 +115,7 @@ class TestTheLoaderBehind:
 
     def test_seeds_follow_the_epoch_whatever_the_loader_is(self) -> None:
         """Of a list of samples without seeds; every pass is a new epoch until one is set."""
-        augmented = BatchCopyPaste.from_dataloader([samples(1), samples(2)], K, CONFIG)
+        augmented = BatchCopyPaste.from_dataloader([samples(seed=1), samples(seed=2)], K, CONFIG)
 
         def seeds() -> list[int]:
             return [seed for out in augmented for seed in out.sample_seeds.tolist()]
@@ -128,23 +126,23 @@ class TestTheLoaderBehind:
         assert [seeds(), seeds()] == [epochs[1]] * 2
 
     def test_a_second_pass_starts_again(self) -> None:
-        augmented = BatchCopyPaste.from_dataloader(Loader([padded(1), padded(2)]), K, CONFIG)
+        augmented = BatchCopyPaste.from_dataloader(Loader([padded(seed=1), padded(seed=2)]), K, CONFIG)
         for one, other in zip(augmented, augmented, strict=True):
             assert_same(one, other)
 
     def test_a_mismatch_of_slots_names_both(self) -> None:
         with pytest.raises(ValueError, match=f"max_instances=4.*got {K}"):
-            list(BatchCopyPaste.from_dataloader([padded(1)], 4, CONFIG))
+            list(BatchCopyPaste.from_dataloader([padded(seed=1)], 4, CONFIG))
 
     def test_device(self) -> None:
-        (out,) = AugmentedLoader([padded(1)], lambda batch: batch, K, device="meta")
+        (out,) = AugmentedLoader([padded(seed=1)], lambda batch: batch, K, device="meta")
         assert out.device == torch.device("meta")
-        (out,) = AugmentedLoader([padded(1)], lambda batch: batch, K)
+        (out,) = AugmentedLoader([padded(seed=1)], lambda batch: batch, K)
         assert out.device == torch.device("cpu")
         assert BatchCopyPaste.from_dataloader([], K, device="meta").device == "meta"
 
     def test_mixed_sizes_are_refused(self) -> None:
-        rows = samples(1) + samples(2, size=(11, 17))
+        rows = samples(seed=1) + samples(seed=2, size=(11, 17))
         with pytest.raises(ValueError, match="one shape"):
             list(BatchCopyPaste.from_dataloader([rows], K))
 
@@ -174,16 +172,12 @@ def test_a_mismatch_of_slots_either_way(max_instances: int) -> None:
         list(BatchCopyPaste.from_dataloader([make_batch(max_instances=6)], max_instances))
 
 
-def plain(seed: int) -> PaddedBatchedDenseSample:
-    return make_batch(3, seed=seed, max_instances=K, modalities={Modality.INSTANCE})
-
-
 class TestPool:
     """Objects of a bank, for whatever a loader yields."""
 
     def test_a_bank(self, tmp_path: Path) -> None:
         bank = small_bank(tmp_path / "bank", [0, 1, 1, 2, 1])
-        loader = Loader([plain(0), plain(1)])
+        loader = Loader([bare(seed=0), bare(seed=1)])
         augmented = BatchCopyPaste.from_dataloader(loader, K, source_pool=bank)
         first = list(augmented)
         loader.epoch = 1
@@ -200,8 +194,8 @@ class TestPool:
         """Begun anew with every iteration; a smaller last batch takes the first ones."""
         bank = small_bank(tmp_path / "bank", [0, 1, 1, 2, 1])
         pool = [stage_bank_batch(bank, [[i], [4], [i]]) for i in range(4)]
-        small = plain(2).map_tensors(lambda t: t[:2])
-        batches = [plain(0), plain(1), small]
+        small = bare(seed=2).map_tensors(lambda t: t[:2])
+        batches = [bare(seed=0), bare(seed=1), small]
         config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
         augmented = BatchCopyPaste.from_dataloader(Loader(batches), K, config, source_pool=pool)
         for _ in range(2):
@@ -221,16 +215,16 @@ class TestPool:
         bank = small_bank(tmp_path / "bank", [0, 1])
         crops = [stage_bank_batch(bank, [[0]] * num) for num in pool]
         with pytest.raises(ValueError, match=words):
-            list(BatchCopyPaste.from_dataloader(Loader([plain(0), plain(1)]), K, source_pool=crops))
+            list(BatchCopyPaste.from_dataloader(Loader([bare(seed=0), bare(seed=1)]), K, source_pool=crops))
 
     def test_the_epoch_reaches_the_crops_whatever_the_loader_is(self, tmp_path: Path) -> None:
         bank, pool = small_bank(tmp_path / "bank", [0, 1, 1, 2, 1]), Loader([])
-        augmented = BatchCopyPaste.from_dataloader([plain(0)], K, source_pool=bank)
+        augmented = BatchCopyPaste.from_dataloader([bare(seed=0)], K, source_pool=bank)
         augmented.set_epoch(0)
         (first,) = augmented
         augmented.set_epoch(1)
         assert not torch.equal(next(iter(augmented)).images, first.images)
-        BatchCopyPaste.from_dataloader([plain(0)], K, source_pool=pool).set_epoch(2)
+        BatchCopyPaste.from_dataloader([bare(seed=0)], K, source_pool=pool).set_epoch(2)
         assert pool.epoch == 2
 
     def test_a_path_is_no_pool(self, tmp_path: Path) -> None:

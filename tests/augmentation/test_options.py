@@ -12,18 +12,16 @@ from chi_square import assert_uniform
 from paste_cases import placed
 from pydantic import ValidationError
 
-from samples import CPU_BACKENDS, make_batch
+from samples import CPU_BACKENDS, Pasted, make_batch, paste, put_box
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
-    PasteReport,
     Placement,
     PlacementConfig,
     SizeRange,
     num_mixed_tokens,
 )
 from segpaste.augmentation.rules.draw_rules import smallest_scale
-from segpaste.engine import use_backend
 from segpaste.engine.reference import geometry
 from segpaste.types import PaddedBatchedDenseSample
 
@@ -35,20 +33,13 @@ BOXES = ((0, 0, 9, 14), (20, 3, 37, 15), (5, 20, 33, 43), (40, 30, 47, 59))
 def rectangles(size: tuple[int, int] = (64, 64), num: int = 6, seed: int = 0) -> PaddedBatchedDenseSample:
     """Images with the same four objects each, of classes 1 to 4, and room for twelve more."""
     batch = make_batch(num, size=size, num_instances=0, max_instances=16, modalities=("instance",), seed=seed)
-    for k, (x1, y1, x2, y2) in enumerate(BOXES):
-        batch.instance_masks[:, k, y1:y2, x1:x2] = True
-        batch.boxes[:, k] = torch.tensor([x1, y1, x2, y2], dtype=torch.float32)
-        batch.labels[:, k], batch.instance_ids[:, k], batch.instance_valid[:, k] = k + 1, k + 1, True
+    for k, box in enumerate(BOXES):
+        put_box(batch, slice(None), k, box, k + 1)
     return batch
 
 
-def pasted(
-    kernels: str, batch: PaddedBatchedDenseSample, seed: int = 0, **placement: Any
-) -> tuple[PaddedBatchedDenseSample, PasteReport]:
-    generator = torch.Generator().manual_seed(seed)
-    config = BatchCopyPasteConfig(placement=PlacementConfig(**placement))
-    with use_backend(kernels):
-        return BatchCopyPaste(config)(batch, generator, return_report=True)
+def pasted(kernels: str, batch: PaddedBatchedDenseSample, **placement: Any) -> Pasted:
+    return paste(batch, BatchCopyPasteConfig(placement=PlacementConfig(**placement)), backend=kernels, seed=0)
 
 
 def placed_with(kernels: str, batch: PaddedBatchedDenseSample, seed: int = 0, **options: Any) -> Placement:

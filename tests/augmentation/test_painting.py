@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from paste_cases import batches, configs
 from torch import Tensor
 
-from samples import OPTIONAL, all_modality_subsets, make_batch, subset_id
+from samples import OPTIONAL, Pasted, all_modality_subsets, make_batch, paste, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, SourceStrategy
 from segpaste.augmentation import PasteReport, Placement, PlacementConfig, PlacementCounts, PlacementRequest
 from segpaste.augmentation.inputs.pad import padded_to_multiple
@@ -24,11 +24,11 @@ WITH_MASKS = [s for s in all_modality_subsets() if Modality.INSTANCE in s]
 SIZES = [(17, 11), (11, 17), (1, 1), (1, 23), (23, 1), (2, 3), (31, 7)]
 
 
-def paste(
-    batch: PaddedBatchedDenseSample, scale: float = 1.0, flip: float = 0.0, **options: Any
-) -> tuple[PaddedBatchedDenseSample, PasteReport]:
+def paste_at(
+    batch: PaddedBatchedDenseSample, scale: float = 1.0, flip: float = 0.0, warns: bool = False, **options: Any
+) -> Pasted:
     placement = PlacementConfig(scale_range=(scale, scale), hflip_probability=flip)
-    return BatchCopyPaste(BatchCopyPasteConfig(placement=placement, **options))(batch, return_report=True)
+    return paste(batch, BatchCopyPasteConfig(placement=placement, **options), warns=warns)
 
 
 def scene(masks: Tensor, images: Tensor, *, width: int | None = None) -> PaddedBatchedDenseSample:
@@ -114,14 +114,14 @@ class TestPaintedIsLabelled:
     @pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
     def test_anything(self, data: st.DataObject, modalities: frozenset[Modality]) -> None:
         batch, config = data.draw(batches(modalities)), data.draw(configs(modalities))
-        out, report = BatchCopyPaste(config)(batch, return_report=True)
+        out, report = paste(batch, config)
         padded = padded_to_multiple(batch, config.placement.pad_to_multiple or 1)
         assert_painted_is_labelled(padded, out, report, config.min_area_px)
 
     def test_an_object_of_one_pixel(self) -> None:
         batch = scene(rectangle((7, 5), 4, 2, 5, 3), noise((7, 5)))
         for scale, area in ((1, 1), (2, 4), (3, 9)):
-            out, report = paste(batch, scale)
+            out, report = paste_at(batch, scale)
             assert_painted_is_labelled(batch, out, report)
             assert out.instance_masks[0].sum() == area
             if scale == 1:
@@ -130,14 +130,14 @@ class TestPaintedIsLabelled:
     def test_an_object_that_shrinks_to_nothing(self) -> None:
         batch = scene(rectangle((7, 5), 4, 2, 5, 3), noise((7, 5)))
         with pytest.warns(UserWarning, match="hidden 1"):
-            out, report = paste(batch, 0.3)
+            out, report = paste_at(batch, 0.3, warns=True)
         assert_painted_is_labelled(batch, out, report)
         assert torch.equal(out.images, batch.images)
 
     @pytest.mark.parametrize("flip", [0, 1])
     def test_an_object_that_fills_the_canvas(self, flip: int) -> None:
         batch = scene(rectangle((7, 5), 0, 0, 5, 7), noise((7, 5)))
-        out, report = paste(batch, flip=flip)
+        out, report = paste_at(batch, flip=flip)
         assert_painted_is_labelled(batch, out, report)
         assert torch.equal(out.images[0], batch.images[1].flip(-1) if flip else batch.images[1])
         assert out.boxes[0, 0].tolist() == [0, 0, 5, 7]
@@ -147,10 +147,10 @@ class TestPaintedIsLabelled:
     def test_objects_on_the_border(self, corner: tuple[int, int, int, int], flip: int) -> None:
         batch = scene(rectangle((7, 5), *corner), noise((7, 5)))
         for scale in (1.0, 1.5, 0.7):
-            out, report = paste(batch, scale, flip)
+            out, report = paste_at(batch, scale, flip)
             assert_painted_is_labelled(batch, out, report)
             assert report.num_placed.tolist() == [1, 0]
-        copied, _ = paste(batch, 1.0, flip)
+        copied, _ = paste_at(batch, 1.0, flip)
         x1, y1, x2, y2 = (int(v) for v in copied.boxes[0, 0])
         cut = batch.images[1][:, corner[1] : corner[3], corner[0] : corner[2]]
         assert torch.equal(copied.images[0][:, y1:y2, x1:x2], cut.flip(-1) if flip else cut)
@@ -158,19 +158,19 @@ class TestPaintedIsLabelled:
     def test_an_empty_mask_marked_valid_is_no_source(self) -> None:
         masks = torch.cat([rectangle((7, 5), 0, 0, 0, 0), rectangle((7, 5), 1, 1, 3, 3)])
         batch = scene(masks, noise((7, 5)))
-        out, report = paste(batch)
+        out, report = paste_at(batch)
         assert_painted_is_labelled(batch.map_tensors(lambda t: t[:1]), out.map_tensors(lambda t: t[:1]), first(report))
         assert report.slot_source[0].tolist() in ([1, -1], [-1, -1])
 
     def test_a_box_without_extent_is_not_even_tried(self) -> None:
         batch = scene(rectangle((7, 5), 0, 0, 0, 0), noise((7, 5)))
         with pytest.warns(UserWarning, match="2 tries, no_source 2; batch at least two images"):
-            paste(replace(batch, boxes=torch.zeros_like(batch.boxes)))
+            paste_at(replace(batch, boxes=torch.zeros_like(batch.boxes)), warns=True)
 
     def test_an_empty_mask_marked_valid_loses_its_row(self) -> None:
         batch = scene(rectangle((7, 5), 0, 0, 0, 0), noise((7, 5)))
         with pytest.warns(UserWarning, match="paste nothing"):
-            out, _ = paste(batch)
+            out, _ = paste_at(batch, warns=True)
         assert not out.instance_valid.any()
         for name in ("boxes", "labels", "instance_ids", "instance_masks"):
             assert not getattr(out, name).any(), f"stale {name}"
@@ -179,7 +179,7 @@ class TestPaintedIsLabelled:
     def test_k_range_caps_the_rows(self) -> None:
         batch = make_batch(4, num_instances=4, max_instances=12, modalities={Modality.INSTANCE})
         placement = PlacementConfig(scale_range=(0.5, 0.5), k_range=(2, 2), layers=2)
-        out, report = BatchCopyPaste(BatchCopyPasteConfig(placement=placement))(batch, return_report=True)
+        out, report = paste(batch, BatchCopyPasteConfig(placement=placement))
         assert report.num_tried.tolist() == [2] * 4
         assert_painted_is_labelled(batch, out, report)
 
@@ -202,7 +202,7 @@ class TestColour:
         images = noise(size, 180, 220).to(dtype)
         images[1, :, :, width:] = 0
         batch = scene(rectangle(size, 3, 2, width, 8), images, width=width)
-        out, report = paste(batch, scale, flip, antialias=antialias)
+        out, report = paste_at(batch, scale, flip, antialias=antialias)
         assert report.num_placed[0] == 1
         assert out.images[0].min() >= 180
         assert out.images[0].max() <= 220
@@ -215,8 +215,8 @@ class TestColour:
         images = noise(size)
         images[1] = ((rows + cols) % 2 * 255).to(torch.uint8)
         batch = scene(rectangle(size, 6, 6, 24, 24), images)
-        filtered, report = paste(batch, 1 / 3, antialias=True)
-        sampled, other = paste(batch, 1 / 3, antialias=False)
+        filtered, report = paste_at(batch, 1 / 3, antialias=True)
+        sampled, other = paste_at(batch, 1 / 3, antialias=False)
         assert torch.equal(report.visible_layer, other.visible_layer)
         mask = filtered.instance_masks[0, 0]
         assert mask.sum() == 36
@@ -226,7 +226,7 @@ class TestColour:
     @pytest.mark.parametrize("scale", [1.0, 1.7])
     def test_enlarging_is_not(self, scale: float) -> None:
         batch = scene(rectangle((19, 23), 3, 2, 9, 8), noise((19, 23)))
-        one, other = (paste(batch, scale, antialias=a)[0] for a in (True, False))
+        one, other = (paste_at(batch, scale, antialias=a)[0] for a in (True, False))
         assert torch.equal(one.images, other.images)
 
 
@@ -241,8 +241,8 @@ class TestFlip:
             2, num_instances=[0, 2], size=(17, 13), modalities=self.MODALITIES, padding=(0, right), seed=3
         )
         batch = replace(batch, padding_mask=batch.padding_mask & torch.tensor([False, True])[:, None, None, None])
-        flipped, report = paste(batch, scale, flip=1)
-        expected, other = paste(mirrored(batch, 13 - right), scale, flip=0)
+        flipped, report = paste_at(batch, scale, flip=1)
+        expected, other = paste_at(mirrored(batch, 13 - right), scale, flip=0)
         assert report.num_placed[0] > 0
         assert torch.equal(report.placement.translate[0], other.placement.translate[0])
         for name in ("images", "instance_masks", "boxes", "labels", "semantic_maps", "depth", "depth_valid", "normals"):
@@ -251,7 +251,7 @@ class TestFlip:
     def test_an_edge_x_goes_to_the_width_less_x(self) -> None:
         width, (x1, x2) = 9, (2, 5)
         batch = scene(rectangle((7, 12), x1, 1, x2, 4), noise((7, 12)), width=width)
-        out, report = paste(batch, flip=1)
+        out, report = paste_at(batch, flip=1)
         shift = int(report.placement.translate[0, 0, 0])
         assert out.boxes[0, 0, [0, 2]].tolist() == [width - x2 + shift, width - x1 + shift]
 
@@ -300,7 +300,7 @@ class TestSourceStrategy:
         strategy = FixedRow(row)
         assert isinstance(strategy, SourceStrategy)
         batch = make_batch(modalities={Modality.INSTANCE, Modality.SEMANTIC, Modality.NORMALS})
-        out, report = BatchCopyPaste(source=strategy)(batch, return_report=True)
+        out, report = paste(batch, source=strategy)
         assert report.num_placed.tolist() == [int(b != row) for b in range(3)]
         assert_painted_is_labelled(batch, out, report)
         for b in range(3):

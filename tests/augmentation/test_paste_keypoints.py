@@ -6,12 +6,13 @@ What must hold of every paste is in tests/invariants/test_keypoints.py.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 
-from samples import CPU_BACKENDS, POINTS, SCHEMA, FromBatch, assert_backends_agree, make_batch
+from samples import CPU_BACKENDS, POINTS, SCHEMA, FromBatch, assert_backends_agree, batch_of, make_batch, paste
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
@@ -26,7 +27,9 @@ from segpaste.datasets import SceneConfig, SceneDataset
 from segpaste.datasets.jitter import FixedSizeCrop
 from segpaste.engine import use_backend
 from segpaste.invariants import Case, check_all
-from segpaste.types import BatchedDenseSample, DenseSample, KeypointSchema, PaddedBatchedDenseSample
+from segpaste.types import DenseSample, KeypointSchema
+
+pointed_batch = partial(make_batch, 4, size=(19, 23), max_instances=9, keypoints=True, crowd=True)
 
 
 def config_of(**options: Any) -> BatchCopyPasteConfig:
@@ -34,17 +37,13 @@ def config_of(**options: Any) -> BatchCopyPasteConfig:
     return BatchCopyPasteConfig(**{"placement": placement, "panoptic": PanopticConfig(taxonomy=SCHEMA), **options})
 
 
-def batch_of(**options: Any) -> PaddedBatchedDenseSample:
-    return make_batch(4, size=(19, 23), max_instances=9, keypoints=True, crowd=True, **options)
-
-
 @pytest.mark.parametrize("backend", CPU_BACKENDS)
 def test_in_place_is_out_of_place(backend: str) -> None:
-    batch = batch_of()
+    batch = pointed_batch()
     with use_backend(backend):
-        expected = BatchCopyPaste(config_of())(batch, return_report=True)
+        expected = paste(batch, config_of())
         own = batch.clone()
-        out, report = BatchCopyPaste(config_of(), inplace=True)(own, return_report=True)
+        out, report = paste(own, config_of(), inplace=True)
     assert_backends_agree((out, report), expected)
     for name in ("keypoints", "crowd_mask"):
         assert getattr(out, name).data_ptr() == getattr(own, name).data_ptr()
@@ -56,13 +55,13 @@ def test_compiled_is_eager(inplace: bool) -> None:
     module = BatchCopyPaste(config_of(), inplace=inplace)
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     for seed in range(2):
-        expected = module(batch_of(seed=seed).clone(), return_report=True)
-        assert_backends_agree(compiled(batch_of(seed=seed).clone(), return_report=True), expected)
+        expected = module(pointed_batch(seed=seed).clone(), return_report=True)
+        assert_backends_agree(compiled(pointed_batch(seed=seed).clone(), return_report=True), expected)
 
 
 def test_classmix() -> None:
-    batch, config = batch_of(), config_of(emit_classmix=True, placement=PlacementConfig(layers=2))
-    out, report = BatchCopyPaste(config)(batch, return_report=True)
+    batch, config = pointed_batch(), config_of(emit_classmix=True, placement=PlacementConfig(layers=2))
+    out, report = paste(batch, config)
     assert int(report.num_placed.sum()) > 0
     check_all(Case(batch, out, report, config))
     assert (out.crowd_mask != batch.crowd_mask).any()
@@ -70,7 +69,7 @@ def test_classmix() -> None:
 
 def test_images_without_a_paste_keep_all(recwarn: pytest.WarningsRecorder) -> None:
     placement = PlacementConfig(paste_prob=0.0)
-    batch = batch_of()
+    batch = pointed_batch()
     out = BatchCopyPaste(config_of(placement=placement))(batch)
     assert torch.equal(out.keypoints, batch.keypoints)
     assert torch.equal(out.crowd_mask, batch.crowd_mask)
@@ -92,7 +91,7 @@ def test_edges_are_those_of_the_picture(padding: int) -> None:
             padding_mask=torch.zeros(1, 10, 20, dtype=torch.bool),
         )
         samples.append(FixedSizeCrop((10, 20 + padding)).transform(sample, (0, 0)) if padding else sample)
-    batch = BatchedDenseSample.from_samples(samples).to_padded(3)
+    batch = batch_of(samples, 3)
     points = torch.tensor([[20.0, 4.0, 2.0], [20.0 + padding, 4.0, 2.0]])
     batch = replace(batch, keypoints=points * batch.instance_valid[..., None, None])
     placement = PlacementConfig(scale_range=(1, 1), hflip_probability=0)
@@ -116,23 +115,23 @@ class _Unmoved:
 
 class TestSources:
     def test_without_keypoints_give_unlabelled_ones(self) -> None:
-        batch = batch_of()
+        batch = pointed_batch()
         source = FromBatch(replace(batch, keypoints=None, keypoint_schema=None))
-        out, report = BatchCopyPaste(config_of(), source)(batch, return_report=True)
+        out, report = paste(batch, config_of(), source)
         pasted = report.slot_layer >= 0
         assert pasted.any()
         assert not out.keypoints[pasted].any()
         assert out.keypoints[~pasted & out.instance_valid].any()
 
     def test_keypoints_that_the_target_lacks_are_left_out(self) -> None:
-        batch = batch_of()
+        batch = pointed_batch()
         target = replace(batch, keypoints=None, keypoint_schema=None)
         out = BatchCopyPaste(config_of(), FromBatch(batch))(target)
         assert out.keypoints is None
         assert out.keypoint_schema is None
 
     def test_of_another_schema_are_refused(self) -> None:
-        batch = batch_of()
+        batch = pointed_batch()
         other = replace(batch, keypoint_schema=KeypointSchema(tuple("abcd")))
         with pytest.raises(ValueError, match=r"expected the keypoints of the target, nose, .* in the source, got a, b"):
             BatchCopyPaste(config_of(), FromBatch(other))(batch)
@@ -141,7 +140,7 @@ class TestSources:
             BatchCopyPaste(config_of(), FromBatch(nameless))(batch)
 
     def test_another_skeleton_is_no_other_schema(self) -> None:
-        batch = batch_of()
+        batch = pointed_batch()
         BatchCopyPaste(config_of(), FromBatch(replace(batch, keypoint_schema=replace(POINTS, skeleton=()))))(batch)
 
 
@@ -166,7 +165,7 @@ def test_from_a_bank(tmp_path: Any) -> None:
     config = BatchCopyPasteConfig(
         max_instances=24, panoptic=panoptic, source=SourceConfig(kind="bank", crops_per_target=3)
     )
-    target = BatchedDenseSample.from_samples([scenes[i] for i in range(4)]).to_padded(16, overflow="largest")
+    target = batch_of((scenes[i] for i in range(4)), 16, overflow="largest")
     target = replace(target, sample_seeds=torch.arange(4))
     with open_bank(tmp_path / "bank") as bank:
         assert bank.layout.keypoint_schema == target.keypoint_schema
@@ -175,7 +174,7 @@ def test_from_a_bank(tmp_path: Any) -> None:
         crop = bank[0]
         assert crop.keypoints is not None
         assert crop.keypoints.shape == (8, 3)
-    out, report = BatchCopyPaste(config)(target, staged=staged, return_report=True)
+    out, report = paste(target, config, staged=staged)
     case = Case(target, out, report, config, source_batch(staged, target, config.source))
     check_all(case)
     assert (out.keypoints[case.is_paste][..., 2] == 2).sum() > 3

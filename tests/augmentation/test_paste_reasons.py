@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from input_cases import INSTANCE, SUBSETS, paste
+from input_cases import INSTANCE, SUBSETS, paste_with
 
 from samples import SCHEMA, assert_same, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
@@ -49,26 +49,26 @@ class TestNothingToPaste:
         batch = make_batch(modalities=modalities, padding=(2, 1), **options)
         if options.get("num_instances") == [0, 3, 0]:
             batch = batch.map_tensors(lambda t: t[1:2])
-        assert_nothing_pasted(*paste(batch), batch)
+        assert_nothing_pasted(*paste_with(batch), batch)
 
     def test_all_rows_invalid_in_one_image(self) -> None:
         """It is a target, and never a source."""
         batch = make_batch(num_instances=[3, 0, 2], modalities=INSTANCE)
-        out, report = paste(batch)
+        out, report = paste_with(batch)
         assert report.num_placed[1] > 0
         assert (report.placement.source_idx[report.placement.layer_valid] != 1).all()
         assert out.instance_valid[1].sum() == report.num_placed[1]
 
     def test_a_full_image_among_others(self) -> None:
         batch = make_batch(num_instances=[5, 1, 2], modalities=INSTANCE)
-        out, report = paste(batch)
+        out, report = paste_with(batch)
         assert torch.equal(out.images[0], batch.images[0])
         assert report.num_tried[0] == report.num_dropped[0, DROP_REASONS.index("no_free_slot")] > 0
         assert report.num_placed[1:].all()
 
     def test_paste_prob_0(self) -> None:
         batch = make_batch()
-        out, report = paste(batch, PlacementConfig(paste_prob=0))
+        out, report = paste_with(batch, PlacementConfig(paste_prob=0))
         assert_nothing_pasted(out, report, batch)
         assert not report.num_tried.any()
 
@@ -95,7 +95,9 @@ class TestTheReasons:
         batch = make_batch(**{"modalities": INSTANCE, **options})
         module = BatchCopyPaste(BatchCopyPasteConfig(**config))
         with pytest.warns(UserWarning, match=rf"paste nothing .* of \d+ tries, {reason} \d+; {advice}"):
-            _, report = module(batch, return_report=True)
+            out, report = module(batch, return_report=True)
+        assert torch.equal(out.images, batch.images)
+        assert not report.num_placed.any()
         assert list(reasons(report)) == [reason]
         assert torch.equal(report.num_tried, report.num_dropped.sum(1))
         assert report.num_tried.all()
@@ -106,15 +108,15 @@ class TestTheReasons:
         batch = make_batch(modalities={Modality.INSTANCE, Modality.DEPTH})
         near = torch.where(torch.arange(3).view(3, 1, 1, 1) == 0, 0.5, 5.0).expand_as(batch.depth)
         batch = replace(batch, depth=near.contiguous(), depth_valid=torch.ones_like(batch.depth_valid))
-        out, report = paste(batch)
+        out, report = paste_with(batch)
         assert torch.equal(out.images[0], batch.images[0])
         assert report.num_tried[0] == report.num_dropped[0, DROP_REASONS.index("hidden")] > 0
 
     def test_reverted_for_a_stuff_class(self) -> None:
         batch = make_batch(num_instances=2, max_instances=4, size=(13, 13), seed=4)
         guarded = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_frac": 1.0})
-        _, free = paste(batch)
-        out, report = paste(batch, panoptic=guarded)
+        _, free = paste_with(batch)
+        out, report = paste_with(batch, panoptic=guarded)
         assert free.num_placed.any()
         assert reasons(report)["reverted"] > 0
         assert torch.equal(report.num_tried, report.num_placed + report.num_dropped.sum(1))
@@ -150,13 +152,13 @@ class TestBoxesWithoutMasks:
 
     def test_nothing_is_pasted(self) -> None:
         batch = make_batch(modalities=self.BOXES)
-        out, report = paste(batch)
+        out, report = paste_with(batch)
         assert_nothing_pasted(out, report, batch)
         assert reasons(report) == {"no_source": 3}
 
     def test_mask_from_boxes(self) -> None:
         batch = make_batch(modalities=self.BOXES)
-        out, report = paste(batch, source=SourceConfig(mask_from="boxes"))
+        out, report = paste_with(batch, source=SourceConfig(mask_from="boxes"))
         pasted = report.slot_layer >= 0
         assert out.instance_masks is None
         assert out.instance_ids is None
@@ -173,15 +175,15 @@ class TestBoxesWithoutMasks:
         batch = replace(make_batch(), instance_masks=None, instance_ids=None)
         boxes = SourceConfig(mask_from="boxes")
         with pytest.raises(ValueError, match="expected instance masks beside the panoptic maps"):
-            paste(batch, source=boxes)
-        out, report = paste(batch, source=boxes, emit_panoptic=False)
+            paste_with(batch, source=boxes)
+        out, report = paste_with(batch, source=boxes, emit_panoptic=False)
         assert out.panoptic_maps is None
         assert report.num_placed.any()
 
     def test_a_box_is_pasted_whole_and_alone(self) -> None:
         batch = make_batch(modalities=())
         placement = PlacementConfig(scale_range=(1, 1), k_range=(1, 1))
-        _, report = paste(batch, placement, source=SourceConfig(mask_from="boxes"))
+        _, report = paste_with(batch, placement, source=SourceConfig(mask_from="boxes"))
         sizes = (batch.boxes[..., 2:] - batch.boxes[..., :2]).prod(-1)
         for b in range(3):
             slot = report.slot_source[b].max()
@@ -189,4 +191,4 @@ class TestBoxesWithoutMasks:
 
     def test_a_batch_with_masks_keeps_them(self) -> None:
         batch = make_batch(modalities=INSTANCE)
-        assert_same(paste(batch, source=SourceConfig(mask_from="boxes"))[0], paste(batch)[0])
+        assert_same(paste_with(batch, source=SourceConfig(mask_from="boxes"))[0], paste_with(batch)[0])

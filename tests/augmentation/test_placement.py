@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -12,13 +11,8 @@ import torch
 from chi_square import assert_uniform
 from placement_inputs import request, sources
 
-from samples import make_batch
 from segpaste.augmentation import (
-    DROP_REASONS,
-    BatchCopyPaste,
-    BatchCopyPasteConfig,
     Placement,
-    PlacementConfig,
     PlacementCounts,
 )
 from segpaste.augmentation.sources.placement import draw_placement
@@ -181,14 +175,6 @@ class TestSubset:
         assert (placement.carried.sum((1, 2)) == 3).all()
         assert_uniform(placement.carried.sum(0).flatten().numpy())
 
-    def test_takes_no_slot_that_is_not_eligible(self) -> None:
-        layer = sources(500, self.BOXES)
-        eligible = torch.tensor([True, False, True, False, False]).expand(500, 1, 5)
-        placement, counts = draw_placement(request(torch.arange(500)), replace(layer, eligible=eligible))
-        assert not (placement.carried & ~eligible).any()
-        assert placement.carried[..., [0, 2]].any(0).all()
-        assert (counts.tried == 2).any()
-
     def test_nothing_without_a_free_slot(self) -> None:
         placement, counts = draw(self.BOXES, num_free=0, num=100, k_range=(2, 2))
         assert not placement.carried.any()
@@ -203,29 +189,3 @@ class TestSubset:
             assert num == paste_prob * NUM
         else:
             assert_uniform(np.array([num, NUM - num]), np.array([paste_prob, 1 - paste_prob]))
-
-
-@pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
-class TestForward:
-    def test_reports_what_does_not_fit(self) -> None:
-        """Objects as large as the canvas, enlarged."""
-        batch = make_batch(3, num_instances=1, max_instances=4, modalities=("instance",))
-        full = torch.zeros_like(batch.instance_masks)
-        full[:, 0] = True
-        boxes = torch.zeros_like(batch.boxes)
-        boxes[:, 0] = torch.tensor([0.0, 0.0, 11.0, 17.0])
-        config = BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(3.0, 4.0)))
-        large = replace(batch, instance_masks=full, boxes=boxes)
-        out, report = BatchCopyPaste(config)(large, return_report=True)
-        assert (report.num_dropped[:, DROP_REASONS.index("does_not_fit")] == 1).all()
-        assert not report.num_placed.any()
-        assert torch.equal(out.images, batch.images)
-
-    def test_pastes_land_on_negative_translations(self) -> None:
-        seen = []
-        for start in range(40):
-            batch = make_batch(3, num_instances=2, max_instances=6, modalities=("instance",), seed=start)
-            config = BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(1.0, 2.0)))
-            _, report = BatchCopyPaste(config)(batch, return_report=True)
-            seen.append(report.placement.translate[report.placement.carried.any(2)])
-        assert (torch.cat(seen) < 0).any(0).all()

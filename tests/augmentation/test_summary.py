@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from samples import CPU_BACKENDS, make_batch
-from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, PasteReport, PasteSummary
+from samples import CPU_BACKENDS, make_batch, paste
+from segpaste.augmentation import DROP_REASONS, PasteReport, PasteSummary
 from segpaste.engine import use_backend
 
 pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
@@ -18,8 +18,8 @@ def reports(kernels: str) -> list[PasteReport]:
     with use_backend(kernels):
         for seed, num in enumerate((4, 1, 3, 0)):
             batch = make_batch(num, num_instances=3, max_instances=5, seed=seed)
-            found.append(BatchCopyPaste()(batch, return_report=True)[1])
-        found.append(BatchCopyPaste()(make_batch(2, modalities=()), return_report=True)[1])
+            found.append(paste(batch)[1])
+        found.append(paste(make_batch(2, modalities=()))[1])
     return found
 
 

@@ -128,6 +128,7 @@ class TestSlots:
     def test_slots_that_are_not_eligible_leave_the_others_alike(self) -> None:
         boxes = [(3 * k, k, 3 * k + 2, k + 1) for k in range(6)]
         placement = draw(boxes, eligible=[False, True, True, False, True, True], k_range=(2, 2))
+        assert not placement.carried[..., [0, 3]].any()
         found = dict(zip(combinations(range(6), 2), subset_counts(placement, 2), strict=True))
         assert_uniform(np.array([found.pop(pair) for pair in combinations((1, 2, 4, 5), 2)]))
         assert not any(found.values())

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from on_disk import Mask, noise, runs
+from on_disk import Mask, noise, rectangle, runs
 
 SIZES = ((37, 23), (17, 41), (29, 29), (31, 19), (41, 37))
 """(H, W) of the photos, all different, odd and unequal."""
@@ -27,12 +27,6 @@ PANOPTIC_CATEGORIES = [
     {"id": 120, "name": "sky", "isthing": 0},
 ]
 CROWD_ID = 9000
-
-
-def rectangle(size: tuple[int, int], top: int, left: int, height: int, width: int) -> Mask:
-    mask = np.zeros(size, bool)
-    mask[top : top + height, left : left + width] = True
-    return mask
 
 
 def decode(segmentation: dict[str, Any]) -> Mask:
@@ -75,7 +69,7 @@ def write_instances(folder: Path, sizes: tuple[tuple[int, int], ...] = SIZES) ->
         images.append({"id": image_id, "file_name": f"p{i}.png", "height": size[0], "width": size[1]})
         Image.fromarray(noise(size, i)).save(images_dir / f"p{i}.png")
         for j in range((i + 2) % 4 if len(sizes) > 1 else 2):
-            mask = rectangle(size, 2 + 3 * j, 1 + 4 * j, 5 + i, 4 + j)
+            mask = rectangle(size, 2 + 3 * j, 1 + 4 * j, 7 + 3 * j + i, 5 + 5 * j)
             annotations.append(
                 {
                     "id": 1000 + 10 * i + j,

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from cli_world import box_of, check_instances, check_panoptic, decode, read_pixels
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,14 +29,6 @@ CATEGORIES: list[dict[str, Any]] = [
 ]
 
 masks = arrays.arrays(np.bool_, st.tuples(st.integers(1, 19), st.integers(1, 13)))
-
-
-def uint8(sample: DenseSample) -> DenseSample:
-    return replace(sample, image=tv_tensors.Image(torch.randint(0, 256, sample.image.shape, dtype=torch.uint8)))
-
-
-def sample_of(*modalities: Modality, seed: int = 0) -> DenseSample:
-    return uint8(make_sample(SIZE, 3, modalities=modalities, seed=seed, camera=True))
 
 
 def write(folder: Path, samples: list[DenseSample], **options: Any) -> list[coco_writer.SampleRows]:
@@ -66,7 +57,7 @@ class TestMasks:
 
 class TestSamples:
     def test_instances(self, tmp_path: Path) -> None:
-        sample = sample_of(Modality.INSTANCE)
+        sample = make_sample(modalities=[Modality.INSTANCE])
         (row,) = write(tmp_path, [sample])
         assert row.segments is None
         assert not (tmp_path / "panoptic.json").exists()
@@ -81,7 +72,7 @@ class TestSamples:
         )
 
     def test_panoptic(self, tmp_path: Path) -> None:
-        sample = sample_of(Modality.INSTANCE, Modality.SEMANTIC, Modality.PANOPTIC)
+        sample = make_sample(modalities=[Modality.INSTANCE, Modality.SEMANTIC, Modality.PANOPTIC])
         write(tmp_path, [sample])
         assert sample.semantic_map is not None
         (annotation,) = check_panoptic(tmp_path)
@@ -94,7 +85,7 @@ class TestSamples:
         np.testing.assert_array_equal(semantic, sample.semantic_map.numpy())
 
     def test_geometry(self, tmp_path: Path) -> None:
-        sample = sample_of(Modality.INSTANCE, Modality.DEPTH, Modality.NORMALS)
+        sample = make_sample(modalities=[Modality.INSTANCE, Modality.DEPTH, Modality.NORMALS], camera=True)
         (row,) = write(tmp_path, [sample])
         assert sample.depth is not None
         assert sample.depth_valid is not None
@@ -108,7 +99,7 @@ class TestSamples:
         assert row.image["camera_intrinsics"]["cx"] == sample.camera_intrinsics.cx
 
     def test_no_instance_and_no_sample(self, tmp_path: Path) -> None:
-        empty = uint8(make_sample(SIZE, 0, modalities=[Modality.INSTANCE, Modality.SEMANTIC, Modality.PANOPTIC]))
+        empty = make_sample(SIZE, 0, modalities=[Modality.INSTANCE, Modality.SEMANTIC, Modality.PANOPTIC])
         write(tmp_path / "a", [empty])
         assert check_instances(tmp_path / "a") == []
         check_panoptic(tmp_path / "a")
@@ -116,27 +107,27 @@ class TestSamples:
         assert check_instances(tmp_path / "b") == []
 
     def test_annotation_ids_run_through_all_samples(self, tmp_path: Path) -> None:
-        write(tmp_path, [sample_of(Modality.INSTANCE, seed=s) for s in range(3)])
+        write(tmp_path, [make_sample(modalities=[Modality.INSTANCE], seed=s) for s in range(3)])
         assert len(check_instances(tmp_path)) == 9
 
     def test_same_sample_same_bytes(self, tmp_path: Path) -> None:
-        sample = sample_of(Modality.INSTANCE, Modality.DEPTH)
+        sample = make_sample(modalities=[Modality.INSTANCE, Modality.DEPTH], camera=True)
         write(tmp_path / "a", [sample])
         write(tmp_path / "b", [sample])
         assert tree(tmp_path / "a") == tree(tmp_path / "b")
 
     def test_jpg(self, tmp_path: Path) -> None:
-        (row,) = write(tmp_path, [sample_of(Modality.INSTANCE)], image_format="jpg")
+        (row,) = write(tmp_path, [make_sample(modalities=[Modality.INSTANCE])], image_format="jpg")
         assert row.image["file_name"] == "000001.jpg"
         check_instances(tmp_path)
 
     @pytest.mark.parametrize("modalities", [[], [Modality.DEPTH]])
     def test_a_sample_without_masks_is_refused(self, tmp_path: Path, modalities: list[Modality]) -> None:
         with pytest.raises(ValueError, match="expected a uint8 RGB image and instance masks"):
-            write(tmp_path, [sample_of(*modalities)])
+            write(tmp_path, [make_sample(modalities=modalities)])
 
     def test_a_float_image_is_refused(self, tmp_path: Path) -> None:
-        sample = sample_of(Modality.INSTANCE)
+        sample = make_sample(modalities=[Modality.INSTANCE])
         with pytest.raises(ValueError, match="expected a uint8 RGB image"):
             write(tmp_path, [replace(sample, image=tv_tensors.Image(sample.image.float()))])
         assert list(tmp_path.iterdir()) == []

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-import torch
 from hypothesis import strategies as st
 
+from samples import plain
 from segpaste.datasets.scenes import Scene, SceneConfig, SceneDataset, Solid, Sphere
 from segpaste.types import FIELDS, DenseSample
 
@@ -27,7 +27,7 @@ def make(config: SceneConfig, seed: int = 0, index: int = 0) -> tuple[Scene, Den
 
 def numpy_of(sample: DenseSample) -> dict[str, Array]:
     values = ((f.name, getattr(sample, f.name)) for f in FIELDS if f.layout in ("dense", "instance"))
-    return {name: value.as_subclass(torch.Tensor).numpy() for name, value in values if value is not None}
+    return {name: plain(value) for name, value in values if value is not None}
 
 
 def rays_of(sample: DenseSample) -> Array:

@@ -16,7 +16,7 @@ from PIL import Image
 from pycocotools.coco import COCO
 
 from on_disk import noise, rectangle
-from samples import assert_same, tight_boxes
+from samples import assert_same, plain, tight_boxes
 from segpaste.datasets import CocoDetectionV2, DatasetError
 
 SIZE = (17, 11)
@@ -26,10 +26,6 @@ ORIENTATION = 0x0112
 def single(folder: Path, *annotations: Any, size: tuple[int, int] = SIZE, **image: Any) -> CocoDetectionV2:
     """A dataset of one photo."""
     return CocoDetectionV2(*write_coco(folder, [{**image_row(5, size), **image}], list(annotations)))
-
-
-def plain(tensor: torch.Tensor) -> Any:
-    return tensor.as_subclass(torch.Tensor).numpy()
 
 
 class TestSample:

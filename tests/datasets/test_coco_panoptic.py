@@ -13,7 +13,7 @@ from coco_files import image_row
 from PIL import Image
 
 from on_disk import noise
-from samples import assert_same, tight_boxes
+from samples import assert_same, plain, tight_boxes
 from segpaste.datasets import CocoPanoptic, CocoPanopticSchema, DatasetError
 from segpaste.types import PanopticSchema
 
@@ -26,10 +26,6 @@ CATEGORIES = [
 SKY, CAR, CAT = 2, 0, 1
 BIG = 70_000 + 256 * 256 * 200
 """A segment id that needs all three bytes."""
-
-
-def plain(tensor: torch.Tensor) -> Any:
-    return tensor.as_subclass(torch.Tensor).numpy()
 
 
 def segments() -> Any:

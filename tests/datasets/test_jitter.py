@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torchvision import tv_tensors
 
-from samples import assert_same, make_sample, tight_boxes
+from samples import assert_same, make_sample, plain, tight_boxes
 from segpaste.datasets import (
     FixedSizeCrop,
     RandomHorizontalFlip,
@@ -27,10 +27,6 @@ SIZE = (17, 11)
 
 def seeds(num: int) -> list[int]:
     return [derive_seed(0, 0, 0, 0, i) for i in range(num)]
-
-
-def plain(tensor: torch.Tensor) -> Any:
-    return tensor.as_subclass(torch.Tensor).numpy()
 
 
 def plane(size: tuple[int, int], normal: tuple[float, float, float], offset: float) -> DenseSample:

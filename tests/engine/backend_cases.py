@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from typing import Any
-
-import torch
 
 from samples import CPU_BACKENDS, SCHEMA, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.engine import use_backend
 from segpaste.types import PaddedBatchedDenseSample
+
+roomy_batch = partial(make_batch, batch_size=4, size=(31, 37), max_instances=8, value_range=(0, 85))
+"""With a free slot or more."""
 
 
 def module(source: Any = None, panoptic: dict[str, Any] | None = None, **placement: Any) -> BatchCopyPaste:
@@ -32,9 +33,3 @@ def outcomes(
             warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
             found.append(paste(batch, return_report=True))
     return found
-
-
-def batch_of(dtype: torch.dtype = torch.uint8, **options: Any) -> PaddedBatchedDenseSample:
-    """Images of 31 x 37 pixels with a free slot or more; those of floats have values in 0..85."""
-    batch = make_batch(**{"batch_size": 4, "size": (31, 37), "max_instances": 8, **options})
-    return batch if dtype == torch.uint8 else replace(batch, images=(batch.images.float() / 3).to(dtype))

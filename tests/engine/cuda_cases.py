@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,14 +54,10 @@ def patch_once_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(interpreter, "_patch_lang", patch_lang)
 
 
-def batch_of(dtype: torch.dtype = torch.uint8, batch_size: int = 2, **options: Any) -> PaddedBatchedDenseSample:
-    batch = make_batch(
-        batch_size,
-        **{"size": (17, 11), "num_instances": (2, 3), "seed": 2, "keypoints": True, "crowd": True, **options},
-    )
-    if dtype != torch.uint8:
-        batch = replace(batch, images=((batch.images.float() - 60) / 3).to(dtype))
-    return batch.to(DEVICE)
+def small_batch(**options: Any) -> PaddedBatchedDenseSample:
+    """A batch with all fields, on the device, where interpreted kernels take seconds for each pixel."""
+    small = {"batch_size": 2, "num_instances": (2, 3), "seed": 2, "keypoints": True, "crowd": True}
+    return make_batch(**{**small, "value_range": (-20, 65), **options}).to(DEVICE)
 
 
 def agreed(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste, at_least: int = 1) -> Any:

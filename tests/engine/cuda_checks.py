@@ -20,10 +20,10 @@ from cuda_cases import (
     PAIRS,
     agreed,
     assert_all_equal,
-    batch_of,
     patch_once_a_launch,
     planned,
     set_tiles,
+    small_batch,
 )
 from torch import Tensor
 
@@ -68,25 +68,27 @@ def small_tiles(one_tile: None, monkeypatch: pytest.MonkeyPatch) -> None:
 class TestAgree:
     @pytest.mark.parametrize(("modalities", "dtype"), PAIRS, ids=lambda v: str(v) if v in DTYPES else subset_id(v))
     def test_every_subset_and_dtype(self, modalities: frozenset[Modality], dtype: torch.dtype) -> None:
-        agreed(batch_of(dtype, modalities=modalities, metric_depth=Modality.DEPTH in modalities), module())
+        agreed(
+            small_batch(image_dtype=dtype, modalities=modalities, metric_depth=Modality.DEPTH in modalities), module()
+        )
 
     @pytest.mark.parametrize(("dtype", "layers"), [(torch.uint8, 3), (torch.float32, 1)], ids=str)
     def test_borders_of_tiles(self, layers: int, dtype: torch.dtype, small_tiles: None) -> None:
-        batch = batch_of(dtype, max_instances=8, metric_depth=True, padding=(2, 1))
+        batch = small_batch(image_dtype=dtype, max_instances=8, metric_depth=True, padding=(2, 1))
         agreed(batch, module(layers=layers, scale_range=(0.5, 1.0)), layers)
 
     def test_masks_that_overlap(self) -> None:
         for modalities in (MAPLESS, set(OPTIONAL)):
-            agreed(with_overlaps(batch_of(modalities=modalities)), module(scale_range=(0.5, 1.0)))
+            agreed(with_overlaps(small_batch(modalities=modalities)), module(scale_range=(0.5, 1.0)))
 
     def test_a_mask_reaches_as_far_as_its_box(self) -> None:
-        batch = batch_of(modalities=MAPLESS)
+        batch = small_batch(modalities=MAPLESS)
         x1, y1, x2, y2 = batch.boxes.unbind(-1)
         agreed(replace(batch, boxes=torch.stack([x1, y1, (x1 + x2) / 2, (y1 + y2) / 2], -1)), module(layers=1))
 
     @pytest.mark.parametrize("policy", ["revert", "ignore"])
     def test_stuff_that_is_wiped_out(self, policy: str) -> None:
-        batch = batch_of(max_instances=8)
+        batch = small_batch(max_instances=8)
         rules = {"stuff_policy": policy, "tau_stuff_px": 1000}
         out, report = agreed(batch, module(panoptic=rules, scale_range=(0.5, 1.0)), 0 if policy == "revert" else 1)
         if policy == "revert":
@@ -101,7 +103,7 @@ class TestAgree:
         """Also of masks that overlap, and equal ones, which are none."""
         options: dict[str, Any] = {"layers": layers, "scale_range": (0.5, 1.5)}
         alike = {"contact_priority": dict.fromkeys(SCHEMA.classes, 7)}
-        batch = with_overlaps(batch_of(modalities=modalities, max_instances=8, seed=1))
+        batch = with_overlaps(small_batch(modalities=modalities, max_instances=8, seed=1))
         _, report = agreed(batch, module(panoptic={"contact_priority": {1: 2, 2: -3, 12: 1}}, **options), 0)
         with use_backend("reference"):
             plain = module(**options)(batch, return_report=True)
@@ -109,7 +111,7 @@ class TestAgree:
         assert_backends_agree(agreed(batch, module(panoptic=alike, **options)), plain)
 
     def test_things_that_lose_their_row(self) -> None:
-        batch = batch_of(max_instances=8, modalities=set(OPTIONAL) - {Modality.DEPTH})
+        batch = small_batch(max_instances=8, modalities=set(OPTIONAL) - {Modality.DEPTH})
         paste = module(scale_range=(1.0, 1.5))
         paste = BatchCopyPaste(paste.config.model_copy(update={"min_residual_area_frac": 0.9}))
         out, report = agreed(batch, paste)
@@ -119,26 +121,28 @@ class TestAgree:
     def test_objects_that_must_not_be_hidden(self) -> None:
         paste = module(scale_range=(1.0, 1.5))
         paste = BatchCopyPaste(paste.config.model_copy(update={"max_hidden_frac": 0.2}))
-        _, report = agreed(batch_of(max_instances=8, padding=(1, 2)), paste)
+        _, report = agreed(small_batch(max_instances=8, padding=(1, 2)), paste)
         assert report.num_dropped[:, DROP_REASONS.index("reverted")].any()
 
     @pytest.mark.parametrize("modalities", [set(OPTIONAL), MAPLESS, {Modality.SEMANTIC}], ids=subset_id)
     def test_classes(self, modalities: set[Modality]) -> None:
         num = (2, 3) if Modality.INSTANCE in modalities else 0
-        batch = batch_of(torch.float32, modalities=modalities, num_instances=num, max_instances=7, padding=(1, 2))
+        batch = small_batch(
+            image_dtype=torch.float32, modalities=modalities, num_instances=num, max_instances=7, padding=(1, 2)
+        )
         rules = PanopticConfig(taxonomy=SCHEMA, tau_stuff_px=0, tau_stuff_frac=0)
         agreed(batch, BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True, panoptic=rules)), 2)
 
     def test_many_slots(self) -> None:
         """The last of which are those that are taken."""
-        batch = batch_of(max_instances=24, num_instances=9, modalities={Modality.INSTANCE})
+        batch = small_batch(max_instances=24, num_instances=9, modalities={Modality.INSTANCE})
         names = ("boxes", "labels", "instance_ids", "instance_valid", "instance_masks", "keypoints")
         agreed(replace(batch, **{name: getattr(batch, name).flip(1) for name in names}), module(layers=1), 5)
 
     @pytest.mark.parametrize("modalities", [{Modality.INSTANCE}, {Modality.INSTANCE, Modality.SEMANTIC}], ids=subset_id)
     def test_holes_in_the_picture(self, modalities: set[Modality]) -> None:
         """Pixels of padding, and of no label, in the midst of the source and of the target."""
-        batch = batch_of(modalities=modalities, max_instances=8, padding=(1, 1))
+        batch = small_batch(modalities=modalities, max_instances=8, padding=(1, 1))
         chance = torch.rand(2, *batch.padding_mask.shape, generator=torch.Generator().manual_seed(4)).to(DEVICE)
         holed = replace(batch, padding_mask=batch.padding_mask | (chance[0] < 0.2))
         if batch.semantic_maps is not None:
@@ -154,11 +158,11 @@ class TestShapes:
         "options", [{"batch_size": 0}, {"max_instances": 0, "num_instances": 0}, {"size": (1, 1), "num_instances": 1}]
     )
     def test_degenerate_batches(self, options: dict[str, Any]) -> None:
-        agreed(batch_of(**options), module(), 0)
+        agreed(small_batch(**options), module(), 0)
 
     def test_a_target_without_slots(self) -> None:
         """Nothing stays and nothing finds a row, yet layers are drawn."""
-        batch, source = batch_of(modalities=MAPLESS), batch_of(modalities=MAPLESS, seed=5)
+        batch, source = small_batch(modalities=MAPLESS), small_batch(modalities=MAPLESS, seed=5)
         empty = replace(
             batch,
             **{name: getattr(batch, name)[:, :0] for name in (*ROWS, "instance_masks", "keypoints")},
@@ -180,7 +184,7 @@ class TestShapes:
             "cut out of larger": lambda t: torch.nn.functional.pad(t, [2, 3])[..., 2:-3] if t.ndim > 2 else t,
             "last two dimensions swapped": lambda t: t.mT.contiguous().mT if t.ndim > 2 else t,
         }
-        batch = batch_of(torch.bfloat16)
+        batch = small_batch(image_dtype=torch.bfloat16)
         plain = agreed(batch, module())
         for name, layout in layouts.items():
             out, report = agreed(batch.map_tensors(layout), module())
@@ -189,13 +193,13 @@ class TestShapes:
             assert_backends_agree((replace(out, images=out.images.contiguous()), report), plain)
 
     def test_images_of_one_channel_and_of_one_seen_thrice(self) -> None:
-        batch = batch_of(torch.float32, modalities={Modality.INSTANCE})
+        batch = small_batch(image_dtype=torch.float32, modalities={Modality.INSTANCE})
         agreed(replace(batch, images=batch.images[:, :1]), module())
         agreed(replace(batch, images=batch.images[:, :1].expand(-1, 3, -1, -1)), module())
 
     @torch.no_grad()
     def test_inputs_that_require_grad(self) -> None:
-        batch = batch_of(torch.float32)
+        batch = small_batch(image_dtype=torch.float32)
         asking = batch.map_tensors(lambda t: t.clone().requires_grad_() if t.is_floating_point() else t)
         with use_backend("triton"):
             assert_same(module()(asking).map_tensors(Tensor.detach), module()(batch))
@@ -205,7 +209,7 @@ class TestValues:
     @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
     def test_numbers_that_are_none(self, dtype: torch.dtype) -> None:
         """In images, depth and normals, of the source and of the target."""
-        batch = batch_of(dtype, max_instances=8)
+        batch = small_batch(image_dtype=dtype, max_instances=8)
         generator = torch.Generator().manual_seed(3)
 
         def spoiled(plane: Tensor) -> Tensor:
@@ -222,14 +226,14 @@ class TestValues:
 
     def test_depth_that_is_nearly_equal(self) -> None:
         """The last bit of a depth decides who is seen."""
-        batch = batch_of(max_instances=8, modalities={Modality.INSTANCE, Modality.DEPTH})
+        batch = small_batch(max_instances=8, modalities={Modality.INSTANCE, Modality.DEPTH})
         ulps = torch.randint(0, 3, batch.depth.shape, generator=torch.Generator().manual_seed(1)).to(DEVICE)
         flat = torch.full_like(batch.depth, 1.7).view(torch.int32).add(ulps.int()).view(torch.float32)
         agreed(replace(batch, depth=flat), module(layers=3, scale_range=(0.9, 1.6)), 3)
 
     def test_whole_pixels_are_copied(self) -> None:
         """Normals too, bit for bit, where a layer is not scaled."""
-        batch = batch_of(max_instances=8, modalities={Modality.INSTANCE, Modality.NORMALS})
+        batch = small_batch(max_instances=8, modalities={Modality.INSTANCE, Modality.NORMALS})
         paste = module(scale_range=(1.0, 1.0))
         out, _ = agreed(batch, paste)
         with use_backend("reference"):
@@ -237,7 +241,7 @@ class TestValues:
 
     def test_halves_round_to_even(self) -> None:
         """The mean of neighbours in half precision, too, is rounded as torch does."""
-        batch = batch_of(modalities={Modality.INSTANCE})
+        batch = small_batch(modalities={Modality.INSTANCE})
         for dtype in DTYPES[2:]:
             values = torch.randint(1, 4, batch.images.shape, generator=torch.Generator().manual_seed(1)).to(DEVICE)
             images = (1 + values.float() * torch.finfo(dtype).eps).to(dtype)
@@ -273,17 +277,17 @@ class TestForeignSource:
     def test_of_another_size(self, size: tuple[int, int], modalities: set[Modality]) -> None:
         """Another canvas, another number of images and of slots."""
         options = {"modalities": modalities, "padding": (1, 2)}
-        other = batch_of(batch_size=3, size=size, max_instances=4, seed=7, **options)
-        agreed(batch_of(max_instances=7, **options), module(Elsewhere(other), scale_range=(0.5, 0.8)), 2)
+        other = small_batch(batch_size=3, size=size, max_instances=4, seed=7, **options)
+        agreed(small_batch(max_instances=7, **options), module(Elsewhere(other), scale_range=(0.5, 0.8)), 2)
 
     @pytest.mark.parametrize("missing", ["semantic_maps", "depth", "normals"])
     def test_without_some_fields(self, missing: str) -> None:
-        batch = batch_of(max_instances=8)
+        batch = small_batch(max_instances=8)
         also = {"semantic_maps": "panoptic_maps", "depth": "depth_valid"}.get(missing, missing)
         agreed(batch, module(Elsewhere(replace(batch, **{missing: None, also: None}))))
 
     def test_with_more_fields(self) -> None:
-        source, batch = batch_of(padding=(1, 1)), batch_of(modalities={Modality.INSTANCE}, max_instances=8)
+        source, batch = small_batch(padding=(1, 1)), small_batch(modalities={Modality.INSTANCE}, max_instances=8)
         agreed(batch, module(Elsewhere(source)))
 
 
@@ -294,7 +298,7 @@ class TestDevice:
     @pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a CUDA device")
     def test_nothing_waits_for_the_device(self) -> None:
         """A CUDA graph of all three functions, replayed with other values."""
-        batch, other = batch_of(torch.float32), batch_of(torch.float32, seed=9)
+        batch, other = small_batch(image_dtype=torch.float32), small_batch(image_dtype=torch.float32, seed=9)
         scene, plan = planned(batch, batch)
         none = torch.zeros(len(batch.labels), len(scene.watched), dtype=torch.bool, device=DEVICE)
         settled = stages.settle(scene, plan, plain_pixels)

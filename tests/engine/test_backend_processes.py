@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from backend_cases import batch_of, module
+from backend_cases import module, roomy_batch
 from torch.utils.data import DataLoader, Dataset
 
 from samples import assert_same, make_batch
@@ -35,7 +35,7 @@ def three_threads(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 class TestThreads:
     def test_change_no_bit_and_no_setting(self, three_threads: None) -> None:
-        batch = batch_of(torch.float32)
+        batch = roomy_batch(image_dtype=torch.float32)
         with use_backend("native"):
             many = module()(batch)
             assert torch.get_num_threads() == 3
@@ -67,7 +67,7 @@ class TestThreads:
         assert [_threads.num_threads(8, size) for size in sizes] == [1, 1, 2, 3, 3]
 
     def test_without_a_runtime_one_thread_does_all(self, monkeypatch: pytest.MonkeyPatch, three_threads: None) -> None:
-        batch = batch_of(torch.float32)
+        batch = roomy_batch(image_dtype=torch.float32)
         with use_backend("native"):
             many = module()(batch)
             monkeypatch.setattr(_threads, "parallel", lambda: 0)
@@ -75,7 +75,7 @@ class TestThreads:
             assert_same(module()(batch), many)
 
     def test_callers_at_once_have_teams_of_their_own(self, three_threads: None) -> None:
-        batches = [batch_of(torch.float32, seed=i) for i in range(4)]
+        batches = [roomy_batch(image_dtype=torch.float32, seed=i) for i in range(4)]
         with use_backend("native"):
             expected = [module()(batch) for batch in batches]
             with ThreadPoolExecutor(4) as pool:
@@ -105,7 +105,7 @@ class TestProcesses:
 
     def test_a_forked_child_works_alone(self, three_threads: None) -> None:
         """The threads of its parent are not there, and the runtime would wait for them."""
-        batch = batch_of()
+        batch = roomy_batch()
         with use_backend("native"):
             expected = _paste_with_threads(batch)
             assert expected[0] == 3

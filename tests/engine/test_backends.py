@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from backend_cases import batch_of, module, outcomes
+from backend_cases import module, outcomes, roomy_batch
 
 from fresh_process import fresh_output
 from samples import (
@@ -46,7 +46,9 @@ class TestAgree:
     def test_every_subset_and_dtype(self, modalities: frozenset[Modality], dtype: torch.dtype) -> None:
         num_pasted = 0
         for seed in range(3):
-            batch = batch_of(dtype, modalities=modalities, seed=seed, metric_depth=Modality.DEPTH in modalities)
+            batch = roomy_batch(
+                image_dtype=dtype, modalities=modalities, seed=seed, metric_depth=Modality.DEPTH in modalities
+            )
             reference, *others = outcomes(batch, module())
             for other in others:
                 assert_backends_agree(other, reference)
@@ -75,7 +77,7 @@ class TestAgree:
 
     @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16], ids=str)
     def test_channels_last_stays_so(self, dtype: torch.dtype) -> None:
-        batch = batch_of(dtype)
+        batch = roomy_batch(image_dtype=dtype)
         last = replace(batch, images=batch.images.contiguous(memory_format=torch.channels_last))
         for (plain, _), (out, _) in zip(outcomes(batch, module()), outcomes(last, module()), strict=True):
             assert out.images.is_contiguous(memory_format=torch.channels_last)
@@ -83,7 +85,7 @@ class TestAgree:
 
     def test_a_mask_reaches_as_far_as_its_box(self) -> None:
         """A box that lies says so to every kernel alike."""
-        batch = batch_of(num_instances=4, modalities=set(OPTIONAL) - {Modality.PANOPTIC})
+        batch = roomy_batch(num_instances=4, modalities=set(OPTIONAL) - {Modality.PANOPTIC})
         x1, y1, x2, y2 = batch.boxes.unbind(-1)
         lying = replace(batch, boxes=torch.stack([x1, y1, (x1 + x2) / 2, (y1 + y2) / 2], -1))
         reference, *others = outcomes(lying, module(layers=1))
@@ -94,7 +96,7 @@ class TestAgree:
     @pytest.mark.parametrize("padding", [(0, 11), (9, 0)])
     def test_masks_that_reach_into_the_padding(self, padding: tuple[int, int]) -> None:
         """Outside of the picture nothing is read, not even its border."""
-        batch = batch_of(padding=padding, num_instances=1, modalities={Modality.INSTANCE})
+        batch = roomy_batch(padding=padding, num_instances=1, modalities={Modality.INSTANCE})
         boxes = torch.tensor([0.0, 0, 37, 31]) * batch.instance_valid[..., None]
         masks = batch.instance_valid[..., None, None].expand_as(batch.instance_masks).clone()
         batch = replace(batch, boxes=boxes, instance_masks=masks)
@@ -106,7 +108,7 @@ class TestAgree:
     @pytest.mark.parametrize("modalities", SUBSETS)
     def test_masks_that_overlap(self, modalities: frozenset[Modality]) -> None:
         """Also beside a panoptic map, where they should not: the lowest slot owns the pixel."""
-        batch = batch_of(num_instances=4, modalities=modalities)
+        batch = roomy_batch(num_instances=4, modalities=modalities)
         grown = torch.nn.functional.max_pool2d(batch.instance_masks.float(), 7, stride=1, padding=3).bool()
         grown &= batch.instance_valid[..., None, None]
         room = torch.tensor([3.0, 3, -3, -3])
@@ -122,7 +124,7 @@ class TestAgree:
     @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32], ids=str)
     def test_any_layout_in_memory(self, layout: str, dtype: torch.dtype) -> None:
         """Views, crops, permutations and expansions of other tensors hold the same values."""
-        batch = batch_of(dtype, metric_depth=True)
+        batch = roomy_batch(image_dtype=dtype, metric_depth=True)
         strange = batch.map_tensors(LAYOUTS[layout])
         assert_same(strange, batch)
         reference, *others = outcomes(batch, module())
@@ -132,7 +134,7 @@ class TestAgree:
             assert_backends_agree(other, reference)
 
     def test_images_expanded_from_one_channel(self) -> None:
-        batch = batch_of()
+        batch = roomy_batch()
         grey = replace(batch, images=batch.images[:, :1].expand(-1, 3, -1, -1))
         plain = replace(batch, images=grey.images.contiguous())
         for (out, _), (expected, _) in zip(outcomes(grey, module()), outcomes(plain, module()), strict=True):
@@ -140,14 +142,14 @@ class TestAgree:
 
     @torch.no_grad()
     def test_inputs_that_require_grad(self) -> None:
-        batch = batch_of(torch.float32)
+        batch = roomy_batch(image_dtype=torch.float32)
         asking = batch.map_tensors(lambda t: t.clone().requires_grad_() if t.is_floating_point() else t)
         for (out, _), (expected, _) in zip(outcomes(asking, module()), outcomes(batch, module()), strict=True):
             assert torch.equal(out.images.detach(), expected.images)
 
     def test_colours_that_are_no_number(self) -> None:
         """They reach as far as their weight does."""
-        batch = batch_of(torch.float32)
+        batch = roomy_batch(image_dtype=torch.float32)
         batch.images[:, :, ::5, ::3] = float("nan")
         batch.images[:, :, 1::5, 1::3] = float("inf")
         for scale_range in ((0.4, 1.0), (1.0, 1.0), (3.0, 3.0)):
@@ -158,13 +160,13 @@ class TestAgree:
 
     def test_seeds_that_repeat(self) -> None:
         for seed in range(4):
-            batch = replace(batch_of(), sample_seeds=torch.full((4,), seed))
+            batch = replace(roomy_batch(), sample_seeds=torch.full((4,), seed))
             reference, *others = outcomes(batch, module())
             for other in others:
                 assert_backends_agree(other, reference)
 
     def test_another_default_dtype(self) -> None:
-        batch = batch_of(torch.float32, metric_depth=True)
+        batch = roomy_batch(image_dtype=torch.float32, metric_depth=True)
         expected = outcomes(batch, module())[0]
         torch.set_default_dtype(torch.float64)
         try:
@@ -177,11 +179,11 @@ class TestAgree:
 class TestForeignSource:
     @pytest.mark.parametrize("name", CPU_BACKENDS)
     def test_of_another_kind_is_refused(self, name: str) -> None:
-        batch = batch_of(torch.float32)
+        batch = roomy_batch(image_dtype=torch.float32)
         wrong = {
             "1 channels": replace(batch, images=batch.images[:, :1]),
             "4 channels": replace(batch, images=batch.images[:, [0, 1, 2, 2]]),
-            "torch.uint8": batch_of(torch.uint8),
+            "torch.uint8": roomy_batch(image_dtype=torch.uint8),
             "masks": replace(batch, instance_masks=None, instance_ids=None, panoptic_maps=None),
         }
         for words, other in wrong.items():
@@ -201,13 +203,13 @@ class TestForeignSource:
         source = Keeping()
         paste = BatchCopyPaste(module().config.model_copy(update={"min_area_px": 60}), source)
         with use_backend(name):
-            _, report = paste(batch_of(), return_report=True)
+            _, report = paste(roomy_batch(), return_report=True)
         assert torch.equal(source.given, source.before)
         assert not torch.equal(report.placement.carried, source.before)
 
     def test_without_some_fields(self) -> None:
         """What the source does not have is none: depth and normals invalid, classes by label."""
-        batch = batch_of()
+        batch = roomy_batch()
         for missing in ("semantic_maps", "depth", "normals"):
             also = {"semantic_maps": "panoptic_maps", "depth": "depth_valid"}.get(missing, missing)
             paste = BatchCopyPaste(module().config, FromBatch(replace(batch, **{missing: None, also: None})))
@@ -268,7 +270,7 @@ class TestSurvey:
     @pytest.mark.parametrize("has_taxonomy", [True, False])
     def test_equals_the_stages(self, options: dict[str, Any], has_taxonomy: bool) -> None:
         """Also beside padding with holes and boxes between pixels."""
-        batch = make_batch(**{"batch_size": 4, "size": (31, 37), "max_instances": 8, **options})
+        batch = roomy_batch(**options)
         generator = torch.Generator().manual_seed(0)
         shift = torch.rand(batch.boxes.shape, generator=generator) * batch.instance_valid[..., None]
         batch = replace(batch, boxes=(batch.boxes - shift).clamp(min=0))
@@ -286,7 +288,7 @@ class TestSurvey:
 class TestBadInput:
     def test_a_request_for_other_slots_is_refused(self) -> None:
         """Loops would read boxes that are not there."""
-        batch, paste = batch_of(num_instances=4, modalities={Modality.INSTANCE}), module(max_attempts=1)
+        batch, paste = roomy_batch(num_instances=4, modalities={Modality.INSTANCE}), module(max_attempts=1)
         found = native.survey(batch, paste._tables)
         placing = {"config": paste.config.placement, "schedule": paste.schedule, "canvas_size": batch.canvas_size}
         request = PlacementRequest(batch.sample_seeds, found.extent, found.occupied[:, :1], found.num_free, **placing)
@@ -296,7 +298,7 @@ class TestBadInput:
     @pytest.mark.parametrize("edge", [1e9, 1e14, 1e19, 3e38])
     @pytest.mark.parametrize("column", [0, 1, 2, 3])
     def test_boxes_as_large_as_numbers_get(self, edge: float, column: int) -> None:
-        batch = batch_of(num_instances=4, modalities={Modality.INSTANCE})
+        batch = roomy_batch(num_instances=4, modalities={Modality.INSTANCE})
         boxes = batch.boxes.clone()
         boxes[:, 1, column] = edge if column > 1 else -edge
         reference, *others = outcomes(replace(batch, boxes=boxes), module(max_attempts=1))
@@ -320,7 +322,7 @@ class TestBadInput:
                 source, placement, counts = super().sample(*args)
                 return source, replace(placement, **change(placement)), counts
 
-        batch = batch_of(num_instances=4)
+        batch = roomy_batch(num_instances=4)
         before = batch.clone()
         with use_backend("native"), pytest.raises(ValueError, match=words):
             BatchCopyPaste(source=Wild(), inplace=inplace)(batch)

@@ -35,7 +35,7 @@ def module(**options: Any) -> BatchCopyPaste:
     return BatchCopyPaste(config, **options)
 
 
-def batch_of(seed: int, modalities: Any) -> PaddedBatchedDenseSample:
+def wild_batch(seed: int, modalities: Any) -> PaddedBatchedDenseSample:
     """A batch whose cameras, and some of whose depths, are out of all bounds."""
     batch = make_batch(5, size=(13, 17), max_instances=8, metric_depth=True, seed=seed, modalities=modalities)
     generator = torch.Generator().manual_seed(seed)
@@ -63,7 +63,7 @@ def checked(batch: PaddedBatchedDenseSample, found: Any, config: BatchCopyPasteC
 def test_every_backend_the_same(modalities: Any) -> None:
     num_placed = num_invalid = 0
     for seed in range(6):
-        batch, found = batch_of(seed, modalities), {}
+        batch, found = wild_batch(seed, modalities), {}
         for name in CPU_BACKENDS:
             with use_backend(name), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -83,7 +83,7 @@ def test_as_the_loops_say() -> None:
     with use_backend("native"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for seed in range(3):
-            batch = batch_of(seed, SUBSETS[0])
+            batch = wild_batch(seed, SUBSETS[0])
             out, report = module()(batch, return_report=True)
             drawn = replace(report.placement, carried=report.drawn)
             for b, expected in enumerate(brute_force.paste(batch, module().config, drawn)):
@@ -93,7 +93,7 @@ def test_as_the_loops_say() -> None:
 
 @pytest.mark.parametrize("backend", CPU_BACKENDS)
 def test_traced_cameras_are_not_checked_and_do_no_harm(backend: str) -> None:
-    batch = batch_of(3, SUBSETS[0])
+    batch = wild_batch(3, SUBSETS[0])
     paste, cameras = module(), batch.camera_intrinsics
 
     def step(batch: PaddedBatchedDenseSample, cameras: Tensor) -> Any:

@@ -6,13 +6,12 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-import backend_cases
 import numpy as np
 import pytest
 import torch
+from backend_cases import roomy_batch
 from torch import Tensor
 
 from samples import (
@@ -59,9 +58,6 @@ def modules(source: Any = None, **options: Any) -> tuple[BatchCopyPaste, BatchCo
     return BatchCopyPaste(config, source), BatchCopyPaste(config, source, inplace=True)
 
 
-batch_of = partial(backend_cases.batch_of, batch_size=5)
-
-
 def paste_both(batch: PaddedBatchedDenseSample, pair: tuple[BatchCopyPaste, BatchCopyPaste]) -> Any:
     """The report and output of both; in place on a copy, whose tensors the output must be."""
     own = batch.map_tensors(lambda t: t.detach().clone())
@@ -93,7 +89,13 @@ class TestEqualsOutOfPlace:
     def test_every_subset_and_dtype(self, modalities: frozenset[Modality], dtype: torch.dtype) -> None:
         num_pasted = 0
         for seed in range(3):
-            batch = batch_of(dtype, modalities=modalities, seed=seed, metric_depth=Modality.DEPTH in modalities)
+            batch = roomy_batch(
+                batch_size=5,
+                image_dtype=dtype,
+                modalities=modalities,
+                seed=seed,
+                metric_depth=Modality.DEPTH in modalities,
+            )
             found, expected = paste_both(batch, modules())
             assert_backends_agree(found, expected)
             num_pasted += int(expected[1].num_placed.sum())
@@ -103,7 +105,7 @@ class TestEqualsOutOfPlace:
         """Two rows, each the other's source: neither may be read after it was written."""
         num_mutual = 0
         for seed in range(8):
-            found, expected = paste_both(batch_of(batch_size=2, num_instances=3, seed=seed), modules(layers=1))
+            found, expected = paste_both(roomy_batch(batch_size=2, num_instances=3, seed=seed), modules(layers=1))
             assert_backends_agree(found, expected)
             num_mutual += bool(expected[1].num_placed.all())
         assert num_mutual > 1
@@ -112,7 +114,7 @@ class TestEqualsOutOfPlace:
         """Here for the first pixel: their masks and ids are cleared, also beside what takes their slot."""
         num_lost = 0
         for seed in range(4):
-            batch = batch_of(seed=seed)
+            batch = roomy_batch(batch_size=5, seed=seed)
             found, expected = paste_both(batch, modules(min_residual_area_frac=1.0))
             assert_backends_agree(found, expected)
             out, report = expected
@@ -121,7 +123,7 @@ class TestEqualsOutOfPlace:
 
     def test_many_pastes(self) -> None:
         """More than there is room for at first."""
-        found, expected = paste_both(batch_of(batch_size=24, num_instances=3), modules())
+        found, expected = paste_both(roomy_batch(batch_size=24, num_instances=3), modules())
         assert_backends_agree(found, expected)
         assert expected[1].num_placed.sum() > 48
 
@@ -129,13 +131,13 @@ class TestEqualsOutOfPlace:
         before = torch.get_num_threads()
         torch.set_num_threads(3)
         try:
-            found, expected = paste_both(batch_of(batch_size=7), modules())
+            found, expected = paste_both(roomy_batch(batch_size=7), modules())
         finally:
             torch.set_num_threads(before)
         assert_backends_agree(found, expected)
 
     def test_channels_last(self) -> None:
-        batch = batch_of(torch.float32)
+        batch = roomy_batch(batch_size=5, image_dtype=torch.float32)
         last = replace(batch, images=batch.images.contiguous(memory_format=torch.channels_last))
         found, expected = paste_both(last, modules())
         assert found[0].images.is_contiguous(memory_format=torch.channels_last)
@@ -151,7 +153,7 @@ class TestEqualsOutOfPlace:
         ids=["cut out of larger", "swapped", "channels last"],
     )
     def test_other_layouts(self, strange: Callable[[Tensor], Tensor]) -> None:
-        batch = batch_of(metric_depth=True)
+        batch = roomy_batch(batch_size=5, metric_depth=True)
         own = batch.map_tensors(lambda t: strange(t.clone()))
         out, in_place = modules()
         found = in_place(own, return_report=True)
@@ -168,7 +170,7 @@ class TestEqualsOutOfPlace:
                     counts,
                 )
 
-        batch = batch_of(num_instances=4)
+        batch = roomy_batch(batch_size=5, num_instances=4)
         found, expected = paste_both(batch, modules(Reversed()))
         assert_backends_agree(found, expected)
         assert expected[1].num_placed.any()
@@ -183,7 +185,7 @@ class TestEqualsOutOfPlace:
                 source, placement, counts = super().sample(target, *args)
                 return source.derived(images=self.ring), placement, counts
 
-        batch = batch_of(num_instances=4)
+        batch = roomy_batch(batch_size=5, num_instances=4)
         row = batch.images[0].numel()
         memory = np.concatenate([batch.images.numpy().ravel(), batch.images.numpy().ravel()[:row]])
         ring = torch.from_numpy(memory[row:]).view_as(batch.images)
@@ -198,7 +200,7 @@ class TestEqualsOutOfPlace:
         assert expected[1].num_placed.any()
 
     def test_depth_that_is_no_number(self) -> None:
-        batch = batch_of(metric_depth=True)
+        batch = roomy_batch(batch_size=5, metric_depth=True)
         assert batch.depth is not None
         depth = batch.depth.clone()
         depth[:, :, ::7, ::5] = float("nan")
@@ -218,34 +220,36 @@ class TestContract:
     def test_the_same_seeds_again_paste_into_what_is_there(self) -> None:
         """A second step continues from the first: the batch is the state."""
         out, in_place = modules()
-        batch = batch_of()
+        batch = roomy_batch(batch_size=5)
         twice = out(out(batch))
         own = batch.clone()
         assert in_place(own) is not None
         assert_same(in_place(own), twice)
 
     def test_seeds_that_the_batch_does_not_have(self) -> None:
-        batch = replace(batch_of(), sample_seeds=None)
+        batch = replace(roomy_batch(batch_size=5), sample_seeds=None)
         out, in_place = modules()
         expected = out(batch, torch.Generator().manual_seed(3))
         assert_same(in_place(batch.clone(), torch.Generator().manual_seed(3)), expected)
 
     def test_more_slots_than_the_batch_has_are_refused(self) -> None:
         _, in_place = modules(max_instances=9)
-        batch = batch_of()
+        batch = roomy_batch(batch_size=5)
         before = copy.deepcopy(tensors_of(batch))
         with pytest.raises(ValueError, match=r"expected at most the batch's 8 slots .* got 9"):
             in_place(batch)
         assert all(torch.equal(value, before[name]) for name, value in tensors_of(batch).items())
 
     def test_masks_from_boxes(self) -> None:
-        batch = replace(batch_of(modalities={Modality.INSTANCE}), instance_masks=None, instance_ids=None)
+        batch = replace(
+            roomy_batch(batch_size=5, modalities={Modality.INSTANCE}), instance_masks=None, instance_ids=None
+        )
         found, expected = paste_both(batch, modules(boxes=True))
         assert_backends_agree(found, expected)
         assert expected[1].num_placed.any()
 
     def test_a_closed_gate_leaves_its_field_alone(self) -> None:
-        batch = batch_of()
+        batch = roomy_batch(batch_size=5)
         out, in_place = modules(emit_depth=False)
         own = batch.clone()
         found = in_place(own)
@@ -275,7 +279,7 @@ class TestContract:
         ids=["first", "view", "part", "inference", "expanded", "into itself", "shared", "channels", "read"],
     )
     def test_what_cannot_be_written_is_refused_before_anything_is(self, change: Any, words: str) -> None:
-        batch = batch_of(torch.float32, num_instances=8, max_instances=8)
+        batch = roomy_batch(batch_size=5, image_dtype=torch.float32, num_instances=8, max_instances=8)
         batch = batch.derived(**change(batch))
         before = copy.deepcopy({name: value.detach() for name, value in tensors_of(batch).items()})
         with pytest.raises((RuntimeError, ValueError), match=words):
@@ -283,14 +287,14 @@ class TestContract:
         assert all(torch.equal(value, before[name]) for name, value in tensors_of(batch).items())
 
     def test_an_expanded_field_is_named_in_compiled_code_too(self) -> None:
-        batch = batch_of(num_instances=8, max_instances=8)
+        batch = roomy_batch(batch_size=5, num_instances=8, max_instances=8)
         batch = batch.derived(labels=batch.labels[:, :1].expand(-1, 8))
         with pytest.raises((RuntimeError, ValueError), match="labels expanded"):
             torch.compile(modules()[1], backend="aot_eager")(batch)
 
     def test_autograd_knows_what_was_written_and_what_was_not(self) -> None:
         """Backward does not silently use other values, nor does it fail for a field that stayed."""
-        batch = batch_of(torch.float32, metric_depth=True)
+        batch = roomy_batch(batch_size=5, image_dtype=torch.float32, metric_depth=True)
         before = {name: value._version for name, value in tensors_of(batch).items()}
         modules()[1](batch)
         unchanged = {name for name, value in tensors_of(batch).items() if value._version == before[name]}
@@ -317,7 +321,7 @@ class TestContract:
     def test_boxes_one_pixel_short(self) -> None:
         """Such a batch breaks the contract; slots that lose their instance are empty all the same."""
         for seed in range(4):
-            batch = batch_of(num_instances=4, seed=seed, modalities={Modality.INSTANCE})
+            batch = roomy_batch(batch_size=5, num_instances=4, seed=seed, modalities={Modality.INSTANCE})
             short = batch.boxes - torch.tensor([0.0, 0, 1, 1]) * batch.instance_valid[..., None]
             out = modules(min_residual_area_frac=1.0)[1](replace(batch, boxes=short))
             assert not out.instance_masks[~out.instance_valid].any()

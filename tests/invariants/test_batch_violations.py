@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -15,8 +16,7 @@ from segpaste.types import PaddedBatchedDenseSample
 Spoil = Callable[[PaddedBatchedDenseSample], None]
 
 
-def sound() -> PaddedBatchedDenseSample:
-    return make_batch(3, max_instances=5, num_instances=3)
+sound = partial(make_batch, num_instances=3)
 
 
 def set_at(name: str, at: tuple[int | slice, ...], value: float | bool) -> Spoil:

@@ -11,10 +11,9 @@ import pytest
 import torch
 from invariant_cases import run
 
-from samples import SCHEMA, STUFF, THINGS, make_batch
+from samples import SCHEMA, STUFF, THINGS, make_batch, paste
 from segpaste import invariants
 from segpaste.augmentation import (
-    BatchCopyPaste,
     BatchCopyPasteConfig,
     IntraBatchSource,
     PanopticConfig,
@@ -335,7 +334,7 @@ class Reversed(IntraBatchSource):
 
 def test_a_source_batch_of_its_own(sound: Case) -> None:
     strategy = Reversed()
-    after, report = BatchCopyPaste(CONFIG, strategy)(sound.before, return_report=True)
+    after, report = paste(sound.before, CONFIG, strategy)
     case = Case(sound.before, after, report, CONFIG, source=strategy.source)
     assert violations(case) == []
     names = {v.invariant for v in violations(replace(case, source=None))}
@@ -364,7 +363,7 @@ def test_batches_without_slots_have_no_violations() -> None:
     )
     panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA, "contact_priority": {THINGS[0]: 2}})
     config = BatchCopyPasteConfig(panoptic=panoptic, source=SourceConfig(kind="bank", value_range=1))
-    out, report = BatchCopyPaste(config)(batch, staged=staged, return_report=True)
+    out, report = paste(batch, config, staged=staged)
     source = source_batch(staged, batch, config.source)
     assert source.max_instances == 1
     assert violations(Case(batch, out, report, config, source)) == []

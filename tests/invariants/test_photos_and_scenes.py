@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import torch
 from invariant_cases import run
 
+from samples import batch_of
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, SceneConfig, SceneDataset, make_large_scale_jittering
 from segpaste.invariants import INVARIANTS, Case, applicable, check_all, check_batch
-from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, PanopticSchema
+from segpaste.types import PanopticSchema
 
 PLACEMENT = PlacementConfig(layers=2, max_attempts=4)
-
-
-def batch_of(samples: Iterable[DenseSample], max_instances: int, seed: int) -> PaddedBatchedDenseSample:
-    batch = BatchedDenseSample.from_samples(list(samples))
-    seeds = torch.arange(batch.batch_size) + 1000 * seed
-    return batch.to_padded(max_instances, overflow="largest", sample_seeds=seeds)
 
 
 def check_both(case: Case, schema: PanopticSchema | None = None) -> None:
@@ -36,7 +30,8 @@ def test_invariants_hold_on_photos(test_data: Path, number: int) -> None:
     photos = CocoDetectionV2(folder / "train2017", folder / "annotations" / "instances_train2017.json")
     jitter = make_large_scale_jittering((120, 90))
     samples = [jitter(photos[i], seed=i) for i in range(8 * number, 8 * number + 8)]
-    case = run(batch_of(samples, 40, number), BatchCopyPasteConfig(max_instances=60, placement=PLACEMENT))
+    batch = batch_of(samples, 40, overflow="largest", sample_seeds=torch.arange(8) + 1000 * number)
+    case = run(batch, BatchCopyPasteConfig(max_instances=60, placement=PLACEMENT))
     check_both(case)
     assert len(applicable(case)) == 8 + photos.has_crowds
 
@@ -47,7 +42,8 @@ def test_invariants_hold_on_panoptic_photos(test_data: Path, stuff_policy: str) 
     (table,) = folder.glob("split/panoptic_examples*.json")
     photos = CocoPanoptic(folder / "input_images", table, folder / "panoptic_examples")
     jitter = make_large_scale_jittering((160, 200), (0.8, 1.5))
-    batch = batch_of((jitter(photos[0], seed=seed) for seed in range(6)), 60, seed=1)
+    samples = [jitter(photos[0], seed=seed) for seed in range(6)]
+    batch = batch_of(samples, 60, overflow="largest", sample_seeds=torch.arange(6) + 1000)
     panoptic = PanopticConfig(taxonomy=photos.schema, stuff_policy=stuff_policy, tau_stuff_frac=0.5)
     case = run(batch, BatchCopyPasteConfig(max_instances=100, panoptic=panoptic, placement=PLACEMENT))
     check_both(case, photos.schema)
@@ -59,7 +55,9 @@ def test_invariants_hold_on_panoptic_photos(test_data: Path, stuff_policy: str) 
 def test_invariants_hold_on_scenes(number: int, stuff_policy: str) -> None:
     scenes = SceneDataset(6, SceneConfig(height=72, width=96, rays_per_px=1), seed=number, keypoints=True)
     panoptic = PanopticConfig(taxonomy=scenes.schema, stuff_policy=stuff_policy)
-    batch = batch_of((scenes[i] for i in range(6)), 16, number)
+    batch = batch_of(
+        (scenes[i] for i in range(6)), 16, overflow="largest", sample_seeds=torch.arange(6) + 1000 * number
+    )
     case = run(batch, BatchCopyPasteConfig(max_instances=24, panoptic=panoptic, placement=PLACEMENT))
     check_both(case, scenes.schema)
     assert {check.__name__ for check in {*INVARIANTS} - {*applicable(case)}} == {"crowd_never_under_paste"}

@@ -7,21 +7,21 @@ from typing import Any
 
 import torch
 
-from samples import make_samples
+from samples import batch_of, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PlacementConfig
 from segpaste.replay import ReplayRecord, records
 from segpaste.seeding import SampleKey, key_tensors
-from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
+from segpaste.types import DenseSample, Modality, PaddedBatchedDenseSample
 
 BASE_SEED = 2**64 - 3
 KEY_OF_0 = SampleKey(BASE_SEED, 2, 1, 0, 0)
 
 
-def batch_of(samples: Sequence[DenseSample], max_instances: int = 9) -> PaddedBatchedDenseSample:
+def keyed_batch(samples: Sequence[DenseSample], max_instances: int = 9) -> PaddedBatchedDenseSample:
     """A batch whose row i is the sample of index i."""
     keys = [KEY_OF_0._replace(sample_idx=i) for i in range(len(samples))]
-    return BatchedDenseSample.from_samples(samples).to_padded(max_instances, overflow="largest", **key_tensors(keys))
+    return batch_of(samples, max_instances, overflow="largest", **key_tensors(keys))
 
 
 def reader(samples: Sequence[DenseSample]) -> Callable[[SampleKey], DenseSample]:
@@ -46,6 +46,6 @@ def one_record(**options: Any) -> tuple[list[DenseSample], DenseSample, ReplayRe
     """Samples, the first of them augmented so that something is seen of its paste, and its record."""
     samples = make_samples(3, size=(23, 19), modalities=[Modality.INSTANCE])
     config = BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(0.5, 1.0)))
-    pasted, found = recorded(config, batch_of(samples), **options)
+    pasted, found = recorded(config, keyed_batch(samples), **options)
     assert not torch.equal(pasted[0].image, samples[0].image)
     return samples, pasted[0], found[0]

@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay_cases import BASE_SEED, KEY_OF_0, batch_of, reader, recorded
+from replay_cases import BASE_SEED, KEY_OF_0, keyed_batch, reader, recorded
 from torch.utils.data import DataLoader
 
 from samples import CPU_BACKENDS, SCHEMA, all_modality_subsets, assert_same, make_samples, subset_id
@@ -100,9 +100,9 @@ class TestEqual:
     @pytest.mark.filterwarnings("ignore:BatchCopyPaste. expected at least 4 scales")
     def test_to_every_row_on_every_backend(self, modalities: frozenset[Modality], data: st.DataObject) -> None:
         samples, config = data.draw(datasets(modalities)), data.draw(configs(modalities))
-        batch = batch_of(samples, data.draw(st.sampled_from([9, 6, 3])))
+        batch = keyed_batch(samples, data.draw(st.sampled_from([9, 6, 3])))
         if config.max_instances is None and data.draw(st.booleans()):
-            batch = batch_of(samples, 4)
+            batch = keyed_batch(samples, 4)
         for wrote in CPU_BACKENDS:
             with use_backend(wrote):
                 pasted, found = recorded(config, batch)
@@ -117,7 +117,7 @@ class TestEqual:
         samples = make_samples(4, size=(23, 17), num_instances=4, seed=3)
         panoptic = PanopticConfig(taxonomy=SCHEMA, tau_stuff_frac=0.9)
         config = BatchCopyPasteConfig(placement=PlacementConfig(layers=3), panoptic=panoptic, min_area_px=8)
-        module, batch = BatchCopyPaste(config), batch_of(samples, 16)
+        module, batch = BatchCopyPaste(config), keyed_batch(samples, 16)
         for kernels in CPU_BACKENDS:
             with use_backend(kernels):
                 out, report = module(batch, return_report=True)
@@ -133,7 +133,7 @@ class TestEqual:
         """ClassMix of images without instances; the schedule had another paste probability than the config."""
         samples = make_samples(4, size=(23, 17), num_instances=0, modalities=[Modality.SEMANTIC])
         config = BatchCopyPasteConfig(emit_classmix=True, placement=PlacementConfig(paste_prob=0, layers=2))
-        module, batch = BatchCopyPaste(config), batch_of(samples, 0)
+        module, batch = BatchCopyPaste(config), keyed_batch(samples, 0)
         module.schedule.set(paste_prob=1)
         out, report = module(batch, return_report=True)
         assert report.num_placed.all()
@@ -146,7 +146,7 @@ class TestEqual:
     def test_classes_of_another_dataset(self) -> None:
         """A record says which instances came along, and that nothing was moved."""
         samples = make_samples(4, size=(23, 17), num_instances=3)
-        _, found = recorded(BatchCopyPasteConfig(emit_classmix=True), batch_of(samples), with_digest=False)
+        _, found = recorded(BatchCopyPasteConfig(emit_classmix=True), keyed_batch(samples), with_digest=False)
         record = next(r for r in found if r.num_pastes)
         values = json.loads(record.to_json())
         replay(record, reader(samples))
@@ -162,8 +162,8 @@ class TestEqual:
 
     def test_in_place(self) -> None:
         samples, config = make_samples(4, size=(23, 17)), BatchCopyPasteConfig()
-        pasted, expected = recorded(config, batch_of(samples))
-        module, batch = BatchCopyPaste(config, inplace=True), batch_of(samples)
+        pasted, expected = recorded(config, keyed_batch(samples))
+        module, batch = BatchCopyPaste(config, inplace=True), keyed_batch(samples)
         out, report = module(batch, return_report=True)
         assert out.images is batch.images
         found = records(module, batch, out, report)
@@ -173,8 +173,8 @@ class TestEqual:
 
     def test_of_a_compiled_step(self) -> None:
         samples, config = make_samples(3, size=(23, 17), modalities=[Modality.INSTANCE]), BatchCopyPasteConfig()
-        pasted, expected = recorded(config, batch_of(samples))
-        step, batch = torch.compile(BatchCopyPaste(config), fullgraph=True, backend="aot_eager"), batch_of(samples)
+        pasted, expected = recorded(config, keyed_batch(samples))
+        step, batch = torch.compile(BatchCopyPaste(config), fullgraph=True, backend="aot_eager"), keyed_batch(samples)
         out, report = step(batch, return_report=True)
         assert torch.equal(out.sample_keys, batch.sample_keys)
         assert records(step, batch, out, report) == expected
@@ -183,7 +183,7 @@ class TestEqual:
 
     def test_only_what_was_pasted_from_is_read(self) -> None:
         samples = make_samples(4, size=(23, 17), modalities=[Modality.INSTANCE])
-        pasted, found = recorded(BatchCopyPasteConfig(), batch_of(samples))
+        pasted, found = recorded(BatchCopyPasteConfig(), keyed_batch(samples))
         for i, (record, expected) in enumerate(zip(found, pasted, strict=True)):
             asked: list[int] = []
 
@@ -197,7 +197,7 @@ class TestEqual:
 
     def test_the_same_sample_twice_in_a_batch(self) -> None:
         samples = make_samples(1, size=(23, 17), num_instances=2)
-        batch = batch_of(samples).map_tensors(lambda t: torch.cat([t, t]))
+        batch = keyed_batch(samples).map_tensors(lambda t: torch.cat([t, t]))
         module = BatchCopyPaste()
         out, report = module(batch, return_report=True)
         assert report.num_placed.sum() > 0
@@ -266,7 +266,7 @@ class TestBank:
         source = SourceConfig(kind="bank", crops_per_target=3, value_range=1, relative_to="photo")
         module = BatchCopyPaste(BatchCopyPasteConfig(source=source, panoptic=PanopticConfig(taxonomy=SCHEMA)))
         staged = stage_bank_batch(bank, torch.arange(20).reshape(4, 5) % len(bank), **options)
-        batch = batch_of(samples)
+        batch = keyed_batch(samples)
         out, report = module(batch, staged=staged, return_report=True)
         assert int(report.num_placed.sum()) > 4
         texts = [record.to_json() for record in records(module, batch, out, report, staged=staged)]
@@ -323,7 +323,7 @@ class TestBank:
             ReplayRecord.from_json(json.dumps(values))
 
     def test_records_need_the_crops(self, tmp_path: Path) -> None:
-        batch = batch_of(make_samples(2, size=(23, 29)))
+        batch = keyed_batch(make_samples(2, size=(23, 29)))
         staged = stage_bank_batch(small_bank(tmp_path / "bank", [1, 2, 1, 1]), [[0], [1]])
         panoptic = PanopticConfig(taxonomy=SCHEMA)
         module = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank"), panoptic=panoptic))

@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from replay_cases import BASE_SEED, KEY_OF_0, batch_of, one_record, reader, recorded
+from replay_cases import BASE_SEED, KEY_OF_0, keyed_batch, one_record, reader, recorded
 from torchvision import tv_tensors
 
 from samples import assert_same, make_batch, make_sample, make_samples
@@ -121,7 +121,7 @@ class TestRecords:
     def test_an_image_without_a_paste(self) -> None:
         samples = make_samples(2, modalities=[Modality.INSTANCE])
         config = BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=0))
-        pasted, found = recorded(config, batch_of(samples))
+        pasted, found = recorded(config, keyed_batch(samples))
         assert [record.layers for record in found] == [(), ()]
         assert_same(replay(found[1], reader(samples)), pasted[1])
 
@@ -160,7 +160,7 @@ class TestRecords:
     def test_other_floats(self, name: str) -> None:
         """No digest covers them, for backends differ in the last bits."""
         samples = make_samples(4, size=(23, 17), num_instances=3, image_dtype=torch.float32, metric_depth=True)
-        _, found = recorded(BatchCopyPasteConfig(), batch_of(samples))
+        _, found = recorded(BatchCopyPasteConfig(), keyed_batch(samples))
         record = next(r for r in found if r.num_pastes)
         replay(record, reader(samples))
         for share in (1e-6, 1e-2):
@@ -176,7 +176,7 @@ class TestRecords:
     def test_the_depth_of_one_object(self) -> None:
         """A few pixels of the target, by a tenth."""
         samples = make_samples(4, size=(97, 83), num_instances=3)
-        _, found = recorded(BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=0)), batch_of(samples))
+        _, found = recorded(BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=0)), keyed_batch(samples))
         depth = samples[0].depth.clone()
         depth[:, 3:8, 4:9] *= 1.1
         others = [dataclasses.replace(samples[0], depth=depth), *samples[1:]]
@@ -239,20 +239,20 @@ class TestWhatCannotBeRecorded:
         self.refused("expected sample_keys in the batch, got None", make_batch(3), BatchCopyPaste())
 
     def test_another_source(self) -> None:
-        batch = batch_of(make_samples(3))
+        batch = keyed_batch(make_samples(3))
         self.refused("got a Wrapped, whose samples have no keys", batch, BatchCopyPaste(source=Wrapped()))
 
     def test_seeds_of_a_generator(self) -> None:
         generator = torch.Generator().manual_seed(0)
-        self.refused("give no generator", batch_of(make_samples(3)), BatchCopyPaste(), generator)
+        self.refused("give no generator", keyed_batch(make_samples(3)), BatchCopyPaste(), generator)
 
     def test_half_precision(self) -> None:
-        batch = batch_of(make_samples(3, image_dtype=torch.float32))
+        batch = keyed_batch(make_samples(3, image_dtype=torch.float32))
         batch = dataclasses.replace(batch, images=batch.images.half())
         self.refused("expected uint8 or float32 images", batch, BatchCopyPaste())
 
     def test_instances_that_are_not_in_the_first_slots(self) -> None:
-        batch = batch_of(make_samples(3))
+        batch = keyed_batch(make_samples(3))
         names = ("boxes", "labels", "instance_ids", "instance_masks", "instance_valid")
         turned = dataclasses.replace(batch, **{name: getattr(batch, name).flip(1) for name in names})
         self.refused("expected the instances of a sample in the first slots", turned, BatchCopyPaste())
@@ -275,7 +275,7 @@ class TestKeys:
         assert tensors["sample_keys"].shape == (num, 5)
 
     def test_they_stay_with_the_batch(self) -> None:
-        batch = batch_of(make_samples(2))
+        batch = keyed_batch(make_samples(2))
         expected = batch.sample_keys
         assert expected is not None
         for other in (batch.clone(), batch.to("cpu"), BatchCopyPaste()(batch), batch.map_tensors(lambda t: t)):
@@ -285,6 +285,6 @@ class TestKeys:
 
     @pytest.mark.parametrize("shape", [(2, 4), (3, 5), (2,)], ids=str)
     def test_of_another_shape(self, shape: tuple[int, ...]) -> None:
-        batch = batch_of([make_sample(), make_sample(seed=1)])
+        batch = keyed_batch([make_sample(), make_sample(seed=1)])
         with pytest.raises(ValueError, match="sample_keys: expected"):
             dataclasses.replace(batch, sample_keys=torch.zeros(shape, dtype=torch.int64))

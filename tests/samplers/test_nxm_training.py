@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
-from samples import make_sample
+from samples import make_sample, paste
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_bank_dataloader
 from segpaste.augmentation import SourceConfig
 from segpaste.bank import MemmapBank
@@ -194,7 +194,7 @@ class TestCrops:
             bank, batch_size=4, crops_per_target=2, sampler=RandomNxMSampler(bank, 4, 2, drop_last=False)
         )
         config = BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=2))
-        out, report = BatchCopyPaste(config)(next(iter(targets)), staged=next(iter(crops)), return_report=True)
+        out, report = paste(next(iter(targets)), config, staged=next(iter(crops)))
         assert int(report.num_placed.sum()) > 3
         assert len(set(out.labels[:, 1:][out.instance_valid[:, 1:]].tolist())) > 2
 

@@ -26,7 +26,7 @@ def full_batch(**options: Any) -> PaddedBatchedDenseSample:
 
 def make_records() -> dict[str, Any]:
     """A record of each kind, by the names in ``RECORDS``."""
-    batch = make_batch(**FULL)
+    batch = full_batch()
     _, report = BatchCopyPaste()(batch, return_report=True)
     return {
         "sample": make_sample(**FULL),

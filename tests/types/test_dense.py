@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from record_cases import FULL
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 from torchvision import tv_tensors
@@ -39,11 +40,6 @@ SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
 NAN, INF = float("nan"), float("inf")
 
 
-def full() -> DenseSample:
-    """A sample with every field."""
-    return make_sample(metric_depth=True, padding=(2, 1))
-
-
 def boxes(rows: list[list[float]], box_format: str = "XYXY", canvas: tuple[int, int] = (17, 11)) -> Any:
     return tv_tensors.BoundingBoxes(torch.tensor(rows, dtype=torch.float32), format=box_format, canvas_size=canvas)
 
@@ -67,7 +63,7 @@ class TestAccepts:
     @pytest.mark.parametrize("channels", [1, 3, 4])
     def test_image_kinds(self, dtype: torch.dtype, channels: int) -> None:
         image = tv_tensors.Image(torch.zeros(channels, 17, 11, dtype=dtype))
-        assert dataclasses.replace(full(), image=image).image.dtype == dtype
+        assert dataclasses.replace(make_sample(**FULL), image=image).image.dtype == dtype
 
     def test_empty_mask_with_a_box_without_area(self) -> None:
         empty = InstanceMask(torch.zeros(1, 17, 11, dtype=torch.bool))
@@ -133,34 +129,34 @@ class TestRefuses:
     @pytest.mark.parametrize(("name", "value", "expected", "got"), DTYPES)
     def test_dtype(self, name: str, value: Any, expected: str, got: str) -> None:
         with pytest.raises(TypeError, match=rf"DenseSample\.{name}: expected dtype {expected}, got {got};"):
-            dataclasses.replace(full(), **{name: value})
+            dataclasses.replace(make_sample(**FULL), **{name: value})
 
     @pytest.mark.parametrize(("name", "value", "message"), SHAPES)
     def test_shape(self, name: str, value: Any, message: str) -> None:
         # The first field of a size decides what the others should have had, so a wrong box blames the labels.
         with pytest.raises(ValueError, match=rf"DenseSample\.\w+: expected .*{message}"):
-            dataclasses.replace(full(), **{name: value})
+            dataclasses.replace(make_sample(**FULL), **{name: value})
 
     @pytest.mark.parametrize("name", TAGS)
     def test_untagged_tensor(self, name: str) -> None:
-        plain = getattr(full(), name).as_subclass(Tensor)
+        plain = getattr(make_sample(**FULL), name).as_subclass(Tensor)
         with pytest.raises(TypeError, match=rf"DenseSample\.{name}: expected \w+, got Tensor"):
-            dataclasses.replace(full(), **{name: plain})
+            dataclasses.replace(make_sample(**FULL), **{name: plain})
 
     def test_maps_swapped(self) -> None:
-        sample = full()
+        sample = make_sample(**FULL)
         with pytest.raises(TypeError, match="semantic_map: expected SemanticMap, got PanopticMap"):
             dataclasses.replace(sample, semantic_map=sample.panoptic_map, panoptic_map=sample.semantic_map)
 
     @pytest.mark.parametrize("name", ["image", "labels", "depth", "instance_masks"])
     def test_list_for_a_tensor(self, name: str) -> None:
         with pytest.raises(TypeError, match=rf"DenseSample\.{name}: expected .*Tensor, got list"):
-            dataclasses.replace(full(), **{name: [1, 2, 3]})
+            dataclasses.replace(make_sample(**FULL), **{name: [1, 2, 3]})
 
     @pytest.mark.parametrize("name", ["image", "boxes", "labels"])
     def test_missing_field(self, name: str) -> None:
         with pytest.raises(ValueError, match=rf"DenseSample\.{name}: expected a value, got None"):
-            dataclasses.replace(full(), **{name: None})
+            dataclasses.replace(make_sample(**FULL), **{name: None})
 
     @pytest.mark.parametrize(
         ("absent", "left_alone"),
@@ -174,12 +170,12 @@ class TestRefuses:
     )
     def test_missing_companion(self, absent: str, left_alone: str) -> None:
         with pytest.raises(ValueError, match=rf"DenseSample\.{left_alone}: expected '{absent}' beside it, got None"):
-            dataclasses.replace(full(), **{absent: None})
+            dataclasses.replace(make_sample(**FULL), **{absent: None})
 
     @pytest.mark.parametrize(("value", "message"), BOXES)
     def test_boxes(self, value: Any, message: str) -> None:
         with pytest.raises(ValueError, match=rf"DenseSample\.boxes: {message}"):
-            dataclasses.replace(full(), boxes=value)
+            dataclasses.replace(make_sample(**FULL), boxes=value)
 
     @pytest.mark.parametrize(
         ("ids", "message"),
@@ -191,17 +187,17 @@ class TestRefuses:
     )
     def test_instance_ids(self, ids: list[int], message: str) -> None:
         with pytest.raises(ValueError, match=rf"DenseSample\.instance_ids: expected ids.*{message}"):
-            dataclasses.replace(full(), instance_ids=torch.tensor(ids, dtype=torch.int32))
+            dataclasses.replace(make_sample(**FULL), instance_ids=torch.tensor(ids, dtype=torch.int32))
 
     def test_metric_depth_without_a_camera(self) -> None:
         with pytest.raises(
             ValueError, match="camera_intrinsics: expected intrinsics because metric_depth=True, got No"
         ):
-            dataclasses.replace(full(), camera_intrinsics=None)
+            dataclasses.replace(make_sample(**FULL), camera_intrinsics=None)
 
     def test_intrinsics_of_another_type(self) -> None:
         with pytest.raises(TypeError, match="camera_intrinsics: expected CameraIntrinsics, got Tensor"):
-            dataclasses.replace(full(), camera_intrinsics=torch.tensor([10.0, 10.0, 5.0, 8.0]))
+            dataclasses.replace(make_sample(**FULL), camera_intrinsics=torch.tensor([10.0, 10.0, 5.0, 8.0]))
 
     @pytest.mark.parametrize(
         "values",
@@ -228,15 +224,15 @@ class TestRefuses:
     @pytest.mark.parametrize("wrong", ["yes", 1, None])
     def test_a_flag_that_is_none(self, wrong: Any) -> None:
         with pytest.raises(TypeError, match=r"DenseSample\.metric_depth: expected bool, got "):
-            dataclasses.replace(full(), metric_depth=wrong)
+            dataclasses.replace(make_sample(**FULL), metric_depth=wrong)
 
     def test_assignment(self) -> None:
         with pytest.raises(dataclasses.FrozenInstanceError):
-            full().labels = torch.zeros(3, dtype=torch.int64)  # type: ignore[misc]
-        assert not hasattr(full(), "__dict__")
+            make_sample(**FULL).labels = torch.zeros(3, dtype=torch.int64)  # type: ignore[misc]
+        assert not hasattr(make_sample(**FULL), "__dict__")
 
     def test_nothing_while_tracing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        sample = full()
+        sample = make_sample(**FULL)
         monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
         assert dataclasses.replace(sample, labels=None).labels is None
 
@@ -248,7 +244,9 @@ class TestDictionary:
         assert_same(sample, DenseSample.from_dict(sample.to_dict()))
 
     def test_round_trip_of_any_camera(self) -> None:
-        sample = dataclasses.replace(full(), camera_intrinsics=CameraIntrinsics(500.1, 499.9, 320.3, 1 / 3))
+        sample = dataclasses.replace(
+            make_sample(**FULL), camera_intrinsics=CameraIntrinsics(500.1, 499.9, 320.3, 1 / 3)
+        )
         assert DenseSample.from_dict(sample.to_dict()).camera_intrinsics == sample.camera_intrinsics
 
     def test_holds_only_what_is_present(self) -> None:
@@ -272,13 +270,13 @@ class TestDictionary:
             DenseSample.from_dict(make_sample().to_dict() | {"masks": 1})
 
     def test_leaves_the_sample_alone(self) -> None:
-        sample, before = full(), full()
+        sample, before = make_sample(**FULL), make_sample(**FULL)
         v2.RandomHorizontalFlip(1.0)(sample.to_dict())
         assert_same(sample, before)
 
     @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda fields: pickle.loads(pickle.dumps(fields))])
     def test_copied_dictionary_moves_like_the_first(self, duplicate: Any) -> None:
-        fields = full().to_dict()
+        fields = make_sample(**FULL).to_dict()
         copied = DenseSample.from_dict(v2.RandomHorizontalFlip(1.0)(duplicate(fields)))
         assert_same(copied, DenseSample.from_dict(v2.RandomHorizontalFlip(1.0)(fields)))
 
@@ -327,7 +325,7 @@ class TestPytree:
         assert not torch.equal(transform(sample).image, sample.image) or transform(sample).canvas_size != (9, 11)
 
     def test_goes_through_whole(self) -> None:
-        sample = make_sample((9, 11), 2)
+        sample = make_sample((9, 11), 2, metric_depth=True)
         leaves, spec = tree_flatten(sample)
         assert all(isinstance(leaf, Tensor) for leaf in leaves)
         assert_same(tree_unflatten(leaves, spec), sample)
@@ -341,8 +339,3 @@ def test_boxes_converted_to_another_format_are_refused() -> None:
     fields["boxes"] = v2.functional.convert_bounding_box_format(fields["boxes"], new_format="XYWH")
     with pytest.raises(ValueError, match="expected format XYXY, got XYWH"):
         DenseSample.from_dict(fields)
-
-
-def test_goes_through_whole_with_metric_depth() -> None:
-    sample = make_sample((9, 11), 2, metric_depth=True)
-    assert_same(tree_unflatten(*tree_flatten(sample)), sample)

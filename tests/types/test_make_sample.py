@@ -55,6 +55,14 @@ class TestMakeSample:
             make_sample((3, 2), num_instances=7)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_images_of_floats_fill_their_range(dtype: torch.dtype) -> None:
+    images = make_batch(image_dtype=dtype, value_range=(-20, 65)).images
+    assert images.dtype == dtype
+    assert -20 <= images.min() < -19
+    assert 64 < images.max() <= 65
+
+
 class TestAllModalitySubsets:
     def test_are_the_legal_ones(self) -> None:
         subsets = all_modality_subsets()

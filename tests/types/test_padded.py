@@ -178,15 +178,6 @@ class TestRefuses:
 class TestMoves:
     """The container moves whole."""
 
-    def test_to_reaches_every_tensor(self) -> None:
-        batch = full_batch()
-        there = tensors_of(batch.to("meta", non_blocking=True))
-        assert {name: (t.shape, t.dtype) for name, t in there.items()} == {
-            name: (t.shape, t.dtype) for name, t in tensors_of(batch).items()
-        }
-        assert {t.device.type for t in there.values()} == {"meta"}
-        assert_same(batch.to("cpu"), batch)
-
     def test_clone_is_a_copy(self) -> None:
         batch = full_batch()
         copied = batch.clone()
@@ -201,17 +192,6 @@ class TestMoves:
         for moved in (batch.clone(), batch.to("cpu"), batch.to("meta"), through_pickle):
             assert moved.images.is_contiguous(memory_format=torch.channels_last)
             assert not moved.images.is_contiguous()
-
-    def test_pin_memory_reaches_every_tensor(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        batch, pinned = full_batch(), []
-
-        def pin(tensor: Tensor) -> Tensor:
-            pinned.append(tensor)
-            return tensor.clone()
-
-        monkeypatch.setattr(Tensor, "pin_memory", pin)
-        assert_same(batch.pin_memory(), batch)
-        assert {t.data_ptr() for t in pinned} == {t.data_ptr() for t in tensors_of(batch).values()}
 
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
     def test_pinned_by_the_loader_and_moved_to_the_gpu(self) -> None:
@@ -263,10 +243,6 @@ class TestPytree:
         assert type(mapped) is PaddedBatchedDenseSample
         assert mapped.normals is None
         assert_same(mapped, batch)
-
-    def test_map_to_placeholders(self) -> None:
-        shapes = tree_map(lambda t: tuple(t.shape), full_batch())
-        assert shapes.images == (3, 3, 17, 11)
 
 
 class _Negative(nn.Module):

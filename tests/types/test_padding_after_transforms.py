@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torchvision.transforms import v2
 
-from samples import assert_same, make_samples
+from samples import assert_same, batch_of, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PlacementConfig
-from segpaste.types import BatchedDenseSample, PaddedBatchedDenseSample
+from segpaste.types import PaddedBatchedDenseSample
 
 K = 6
 HEIGHTS, WIDTHS = (13, 17, 9), (9, 8, 11)
@@ -35,7 +35,7 @@ def mixed_batch(dtype: torch.dtype = torch.float32) -> PaddedBatchedDenseSample:
         make_samples(3, image_dtype=dtype, metric_depth=True, padding=(17 - HEIGHTS[i], 11 - WIDTHS[i]))[i]
         for i in range(3)
     ]
-    return BatchedDenseSample.from_samples(samples).to_padded(K, sample_seeds=torch.arange(3))
+    return batch_of(samples, K, sample_seeds=torch.arange(3))
 
 
 def pictures(batch: PaddedBatchedDenseSample) -> list[dict[str, Tensor]]:
@@ -77,7 +77,7 @@ class TestPadding:
         ragged = MOVES[name]()(batch.to_batched())
         for b, (found, sample) in enumerate(zip(moved, ragged.to_samples(), strict=True)):
             free = replace(sample, padding_mask=None)
-            padded = BatchedDenseSample.from_samples([free]).to_padded(K)
+            padded = batch_of([free], K)
             expected = pictures(replace(padded, padding_mask=sample.padding_mask[None]))[0]
             for key in expected:
                 torch.testing.assert_close(found[key], expected[key], rtol=0, atol=1e-4, msg=f"{key} of image {b}")

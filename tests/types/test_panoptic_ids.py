@@ -17,7 +17,7 @@ MODALITIES = {Modality.INSTANCE, Modality.SEMANTIC, Modality.PANOPTIC}
 BEYOND = [(1 << 50, "got 1125899906842624"), (MAX_FED_BACK_ID + 1, "got"), (-1, "got -1")]
 
 
-def batch_of(value: int) -> PaddedBatchedDenseSample:
+def batch_with_id(value: int) -> PaddedBatchedDenseSample:
     """Return a batch whose first pixel of the first map is this id, unchecked."""
     batch = make_batch(2, num_instances=2, max_instances=6, modalities=MODALITIES)
     assert batch.panoptic_maps is not None
@@ -32,11 +32,11 @@ class TestIsRefused:
         with pytest.raises(
             ValueError, match=rf"PaddedBatchedDenseSample.panoptic_maps: expected instance ids.*{message}"
         ):
-            replace(batch_of(value))
+            replace(batch_with_id(value))
 
     def test_of_a_ragged_batch_and_a_sample(self, value: int, message: str) -> None:
         batch = make_batch(2, num_instances=2, max_instances=6, modalities=MODALITIES).to_batched()
-        maps = batch_of(value).panoptic_maps
+        maps = batch_with_id(value).panoptic_maps
         with pytest.raises(ValueError, match=rf"BatchedDenseSample.panoptic_maps: expected instance ids.*{message}"):
             replace(batch, panoptic_maps=maps)
         with pytest.raises(ValueError, match=rf"DenseSample.panoptic_map: expected instance ids.*{message}"):
@@ -44,15 +44,16 @@ class TestIsRefused:
 
 
 def test_the_largest_one_is_not() -> None:
-    replace(batch_of(MAX_INSTANCE_ID))
+    replace(batch_with_id(MAX_INSTANCE_ID))
 
 
+@pytest.mark.parametrize("value", [1 << 50, (1 << 31) + 5])
 @pytest.mark.parametrize("kernels", CPU_BACKENDS)
 @pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
-def test_where_nothing_looks_ids_fit_int32(kernels: str) -> None:
+def test_where_nothing_looks_ids_fit_int32(kernels: str, value: int) -> None:
     """As on a GPU, or in compiled code: fresh ids are above all that are ids, positive and distinct."""
     with use_backend(kernels):
-        out = BatchCopyPaste()(batch_of(1 << 50).derived(sample_seeds=torch.arange(2)))
+        out = BatchCopyPaste()(batch_with_id(value).derived(sample_seeds=torch.arange(2)))
     assert out.instance_ids is not None
     for ids, valid in zip(out.instance_ids, out.instance_valid, strict=True):
         assert (ids[valid] > 0).all()

@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 from transform_cases import CASES, SIZE
 
-from samples import assert_same, make_batch, make_samples
+from samples import assert_same, batch_of, make_batch, make_samples
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "transforms.md"
@@ -53,7 +53,7 @@ def _to_ragged(transform: Any, samples: list[DenseSample]) -> list[DenseSample]:
 
 def _to_padded(transform: Any, samples: list[DenseSample]) -> list[DenseSample]:
     seeds = torch.tensor([5, 7])
-    out = transform(BatchedDenseSample.from_samples(samples).to_padded(SLOTS, sample_seeds=seeds))
+    out = transform(batch_of(samples, SLOTS, sample_seeds=seeds))
     assert type(out) is PaddedBatchedDenseSample
     assert torch.equal(out.sample_seeds, seeds)
     assert out.max_instances == SLOTS
@@ -212,7 +212,7 @@ class TestBatches:
 
     def test_padded_slots_stay_zero(self) -> None:
         samples = [coded_sample(s, torch.float32, with_maps=True) for s in SHIFTS]
-        moved = v2.RandomVerticalFlip(1.0)(BatchedDenseSample.from_samples(samples).to_padded(SLOTS))
+        moved = v2.RandomVerticalFlip(1.0)(batch_of(samples, SLOTS))
         for name in ("boxes", "labels", "instance_ids", "instance_masks"):
             assert not getattr(moved, name)[~moved.instance_valid].any(), name
 
@@ -245,7 +245,7 @@ class TestAround:
         flip = v2.RandomHorizontalFlip(1.0)
         collate = functools.partial(_flipped, flip)
         (batch,) = DataLoader(samples, batch_size=4, num_workers=1, collate_fn=collate)
-        assert_same(batch, flip(BatchedDenseSample.from_samples(samples).to_padded(SLOTS)))
+        assert_same(batch, flip(batch_of(samples, SLOTS)))
 
     def test_a_transform_of_ones_own(self) -> None:
         class Mirror(v2.Transform):
@@ -290,7 +290,7 @@ class TestAround:
 
 
 def _flipped(transform: Any, samples: list[DenseSample]) -> PaddedBatchedDenseSample:
-    out: PaddedBatchedDenseSample = transform(BatchedDenseSample.from_samples(samples).to_padded(SLOTS))
+    out: PaddedBatchedDenseSample = transform(batch_of(samples, SLOTS))
     return out
 
 

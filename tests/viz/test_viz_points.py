@@ -15,7 +15,7 @@ from segpaste.viz.palette import INK, PAPER
 SIZE = (60, 80)
 
 
-def sample_of(points: list[list[float]]) -> DenseSample:
+def joined_points(points: list[list[float]]) -> DenseSample:
     """A grey image with one object of two joined points."""
     image = torch.full((3, *SIZE), 120, dtype=torch.uint8)
     schema = KeypointSchema(("one", "other"), ((0, 1),))
@@ -29,7 +29,7 @@ def sample_of(points: list[list[float]]) -> DenseSample:
 
 
 def picture_of(points: list[list[float]]) -> np.ndarray:
-    return viz.draw_instances(sample_of(points), show_boxes=False, show_labels=False)
+    return viz.draw_instances(joined_points(points), show_boxes=False, show_labels=False)
 
 
 def test_a_visible_point_is_a_disc_and_a_hidden_one_a_ring() -> None:
@@ -49,7 +49,7 @@ def test_joined_points_have_a_line_and_unlabelled_ones_nothing() -> None:
 
 
 def test_crowds_are_hatched() -> None:
-    sample = sample_of([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    sample = joined_points([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     region = torch.zeros(1, *SIZE, dtype=torch.bool)
     region[0, 10:30, 40:70] = True
     picture = viz.draw_instances(replace(sample, crowd_mask=CrowdMask(region)), show_boxes=False, show_labels=False)
@@ -61,7 +61,7 @@ def test_a_sample_with_everything_is_drawn() -> None:
 
 
 def test_enlarging_moves_points_with_their_object() -> None:
-    sample = sample_of([[20.5, 30.5, 2], [0.0, 0.0, 0.0]])
+    sample = joined_points([[20.5, 30.5, 2], [0.0, 0.0, 0.0]])
     _, instances = viz.compare(sample, sample, tile_px=3 * SIZE[1])
     marked = (instances.before != 120).any(-1)
     marked[: 3 * 3] = False  # the label at the corner, where the empty box is

@@ -10,7 +10,7 @@ import torch
 from hypothesis import strategies as st
 from torchvision import tv_tensors
 
-from samples import Array
+from samples import Array, tight_boxes
 from segpaste.types import IGNORE_INDEX, CameraIntrinsics, DenseSample, InstanceMask, PanopticMap, SemanticMap
 
 NAMES = {0: "wall", 1: "floor", 5: "cat", 7: "dog"}
@@ -28,16 +28,11 @@ def sample_with(
     height, width = size
     masks = np.zeros((0, height, width), bool) if masks is None else np.asarray(masks, bool)
     n = len(masks)
-    boxes = np.zeros((n, 4), np.float32)
-    for i, mask in enumerate(masks):
-        rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-        if rows.size:
-            boxes[i] = cols[0], rows[0], cols[-1] + 1, rows[-1] + 1
     if image is None:
         image = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (3, height, width), dtype=np.uint8))
     return DenseSample(
         image=tv_tensors.Image(image),
-        boxes=tv_tensors.BoundingBoxes(torch.from_numpy(boxes), format="XYXY", canvas_size=size),
+        boxes=tv_tensors.BoundingBoxes(tight_boxes(masks), format="XYXY", canvas_size=size),
         labels=torch.tensor([5] * n if labels is None else labels, dtype=torch.int64),
         instance_ids=torch.tensor(range(1, n + 1) if ids is None else ids, dtype=torch.int32),
         instance_masks=InstanceMask(torch.from_numpy(masks)),
