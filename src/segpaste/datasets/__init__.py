@@ -1,4 +1,4 @@
-"""Files into `DenseSample`: COCO and LVIS, other datasets' conventions, jitter, a seeded loader, synthetic scenes."""
+"""Files into `DenseSample`: COCO, LVIS and YOLO, others' conventions, jitter, a seeded loader, synthetic scenes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from segpaste.datasets.formats.conventions import convert_normals as convert_normals
     from segpaste.datasets.formats.conventions import convert_semantic as convert_semantic
     from segpaste.datasets.formats.federated import FederatedLabels as FederatedLabels
+    from segpaste.datasets.formats.folders import FoundDataset as FoundDataset
+    from segpaste.datasets.formats.folders import find_dataset as find_dataset
+    from segpaste.datasets.formats.folders import open_dataset as open_dataset
     from segpaste.datasets.formats.records import DatasetError as DatasetError
+    from segpaste.datasets.formats.yolo import YoloDataset as YoloDataset
     from segpaste.datasets.jitter import FixedSizeCrop as FixedSizeCrop
     from segpaste.datasets.jitter import LargeScaleJitter as LargeScaleJitter
     from segpaste.datasets.jitter import RandomHorizontalFlip as RandomHorizontalFlip
@@ -34,7 +38,9 @@ _HOMES = {
     "segpaste.datasets.formats.coco_panoptic": ("CocoPanoptic", "CocoPanopticSchema"),
     "segpaste.datasets.formats.conventions": ("convert_depth", "convert_normals", "convert_semantic"),
     "segpaste.datasets.formats.federated": ("FederatedLabels",),
+    "segpaste.datasets.formats.folders": ("FoundDataset", "find_dataset", "open_dataset"),
     "segpaste.datasets.formats.records": ("DatasetError",),
+    "segpaste.datasets.formats.yolo": ("YoloDataset",),
     "segpaste.datasets.jitter": (
         "FixedSizeCrop",
         "LargeScaleJitter",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from segpaste.datasets.formats.records import DatasetError
@@ -20,6 +20,32 @@ _EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
 def read_rgb(path: Path, size: tuple[int, int]) -> Tensor:
     """Read a photo as RGB, dense: see `read_pixels`."""
     return read_pixels(path, size).contiguous()
+
+
+def read_upright(path: Path) -> Tensor:
+    """Read a photo as RGB, dense, as its EXIF orientation shows it, for annotations that do not say its size.
+
+    Returns:
+        [3, H, W] uint8.
+
+    Raises:
+        DatasetError: the file is missing or broken, or has more than 8 bits per channel.
+    """
+    return _rgb(path, _decode(path, None, 1)[0]).contiguous()
+
+
+def upright_size(path: Path) -> tuple[int, int]:
+    """(H, W) of a photo as its EXIF orientation shows it, read from its head alone.
+
+    Raises:
+        DatasetError: the file is missing, or is no image.
+    """
+    try:
+        with Image.open(path) as photo:
+            is_turned = photo.getexif().get(ExifTags.Base.Orientation, 1) >= 5
+            return photo.size if is_turned else photo.size[::-1]
+    except (OSError, UnidentifiedImageError) as error:
+        raise DatasetError(f"{path}: expected an image, could not read it ({error}); replace the file") from error
 
 
 def read_pixels(path: Path, size: tuple[int, int], at_least: tuple[int, int] | None = None) -> Tensor:
@@ -41,13 +67,17 @@ def read_pixels(path: Path, size: tuple[int, int], at_least: tuple[int, int] | N
         DatasetError: the file is missing or broken, has more than 8 bits per channel, or is of another size.
     """
     photo, stored, factor = _decode(path, size, _reduction(size, at_least) if at_least else 1)
-    if photo.mode not in _EIGHT_BIT_MODES:
-        raise DatasetError(f"{path}: expected an image of 8 bits per channel, got mode {photo.mode}; convert it")
     if photo.size != (size[1] // factor, size[0] // factor):
         raise DatasetError(
             f"{path}: expected {size[1]} x {size[0]} pixels as in the annotation file, got {stored[0]} x {stored[1]}; "
             "use the photos that the annotations were made on"
         )
+    return _rgb(path, photo)
+
+
+def _rgb(path: Path, photo: Image.Image) -> Tensor:
+    if photo.mode not in _EIGHT_BIT_MODES:
+        raise DatasetError(f"{path}: expected an image of 8 bits per channel, got mode {photo.mode}; convert it")
     return torch.from_numpy(np.array(photo if photo.mode == "RGB" else photo.convert("RGB"))).permute(2, 0, 1)
 
 
@@ -59,17 +89,21 @@ def _reduction(size: tuple[int, int], at_least: tuple[int, int]) -> int:
     return 1
 
 
-def _decode(path: Path, size: tuple[int, int], factor: int) -> tuple[Image.Image, tuple[int, int], int]:
-    """The image, turned upright if it is not of this size as stored; its stored (W, H), and its reduction."""
+def _decode(path: Path, size: tuple[int, int] | None, factor: int) -> tuple[Image.Image, tuple[int, int], int]:
+    """The image, turned upright unless it is of this size as stored; its stored (W, H), and its reduction."""
     try:
         with Image.open(path) as photo:
             stored = photo.size
-            if factor > 1 and sorted(stored) == sorted(size) and photo.format in ("JPEG", "MPO"):
+            if size is not None and factor > 1 and sorted(stored) == sorted(size) and photo.format in ("JPEG", "MPO"):
                 photo.draft(None, (stored[0] // factor, stored[1] // factor))
             else:
                 factor = 1
             photo.load()
-            return photo if stored == size[::-1] else ImageOps.exif_transpose(photo), stored, factor
+            return (
+                photo if size is not None and stored == size[::-1] else ImageOps.exif_transpose(photo),
+                stored,
+                factor,
+            )
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected an image, found no such file; check the folder and the name") from None
     except UnidentifiedImageError:

@@ -1,0 +1,154 @@
+"""What lies at a path, and opening it: an annotation file, a YOLO dataset, Roboflow's COCO folders.
+
+    data.yaml, or images/ and labels/      YOLO, see `segpaste.datasets.formats.yolo_data`
+    train/_annotations.coco.json           Roboflow: each split's photos beside its annotations
+    images/ and annotations.json           COCO, as `segpaste augment` writes it
+
+Found out by the names of files alone. Splits called ``val...`` or ``test...`` are held out: only their name opens them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+from segpaste.datasets.formats.coco import CocoDetectionV2
+from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.records import DatasetError, read_tables
+from segpaste.datasets.formats.yolo import YoloDataset
+from segpaste.datasets.formats.yolo_data import YAML_SUFFIXES, find_yaml, read_data, split_folders
+from segpaste.datasets.formats.yolo_labels import Task
+from segpaste.types import DenseSample
+
+LayoutName = Literal["coco", "roboflow", "yolo"]
+ROBOFLOW_FILE = "_annotations.coco.json"
+COCO_FILE = "annotations.json"
+_HELD_OUT = ("val", "test")
+
+Transforms = Callable[[DenseSample], DenseSample]
+PhotoDataset = CocoDetectionV2 | CocoPanoptic | YoloDataset
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDataset:
+    """What lies at a path.
+
+    Attributes:
+        path: of the folder, or of the data YAML.
+        layout: of its files.
+        splits: what it is divided into.
+    """
+
+    path: Path
+    layout: LayoutName
+    splits: tuple[str, ...]
+
+    def chosen_split(self, split: str | None = None) -> str:
+        """The split of this name, or without a name the one to train on.
+
+        Raises:
+            DatasetError: there is no such split, or without a name not exactly one that is not held out.
+        """
+        if split in self.splits:
+            return split
+        if split is not None:
+            raise DatasetError(f"{self.path}: expected one of the splits {', '.join(self.splits)}, got {split!r}")
+        open_to_all = [name for name in self.splits if not name.startswith(_HELD_OUT)]
+        if "train" in open_to_all or len(open_to_all) == 1:
+            return "train" if "train" in open_to_all else open_to_all[0]
+        raise DatasetError(
+            f"{self.path}: expected a split to train on, got {', '.join(self.splits)}; name the one that is meant"
+        )
+
+    def open(
+        self, split: str | None = None, *, task: Task | None = None, transforms: Transforms | None = None
+    ) -> PhotoDataset:
+        """Open one split; see `open_dataset`."""
+        name = self.chosen_split(split)
+        if self.layout == "yolo":
+            return YoloDataset(self.path, name, task=task, transforms=transforms)
+        if task is not None:
+            raise DatasetError(
+                f"{self.path}: expected a YOLO dataset with the task {task}, got {self.layout}; leave it out"
+            )
+        file = self.annotations_file(name)
+        folder = file.parent if self.layout == "roboflow" else file.parent / "images"
+        return CocoDetectionV2(folder, file, transforms=transforms)
+
+    def annotations_file(self, split: str) -> Path:
+        """The file that has the labels of a split; of a YOLO dataset its YAML, or folder."""
+        if self.layout == "roboflow":
+            own = self.path / ROBOFLOW_FILE
+            return own if own.is_file() else self.path / split / ROBOFLOW_FILE
+        return self.path / COCO_FILE if self.layout == "coco" else self.path
+
+
+def find_dataset(path: str | PathLike[str]) -> FoundDataset:
+    """Find out which dataset lies in a folder, or is described by a YAML.
+
+    Raises:
+        DatasetError: none that is known.
+    """
+    path = Path(path)
+    if path.is_file() and path.suffix in YAML_SUFFIXES:
+        return FoundDataset(path, "yolo", tuple(read_data(path).splits))
+    if not path.is_dir():
+        raise DatasetError(f"{path}: expected a folder or a data YAML, found neither; check the path")
+    if find_yaml(path) is None:
+        if (path / ROBOFLOW_FILE).is_file():
+            return FoundDataset(path, "roboflow", (path.resolve().name,))
+        if splits := tuple(sorted(file.parent.name for file in path.glob(f"*/{ROBOFLOW_FILE}"))):
+            return FoundDataset(path, "roboflow", splits)
+        if (path / COCO_FILE).is_file() and (path / "images").is_dir():
+            return FoundDataset(path, "coco", ("train",))
+        if not split_folders(path):
+            raise DatasetError(
+                f"{path}: expected a dataset, got a folder without a data YAML, without images and labels, and without "
+                f"{ROBOFLOW_FILE} in its folders; check the path"
+            )
+    return FoundDataset(path, "yolo", tuple(read_data(path).splits))
+
+
+def open_dataset(
+    path: str | PathLike[str],
+    split: str | None = None,
+    *,
+    images_dir: str | PathLike[str] | None = None,
+    panoptic_dir: str | PathLike[str] | None = None,
+    task: Task | None = None,
+    transforms: Transforms | None = None,
+) -> PhotoDataset:
+    """Find out what lies at a path, and open it.
+
+    Args:
+        path: a folder or YAML of a YOLO dataset, a folder of Roboflow's COCO export, or with ``images_dir`` a file of
+            COCO or LVIS instances or of COCO panoptic segments.
+        split: such as ``train`` or ``valid``. By default the one to train on, never ``val...`` or ``test...``.
+        images_dir: of an annotation file, the folder that the file names of the photos start from.
+        panoptic_dir: of panoptic segments, the folder of their PNG files; by default the one beside the file that has
+            its name.
+        task: see `YoloDataset`.
+        transforms: called with every `DenseSample`, returns the one to use instead.
+
+    Raises:
+        DatasetError: no dataset that is known, one that is broken, or no such split.
+    """
+    path = Path(path)
+    if path.is_dir() or path.suffix in YAML_SUFFIXES:
+        if images_dir is not None or panoptic_dir is not None:
+            raise DatasetError(f"{path}: expected a folder or a YAML alone, got folders beside it too; leave them out")
+        return find_dataset(path).open(split, task=task, transforms=transforms)
+    if split is not None or task is not None:
+        raise DatasetError(f"{path}: expected a folder or a YAML with a split or a task, got a file; leave them out")
+    if images_dir is None:
+        raise DatasetError(f"{path}: expected the folder of the photos beside an annotation file, got none; give it")
+    rows = read_tables(path, {"annotations": {}})["annotations"]
+    if any("segments_info" in row for row in rows):
+        segments = path.with_suffix("") if panoptic_dir is None else panoptic_dir
+        return CocoPanoptic(images_dir, path, segments, transforms=transforms)
+    if panoptic_dir is not None:
+        raise DatasetError(f"{path}: expected panoptic segments with a folder of their PNG files, got instances")
+    return CocoDetectionV2(images_dir, path, transforms=transforms)

@@ -1,0 +1,141 @@
+"""The outline of a mask as one closed polygon, also of a mask in several parts or with holes.
+
+The polygon goes through the middles of the pixel edges between mask and background, pulled into the mask by 1/20 of a
+pixel. Drawn by pycocotools it gives the mask back, pixel for pixel; so it does by rasterisers that cut coordinates to
+whole pixels and draw the outline too, such as OpenCV's ``fillPoly``. Parts and holes are joined by bridges between
+their nearest points, which the polygon walks there and back: the bridges enclose nothing.
+
+Not for masks that a file can hold as run lengths, as COCO's can.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Points = NDArray[np.int64]
+STEPS_PER_PX = 20
+"""Outlines are whole numbers of steps, so that points on one line are found without rounding."""
+_MANY_POINTS = 20_000  # more are joined without a search for the nearest, whose time is their square
+_BLOCK_SIZE = 1 << 20
+
+# For the top, right, bottom and left edge of a pixel, which the outline walks with the mask on its right: the corner
+# where the edge starts and the middle of the edge, in steps, both from the pixel's top left corner.
+_CORNERS = ((0, 0), (1, 0), (1, 1), (0, 1))
+_MIDDLES = ((10, 1), (19, 10), (10, 19), (1, 10))
+_AHEAD = ((1, 0), (0, 1), (-1, 0), (0, -1))
+
+
+def outline(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the outline of a mask.
+
+    Args:
+        mask: [H, W] bool.
+
+    Returns:
+        [P, 2]: x and y in pixel edges; no point for an empty mask.
+    """
+    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    if not rows.size:
+        return np.zeros((0, 2))
+    cut = mask[rows[0] : rows[-1] + 1, cols[0] : cols[-1] + 1]
+    steps = _without_middles(_joined(_loops(cut)))
+    return steps / STEPS_PER_PX + (float(cols[0]), float(rows[0]))
+
+
+def _loops(mask: NDArray[np.bool_]) -> list[Points]:
+    """The closed outlines of parts and holes, each [P, 2] in steps; pixels that touch at a corner are one part."""
+    padded = np.pad(mask, 1)
+    height, width = mask.shape
+    outside = padded[:-2, 1:-1], padded[1:-1, 2:], padded[2:, 1:-1], padded[1:-1, :-2]
+    edge_at = np.full((height + 1, width + 1, 4), -1)  # the edge that starts at a corner in a direction
+    found: list[tuple[NDArray[np.int64], NDArray[np.int64], int]] = []
+    num = 0
+    for direction, beyond in enumerate(outside):
+        y, x = np.nonzero(mask & ~beyond)
+        dx, dy = _CORNERS[direction]
+        edge_at[y + dy, x + dx, direction] = np.arange(num, num + y.size)
+        num += y.size
+        found.append((y, x, direction))
+    middles, followers = [], []
+    for y, x, direction in found:
+        middles.append(np.stack([x, y], 1) * STEPS_PER_PX + _MIDDLES[direction])
+        (dx, dy), (step_x, step_y) = _CORNERS[direction], _AHEAD[direction]
+        left, ahead, right = edge_at[y + dy + step_y, x + dx + step_x][:, [direction - 1, direction, direction - 3]].T
+        followers.append(np.where(left >= 0, left, np.where(ahead >= 0, ahead, right)))
+    return _cycles(np.concatenate(middles), np.concatenate(followers).tolist())
+
+
+def _cycles(points: Points, followers: list[int]) -> list[Points]:
+    """The points of each cycle of followers."""
+    loops = []
+    is_seen = bytearray(len(followers))
+    for start in range(len(followers)):
+        cycle = []
+        at = start
+        while not is_seen[at]:
+            is_seen[at] = 1
+            cycle.append(at)
+            at = followers[at]
+        if cycle:
+            loops.append(points[cycle])
+    return loops
+
+
+def _joined(loops: list[Points]) -> Points:
+    """One closed line through all loops: each is entered from a point of another and left to the same point."""
+    if len(loops) == 1:
+        return loops[0]
+    if sum(map(len, loops)) > _MANY_POINTS:
+        hub = loops[0][:1]
+        return np.concatenate([loops[0], *(part for loop in loops[1:] for part in (hub, loop, loop[:1]))])
+    starts = np.cumsum([0, *map(len, loops)])
+    points = np.concatenate(loops)
+    walk = list(range(starts[1]))
+    for loop, own, other in _bridges(loops):
+        entry, first, length = int(starts[loop]) + own, int(starts[loop]), len(loops[loop])
+        around = [first + (entry - first + i) % length for i in range(length + 1)]
+        at = walk.index(other)
+        walk[at + 1 : at + 1] = [*around, other]
+    return points[walk]
+
+
+def _bridges(loops: list[Points]) -> list[tuple[int, int, int]]:
+    """The shortest bridges that join all loops: a loop, its point, and the point of those joined before it.
+
+    Prim's algorithm. The second point counts over all loops.
+    """
+    starts = np.cumsum([0, *map(len, loops)])
+    nearest: dict[int, tuple[float, int, int]] = dict.fromkeys(range(1, len(loops)), (np.inf, 0, 0))
+    bridges = []
+    latest = 0
+    while nearest:
+        for loop, (distance, _, _) in nearest.items():
+            own, other, squared = _nearest(loops[loop], loops[latest])
+            if squared < distance:
+                nearest[loop] = squared, own, int(starts[latest]) + other
+        latest = min(nearest, key=lambda loop: (nearest[loop][0], loop))
+        _, own, other = nearest.pop(latest)
+        bridges.append((latest, own, other))
+    return bridges
+
+
+def _nearest(points: Points, others: Points) -> tuple[int, int, float]:
+    """The nearest two points of two lines, and their squared distance; a block at a time, to bound the memory."""
+    best = 0, 0, float("inf")
+    block = max(1, _BLOCK_SIZE // len(others))
+    for start in range(0, len(points), block):
+        part = points[start : start + block]
+        squared = (part[:, None, 0] - others[:, 0]) ** 2 + (part[:, None, 1] - others[:, 1]) ** 2
+        own, other = divmod(int(squared.argmin()), len(others))
+        if squared[own, other] < best[2]:
+            best = start + own, other, float(squared[own, other])
+    return best
+
+
+def _without_middles(points: Points) -> Points:
+    """The closed line without the points that lie straight between their neighbours."""
+    before, after = points - np.roll(points, 1, 0), np.roll(points, -1, 0) - points
+    turns = before[:, 0] * after[:, 1] != before[:, 1] * after[:, 0]
+    is_kept: NDArray[np.bool_] = turns | ((before * after).sum(1) < 0)
+    return points[is_kept]

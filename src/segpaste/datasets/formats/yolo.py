@@ -1,0 +1,267 @@
+"""YOLO datasets into `DenseSample`: photos with a text file of boxes, polygons or keypoints each.
+
+`segpaste.datasets.formats.yolo_data` says where the files lie, `segpaste.datasets.formats.yolo_labels` what is in them.
+Not for rotated boxes, tracks and class folders, which Ultralytics also keeps in folders of these names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchvision import tv_tensors
+
+from segpaste.datasets.formats.photo import read_upright, upright_size
+from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow, PackedRecords
+from segpaste.datasets.formats.rle import decode_segmentation
+from segpaste.datasets.formats.yolo_data import YoloData, label_path, photos_of, read_data, stray_labels
+from segpaste.datasets.formats.yolo_labels import (
+    TASKS,
+    RowForm,
+    Task,
+    box_px,
+    keypoint_schema,
+    parse_labels,
+    points_px,
+    polygon_px,
+)
+from segpaste.types import DenseSample, KeypointSchema
+from segpaste.types.sampling import Size
+
+
+class YoloDataset(AnnotatedPhotos):
+    """One split of a YOLO dataset, one `DenseSample` for each photo, sorted by path.
+
+    Polygons give samples with instance masks and boxes that fit them; boxes give boxes alone, and pose labels boxes and
+    keypoints: nothing is pasted of those unless ``source.mask_from`` says how. A photo without a label file, or with an
+    empty one, has no objects. Photos are turned as their EXIF orientation says, for labels are drawn on what is seen.
+
+    All label files are read at construction. Coordinates up to 1 % outside of the photo are moved onto its border, and
+    of rows that are equal the first stays: `num_duplicates` counts the others. Objects without a pixel are left out
+    with a warning. Label files that no photo has are warned of, see ``stray_labels``.
+
+    Args:
+        path: the data YAML, or the folder that it lies in; without one, a folder with ``images`` and ``labels``.
+        split: such as ``train``: a key of the YAML, or a folder's name.
+        task: ``segment``, ``detect`` or ``pose``; by default what the labels are. ``detect`` reads the boxes alone,
+            also those of polygons and pose labels.
+        transforms: called with every `DenseSample`, returns the one to use instead.
+
+    Attributes:
+        data: the YAML's facts.
+        split: as given.
+        task: what was read.
+        class_names: the name of each class; labels index it. Numbered where nothing names them.
+        keypoint_schema: of pose labels, else None.
+        num_duplicates: rows that were left out because they are there already.
+        stray_labels: label files that no photo has.
+        digest: of names and labels; two datasets with the same digest have the same labels.
+
+    Raises:
+        DatasetError: a folder or file is missing, or a line is not what it must be.
+    """
+
+    data: YoloData
+    task: Task
+    class_names: tuple[str, ...]
+    keypoint_schema: KeypointSchema | None
+    num_duplicates: int
+    stray_labels: tuple[Path, ...]
+    digest: str
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        split: str = "train",
+        *,
+        task: Task | None = None,
+        transforms: Callable[[DenseSample], DenseSample] | None = None,
+    ) -> None:
+        if task is not None and task not in TASKS:
+            raise ValueError(f"task: expected one of {', '.join(TASKS)}, got {task!r}")
+        self.data, self.split, self._asked = read_data(Path(path)), split, task
+        if split not in self.data.splits:
+            raise DatasetError(f"{path}: expected one of the splits {', '.join(self.data.splits)}, got {split!r}")
+        if task == "pose" and self.data.keypoint_shape is None:
+            raise DatasetError(f"{self.data.file}: expected the key 'kpt_shape', for task='pose', got none; add it")
+        super().__init__(self.data.root, self.data.file, transforms=transforms)
+        self._warn()
+
+    def annotation_ids(self, index: int) -> tuple[int, ...]:
+        """The line of each object in the photo's label file, from 1; instance id i + 1 is at position i."""
+        record = self._records[index]
+        return tuple(row["line"] for row in self._objects(record, upright_size(self._photo(record)))[0])
+
+    def instance_labels(self, index: int) -> tuple[int, ...]:
+        """The class of each row, as the label file has them: no photo is read.
+
+        An object without a pixel, which is no instance, counts here.
+        """
+        return tuple(row["label"] for row in self._records[index]["rows"])
+
+    def left_out(self, index: int) -> dict[str, int]:
+        """How many objects of a photo that was read are no instances: ``empty`` ones."""
+        return {"empty": len(self._empty.get(self._records[index]["id"], ()))}
+
+    def crowds(self, index: int) -> list[Crowd]:
+        """None: label files know no crowds."""
+        return []
+
+    @cached_property
+    def _empty(self) -> dict[int, set[int]]:
+        """The lines of each photo that this process has left out so far because they have no pixel."""
+        return {}
+
+    def _read_records(self) -> PackedRecords:
+        names = self.data.class_names
+        self.class_names = _numbered(self.data) if names is None else names
+        form = RowForm(len(self.class_names), self.data.keypoint_shape, self._asked)
+        digest = hashlib.sha256(json.dumps([self.class_names, self.data.keypoint_shape, self.data.flip_idx]).encode())
+        self.num_duplicates = 0
+        self._first_lines: dict[Task, str] = {}
+        strays: list[Path] = []
+
+        def records() -> Iterator[JsonRow]:
+            photos = [photo for source in self.data.splits[self.split] for photo in photos_of(source)]
+            if not photos:
+                sources = ", ".join(map(str, self.data.splits[self.split]))
+                raise DatasetError(f"{sources}: expected at least one photo of '{self.split}', got none")
+            for number, photo in enumerate(sorted(set(photos)), start=1):
+                file_name = Path(os.path.relpath(photo, self.data.root)).as_posix()
+                rows, num_twice = _read_labels(label_path(photo), form)
+                self.num_duplicates += num_twice
+                for row in rows:
+                    self._first_lines.setdefault(row.pop("kind"), f"{label_path(photo)}: line {row['line']}")
+                record = {"id": number, "file_name": file_name, "rows": rows}
+                digest.update(json.dumps(record).encode())
+                yield record
+            for source in self.data.splits[self.split]:
+                strays.extend(stray_labels(source, photos))
+
+        packed = PackedRecords(records())
+        self.task = self._task_found()
+        self.digest, self.stray_labels = digest.hexdigest(), tuple(strays)
+        self.keypoint_schema = None
+        if self.task == "pose" and self.data.keypoint_shape is not None:
+            self.keypoint_schema = keypoint_schema(
+                self.data.keypoint_names, self.data.keypoint_shape[0], self.data.flip_idx
+            )
+        return packed
+
+    def _task_found(self) -> Task:
+        """What the rows are, all of them."""
+        if len(self._first_lines) > 1:
+            raise DatasetError(
+                f"{self._first_lines['detect']} has a box, {self._first_lines['segment']} a polygon: expected one of "
+                "them in all rows, for boxes give no masks; complete the polygons, or read all as boxes with the task "
+                "detect"
+            )
+        default: Task = "detect" if self.data.keypoint_shape is None else "pose"
+        return next(iter(self._first_lines), self._asked or default)
+
+    def _warn(self) -> None:
+        """Warn of what is left out, and of keypoints that no mirror moves."""
+        if self.stray_labels:
+            num = len(self.stray_labels)
+            warnings.warn(
+                f"{self.stray_labels[0]}: expected a photo of this name, found none; {num} label "
+                f"{'file has' if num == 1 else 'files have'} no photo and {'is' if num == 1 else 'are'} not read",
+                stacklevel=3,
+            )
+        if self.num_duplicates:
+            num = self.num_duplicates
+            warnings.warn(
+                f"{self.data.file}: left out {num} {'row' if num == 1 else 'rows'} of '{self.split}' that "
+                f"{'is' if num == 1 else 'are'} in the same label file already",
+                stacklevel=3,
+            )
+        if self.keypoint_schema is not None and self.data.flip_idx is None:
+            warnings.warn(
+                f"{self.data.file}: expected 'flip_idx' beside 'kpt_shape', got none: no points swap in a mirror; add "
+                "it, or mirror nothing (placement.hflip_probability=0)",
+                stacklevel=3,
+            )
+
+    def _photo(self, record: JsonRow) -> Path:
+        return self.images_dir / str(record["file_name"])
+
+    def _read_sample(self, record: JsonRow) -> DenseSample:
+        image = read_upright(self._photo(record))
+        size = image.shape[1], image.shape[2]
+        rows, masks = self._objects(record, size)
+        labels = torch.tensor([row["label"] for row in rows], dtype=torch.int64)
+        if masks is not None:
+            return DenseSample.from_masks(image, masks, labels)
+        boxes = torch.tensor([box_px(row["values"], size) for row in rows], dtype=torch.float32).reshape(-1, 4)
+        return DenseSample(
+            image=tv_tensors.Image(image),
+            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size),
+            labels=labels,
+            keypoints=self._keypoints(rows, size),
+            keypoint_schema=self.keypoint_schema,
+        )
+
+    def _keypoints(self, rows: list[JsonRow], size: Size) -> Tensor | None:
+        shape = self.data.keypoint_shape
+        if self.keypoint_schema is None or shape is None:
+            return None
+        points = [points_px(row["values"], shape, size) for row in rows]
+        return torch.from_numpy(np.array(points, np.float32).reshape(-1, shape[0], 3))
+
+    def _objects(self, record: JsonRow, size: Size) -> tuple[list[JsonRow], Tensor | None]:
+        """The rows that are instances of a photo of (H, W), and for polygons their masks [N, H, W]."""
+        kept: list[JsonRow] = []
+        is_segment = self.task == "segment"
+        masks = np.zeros((len(record["rows"]) if is_segment else 0, *size), bool)
+        for row in record["rows"]:
+            if is_segment:
+                mask = decode_segmentation([polygon_px(row["values"], size)], size)
+                masks[len(kept)] = mask
+                is_there = bool(mask.any())
+            else:
+                x1, y1, x2, y2 = box_px(row["values"], size)
+                is_there = x1 < x2 and y1 < y2
+            if is_there:
+                kept.append(row)
+            else:
+                self._leave_out(record, row)
+        return kept, torch.from_numpy(masks[: len(kept)]) if is_segment else None
+
+    def _leave_out(self, record: JsonRow, row: JsonRow) -> None:
+        if not self._empty:
+            warnings.warn(
+                f"{label_path(self._photo(record))}: line {row['line']} has no pixel and is left out; further ones are "
+                "only counted",
+                stacklevel=2,
+            )
+        self._empty.setdefault(record["id"], set()).add(row["line"])
+
+
+def _read_labels(path: Path, form: RowForm) -> tuple[list[JsonRow], int]:
+    """The rows of a label file; none where it is missing."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        return [], 0
+    except (OSError, UnicodeDecodeError) as error:
+        raise DatasetError(
+            f"{path}: expected a label file in UTF-8, could not read it ({error}); correct it"
+        ) from error
+    return parse_labels(path, text, form)
+
+
+def _numbered(data: YoloData) -> tuple[str, ...]:
+    """Names for the classes of all splits, where nothing names them."""
+    form = RowForm(1 << 16, data.keypoint_shape)
+    photos = {photo for sources in data.splits.values() for source in sources for photo in photos_of(source)}
+    labels = (row["label"] for photo in photos for row in _read_labels(label_path(photo), form)[0])
+    return tuple(f"class_{i}" for i in range(max(labels, default=0) + 1))

@@ -1,0 +1,221 @@
+"""What a YOLO dataset consists of: its data YAML or its folders, its splits, their photos and label files.
+
+    data.yaml                              data.yaml
+    images/train/0001.jpg                  train/images/0001.jpg
+    labels/train/0001.txt                  train/labels/0001.txt
+
+The YAML may lie elsewhere and name folders, lists of photos in text files, or several of those. Without one the folders
+are found by these names. See https://docs.ultralytics.com/datasets; nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.yolo_yaml import class_names, flip_idx, keypoint_names, keypoint_shape, read_yaml
+
+SPLIT_KEYS = ("train", "val", "test")
+IMAGE_SUFFIXES = frozenset(
+    {".avif", ".bmp", ".dng", ".heic", ".heif", ".jp2", ".jpeg", ".jpg", ".mpo", ".png", ".tif", ".tiff", ".webp"}
+)
+YAML_SUFFIXES = (".yaml", ".yml")
+_NO_LABELS = ("classes.txt", "obj.names", "notes.json")
+
+
+@dataclass(frozen=True, slots=True)
+class YoloData:
+    """The facts of a YOLO dataset; no photo or label is read.
+
+    Attributes:
+        root: the folder that the names of photos start from.
+        file: the YAML, or without one the folder.
+        splits: name to folders and lists of photos.
+        class_names: of the classes; None where nothing names or counts them.
+        keypoint_shape: (P, D) of pose labels, None without.
+        keypoint_names: of the points, None where the YAML does not say.
+        flip_idx: the point that each one is in a mirror; None where the YAML does not say.
+    """
+
+    root: Path
+    file: Path
+    splits: Mapping[str, tuple[Path, ...]]
+    class_names: tuple[str, ...] | None
+    keypoint_shape: tuple[int, int] | None = None
+    keypoint_names: tuple[str, ...] | None = None
+    flip_idx: tuple[int, ...] | None = None
+
+
+def find_yaml(folder: Path) -> Path | None:
+    """The data YAML of a folder: ``data.yaml``, or the only one that names a split; None without.
+
+    Raises:
+        DatasetError: several could be it.
+    """
+    if (path := folder / "data.yaml").is_file():
+        return path
+    paths = [path for path in sorted(folder.glob("*.y*ml")) if path.suffix in YAML_SUFFIXES]
+    found = [path for path in paths if {"names", "nc", *SPLIT_KEYS} & {*read_yaml(path)}]
+    if len(found) > 1:
+        raise DatasetError(
+            f"{folder}: expected one data YAML, got {', '.join(path.name for path in found)}; give the right one"
+        )
+    return found[0] if found else None
+
+
+def read_data(path: Path) -> YoloData:
+    """The facts of a dataset, from its YAML or its folder.
+
+    Raises:
+        DatasetError: there is none, or the YAML holds something else.
+    """
+    if path.is_file():
+        return _of_yaml(path)
+    if path.is_dir():
+        file = find_yaml(path)
+        return _of_folder(path) if file is None else _of_yaml(file)
+    raise DatasetError(f"{path}: expected the data YAML or the folder of a YOLO dataset, found neither; check the path")
+
+
+def label_path(photo: Path) -> Path:
+    """The label file of a photo: the last folder ``images`` becomes ``labels``, the suffix ``.txt``."""
+    parts = list(photo.parts)
+    for i in range(len(parts) - 2, -1, -1):
+        if parts[i] == "images":
+            parts[i] = "labels"
+            break
+    return Path(*parts).with_suffix(".txt")
+
+
+def photos_of(source: Path) -> list[Path]:
+    """The photos of a folder, in all its folders, or of a text file with one path a line, sorted.
+
+    Raises:
+        DatasetError: neither is there, or a line of the text file names no photo that is there.
+    """
+    if source.is_dir():
+        return sorted(path for path in _files(source) if path.suffix.lower() in IMAGE_SUFFIXES)
+    if not source.is_file():
+        raise DatasetError(f"{source}: expected a folder or a list of photos, found neither; correct the path")
+    photos = []
+    for number, line in enumerate(source.read_text("utf-8-sig").splitlines(), start=1):
+        if not (name := line.strip()):
+            continue
+        photo = source.parent / name
+        if photo.suffix.lower() not in IMAGE_SUFFIXES or not photo.is_file():
+            raise DatasetError(
+                f"{source}: line {number}: expected the path of a photo, from the folder of this file, got "
+                f"{name!r:.80}; correct or remove it"
+            )
+        photos.append(photo)
+    return sorted(photos)
+
+
+def stray_labels(source: Path, photos: list[Path]) -> list[Path]:
+    """The label files beside those of a folder of photos that no photo has; none for a list, which may leave out."""
+    if not source.is_dir():
+        return []
+    folder = label_path(source / "photo.jpg").parent
+    wanted = {label_path(photo) for photo in photos}
+    found = (path for path in _files(folder) if path.suffix == ".txt" and path.name not in _NO_LABELS)
+    return sorted(path for path in found if path not in wanted)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for parent, _, names in os.walk(folder, followlinks=True):
+        yield from (Path(parent, name) for name in names)
+
+
+def _of_yaml(path: Path) -> YoloData:
+    document = read_yaml(path)
+    root = _root(path, document.get("path"))
+    if "val" not in document and "validation" in document:
+        document["val"] = document["validation"]
+    splits = {key: _sources(path, key, root, value) for key in SPLIT_KEYS if (value := document.get(key))}
+    if not splits:
+        raise DatasetError(f"{path}: expected at least one of the keys {', '.join(SPLIT_KEYS)}, got none; add it")
+    shape = keypoint_shape(path, document.get("kpt_shape"))
+    num = None if shape is None else shape[0]
+    return YoloData(
+        root,
+        path,
+        splits,
+        class_names(path, document),
+        shape,
+        keypoint_names(path, document.get("kpt_names"), num),
+        flip_idx(path, document.get("flip_idx"), num),
+    )
+
+
+def _root(path: Path, given: object) -> Path:
+    """The folder that the YAML's paths start from."""
+    if given in (None, ""):
+        return path.parent
+    if not isinstance(given, str):
+        raise DatasetError(f"{path}: expected a folder under the key 'path', got {given!r:.40}; correct it")
+    places = [path.parent / given, Path(given)]
+    if path.parent.resolve().name == PurePath(given).name:  # the dataset was moved, with its YAML in it
+        places.append(path.parent)
+    for place in places:
+        if place.is_dir():
+            return place
+    tried = ", ".join(dict.fromkeys(str(place) for place in places))
+    raise DatasetError(
+        f"{path}: expected the folder that 'path: {given}' names, found none at {tried}; correct the key"
+    )
+
+
+def _sources(path: Path, key: str, root: Path, value: object) -> tuple[Path, ...]:
+    """The folders and lists of a split; those that are not there are found missing when they are read."""
+    names: list[Any] = value if isinstance(value, list) else [value]
+    if not all(isinstance(name, str) for name in names):
+        raise DatasetError(
+            f"{path}: expected a folder, a list of photos in a text file, or several of them under the key '{key}', "
+            f"got {value!r:.60}; correct it"
+        )
+    return tuple(_source(root, name) for name in names)
+
+
+def _source(root: Path, name: str) -> Path:
+    """Where a folder or list lies; exported YAMLs call ``../train/images`` what lies beside them."""
+    place = root / name
+    if not place.exists() and name.startswith("../") and (root / name[3:]).exists():
+        return root / name[3:]
+    return place
+
+
+def _of_folder(folder: Path) -> YoloData:
+    splits = {name: (place,) for name, place in split_folders(folder).items()}
+    if not splits:
+        raise DatasetError(
+            f"{folder}: expected a data YAML, or folders such as images/train and labels/train, found neither; check "
+            "the path"
+        )
+    return YoloData(folder, folder, splits, _listed_names(folder))
+
+
+def split_folders(folder: Path) -> dict[str, Path]:
+    """The folders of photos by split, as they are called without a YAML; ``train`` where there is one for all."""
+    images = folder / "images"
+    if images.is_dir() and (folder / "labels").is_dir():
+        inside = {path.name: path for path in sorted(images.iterdir()) if path.is_dir()}
+        has_photos = any(path.suffix.lower() in IMAGE_SUFFIXES for path in images.iterdir())
+        return {"train": images} if has_photos or not inside else inside
+    return {
+        path.name: path / "images"
+        for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
+        if (path / "images").is_dir() and (path / "labels").is_dir()
+    }
+
+
+def _listed_names(folder: Path) -> tuple[str, ...] | None:
+    """The names in a ``classes.txt``, as labelling tools write it, one a line."""
+    for place in (folder, folder / "labels", *sorted((folder / "labels").glob("*/"))):
+        if (path := place / "classes.txt").is_file():
+            names = [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+            return tuple(names) or None
+    return None

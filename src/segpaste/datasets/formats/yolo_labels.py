@@ -1,0 +1,190 @@
+"""Rows of YOLO label files, one object a line, in fractions of the photo's sides: https://docs.ultralytics.com/datasets.
+
+    class x y width height                        detect: the box by its centre
+    class x1 y1 x2 y2 x3 y3 ...                   segment: a polygon of at least three points
+    class x y width height px1 py1 [v1] px2 ...   pose: a box and P points of D = 2 or 3 numbers
+
+Rotated boxes and tracks have rows of their own, which are not read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.datasets.formats.records import DatasetError, JsonRow
+from segpaste.types import KeypointSchema
+
+Task = Literal["detect", "segment", "pose"]
+TASKS: tuple[Task, ...] = ("detect", "segment", "pose")
+BOX_NUMBERS = 5
+_TOLERANCE = 0.01
+"""How far a coordinate may lie outside of the photo, as for Ultralytics; it is then moved onto the border."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowForm:
+    """What a row of a dataset may be.
+
+    Attributes:
+        num_classes: classes are below it.
+        keypoint_shape: (P, D) of pose rows; None where there are none.
+        task: what is read of a row; None reads what is there.
+    """
+
+    num_classes: int
+    keypoint_shape: tuple[int, int] | None = None
+    task: Task | None = None
+
+    @property
+    def pose_numbers(self) -> int | None:
+        """How many numbers a pose row has."""
+        return None if self.keypoint_shape is None else BOX_NUMBERS + self.keypoint_shape[0] * self.keypoint_shape[1]
+
+    def expected(self) -> str:
+        """The rows that may come, in words."""
+        if self.keypoint_shape is not None and self.task in (None, "pose"):
+            num, size = self.keypoint_shape
+            return f"a class, a box of 4 numbers and {num} keypoints of {size}, {self.pose_numbers} numbers in all"
+        box, polygon = "a class and a box of 4 numbers", "a class and a polygon of at least 3 points, x and y each"
+        return polygon if self.task == "segment" else f"{box}, or {polygon}"
+
+
+def parse_labels(path: Path, text: str, form: RowForm) -> tuple[list[JsonRow], int]:
+    """Parse a label file.
+
+    Args:
+        path: of the file, for errors.
+        text: what is in it.
+        form: what its rows may be.
+
+    Returns:
+        A row for each object, in file order, without those that are there twice, and how many those are. Each has
+        ``line``, from 1, ``label``, ``kind``, a `Task`, and ``values``, the numbers after the class, at most
+        1 % outside of 0..1.
+
+    Raises:
+        DatasetError: a line is none of these; the message names file and line.
+    """
+    rows: list[JsonRow] = []
+    seen: set[tuple[str, int, bytes]] = set()
+    num_twice = 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not (words := line.split()):
+            continue
+        row = _parsed(f"{path}: line {number}", words, form)
+        key = row["kind"], row["label"], np.array(row["values"], np.float32).tobytes()
+        num_twice += key in seen
+        if key not in seen:
+            seen.add(key)
+            if form.task == "detect" and row["kind"] == "segment":
+                row |= {"kind": "detect", "values": _box_of_polygon(row["values"])}
+            rows.append({"line": number, **row})
+    return rows, num_twice
+
+
+def _parsed(where: str, words: list[str], form: RowForm) -> JsonRow:
+    """One row."""
+    try:
+        label, *values = map(float, words)
+    except ValueError:
+        raise DatasetError(f"{where}: expected numbers, got {' '.join(words)!r:.60}; correct the line") from None
+    if not label.is_integer() or not 0 <= label < form.num_classes:
+        raise DatasetError(
+            f"{where}: expected a class from 0 to {form.num_classes - 1}, got {words[0]}; correct it, or the names"
+        )
+    kind = _kind(where, len(words), form)
+    _check_values(where, values, kind, form)
+    if form.task == "detect" and kind == "pose":
+        kind, values = "detect", values[:4]
+    return {"label": int(label), "kind": kind, "values": values}
+
+
+def _kind(where: str, num: int, form: RowForm) -> Task:
+    """What a row of so many numbers is."""
+    if form.task != "segment" and num == form.pose_numbers:
+        return "pose"
+    is_pose = form.keypoint_shape is not None and form.task in (None, "pose")
+    if num == BOX_NUMBERS and not is_pose and form.task != "segment":
+        return "detect"
+    if num >= 7 and num % 2 and not is_pose:
+        return "segment"
+    raise DatasetError(f"{where}: expected {form.expected()}, got {num} numbers; correct the line")
+
+
+def _check_values(where: str, values: list[float], kind: Task, form: RowForm) -> None:
+    """Coordinates are fractions, sizes not negative, visibilities 0, 1 or 2."""
+    coordinates, sizes, visibilities = values, values[2:4], []
+    if kind == "pose" and form.keypoint_shape is not None and form.keypoint_shape[1] == 3:
+        coordinates = values[:4] + [value for i, value in enumerate(values[4:]) if i % 3 != 2]
+        visibilities = values[6::3]
+    for value in coordinates:
+        if not -_TOLERANCE <= value <= 1 + _TOLERANCE:  # NaN too
+            raise DatasetError(
+                f"{where}: expected coordinates from 0 to 1, fractions of the photo's width and height, got {value:g}; "
+                "divide pixels by the photo's size"
+            )
+    if kind != "segment" and min(sizes) < 0:
+        raise DatasetError(f"{where}: expected a width and a height of at least 0, got {min(sizes):g}; correct it")
+    if not {*visibilities} <= {0, 1, 2}:
+        wrong = next(v for v in visibilities if v not in (0, 1, 2))
+        raise DatasetError(f"{where}: expected a visibility 0, 1 or 2 of each keypoint, got {wrong:g}; correct it")
+
+
+def _box_of_polygon(values: list[float]) -> list[float]:
+    """Centre, width and height of the box around a polygon."""
+    xs, ys = values[0::2], values[1::2]
+    x1, x2, y1, y2 = min(xs), max(xs), min(ys), max(ys)
+    return [(x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1]
+
+
+def polygon_px(values: Iterable[float], size: tuple[int, int]) -> list[float]:
+    """The polygon of a row in pixels, [x1, y1, x2, ...], within a photo of (H, W); points outside go to the border."""
+    height, width = size
+    return [min(max(v, 0.0), 1.0) * (height if i % 2 else width) for i, v in enumerate(values)]
+
+
+def box_px(values: list[float], size: tuple[int, int]) -> list[float]:
+    """The box of a row in pixels, (x1, y1, x2, y2), cut at the border of a photo of (H, W)."""
+    height, width = size
+    x, y, w, h = values[:4]
+    edges = (x - w / 2) * width, (y - h / 2) * height, (x + w / 2) * width, (y + h / 2) * height
+    return [min(max(edge, 0.0), float(side)) for edge, side in zip(edges, (width, height) * 2, strict=True)]
+
+
+def points_px(values: list[float], shape: tuple[int, int], size: tuple[int, int]) -> NDArray[np.float64]:
+    """The keypoints of a row, [P, 3]: x and y in pixel edges, v as COCO; all zero for one that is not labelled.
+
+    Points of two numbers are visible, unless one of them is negative. A point outside of the photo is not labelled.
+    """
+    points = np.array(values[4:], np.float64).reshape(shape)
+    if shape[1] == 2:
+        points = np.concatenate([points, np.where((points < 0).any(1, keepdims=True), 0.0, 2.0)], 1)
+    is_inside = ((points[:, :2] >= 0) & (points[:, :2] <= 1)).all(1)
+    points[:, :2] *= size[::-1]
+    points[~is_inside | (points[:, 2] == 0)] = 0
+    return points
+
+
+def label_text(label: int, values: Iterable[float]) -> str:
+    """A row of a label file."""
+    return " ".join([str(label), *map(_short, values)]) + "\n"
+
+
+def keypoint_schema(names: Sequence[str] | None, num: int, flip_idx: Sequence[int] | None) -> KeypointSchema:
+    """The schema of P points; without names they are called by their number."""
+    names = [f"point_{i}" for i in range(num)] if names is None else names
+    pairs = [(i, other) for i, other in enumerate(flip_idx or []) if i < other]
+    return KeypointSchema(tuple(names), flip_pairs=tuple(pairs))
+
+
+def _short(value: float) -> str:
+    """Six decimals, without zeros at the end: 1/100 pixel of a photo of 20,000."""
+    text = f"{value:.6f}".rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") or math.isnan(value) else text

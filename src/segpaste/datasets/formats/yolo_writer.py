@@ -1,0 +1,89 @@
+"""`DenseSample` into label files of YOLO datasets, and the data YAML of such a folder.
+
+    data.yaml               splits, class names, keypoints
+    images/train/NAME.png   written by `segpaste.datasets.formats.coco_writer`, or copied
+    labels/train/NAME.txt   one object a line
+
+A polygon holds neither parts nor holes: see `segpaste.datasets.formats.outlines` for how masks become one line, and one
+line a mask again. Crowd regions have no form in these files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from segpaste.datasets.formats.outlines import outline
+from segpaste.datasets.formats.yolo_labels import Task, label_text
+from segpaste.types import DenseSample, KeypointSchema
+
+_NOT_LABELLED = -0.01
+"""Both coordinates of a keypoint of two numbers that is not labelled: as far outside as Ultralytics takes."""
+
+
+def sample_labels(sample: DenseSample, task: Task, point_size: int = 3) -> str:
+    """Return the label file of a sample, empty for one without objects.
+
+    Args:
+        sample: with instance masks for the task ``segment``, with keypoints for ``pose``.
+        task: of the labels.
+        point_size: numbers of a keypoint: x, y and with 3 its visibility.
+
+    Raises:
+        ValueError: the sample lacks what the task needs.
+    """
+    rows = _poses(sample, point_size) if task == "pose" else (_polygons if task == "segment" else _boxes)(sample)
+    return "".join(label_text(label, row) for label, row in zip(sample.labels.tolist(), rows, strict=True))
+
+
+def data_yaml(
+    class_names: Sequence[str],
+    splits: Mapping[str, str],
+    schema: KeypointSchema | None = None,
+    point_size: int = 3,
+) -> str:
+    """Return the data YAML of a folder.
+
+    Args:
+        class_names: of the labels.
+        splits: ``train``, ``val`` and ``test``, of those that are there, to the folder of their photos.
+        schema: of pose labels.
+        point_size: numbers of a keypoint.
+    """
+    import yaml
+
+    facts: dict[str, Any] = {**splits, "nc": len(class_names), "names": dict(enumerate(class_names))}
+    if schema is not None:
+        facts["kpt_shape"] = [schema.num_points, point_size]
+        facts["flip_idx"] = list(schema.flip_order)
+        facts["kpt_names"] = {label: list(schema.names) for label in range(len(class_names))}
+    text: str = yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+    return text
+
+
+def _polygons(sample: DenseSample) -> Iterator[list[float]]:
+    if sample.instance_masks is None:
+        raise ValueError("sample_labels: expected instance masks for the task segment, got none; write boxes instead")
+    for mask in sample.instance_masks.as_subclass(Tensor).numpy():
+        yield (outline(mask) / sample.canvas_size[::-1]).ravel().tolist()
+
+
+def _boxes(sample: DenseSample) -> Iterator[list[float]]:
+    height, width = sample.canvas_size
+    edges = sample.boxes.as_subclass(Tensor).double().numpy() / (width, height, width, height)
+    for x1, y1, x2, y2 in edges.clip(0, 1).tolist():
+        yield [(x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1]
+
+
+def _poses(sample: DenseSample, point_size: int) -> Iterator[list[float]]:
+    if sample.keypoints is None:
+        raise ValueError("sample_labels: expected keypoints for the task pose, got none; write boxes instead")
+    points: NDArray[np.float64] = sample.keypoints.double().numpy().copy()
+    points[..., :2] /= sample.canvas_size[::-1]
+    points[points[..., 2] == 0] = 0 if point_size == 3 else _NOT_LABELLED
+    for box, own in zip(_boxes(sample), points[..., :point_size], strict=True):
+        yield [*box, *own.ravel().tolist()]

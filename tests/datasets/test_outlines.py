@@ -1,0 +1,109 @@
+"""Outlines of masks: drawn again they are the mask, whatever parts and holes it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from on_disk import Mask
+from segpaste.datasets.formats import outlines
+from segpaste.datasets.formats.outlines import outline
+from segpaste.datasets.formats.rle import decode_segmentation
+from segpaste.datasets.formats.yolo_labels import RowForm, label_text, parse_labels, polygon_px
+
+
+def drawn(points: np.ndarray, size: tuple[int, int]) -> Mask:
+    """The pixels whose centre lies inside, by the even-odd rule: a ray to the right crosses the line an odd number."""
+    mask = np.zeros(size, bool)
+    ends = np.roll(points, -1, 0)
+    for row in range(size[0]):
+        for col in range(size[1]):
+            x, y = col + 0.5, row + 0.5 + 1e-7  # no corner has such a y
+            crossings = 0
+            for (x1, y1), (x2, y2) in zip(points, ends, strict=True):
+                crossings += (y1 > y) != (y2 > y) and x < x1 + (y - y1) / (y2 - y1) * (x2 - x1)
+            mask[row, col] = crossings % 2
+    return mask
+
+
+def through_a_file(mask: Mask) -> Mask:
+    """The mask after a way through the text of a label file."""
+    height, width = mask.shape
+    text = label_text(0, (outline(mask) / (width, height)).ravel().tolist())
+    ((row,), _) = parse_labels(Path("labels.txt"), text, RowForm(1))
+    return decode_segmentation([polygon_px(row["values"], mask.shape)], mask.shape)
+
+
+@st.composite
+def masks(draw: st.DrawFn) -> Mask:
+    size = draw(st.integers(1, 13)), draw(st.integers(1, 17))
+    bits = draw(st.lists(st.booleans(), min_size=size[0] * size[1], max_size=size[0] * size[1]))
+    return np.array(bits, bool).reshape(size)
+
+
+class TestOutline:
+    @given(masks())
+    def test_pixel_centres_are_inside_where_the_mask_is(self, mask: Mask) -> None:
+        np.testing.assert_array_equal(drawn(outline(mask), mask.shape), mask)
+
+    @given(masks())
+    def test_a_label_file_gives_the_mask_back(self, mask: Mask) -> None:
+        if mask.any():
+            np.testing.assert_array_equal(through_a_file(mask), mask)
+
+    @pytest.mark.parametrize("size", [(1, 1), (480, 640), (1080, 1920), (7, 6001)])
+    def test_blobs_with_holes_at_the_size_of_photos(self, size: tuple[int, int]) -> None:
+        rng = np.random.default_rng(3)
+        rows, cols = np.mgrid[: size[0], : size[1]]
+        mask = np.zeros(size, bool)
+        for i in range(9):
+            y, x, radius = rng.integers(size[0]), rng.integers(size[1]), rng.integers(1, max(2, min(size) // 3))
+            inside = (rows - y) ** 2 + (cols - x) ** 2 <= radius**2
+            mask = mask | inside if i % 3 else mask & ~inside
+        mask[0, 0] = True
+        np.testing.assert_array_equal(through_a_file(mask), mask)
+
+    def test_an_empty_mask_has_no_points(self) -> None:
+        assert outline(np.zeros((3, 4), bool)).shape == (0, 2)
+
+    def test_straight_and_slanting_edges_have_two_points(self) -> None:
+        mask = np.zeros((40, 50), bool)
+        mask[5:20, 10:40] = True
+        assert len(outline(mask)) == 8  # a short slanting edge at each corner
+        assert len(outline(np.tri(30, 30, dtype=bool))) <= 8
+
+    def test_points_lie_in_the_pixels_of_the_mask(self) -> None:
+        """Cut to whole numbers they are pixels of the mask: what draws the outline too adds nothing."""
+        mask = np.random.default_rng(0).random((20, 30)) < 0.5
+        x, y = np.floor(outline(mask)).astype(int).T
+        assert mask[y, x].all()
+
+    def test_many_parts_are_joined_without_a_search(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        mask = np.random.default_rng(1).random((15, 19)) < 0.4
+        monkeypatch.setattr(outlines, "_MANY_POINTS", 10)
+        monkeypatch.setattr(outlines, "_nearest", None)
+        np.testing.assert_array_equal(through_a_file(mask), mask)
+
+    def test_nearest_points_are_found_in_blocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rng = np.random.default_rng(2)
+        one, other = rng.integers(0, 99, (31, 2)), rng.integers(0, 99, (17, 2))
+        whole = outlines._nearest(one, other)
+        monkeypatch.setattr(outlines, "_BLOCK_SIZE", 40)
+        assert outlines._nearest(one, other) == whole
+        i, j, squared = whole
+        assert squared == min(((p - q) ** 2).sum() for p in one for q in other) == ((one[i] - other[j]) ** 2).sum()
+
+    def test_parts_are_joined_where_they_are_nearest(self) -> None:
+        mask = np.zeros((9, 60), bool)
+        mask[2:7, 2:20] = mask[2:7, 24:58] = True
+        points = outline(mask)
+        steps = np.hypot(*(np.roll(points, -1, 0) - points).T)
+        is_bridge = (np.minimum(points[:, 0], np.roll(points[:, 0], -1)) < 20.5) & (
+            np.maximum(points[:, 0], np.roll(points[:, 0], -1)) > 23.5
+        )
+        assert is_bridge.sum() == 2
+        assert steps[is_bridge].max() < 5

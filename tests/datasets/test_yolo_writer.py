@@ -1,0 +1,114 @@
+"""Samples as label files, and back: masks, boxes and keypoints are the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from yolo_files import NAMES, SIZE, photo, write_yolo
+
+from on_disk import noise
+from segpaste.datasets import YoloDataset
+from segpaste.datasets.formats.yolo_labels import TASKS, Task
+from segpaste.datasets.formats.yolo_writer import data_yaml, sample_labels
+from segpaste.types import DenseSample, KeypointSchema
+
+SCHEMA = KeypointSchema(("left", "right", "tip"), flip_pairs=((0, 1),))
+
+
+def sample_of(masks: np.ndarray, labels: list[int]) -> DenseSample:
+    image = torch.from_numpy(noise(masks.shape[1:])).permute(2, 0, 1)
+    return DenseSample.from_masks(image, torch.from_numpy(masks), torch.tensor(labels, dtype=torch.int64))
+
+
+def read_back(folder: Path, sample: DenseSample, task: Task, point_size: int = 3) -> DenseSample:
+    """The sample, written and read."""
+    schema = SCHEMA if task == "pose" else None
+    photo(folder / "images/train/a.png", sample.canvas_size)
+    (folder / "labels/train").mkdir(parents=True, exist_ok=True)
+    (folder / "labels/train/a.txt").write_text(sample_labels(sample, task, point_size))
+    (folder / "data.yaml").write_text(data_yaml(NAMES, {"train": "images/train"}, schema, point_size))
+    dataset = YoloDataset(folder, task=task)
+    assert dataset.class_names == tuple(NAMES)
+    return dataset[0]
+
+
+class TestRoundTrip:
+    @given(st.data())
+    def test_masks_of_any_form(self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+        size = data.draw(st.integers(1, 11)), data.draw(st.integers(1, 19))
+        num = data.draw(st.integers(0, 3))
+        bits = data.draw(st.lists(st.booleans(), min_size=num * size[0] * size[1], max_size=num * size[0] * size[1]))
+        masks = np.array(bits, bool).reshape(num, *size)
+        masks = masks[masks.any((1, 2))]
+        labels = data.draw(st.lists(st.integers(0, 2), min_size=len(masks), max_size=len(masks)))
+        unique = {(label, mask.tobytes()): i for i, (label, mask) in enumerate(zip(labels, masks, strict=True))}
+        kept = sorted(unique.values())  # equal rows are one object to a reader
+        sample = sample_of(masks[kept], [labels[i] for i in kept])
+        again = read_back(tmp_path_factory.mktemp("yolo"), sample, "segment")
+        assert again.labels.tolist() == sample.labels.tolist()
+        assert torch.equal(again.instance_masks, sample.instance_masks)
+        assert torch.equal(again.boxes, sample.boxes)
+
+    def test_boxes(self, tmp_path: Path) -> None:
+        sample = sample_of(np.random.default_rng(0).random((3, 37, 53)) < 0.01, [2, 0, 1])
+        again = read_back(tmp_path, replace(sample, instance_masks=None, instance_ids=None), "detect")
+        assert again.labels.tolist() == [2, 0, 1]
+        torch.testing.assert_close(again.boxes, sample.boxes, rtol=0, atol=1e-4)
+
+    @pytest.mark.parametrize("point_size", [2, 3])
+    def test_keypoints(self, tmp_path: Path, point_size: int) -> None:
+        points = torch.tensor([[[3.5, 4.25, 2], [0, 0, 0], [39.75, 0.5, 1]], [[0, 0, 2], [0, 0, 0], [40, 20, 2]]])
+        masks = np.ones((2, *SIZE), bool)
+        masks[1, 5:] = False
+        sample = replace(sample_of(masks, [0, 1]), keypoints=points, keypoint_schema=SCHEMA)
+        again = read_back(tmp_path, sample, "pose", point_size)
+        expected = points.clone()
+        if point_size == 2:
+            expected[0, 2, 2] = 2  # two numbers do not tell
+        torch.testing.assert_close(again.keypoints, expected, rtol=0, atol=1e-4)
+        assert again.keypoint_schema == SCHEMA
+        torch.testing.assert_close(again.boxes, sample.boxes, rtol=0, atol=1e-4)
+
+    def test_real_photos(self, test_data: Path, tmp_path: Path) -> None:
+        """The first two dozen photos: every mask is the same pixel for pixel."""
+        with pytest.warns(UserWarning, match="expected a photo of this name"):
+            dataset = YoloDataset(test_data / "coco128_seg", "train2017")
+        for i in range(24):
+            sample = dataset[i]
+            path = write_yolo(tmp_path / str(i), {"a": sample_labels(sample, "segment")}, names=dataset.class_names)
+            photo(tmp_path / str(i) / "images/train/a.png", sample.canvas_size)
+            again = YoloDataset(path, task="segment")[0]
+            assert torch.equal(again.instance_masks, sample.instance_masks)
+
+
+class TestFiles:
+    def test_samples_without_objects(self) -> None:
+        empty = sample_of(np.zeros((0, *SIZE), bool), [])
+        points = replace(empty, keypoints=torch.zeros(0, 3, 3), keypoint_schema=SCHEMA)
+        assert [sample_labels(points, task) for task in TASKS] == ["", "", ""]
+
+    def test_what_a_task_needs(self) -> None:
+        sample = replace(sample_of(np.ones((1, *SIZE), bool), [0]), instance_masks=None, instance_ids=None)
+        with pytest.raises(ValueError, match="expected instance masks for the task segment, got none; write boxes"):
+            sample_labels(sample, "segment")
+        with pytest.raises(ValueError, match="expected keypoints for the task pose, got none; write boxes instead"):
+            sample_labels(sample, "pose")
+
+    def test_numbers_are_short(self) -> None:
+        sample = sample_of(np.ones((1, *SIZE), bool), [2])
+        assert sample_labels(sample, "detect") == "2 0.5 0.5 1 1\n"
+
+    def test_the_yaml(self) -> None:
+        splits = {"train": "images/train", "val": "images/val"}
+        facts = yaml.safe_load(data_yaml(["car", "cup: big", "Zähler"], splits))
+        assert facts == {**splits, "nc": 3, "names": {0: "car", 1: "cup: big", 2: "Zähler"}}
+        facts = yaml.safe_load(data_yaml(["car"], splits, SCHEMA, 2))
+        assert (facts["kpt_shape"], facts["flip_idx"]) == ([3, 2], [1, 0, 2])
+        assert facts["kpt_names"] == {0: ["left", "right", "tip"]}
