@@ -128,7 +128,7 @@ class TestBadInput:
         [
             ([], "required: COMMAND"),
             (["augmnt"], "invalid choice: 'augmnt'"),
-            (["augment"], "required: ANNOTATIONS.json|scenes, --out, --num"),
+            (["augment"], "required: DATASET, --out, --num"),
             (["demo", "stray"], "expected a known option, or KEY=VALUE for the configuration, got 'stray'"),
             (["demo", "--out", "o", "layers=2"], "the nearest is 'placement.layers'"),
             (["augment", "scenes", "--images", "x", "--out", "o", "--num", "1"], "scenes: expected neither --images"),

@@ -14,6 +14,8 @@ from segpaste.cli._errors import CommandError
 MAX_SEED = (1 << 64) - 1
 
 # Those of `segpaste.bank`, whose import takes seconds.
+_TASKS = ("detect", "segment", "pose")  # of `segpaste.datasets`, likewise
+LAYOUTS = ("coco", "roboflow", "yolo")
 BANK_FORMATS = ("memmap", "lmdb", "webdataset")
 _MODES = ("repeat_factor", "instance_aware", "tempered", "class_uniform")
 _BALANCE: dict[str, Any] = {"mode": _MODES[0], "threshold": 1e-3, "temperature": 0.5}
@@ -64,6 +66,14 @@ def add_photos(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--images", metavar="DIR", type=Path, help="the folder of the photos")
     text = "of the panoptic PNG files, default: named as the JSON"
     parser.add_argument("--panoptic-dir", metavar="DIR", type=Path, help=text)
+    add_split(parser)
+
+
+def add_split(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which part of a dataset in a folder is meant."""
+    text = "of a folder or data YAML, such as valid; default: the one to train on"
+    parser.add_argument("--split", metavar="NAME", help=text)
+    parser.add_argument("--task", choices=_TASKS, help="of YOLO labels, default: what they are")
 
 
 def add_balance(parser: argparse.ArgumentParser, what: str) -> None:

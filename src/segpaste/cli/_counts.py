@@ -10,8 +10,9 @@ from typing import Any
 from segpaste.bank import open_bank
 from segpaste.bank.read.class_draws import count_photos
 from segpaste.cli._errors import CommandError
-from segpaste.datasets import SceneConfig, SceneDataset
+from segpaste.datasets import SceneConfig, SceneDataset, YoloDataset, find_dataset
 from segpaste.datasets.formats.records import class_indices, lookup, read_tables
+from segpaste.datasets.formats.yolo_labels import Task
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.types import Modality
 
@@ -63,6 +64,17 @@ def of_annotations(path: Path) -> ClassCounts:
             found.append((class_of[row["category_id"]], annotation.get("image_id"), bool(origin.get("pasted"))))
     names = [str(row["name"]) for row in things.values()]
     return _counted(names, found, is_augmented)
+
+
+def of_folder(path: Path, split: str | None, task: Task | None) -> ClassCounts:
+    """Those of a split of a dataset in a folder, or of a data YAML."""
+    found = find_dataset(path)
+    name = found.chosen_split(split)
+    if found.layout != "yolo":
+        return of_annotations(found.annotations_file(name))
+    photos = YoloDataset(path, name, task=task)
+    rows = [(label, i, False) for i in range(len(photos)) for label in photos.instance_labels(i)]
+    return _counted(photos.class_names, rows, False)
 
 
 def of_scenes(num: int, seed: int) -> ClassCounts:

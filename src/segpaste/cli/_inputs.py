@@ -1,18 +1,29 @@
-"""The dataset that a command works on: COCO instances, COCO panoptic, or synthetic scenes, seen the same way."""
+"""The dataset that a command works on, COCO, YOLO, Roboflow's folders or synthetic scenes, seen the same way."""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from segpaste.bank import Photos
 from segpaste.cli._errors import CommandError
-from segpaste.datasets import CocoDetectionV2, CocoPanoptic, FederatedLabels, SceneConfig, SceneDataset
+from segpaste.datasets import (
+    CocoDetectionV2,
+    CocoPanoptic,
+    FederatedLabels,
+    FoundDataset,
+    SceneConfig,
+    SceneDataset,
+    YoloDataset,
+    find_dataset,
+)
+from segpaste.datasets.formats.folders import layout_at
 from segpaste.datasets.formats.records import Crowd, read_tables
+from segpaste.datasets.formats.yolo_labels import Task
 from segpaste.types import PanopticSchema
 
 NUM_SCENES = 100_000
@@ -53,6 +64,8 @@ class Inputs:
         schema: things and stuff, where the dataset is panoptic.
         name: what the dataset is called, without folders.
         digest: of the annotations; two datasets with the same digest have the same labels.
+        found: the folder that it is a split of; None for annotations beside a folder of photos, and for scenes.
+        split: of the folder.
     """
 
     photos: ReadPhotos
@@ -60,6 +73,8 @@ class Inputs:
     schema: PanopticSchema | None
     name: str
     digest: str
+    found: FoundDataset | None = None
+    split: str = "train"
 
     @property
     def by_label(self) -> list[dict[str, Any]]:
@@ -96,10 +111,17 @@ class Scenes(SceneDataset):
 
 
 def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
-    """The dataset that ``dataset``, ``--images`` and ``--panoptic-dir`` name; the numbers are of scenes."""
+    """The dataset that ``dataset`` and the options of its files name; the numbers are of scenes."""
+    is_folder = args.dataset != "scenes" and layout_at(Path(args.dataset)) is not None
+    if (args.dataset == "scenes" or is_folder) and (args.images or args.panoptic_dir):
+        raise CommandError(f"{args.dataset}: expected neither --images nor --panoptic-dir; leave them out")
+    if is_folder:
+        return open_folder(Path(args.dataset), args.split, args.task)
+    if args.split is not None or (args.task is not None and getattr(args, "layout", None) != "yolo"):
+        raise CommandError(
+            f"--split, --task: expected them with a folder or a data YAML, got {args.dataset}; leave them out"
+        )
     if args.dataset == "scenes":
-        if args.images or args.panoptic_dir:
-            raise CommandError("scenes: expected neither --images nor --panoptic-dir; leave them out")
         return open_scenes(seed, size_px, num)
     if args.images is None:
         raise CommandError("expected --images, the folder of the photos; give it")
@@ -116,6 +138,23 @@ def open_scenes(seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
     ]
     digest = hashlib.sha256(f"{config} {seed}".encode()).hexdigest()
     return Inputs(scenes, categories, scenes.schema, "scenes", digest)
+
+
+def open_folder(path: Path, split: str | None, task: Task | None) -> Inputs:
+    """A split of a dataset in a folder, or of a data YAML.
+
+    Raises:
+        DatasetError: it is broken, or has no such split, or without a name none to train on.
+        CommandError: it has no photo.
+    """
+    found = find_dataset(path)
+    name = found.chosen_split(split)
+    photos = found.open(name, task=task)
+    called = f"{path.resolve().name}/{name}"
+    if isinstance(photos, YoloDataset):
+        return Inputs(photos, photos.categories, None, called, photos.digest, found, name)
+    inputs = open_coco(photos.annotations_file, photos.images_dir, None)
+    return replace(inputs, name=called, found=found, split=name)
 
 
 def open_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | None) -> Inputs:

@@ -141,9 +141,8 @@ class Paster:
 
     def _read(self, index: int) -> _Photo:
         photos, sample = self.inputs.photos, self.inputs.photos[index]
-        assert sample.instance_ids is not None
-        ids = photos.annotation_ids(index)
-        own = [ids[instance_id - 1] for instance_id in sample.instance_ids.tolist()]
+        ids = list(photos.annotation_ids(index))
+        own = ids if sample.instance_ids is None else [ids[number - 1] for number in sample.instance_ids.tolist()]
         return _Photo(index, photos.file_name(index), photos.image_id(index), sample, own)
 
     def _origins(
@@ -189,8 +188,9 @@ class Paster:
 
 
 def _over(sample: DenseSample, slot: int) -> frozenset[int]:
-    """Classes of the other instances that share pixels with one."""
-    assert sample.instance_masks is not None
+    """Classes of the other instances that share pixels with one; boxes do not tell."""
+    if sample.instance_masks is None:
+        return frozenset()
     masks = sample.instance_masks.as_subclass(torch.Tensor).view(torch.uint8)
     shares = (masks & masks[slot]).flatten(1).amax(1) > 0
     shares[slot] = False

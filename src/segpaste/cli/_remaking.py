@@ -22,7 +22,8 @@ from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._printed import progress
 from segpaste.cli._sequence import RECORDS, PhotoSequence, cornered, cut_to
-from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_sample, write_tables
+from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_tables
+from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.datasets.formats.records import IMAGE_COLUMNS, read_tables
 from segpaste.replay import ReplayError, ReplayRecord, replay
 from segpaste.seeding import SampleKey
@@ -40,11 +41,13 @@ class Remaker:
         inputs: the dataset that was augmented.
         sequence: its photos, by the seed of the records.
         bank: the one that was pasted from, if any.
+        layout: of what is written.
     """
 
     inputs: Inputs
     sequence: PhotoSequence
     bank: InstanceBank | None
+    layout: WrittenLayout = WrittenLayout()  # noqa: RUF009 (frozen)
 
     def write(self, folder: Path, record: ReplayRecord, write: Write) -> SampleRows:
         """Write the image of a record as `segpaste augment` did: the same names, and rows but for their provenance.
@@ -52,7 +55,7 @@ class Remaker:
         Raises:
             ReplayError: the dataset does not give the recorded sample, or has fewer classes.
         """
-        return write_sample(
+        return self.layout.write(
             folder,
             record.target[4] + 1,
             self.remade(record),
@@ -114,7 +117,7 @@ def differences(
         remaker: makes them again.
         is_all: the records are of all images that should be there.
     """
-    written = _Written(folder)
+    written = _Written(folder, remaker.layout)
     found: dict[str, list[str]] = {}
     with progress(len(records)) as bar:
         for record in records:
@@ -125,7 +128,7 @@ def differences(
 
 def _write_for_now(path: Path, content: Content) -> Path:
     """Write a file that is read at once and removed: it needs no flush."""
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes | bytearray | memoryview) else b"".join(content))
     return path
 
@@ -133,9 +136,9 @@ def _write_for_now(path: Path, content: Content) -> Path:
 class _Written:
     """An augmented dataset on disk, of which single images are compared."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        tables = read_tables(folder / "annotations.json", {"images": IMAGE_COLUMNS, "annotations": {"image_id": int}})
+    def __init__(self, folder: Path, layout: WrittenLayout) -> None:
+        self.folder, self.layout = folder, layout
+        tables = read_tables(folder / layout.tables, {"images": IMAGE_COLUMNS, "annotations": {"image_id": int}})
         self.images = {row["file_name"]: row for row in tables["images"]}
         self._annotations: dict[int, list[JsonRow]] = defaultdict(list)
         for row in tables["annotations"]:
@@ -148,7 +151,7 @@ class _Written:
     def differences(self, record: ReplayRecord, remaker: Remaker) -> list[str]:
         """What of an image is not what its record gives, in words; nothing where all is equal."""
         if record.name is None or record.name not in self.images:
-            return ["is not in annotations.json"]
+            return [f"is not in {self.layout.tables}"]
         with tempfile.TemporaryDirectory() as scratch:
             try:
                 rows = remaker.write(Path(scratch), record, _write_for_now)
@@ -159,7 +162,11 @@ class _Written:
     def _other_files(self, scratch: Path, stem: str) -> Iterator[str]:
         """Pixel files that are missing, too many, or of other values; how they are compressed does not matter."""
         ours, theirs = (
-            {str(p.relative_to(root)) for name in ("images", *LAYOUT) for p in (root / name).glob(f"{stem}.*")}
+            {
+                str(p.relative_to(root))
+                for name in (*self.layout.folders, *LAYOUT)
+                for p in (root / name).glob(f"{stem}.*")
+            }
             for root in (scratch, self.folder)
         )
         for name in sorted(ours | theirs):
@@ -167,7 +174,7 @@ class _Written:
                 yield f"{name} is missing"
             elif name not in ours:
                 yield f"{name} is not of this image"
-            elif not _equal(_array(scratch / name), _array(self.folder / name)):
+            elif not _equal(scratch / name, self.folder / name):
                 yield f"{name} differs"
 
     def _other_rows(self, rows: SampleRows) -> Iterator[str]:
@@ -175,7 +182,7 @@ class _Written:
         image, image_id = _plain(rows.image), rows.image["id"]
         there = self.images[rows.image["file_name"]]
         if any(there.get(key) != value for key, value in image.items()):
-            yield "its row in annotations.json differs"
+            yield f"its row in {self.layout.tables} differs"
         if _bare(_plain(rows.annotations)) != _bare(self._annotations[image_id]):
             yield "its annotations differ"
         segments = self._segments.get(image_id, {}).get("segments_info")
@@ -196,8 +203,12 @@ def _array(path: Path) -> NDArray[Any]:
         ) from error
 
 
-def _equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+def _equal(one: Path, other: Path) -> bool:
+    """The values of two pixel files are the same, or the text of two label files."""
+    if one.suffix == ".txt":
+        return one.read_bytes() == other.read_bytes()
+    ours, theirs = _array(one), _array(other)
+    return ours.dtype == theirs.dtype and ours.shape == theirs.shape and ours.tobytes() == theirs.tobytes()
 
 
 def _plain(value: Any) -> Any:

@@ -81,10 +81,12 @@ def print_summary(tally: Tally, paster: Paster, seconds: float) -> None:
 def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
     """One image, called ``name``, for report and summary; all of it is JSON."""
     sample, names = augmented.after, inputs.class_names
-    assert sample.instance_masks is not None
-    assert sample.instance_ids is not None
-    areas = sample.instance_masks.flatten(1).sum(1).tolist()
-    rows = zip(augmented.origins, sample.labels.tolist(), sample.instance_ids.tolist(), areas, strict=True)
+    if sample.instance_masks is None or sample.instance_ids is None:
+        sides = sample.boxes[:, 2:] - sample.boxes[:, :2]
+        areas, ids = sides.prod(1).int().tolist(), list(range(1, sample.num_instances + 1))
+    else:
+        areas, ids = sample.instance_masks.flatten(1).sum(1).tolist(), sample.instance_ids.tolist()
+    rows = zip(augmented.origins, sample.labels.tolist(), ids, areas, strict=True)
     pasted = [
         PastedObject(names[label], origin.name, _mean_scale(origin.paste), origin.paste.hflip, area, instance_id)
         for origin, label, instance_id, area in rows

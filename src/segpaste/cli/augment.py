@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste._version import __version__
-from segpaste.cli._arguments import MAX_SEED, add_balance, add_photos, balance_of, integer
+from segpaste.cli._arguments import LAYOUTS, MAX_SEED, add_balance, add_photos, balance_of, integer
 from segpaste.cli._errors import CommandError
 from segpaste.cli._printed import progress
 from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from segpaste.cli._inputs import Inputs
     from segpaste.cli._pasting import Augmented, Origin, Paster
     from segpaste.cli._show import Tally
+    from segpaste.datasets.formats.layouts import WrittenLayout
     from segpaste.viz import Comparison
 
 _EXAMPLE = """\
@@ -31,7 +32,12 @@ The result is built in DIR.partial and gets its name when it is whole. An interr
 command is given again; the same seed gives the same bytes. DIR/replay.jsonl has a record of every image, by which
 segpaste replay makes it again.
 
+A folder or data YAML of a YOLO dataset, and a folder of Roboflow's COCO export, come out in their own layout: the split
+to train on is augmented, the others are copied as they are.
+
 examples:
+  segpaste augment data.yaml --out augmented --num 1000
+  segpaste augment roboflow_export --out augmented --num 1000 --seed 1
   segpaste augment instances.json --images photos --out augmented --num 1000 --seed 1
   segpaste augment panoptic.json --images photos --panoptic-dir panoptic --out augmented --num 1000
   segpaste augment scenes --out scenes --num 100 placement.layers=2
@@ -41,7 +47,10 @@ examples:
     --temperature 0.3
 """
 _DEFAULT_SIZE_PX = 256
-_NAMED = ("num", "seed", "batch_size", "size", "format", "gallery", "preset", "balance", "threshold", "temperature")
+_NAMED = (
+    *("num", "seed", "batch_size", "size", "format", "gallery", "preset", "balance", "threshold", "temperature"),
+    *("split", "task", "layout"),
+)
 """The options besides paths that the result depends on."""
 
 
@@ -49,9 +58,15 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     text = "Write a new dataset of augmented images, in the form of the one that is given."
     parser = commands.add_parser("augment", help="write an augmented dataset", description=text, example=_EXAMPLE)
-    parser.usage = "segpaste augment ANNOTATIONS.json|scenes --out DIR --num N [options] [KEY=VALUE ...]"
+    parser.usage = (
+        "segpaste augment ANNOTATIONS.json|FOLDER|DATA.yaml|scenes --out DIR --num N [options] [KEY=VALUE ...]"
+    )
     add = parser.add_argument
-    add("dataset", metavar="ANNOTATIONS.json|scenes", help="COCO instances or panoptic, or synthetic scenes")
+    add(
+        "dataset",
+        metavar="DATASET",
+        help="COCO instances or panoptic, a YOLO or Roboflow folder, a data YAML, or scenes",
+    )
     add_photos(parser)
     add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
     add("--num", metavar="N", type=integer(1), required=True, help="images to make; image i does not depend on N")
@@ -59,6 +74,7 @@ def add_to(commands: Any) -> None:
     add("--batch-size", metavar="B", type=integer(2), default=8, help="photos that paste into each other, default: 8")
     add("--size", metavar="PX", type=integer(32, 4096), help=f"side of scenes, default: {_DEFAULT_SIZE_PX}")
     add("--format", choices=("png", "jpg"), default="png", help="of the images, default: png")
+    add("--layout", choices=LAYOUTS, help="of the new dataset, default: that of the one that is given, else coco")
     add("--gallery", metavar="G", type=integer(0), default=12, help="images to draw, default: 12")
     add("--preset", metavar="NAME|FILE", help="a recipe of pasting, such as vit_patch, or one saved in YAML or JSON")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
@@ -74,20 +90,27 @@ def run(args: argparse.Namespace) -> None:
     space.expect_free()
     if args.dataset != "scenes" and args.size is not None:
         raise CommandError("--size: expected it with scenes only, photos keep their size; leave it out")
-    from segpaste.cli import _inputs, _pasting, _settings, _show
+    from segpaste.cli import _inputs, _layouts, _pasting, _settings, _show
 
     inputs = _inputs.open_dataset(args, args.seed, args.size or _DEFAULT_SIZE_PX)
     config = _settings.load_config(
         args.config, args.overrides, inputs.schema, args.preset, of_bank=args.bank is not None
     )
+    _layouts.expect_masks(inputs, config)
+    layout = _layouts.layout_of(args, inputs)
+    others = _layouts.other_splits(inputs, layout)
     crops = _crops_of(args, inputs)
     paster = _pasting.Paster(inputs, config, args.seed, args.batch_size, crops)
     tally = _show.Tally()
     with space.claim(_fingerprint(args, inputs, config, crops)), naming(space.folder):
-        _make_batches(args, space, paster)
-        _assemble(args, space, paster, tally)
+        _make_batches(args, space, paster, layout)
+        _assemble(args, space, paster, tally, layout)
+        others.write(space.files)
+        _layouts.write_data_yaml(space.files, inputs, layout, others)
         space.publish()
     _show.print_summary(tally, paster, time.perf_counter() - start)
+    if others.names:
+        print(f"copied   {', '.join(others.names)}: {len(others.copies):,} files, as they are")
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in space.out.iterdir())))
 
 
@@ -111,6 +134,7 @@ def _fingerprint(
     from segpaste.cli._values import flat
 
     folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir}
+    folders |= {} if inputs.found is None else {"folder": inputs.found.path}
     return {
         "segpaste": __version__,
         "dataset": inputs.name,
@@ -122,7 +146,7 @@ def _fingerprint(
     }
 
 
-def _make_batches(args: argparse.Namespace, space: Workspace, paster: Paster) -> None:
+def _make_batches(args: argparse.Namespace, space: Workspace, paster: Paster, layout: WrittenLayout) -> None:
     """One step per batch: write its files, keep its rows."""
     from segpaste.cli import _show
 
@@ -136,24 +160,28 @@ def _make_batches(args: argparse.Namespace, space: Workspace, paster: Paster) ->
             with WholeFiles() as files:
                 if drawn:
                     files.write(space.notes.path(number, "npz"), _show.pictures_npz(drawn))
-                found = [_written(args, space.files, files, paster, augmented) for augmented in wanted]
+                found = [_written(args, space.files, files, paster, layout, augmented) for augmented in wanted]
             space.notes.write(number, found)
             bar.update(len(wanted))
 
 
 def _written(
-    args: argparse.Namespace, folder: Path, files: WholeFiles, paster: Paster, augmented: Augmented
+    args: argparse.Namespace,
+    folder: Path,
+    files: WholeFiles,
+    paster: Paster,
+    layout: WrittenLayout,
+    augmented: Augmented,
 ) -> dict[str, Any]:
     """Write one image and all that belongs to it; what the tables and the report need of it."""
     from segpaste.cli import _show
-    from segpaste.datasets.formats.coco_writer import write_sample
 
     inputs, pick = paster.inputs, augmented.pick
     name, image_id = inputs.photos.file_name(pick.index), inputs.photos.image_id(pick.index)
     made_of = {"source_image_id": image_id, "source_file_name": name}
     made_of |= {"epoch": pick.key.epoch, "position": pick.position, "seed": pick.key.seed}
     of_crowds = {"pasted": False, "source_image_id": image_id}
-    rows = write_sample(
+    rows = layout.write(
         folder,
         pick.position + 1,
         augmented.after,
@@ -212,7 +240,7 @@ def _provenance(origin: Origin, seed: int) -> dict[str, Any]:
     return row
 
 
-def _assemble(args: argparse.Namespace, space: Workspace, paster: Paster, tally: Tally) -> None:
+def _assemble(args: argparse.Namespace, space: Workspace, paster: Paster, tally: Tally, layout: WrittenLayout) -> None:
     """Tables, records, report and gallery, from what the steps found."""
     from segpaste.cli import _sequence, _show
     from segpaste.datasets.formats.coco_writer import SampleRows, write_tables
@@ -228,8 +256,8 @@ def _assemble(args: argparse.Namespace, space: Workspace, paster: Paster, tally:
         {key: value for key, value in row.items() if key not in ("instance_count", "image_count")}  # the source's
         for row in paster.inputs.categories
     ]
-    info = _info(args, paster, space.files)
-    write_tables(space.files, info, categories, lambda: (SampleRows(**item["rows"]) for item in items()))
+    info = _info(args, paster, space.files, layout)
+    write_tables(space.files, info, categories, lambda: (SampleRows(**item["rows"]) for item in items()), layout.tables)
     lines = (f"{item['record']}\n".encode() for item in items())
     write_whole(space.files / _sequence.RECORDS, lines)
     pictures: dict[int, list[Comparison]] = {}
@@ -240,7 +268,7 @@ def _assemble(args: argparse.Namespace, space: Workspace, paster: Paster, tally:
     _show.write_pages(space.files, pages, tally, f"segpaste augment {paster.inputs.name}")
 
 
-def _info(args: argparse.Namespace, paster: Paster, files: Path) -> dict[str, Any]:
+def _info(args: argparse.Namespace, paster: Paster, files: Path, layout: WrittenLayout) -> dict[str, Any]:
     """The table of that name: what made this dataset. No time and no path, so that equal runs give equal bytes."""
     from segpaste.datasets.formats.coco_writer import LAYOUT
 
@@ -257,5 +285,6 @@ def _info(args: argparse.Namespace, paster: Paster, files: Path) -> dict[str, An
             "source": {"name": paster.inputs.name, "sha256": paster.inputs.digest},
             **({} if paster.crops is None else {"bank": paster.crops.bank.version}),
             "files": {name: text for name, text in LAYOUT.items() if (files / name).is_dir()},
+            **layout.note(),
         },
     }

@@ -23,10 +23,12 @@ examples:
 _BUILD_EXAMPLE = """\
 Objects are cut out with a margin, shrunk to the crop where they are larger, and stored by ascending image and
 annotation id. The same dataset and options give the same bytes, with any number of workers and on either engine. An
-interrupted build goes on when the same command is given again; until then what is finished lies in BANK.parts.
+interrupted build goes on when the same command is given again; until then what is finished lies in BANK.parts. Of a
+folder with splits the one to train on is taken; validation and test photos only with --split.
 
 examples:
   segpaste bank build instances.json --images photos --out objects --workers 8
+  segpaste bank build data.yaml --out objects
   segpaste bank build panoptic.json --images photos --panoptic-dir panoptic --out objects --format lmdb
   segpaste bank build instances.json --images photos --out s3://bucket/objects --format webdataset
   segpaste bank build scenes --num 100 --out objects --crop-size 128 --min-area 256
@@ -74,9 +76,13 @@ def _add(commands: Any, name: str, short: str, text: str, example: str) -> Any:
 def _add_build(commands: Any) -> None:
     text = "Cut every object of a dataset out and write them as a bank."
     parser = commands.add_parser("build", help="build a bank", description=text, example=_BUILD_EXAMPLE)
-    parser.usage = "segpaste bank build ANNOTATIONS.json|scenes --out BANK [options]"
+    parser.usage = "segpaste bank build ANNOTATIONS.json|FOLDER|DATA.yaml|scenes --out BANK [options]"
     add = parser.add_argument
-    add("dataset", metavar="ANNOTATIONS.json|scenes", help="COCO or LVIS instances, COCO panoptic, or synthetic scenes")
+    add(
+        "dataset",
+        metavar="DATASET",
+        help="COCO, LVIS, COCO panoptic, a YOLO or Roboflow folder, a data YAML, or scenes",
+    )
     add_photos(parser)
     add("--out", metavar="BANK", required=True, help="the bank's folder, or a URL for --format webdataset")
     add("--format", choices=BANK_FORMATS, default="memmap", help="default: memmap")

@@ -25,6 +25,7 @@ its annotations, depth and normals are equal to the last bit, else 1.
 examples:
   segpaste replay augmented --dataset instances.json --images photos --check augmented
   segpaste replay augmented/replay.jsonl --dataset instances.json --images photos --image 000007.png --out again
+  segpaste replay augmented --dataset data.yaml --check augmented
   segpaste replay scenes --dataset scenes --index 0 --out again
 """
 _NUM_SHOWN = 10
@@ -34,10 +35,10 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     text = "Make augmented images again from their records, or check that they come out the same."
     parser = commands.add_parser("replay", help="make augmented images again", description=text, example=_EXAMPLE)
-    parser.usage = "segpaste replay RECORDS --dataset ANNOTATIONS.json|scenes (--out DIR | --check DIR) [options]"
+    parser.usage = "segpaste replay RECORDS --dataset DATASET (--out DIR | --check DIR) [options]"
     add = parser.add_argument
     add("records", metavar="RECORDS", type=Path, help="replay.jsonl, or the folder of the augmented dataset")
-    add("--dataset", metavar="ANNOTATIONS.json|scenes", required=True, help="the dataset that was augmented")
+    add("--dataset", metavar="DATASET", required=True, help="the dataset that was augmented")
     add_photos(parser)
     add("--bank", metavar="BANK", help="the instance bank that was pasted from, if any")
     which = parser.add_mutually_exclusive_group()
@@ -55,13 +56,15 @@ def run(args: argparse.Namespace) -> None:
     if space is not None:
         space.expect_free()
     from segpaste.cli import _remaking, _sequence
+    from segpaste.datasets.formats.layouts import WrittenLayout, of_folder
     from segpaste.replay import read_records
 
     path = args.records / _sequence.RECORDS if args.records.is_dir() else args.records
     records = _chosen(args, path, read_records(path))
     inputs = _open(args, path, records)
     sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
-    remaker = _remaking.Remaker(inputs, sequence, _bank_of(args, path, records))
+    layout = of_folder(args.check) if args.check is not None else WrittenLayout()
+    remaker = _remaking.Remaker(inputs, sequence, _bank_of(args, path, records), layout)
     if space is not None:
         _remaking.write_dataset(space, args.dataset, records, remaker)
         print(f"replayed {len(records):,} images")

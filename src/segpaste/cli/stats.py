@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
-from segpaste.cli._arguments import add_balance, balance_of, integer
+from segpaste.cli._arguments import add_balance, add_split, balance_of, integer
 from segpaste.cli._errors import CommandError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ examples:
   segpaste stats instances.json
   segpaste stats instances.json --balance class_uniform
   segpaste stats augmented --json
+  segpaste stats data.yaml --split val
   segpaste stats objects_bank --balance repeat_factor --threshold 0.01
 """
 
@@ -32,9 +33,10 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     text = "Show how often each class occurs, and how often a sampler would draw it."
     parser = commands.add_parser("stats", help="count classes", description=text, example=_EXAMPLE)
-    parser.usage = "segpaste stats ANNOTATIONS.json|AUGMENTED|scenes|BANK [options]"
+    parser.usage = "segpaste stats ANNOTATIONS.json|FOLDER|DATA.yaml|scenes|BANK [options]"
     add = parser.add_argument
-    add("target", metavar="ANNOTATIONS.json|AUGMENTED|scenes|BANK", help="a dataset, or a bank's folder or URL")
+    add("target", metavar="TARGET", help="a dataset, in a folder too, or a bank's folder or URL")
+    add_split(parser)
     add_balance(parser, "how the sampler balances classes")
     add("--draws", metavar="N", type=integer(1), help="of an epoch, default: as many as there are objects")
     add("--num", metavar="N", type=integer(1, 100_000), help="scenes to count, default: 50")
@@ -77,18 +79,21 @@ def run(args: argparse.Namespace) -> None:
 def _count(args: argparse.Namespace, has_photos: bool) -> ClassCounts:
     from segpaste.bank.storage.folder import is_url, local_path
     from segpaste.cli import _counts
+    from segpaste.datasets.formats.folders import layout_at
 
     if is_url(args.target):
         return _counts.of_bank(args.target, has_photos)
     path = Path(local_path(args.target))
     if args.target == "scenes":
         return _counts.of_scenes(args.num or 50, args.seed or 0)
-    if not path.is_dir():
-        return _counts.of_annotations(path)
-    for name in ("annotations.json", "panoptic.json"):
-        if (path / name).is_file():
-            return _counts.of_annotations(path / name)
-    return _counts.of_bank(path, has_photos)
+    tables = [path / name for name in ("annotations.json", "panoptic.json") if (path / name).is_file()]
+    if tables and args.split is None:
+        return _counts.of_annotations(tables[0])
+    if not (path / "meta.json").is_file() and layout_at(path) is not None:
+        return _counts.of_folder(path, args.split, args.task)
+    if args.split is not None or args.task is not None:
+        raise CommandError(f"--split, --task: expected them with a folder or a data YAML, got {path}; leave them out")
+    return _counts.of_bank(path, has_photos) if path.is_dir() else _counts.of_annotations(path)
 
 
 def _before_and_after(counts: ClassCounts) -> str:

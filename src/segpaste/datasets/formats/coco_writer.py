@@ -76,6 +76,8 @@ def write_sample(
     provenance: Sequence[JsonRow] | None = None,
     crowds: Crowds = (),
     image_extra: Mapping[str, Any] | None = None,
+    images: str = "images",
+    boxes_only: bool = False,
     write: Write = write_whole,
 ) -> SampleRows:
     """Write the pixel files of one sample and return its rows.
@@ -90,6 +92,8 @@ def write_sample(
         crowds: the regions of ``sample.crowd_mask`` as they came, each with its ``provenance``; what is left of one
             becomes a row.
         image_extra: further keys of the image's entry.
+        images: the folder of the photo, from the dataset's.
+        boxes_only: take a sample without masks, too; its rows have boxes and no segmentation.
         write: writes the content of one file, a `segpaste.workspace.WholeFiles.write` for many samples at once.
 
     Returns:
@@ -99,13 +103,14 @@ def write_sample(
         ValueError: the sample has no masks, or its image is not uint8 RGB.
         OSError: a file cannot be written; what is there under its name is whole.
     """
-    if sample.instance_masks is None or sample.image.shape[0] != 3 or sample.image.is_floating_point():
+    has_masks = sample.instance_masks is not None or boxes_only
+    if not has_masks or sample.image.shape[0] != 3 or sample.image.is_floating_point():
         raise ValueError("write_sample: expected a uint8 RGB image and instance masks; convert the sample")
     origin = list(provenance) if provenance is not None else [{} for _ in range(sample.num_instances)]
     crowds = _crowds_left(sample, crowds)
     name = f"{image_id:06d}"
     pixels = _array(sample.image).transpose(1, 2, 0)
-    write(folder / "images" / f"{name}.{image_format}", _picture_bytes(pixels, image_format))
+    write(folder / images / f"{name}.{image_format}", _picture_bytes(pixels, image_format))
     _write_geometry(folder, name, sample, write)
     segments = None
     if sample.panoptic_map is not None:
@@ -122,15 +127,13 @@ def instance_rows(
     image_id: int, sample: DenseSample, categories: Sequence[JsonRow], provenance: Sequence[JsonRow]
 ) -> list[JsonRow]:
     """The annotations of a sample, without ``id``; see `write_sample`."""
-    assert sample.instance_masks is not None
     points: Sequence[JsonRow] = [{}] * sample.num_instances
     if sample.keypoints is not None:
         points = keypoint_rows(sample.keypoints)
     rows = []
-    for label, mask, own, origin in zip(
-        sample.labels.tolist(), _array(sample.instance_masks), points, provenance, strict=True
-    ):
-        row = {**_annotation(image_id, categories[label], mask), "iscrowd": 0, "segpaste": origin}
+    for label, region, own, origin in zip(sample.labels.tolist(), _regions(sample), points, provenance, strict=True):
+        of_image = {"image_id": image_id, "category_id": categories[label]["id"]}
+        row = {**of_image, **region, "iscrowd": 0, "segpaste": origin}
         rows.append({**row, **own} if categories[label].get("keypoints") else row)
     return rows
 
@@ -139,7 +142,7 @@ def crowd_rows(image_id: int, categories: Sequence[JsonRow], crowds: Crowds) -> 
     """The annotations of crowd and ignored regions, without ``id``; see `write_sample`."""
     rows = []
     for crowd, origin in crowds:
-        row = _annotation(image_id, categories[crowd.label], crowd.mask)
+        row = {"image_id": image_id, "category_id": categories[crowd.label]["id"], **_region(crowd.mask)}
         row |= {"iscrowd": 0, "ignore": 1} if crowd.is_ignored else {"iscrowd": 1}
         if names := categories[crowd.label].get("keypoints"):
             row |= {"keypoints": [0] * (3 * len(names)), "num_keypoints": 0}
@@ -156,10 +159,19 @@ def _crowds_left(sample: DenseSample, crowds: Crowds) -> Crowds:
     return [(crowd, origin) for crowd, origin in cut if crowd.mask.any()]
 
 
-def _annotation(image_id: int, category: JsonRow, mask: NDArray[np.bool_]) -> JsonRow:
+def _regions(sample: DenseSample) -> Iterator[JsonRow]:
+    """What annotations say of the masks of a sample, or where it has none, of its boxes."""
+    if sample.instance_masks is not None:
+        yield from map(_region, _array(sample.instance_masks))
+        return
+    for x1, y1, x2, y2 in sample.boxes.as_subclass(Tensor).double().tolist():
+        width, height = x2 - x1, y2 - y1
+        yield {"area": width * height, "bbox": [x1, y1, width, height]}
+
+
+def _region(mask: NDArray[np.bool_]) -> JsonRow:
     """What an annotation says of a mask [H, W]."""
-    region = {"segmentation": encode_mask(mask), "area": int(np.count_nonzero(mask)), "bbox": tight_xywh(mask)}
-    return {"image_id": image_id, "category_id": category["id"], **region}
+    return {"segmentation": encode_mask(mask), "area": int(np.count_nonzero(mask)), "bbox": tight_xywh(mask)}
 
 
 def panoptic_segments(
@@ -205,9 +217,13 @@ def tight_xywh(mask: NDArray[np.bool_]) -> list[int]:
 
 
 def write_tables(
-    folder: Path, info: JsonRow, categories: Sequence[JsonRow], rows: Callable[[], Iterable[SampleRows]]
+    folder: Path,
+    info: JsonRow,
+    categories: Sequence[JsonRow],
+    rows: Callable[[], Iterable[SampleRows]],
+    instances_file: str = "annotations.json",
 ) -> list[Path]:
-    """Write ``annotations.json``, and ``panoptic.json`` where the samples are panoptic, and return their paths.
+    """Write the instances, and ``panoptic.json`` where the samples are panoptic, and return the paths.
 
     ``rows`` is called for each table that is written, and gives the rows of all samples in order.
 
@@ -221,7 +237,7 @@ def write_tables(
         return write_whole(folder / name, (text.encode() for text in _json_lines(tables)))
 
     instances = (annotation for row in rows() for annotation in row.annotations)
-    paths = [write("annotations.json", ({"id": number, **row} for number, row in enumerate(instances, start=1)))]
+    paths = [write(instances_file, ({"id": number, **row} for number, row in enumerate(instances, start=1)))]
     if any(row.segments is not None for row in rows()):
         paths.append(write("panoptic.json", (_panoptic_row(row) for row in rows())))
     return paths

@@ -60,7 +60,8 @@ class FoundDataset:
         if "train" in open_to_all or len(open_to_all) == 1:
             return "train" if "train" in open_to_all else open_to_all[0]
         raise DatasetError(
-            f"{self.path}: expected a split to train on, got {', '.join(self.splits)}; name the one that is meant"
+            f"{self.path}: expected a split to train on, got {', '.join(self.splits)}; name the one that is meant "
+            "(split=..., --split)"
         )
 
     def open(
@@ -93,23 +94,41 @@ def find_dataset(path: str | PathLike[str]) -> FoundDataset:
         DatasetError: none that is known.
     """
     path = Path(path)
-    if path.is_file() and path.suffix in YAML_SUFFIXES:
-        return FoundDataset(path, "yolo", tuple(read_data(path).splits))
-    if not path.is_dir():
+    layout = layout_at(path)
+    if layout is None and not path.is_dir():
         raise DatasetError(f"{path}: expected a folder or a data YAML, found neither; check the path")
-    if find_yaml(path) is None:
-        if (path / ROBOFLOW_FILE).is_file():
-            return FoundDataset(path, "roboflow", (path.resolve().name,))
-        if splits := tuple(sorted(file.parent.name for file in path.glob(f"*/{ROBOFLOW_FILE}"))):
-            return FoundDataset(path, "roboflow", splits)
-        if (path / COCO_FILE).is_file() and (path / "images").is_dir():
-            return FoundDataset(path, "coco", ("train",))
-        if not split_folders(path):
-            raise DatasetError(
-                f"{path}: expected a dataset, got a folder without a data YAML, without images and labels, and without "
-                f"{ROBOFLOW_FILE} in its folders; check the path"
-            )
-    return FoundDataset(path, "yolo", tuple(read_data(path).splits))
+    if layout is None:
+        raise DatasetError(
+            f"{path}: expected a dataset, got a folder without a data YAML, without images and labels, and without "
+            f"{ROBOFLOW_FILE} in its folders; check the path"
+        )
+    if layout == "yolo":
+        return FoundDataset(path, layout, tuple(read_data(path).splits))
+    if layout == "coco":
+        return FoundDataset(path, layout, ("train",))
+    own = (path.resolve().name,) if (path / ROBOFLOW_FILE).is_file() else ()
+    return FoundDataset(path, layout, own or tuple(file.parent.name for file in _split_files(path)))
+
+
+def layout_at(path: Path) -> LayoutName | None:
+    """The layout of the dataset in a folder, or of a YAML; None where there is none.
+
+    Raises:
+        DatasetError: several YAMLs could be the one, or one is no YAML.
+    """
+    if not path.is_dir():
+        return "yolo" if path.is_file() and path.suffix in YAML_SUFFIXES else None
+    if find_yaml(path) is not None:
+        return "yolo"
+    if (path / ROBOFLOW_FILE).is_file() or _split_files(path):
+        return "roboflow"
+    if (path / COCO_FILE).is_file() and (path / "images").is_dir():
+        return "coco"
+    return "yolo" if split_folders(path) else None
+
+
+def _split_files(path: Path) -> list[Path]:
+    return sorted(path.glob(f"*/{ROBOFLOW_FILE}"))
 
 
 def open_dataset(

@@ -96,6 +96,13 @@ class YoloDataset(AnnotatedPhotos):
         super().__init__(self.data.root, self.data.file, transforms=transforms)
         self._warn()
 
+    @property
+    def categories(self) -> list[JsonRow]:
+        """The classes as COCO has them, with ids from 1."""
+        schema = self.keypoint_schema
+        points = {} if schema is None else {"keypoints": list(schema.names), "skeleton": []}
+        return [{"id": label + 1, "name": name, **points} for label, name in enumerate(self.class_names)]
+
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """The line of each object in the photo's label file, from 1; instance id i + 1 is at position i."""
         record = self._records[index]

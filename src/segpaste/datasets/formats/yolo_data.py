@@ -10,6 +10,7 @@ are found by these names. See https://docs.ultralytics.com/datasets; nothing is 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -59,12 +60,18 @@ def find_yaml(folder: Path) -> Path | None:
     if (path := folder / "data.yaml").is_file():
         return path
     paths = [path for path in sorted(folder.glob("*.y*ml")) if path.suffix in YAML_SUFFIXES]
-    found = [path for path in paths if {"names", "nc", *SPLIT_KEYS} & {*read_yaml(path)}]
+    found = [path for path in paths if _is_data_yaml(path)]
     if len(found) > 1:
         raise DatasetError(
             f"{folder}: expected one data YAML, got {', '.join(path.name for path in found)}; give the right one"
         )
     return found[0] if found else None
+
+
+def _is_data_yaml(path: Path) -> bool:
+    with contextlib.suppress(DatasetError):
+        return bool({"names", "nc", *SPLIT_KEYS} & {*read_yaml(path)})
+    return False
 
 
 def read_data(path: Path) -> YoloData:

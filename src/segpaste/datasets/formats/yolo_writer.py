@@ -42,7 +42,7 @@ def sample_labels(sample: DenseSample, task: Task, point_size: int = 3) -> str:
 
 def data_yaml(
     class_names: Sequence[str],
-    splits: Mapping[str, str],
+    splits: Mapping[str, str | Sequence[str]],
     schema: KeypointSchema | None = None,
     point_size: int = 3,
 ) -> str:
@@ -50,7 +50,8 @@ def data_yaml(
 
     Args:
         class_names: of the labels.
-        splits: ``train``, ``val`` and ``test``, of those that are there, to the folder of their photos.
+        splits: ``train``, ``val`` and ``test``, of those that are there, to the folder of their photos, or
+            to several.
         schema: of pose labels.
         point_size: numbers of a keypoint.
     """

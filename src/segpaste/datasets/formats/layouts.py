@@ -1,0 +1,89 @@
+"""How a written dataset lies in its folder: as COCO, as Roboflow's COCO, or as a YOLO dataset.
+
+    coco       images/NAME.png         annotations.json
+    roboflow   train/NAME.png          train/_annotations.coco.json
+    yolo       images/train/NAME.png   annotations.json    labels/train/NAME.txt    data.yaml
+
+All of them have the tables of `segpaste.datasets.formats.coco_writer`, which say where every object comes from.
+Trainers for YOLO do not read them. What else a sample has (depth, normals, panoptic maps) lies where it does for COCO.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from segpaste.datasets.formats.coco_writer import SampleRows, Write, write_sample
+from segpaste.datasets.formats.folders import COCO_FILE, ROBOFLOW_FILE, LayoutName
+from segpaste.datasets.formats.yolo_data import label_path
+from segpaste.datasets.formats.yolo_labels import Task
+from segpaste.datasets.formats.yolo_writer import sample_labels
+from segpaste.types import DenseSample
+from segpaste.workspace import write_whole
+
+LAYOUTS: tuple[LayoutName, ...] = ("coco", "roboflow", "yolo")
+_KEY = "layout"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenLayout:
+    """Where the files of a written dataset lie.
+
+    Attributes:
+        name: of the layout.
+        split: the split that is written.
+        task: of the label files of a YOLO dataset.
+        point_size: numbers of a keypoint in them.
+    """
+
+    name: LayoutName = "coco"
+    split: str = "train"
+    task: Task = "segment"
+    point_size: int = 3
+
+    @property
+    def images(self) -> str:
+        """The folder of the photos, from the dataset's folder."""
+        return {"coco": "images", "roboflow": self.split, "yolo": f"images/{self.split}"}[self.name]
+
+    @property
+    def tables(self) -> str:
+        """The file of the instances, from the dataset's folder."""
+        return f"{self.split}/{ROBOFLOW_FILE}" if self.name == "roboflow" else COCO_FILE
+
+    def note(self) -> dict[str, Any]:
+        """What the tables say of the layout, for `of_folder`; nothing for COCO."""
+        return {} if self.name == "coco" else {_KEY: asdict(self)}
+
+    def write(self, folder: Path, image_id: int, sample: DenseSample, *args: Any, **options: Any) -> SampleRows:
+        """Write one sample, see `segpaste.datasets.formats.coco_writer.write_sample`, with its label file if any."""
+        write: Write = options.get("write", write_whole)
+        options |= {"images": self.images, "boxes_only": self.name == "yolo" and self.task != "segment"}
+        rows = write_sample(folder, image_id, sample, *args, **options)
+        if self.name == "yolo":
+            path = label_path(folder / self.images / rows.image["file_name"])
+            write(path, sample_labels(sample, self.task, self.point_size).encode())
+        return rows
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders that have files named as a sample, but for those of further modalities."""
+        return (self.images, f"labels/{self.split}") if self.name == "yolo" else (self.images,)
+
+
+def of_folder(folder: Path) -> WrittenLayout:
+    """The layout of a dataset that was written; that of COCO where its tables say nothing else."""
+    for path in (folder / COCO_FILE, *sorted(folder.glob(f"*/{ROBOFLOW_FILE}"))):
+        if path.is_file() and (found := _noted(path)) is not None:
+            return found
+    return WrittenLayout()
+
+
+def _noted(path: Path) -> WrittenLayout | None:
+    """What the first line of tables says of their layout: `write_tables` begins with their ``info``."""
+    with path.open() as file, contextlib.suppress(ValueError, KeyError, TypeError):
+        return WrittenLayout(**json.loads(file.readline().rstrip(",\n") + "}")["info"]["segpaste"][_KEY])
+    return None
