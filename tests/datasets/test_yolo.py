@@ -66,10 +66,15 @@ class TestSegment:
         expected = rectangle(SIZE, 0, 0, 20, 20) & ~rectangle(SIZE, 4, 4, 12, 12)
         np.testing.assert_array_equal(plain(single(tmp_path, text)[0].instance_masks)[0], expected)
 
-    def test_coordinates_just_outside_move_onto_the_border(self, tmp_path: Path) -> None:
+    def test_what_is_just_outside_is_cut_off(self, tmp_path: Path) -> None:
         sample = single(tmp_path, "0 -0.01 -0.005 1.01 -0.005 1.01 1.004 -0.01 1.004")[0]
         assert plain(sample.instance_masks).all()
         np.testing.assert_array_equal(plain(sample.boxes), [[0, 0, SIZE[1], SIZE[0]]])
+
+    def test_polygons_that_leave_the_photo(self, tmp_path: Path) -> None:
+        """Of a polygon the box counts, as for Ultralytics: its centre and its size are fractions here."""
+        sample = single(tmp_path, "0 0.5 0.2 1.2 0.2 1.2 0.6 0.5 0.6")[0]
+        np.testing.assert_array_equal(plain(sample.instance_masks)[0], rectangle(SIZE, 4, 20, 12, 40))
 
     def test_rows_that_are_there_twice(self, tmp_path: Path) -> None:
         text = f"{SQUARE}\n{TRIANGLE}\n{SQUARE}\n0{SQUARE[1:]}\n{SQUARE.replace('0.1', '0.100000001')}\n"
@@ -91,7 +96,7 @@ class TestSegment:
         size = data.draw(st.integers(5, 17)), data.draw(st.integers(5, 23))
         num = data.draw(st.integers(3, 6))
         values = data.draw(st.lists(st.floats(-0.01, 1.01), min_size=2 * num, max_size=2 * num))
-        points = np.array(values).reshape(-1, 2).clip(0, 1) * size[::-1]
+        points = np.array(values).reshape(-1, 2) * size[::-1]
         inside, is_near = even_odd(points, size)
         mask = decode_segmentation([polygon_px(values, size)], size)
         np.testing.assert_array_equal(mask[~is_near], inside[~is_near])

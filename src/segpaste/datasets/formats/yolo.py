@@ -45,8 +45,8 @@ class YoloDataset(AnnotatedPhotos):
     keypoints: nothing is pasted of those unless ``source.mask_from`` says how. A photo without a label file, or with an
     empty one, has no objects. Photos are turned as their EXIF orientation says, for labels are drawn on what is seen.
 
-    All label files are read at construction. Coordinates up to 1 % outside of the photo are moved onto its border, and
-    of rows that are equal the first stays: `num_duplicates` counts the others. Objects without a pixel are left out
+    All label files are read at construction. What coordinates put outside of the photo, up to 1 %, is cut off. Of rows
+    that are equal the first stays: `num_duplicates` counts the others. Objects without a pixel are left out
     with a warning. Label files that no photo has are warned of, see ``stray_labels``.
 
     Args:

@@ -25,7 +25,7 @@ Task = Literal["detect", "segment", "pose"]
 TASKS: tuple[Task, ...] = ("detect", "segment", "pose")
 BOX_NUMBERS = 5
 _TOLERANCE = 0.01
-"""How far a coordinate may lie outside of the photo, as for Ultralytics; it is then moved onto the border."""
+"""How far a coordinate may lie outside of 0..1, as for Ultralytics; what is outside of the photo is cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ def parse_labels(path: Path, text: str, form: RowForm) -> tuple[list[JsonRow], i
 
     Returns:
         A row for each object, in file order, without those that are there twice, and how many those are. Each has
-        ``line``, from 1, ``label``, ``kind``, a `Task`, and ``values``, the numbers after the class, at most
-        1 % outside of 0..1.
+        ``line``, from 1, ``label``, ``kind``, a `Task`, and ``values``, the numbers after the class; those of boxes
+        and keypoints, and of the boxes of polygons, are at most 1 % outside of 0..1.
 
     Raises:
         DatasetError: a line is none of these; the message names file and line.
@@ -119,22 +119,28 @@ def _kind(where: str, num: int, form: RowForm) -> Task:
 
 
 def _check_values(where: str, values: list[float], kind: Task, form: RowForm) -> None:
-    """Coordinates are fractions, sizes not negative, visibilities 0, 1 or 2."""
-    coordinates, sizes, visibilities = values, values[2:4], []
-    if kind == "pose" and form.keypoint_shape is not None and form.keypoint_shape[1] == 3:
+    """Coordinates are fractions, sizes not negative, visibilities 0, 1 or 2; a polygon is measured by its box too."""
+    coordinates, visibilities = values, []
+    if kind == "segment" and all(map(math.isfinite, values)) and not all(map(_is_fraction, values)):
+        coordinates = _box_of_polygon(values)
+    elif kind == "pose" and form.keypoint_shape is not None and form.keypoint_shape[1] == 3:
         coordinates = values[:4] + [value for i, value in enumerate(values[4:]) if i % 3 != 2]
         visibilities = values[6::3]
-    for value in coordinates:
-        if not -_TOLERANCE <= value <= 1 + _TOLERANCE:  # NaN too
-            raise DatasetError(
-                f"{where}: expected coordinates from 0 to 1, fractions of the photo's width and height, got {value:g}; "
-                "divide pixels by the photo's size"
-            )
-    if kind != "segment" and min(sizes) < 0:
-        raise DatasetError(f"{where}: expected a width and a height of at least 0, got {min(sizes):g}; correct it")
+    if not all(map(_is_fraction, coordinates)):
+        wrong = max(values, key=lambda value: abs(value - 0.5) if math.isfinite(value) else math.inf)
+        raise DatasetError(
+            f"{where}: expected coordinates from 0 to 1, fractions of the photo's width and height, got {wrong:g}; "
+            "divide pixels by the photo's size"
+        )
+    if kind != "segment" and (size := min(values[2:4])) < 0:
+        raise DatasetError(f"{where}: expected a width and a height of at least 0, got {size:g}; correct it")
     if not {*visibilities} <= {0, 1, 2}:
         wrong = next(v for v in visibilities if v not in (0, 1, 2))
         raise DatasetError(f"{where}: expected a visibility 0, 1 or 2 of each keypoint, got {wrong:g}; correct it")
+
+
+def _is_fraction(value: float) -> bool:
+    return -_TOLERANCE <= value <= 1 + _TOLERANCE  # NaN is none
 
 
 def _box_of_polygon(values: list[float]) -> list[float]:
@@ -145,9 +151,9 @@ def _box_of_polygon(values: list[float]) -> list[float]:
 
 
 def polygon_px(values: Iterable[float], size: tuple[int, int]) -> list[float]:
-    """The polygon of a row in pixels, [x1, y1, x2, ...], within a photo of (H, W); points outside go to the border."""
+    """The polygon of a row in pixels of a photo of (H, W), [x1, y1, x2, ...]."""
     height, width = size
-    return [min(max(v, 0.0), 1.0) * (height if i % 2 else width) for i, v in enumerate(values)]
+    return [value * (height if i % 2 else width) for i, value in enumerate(values)]
 
 
 def box_px(values: list[float], size: tuple[int, int]) -> list[float]:
