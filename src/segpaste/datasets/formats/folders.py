@@ -18,6 +18,7 @@ from typing import Literal
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.records import DatasetError, read_tables
+from segpaste.datasets.formats.splits import chosen_split
 from segpaste.datasets.formats.yolo import YoloDataset
 from segpaste.datasets.formats.yolo_data import YAML_SUFFIXES, find_yaml, read_data, split_folders
 from segpaste.datasets.formats.yolo_labels import Task
@@ -26,7 +27,6 @@ from segpaste.types import DenseSample
 LayoutName = Literal["coco", "roboflow", "yolo"]
 ROBOFLOW_FILE = "_annotations.coco.json"
 COCO_FILE = "annotations.json"
-_HELD_OUT = ("val", "test")
 
 Transforms = Callable[[DenseSample], DenseSample]
 PhotoDataset = CocoDetectionV2 | CocoPanoptic | YoloDataset
@@ -52,17 +52,7 @@ class FoundDataset:
         Raises:
             DatasetError: there is no such split, or without a name not exactly one that is not held out.
         """
-        if split in self.splits:
-            return split
-        if split is not None:
-            raise DatasetError(f"{self.path}: expected one of the splits {', '.join(self.splits)}, got {split!r}")
-        open_to_all = [name for name in self.splits if not name.startswith(_HELD_OUT)]
-        if "train" in open_to_all or len(open_to_all) == 1:
-            return "train" if "train" in open_to_all else open_to_all[0]
-        raise DatasetError(
-            f"{self.path}: expected a split to train on, got {', '.join(self.splits)}; name the one that is meant "
-            "(split=..., --split)"
-        )
+        return chosen_split(self.path, self.splits, split)
 
     def open(
         self, split: str | None = None, *, task: Task | None = None, transforms: Transforms | None = None

@@ -23,6 +23,7 @@ from torchvision import tv_tensors
 from segpaste.datasets.formats.photo import read_upright, upright_size
 from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow, PackedRecords
 from segpaste.datasets.formats.rle import decode_segmentation
+from segpaste.datasets.formats.splits import chosen_split
 from segpaste.datasets.formats.yolo_data import YoloData, label_path, photos_of, read_data, stray_labels
 from segpaste.datasets.formats.yolo_labels import (
     TASKS,
@@ -51,14 +52,14 @@ class YoloDataset(AnnotatedPhotos):
 
     Args:
         path: the data YAML, or the folder that it lies in; without one, a folder with ``images`` and ``labels``.
-        split: such as ``train``: a key of the YAML, or a folder's name.
+        split: a key of the YAML, or a folder's name; by default the one to train on, never ``val...`` or ``test...``.
         task: ``segment``, ``detect`` or ``pose``; by default what the labels are. ``detect`` reads the boxes alone,
             also those of polygons and pose labels.
         transforms: called with every `DenseSample`, returns the one to use instead.
 
     Attributes:
         data: the YAML's facts.
-        split: as given.
+        split: its name.
         task: what was read.
         class_names: the name of each class; labels index it. Numbered where nothing names them.
         keypoint_schema: of pose labels, else None.
@@ -71,6 +72,7 @@ class YoloDataset(AnnotatedPhotos):
     """
 
     data: YoloData
+    split: str
     task: Task
     class_names: tuple[str, ...]
     keypoint_schema: KeypointSchema | None
@@ -81,16 +83,15 @@ class YoloDataset(AnnotatedPhotos):
     def __init__(
         self,
         path: str | PathLike[str],
-        split: str = "train",
+        split: str | None = None,
         *,
         task: Task | None = None,
         transforms: Callable[[DenseSample], DenseSample] | None = None,
     ) -> None:
         if task is not None and task not in TASKS:
             raise ValueError(f"task: expected one of {', '.join(TASKS)}, got {task!r}")
-        self.data, self.split, self._asked = read_data(Path(path)), split, task
-        if split not in self.data.splits:
-            raise DatasetError(f"{path}: expected one of the splits {', '.join(self.data.splits)}, got {split!r}")
+        self.data, self._asked = read_data(Path(path)), task
+        self.split = chosen_split(Path(path), self.data.splits, split)
         if task == "pose" and self.data.keypoint_shape is None:
             raise DatasetError(f"{self.data.file}: expected the key 'kpt_shape', for task='pose', got none; add it")
         super().__init__(self.data.root, self.data.file, transforms=transforms)

@@ -1,0 +1,34 @@
+"""Which split of a dataset is meant: what is held out for validation and tests is opened only by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from segpaste.datasets.formats.records import DatasetError
+
+_HELD_OUT = ("val", "test")
+
+
+def chosen_split(path: Path, splits: Collection[str], split: str | None) -> str:
+    """The split of a name, or without a name the one to train on.
+
+    Args:
+        path: of the dataset, for errors.
+        splits: that it has.
+        split: the name; by default ``train``, or the only one that is called neither ``val...`` nor ``test...``.
+
+    Raises:
+        DatasetError: there is no such split, or without a name not exactly one to train on.
+    """
+    if split is not None:
+        if split in splits:
+            return split
+        raise DatasetError(f"{path}: expected one of the splits {', '.join(splits)}, got {split!r}")
+    free = [name for name in splits if not name.startswith(_HELD_OUT)]
+    if "train" in free or len(free) == 1:
+        return "train" if "train" in free else free[0]
+    raise DatasetError(
+        f"{path}: expected a split to train on, got {', '.join(splits)}; name the one that is meant "
+        "(split=..., --split)"
+    )
