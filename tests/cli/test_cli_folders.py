@@ -104,6 +104,15 @@ class TestYolo:
             f"{NUM - 3} of {NUM} identical",
         ]
 
+    def test_replay_writes_the_layout_again(self, yolo: Path, tmp_path: Path) -> None:
+        again = tmp_path / "again"
+        words = ["replay", str(yolo / "out"), "--dataset", str(yolo / "in"), "--out", str(again)]
+        assert main(words) == 0
+        for name in ("images/train", "labels/train"):
+            assert tree(again / name) == tree(yolo / "out" / name)
+        assert yaml.safe_load((again / "data.yaml").read_text())["train"] == "images/train"
+        assert check(yolo / "in", again) == 0
+
     def test_the_folder_and_its_yaml_are_the_same(self, yolo: Path, tmp_path: Path) -> None:
         assert augment(yolo / "in", tmp_path / "out") == 0
         assert tree(tmp_path / "out" / "labels") == tree(yolo / "out" / "labels")
@@ -178,6 +187,11 @@ class TestBoxes:
         assert message in capsys.readouterr().err
         assert augment(data, tmp_path / "out", OF_BOXES) == 0
         assert check(data, tmp_path / "out") == 0
+        words = ["replay", str(tmp_path / "out"), "--dataset", str(data), "--out", str(tmp_path / "again")]
+        assert main(words) == 0
+        assert tree(tmp_path / "again/labels") == {
+            name: digest for name, digest in tree(tmp_path / "out/labels").items() if name.startswith("train")
+        }
         dataset = YoloDataset(tmp_path / "out")
         tables = read_json(tmp_path / "out/annotations.json")
         assert dataset.task == ("pose" if facts else "detect")
@@ -242,6 +256,13 @@ class TestRoboflow:
         capsys.readouterr()
         assert check(roboflow / "in", tmp_path / "out") == 1
         assert "000001.png: its row in train/_annotations.coco.json differs" in capsys.readouterr().out
+
+    def test_replay_writes_the_layout_again(self, roboflow: Path, tmp_path: Path) -> None:
+        again = tmp_path / "again"
+        words = ["replay", str(roboflow / "out"), "--dataset", str(roboflow / "in"), "--out", str(again)]
+        assert main([*words, "--index", "2"]) == 0
+        assert set(tree(again / "train")) == {"000003.png", "_annotations.coco.json"}
+        assert check(roboflow / "in", again) == 0
 
     def test_one_split_by_name(self, roboflow: Path, tmp_path: Path) -> None:
         assert augment(roboflow / "in", tmp_path / "out", "--split", "valid") == 0

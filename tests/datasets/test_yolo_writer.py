@@ -11,13 +11,13 @@ import torch
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from yolo_files import NAMES, SIZE, photo, write_yolo
 
 from on_disk import noise
-from segpaste.datasets import YoloDataset
+from segpaste.datasets import CocoDetectionV2, YoloDataset
 from segpaste.datasets.formats.yolo_labels import TASKS, Task
 from segpaste.datasets.formats.yolo_writer import data_yaml, sample_labels
 from segpaste.types import DenseSample, KeypointSchema
+from yolo_files import NAMES, SIZE, photo, write_yolo
 
 SCHEMA = KeypointSchema(("left", "right", "tip"), flip_pairs=((0, 1),))
 
@@ -86,6 +86,18 @@ class TestRoundTrip:
             photo(tmp_path / str(i) / "images/train/a.png", sample.canvas_size)
             again = YoloDataset(path, task="segment")[0]
             assert torch.equal(again.instance_masks, sample.instance_masks)
+
+    def test_masks_of_coco(self, test_data: Path, tmp_path: Path) -> None:
+        """Several polygons an object, and run lengths."""
+        coco = test_data / "tiny_coco"
+        dataset = CocoDetectionV2(coco / "val2017", coco / "annotations" / "instances_val2017.json")
+        for i in range(12):
+            names = list(dataset.class_names)
+            path = write_yolo(tmp_path / str(i), {"a": sample_labels(dataset[i], "segment")}, names=names)
+            photo(tmp_path / str(i) / "images/train/a.png", dataset[i].canvas_size)
+            again = YoloDataset(path, task="segment")[0]
+            assert torch.equal(again.instance_masks, dataset[i].instance_masks)
+            assert torch.equal(again.labels, dataset[i].labels)
 
 
 class TestFiles:

@@ -20,6 +20,7 @@ from segpaste._version import __version__
 from segpaste.bank import InstanceBank
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
+from segpaste.cli._layouts import OtherSplits, write_data_yaml
 from segpaste.cli._printed import progress
 from segpaste.cli._sequence import RECORDS, PhotoSequence, cornered, cut_to
 from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_tables
@@ -89,8 +90,10 @@ def write_dataset(space: Workspace, dataset: str, records: Sequence[ReplayRecord
     """Write a dataset of the images; a run resumes where it was interrupted with the same records and ``dataset``."""
     text = "".join(f"{record.to_json()}\n" for record in records).encode()
     fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(dataset)}
+    fingerprint |= {key: str(value) for key, value in remaker.layout.note().items()}
     inputs = remaker.inputs
-    made = {"command": "segpaste replay", "source": {"name": inputs.name, "sha256": inputs.digest}}
+    layout = remaker.layout
+    made = {"command": "segpaste replay", "source": {"name": inputs.name, "sha256": inputs.digest}, **layout.note()}
     info = {"description": f"{inputs.name}, augmented by copy-paste", "version": __version__, "segpaste": made}
     with space.claim(fingerprint), naming(space.folder):
         with progress(len(records)) as bar:
@@ -101,7 +104,14 @@ def write_dataset(space: Workspace, dataset: str, records: Sequence[ReplayRecord
                     space.notes.write(number, asdict(rows))
                 bar.update()
         numbers = range(len(records))
-        write_tables(space.files, info, inputs.categories, lambda: (SampleRows(**space.notes.read(n)) for n in numbers))
+        write_tables(
+            space.files,
+            info,
+            inputs.categories,
+            lambda: (SampleRows(**space.notes.read(number)) for number in numbers),
+            layout.tables,
+        )
+        write_data_yaml(space.files, inputs, layout, OtherSplits({}, ()))
         write_whole(space.files / RECORDS, text)
         space.publish()
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from segpaste.replay import ReplayRecord
 
 _EXAMPLE = """\
-RECORDS is the replay.jsonl that segpaste augment writes, or the folder it is in. The dataset is the one that was
-augmented; the configuration is in the records. With --check nothing is written: the exit code is 0 where every image,
-its annotations, depth and normals are equal to the last bit, else 1.
+RECORDS is the replay.jsonl that segpaste augment writes, or the folder it is in, whose layout the images get. The
+dataset is the one that was augmented; the configuration is in the records. With --check nothing is written: the exit
+code is 0 where every image, its annotations, depth and normals are equal to the last bit, else 1.
 
 examples:
   segpaste replay augmented --dataset instances.json --images photos --check augmented
@@ -56,14 +56,14 @@ def run(args: argparse.Namespace) -> None:
     if space is not None:
         space.expect_free()
     from segpaste.cli import _remaking, _sequence
-    from segpaste.datasets.formats.layouts import WrittenLayout, of_folder
+    from segpaste.datasets.formats.layouts import of_folder
     from segpaste.replay import read_records
 
     path = args.records / _sequence.RECORDS if args.records.is_dir() else args.records
     records = _chosen(args, path, read_records(path))
     inputs = _open(args, path, records)
     sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
-    layout = of_folder(args.check) if args.check is not None else WrittenLayout()
+    layout = of_folder(path.parent if args.check is None else args.check)
     remaker = _remaking.Remaker(inputs, sequence, _bank_of(args, path, records), layout)
     if space is not None:
         _remaking.write_dataset(space, args.dataset, records, remaker)

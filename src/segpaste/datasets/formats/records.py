@@ -1,7 +1,7 @@
-"""Annotation files in JSON: read, checked, and packed so that loader workers share them.
+"""What readers of photos share: annotations are read, checked, and packed so that loader workers share them.
 
-What is checked here is what a whole file needs (tables, keys, unique ids, references); what one annotation holds is
-checked when its sample is read. Not for formats that keep one small file per photo: read those one by one.
+Of a JSON file is checked here what the whole file needs (tables, keys, unique ids, references); what one annotation
+holds is checked when its sample is read.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class PackedRecords(Sequence[JsonRow]):
 
 
 class AnnotatedPhotos(Dataset[DenseSample], ABC):
-    """A map-style dataset of photos whose annotations lie in one JSON file; the base of the COCO readers.
+    """A map-style dataset of photos with annotations, in one file or in one for each photo; the base of the readers.
 
-    The file is read at construction. Pickles carry paths, not annotations: a spawned worker reads the file again, a
-    forked one shares it.
+    All of them are read at construction. Pickles carry paths, not annotations: a spawned worker reads them again, a
+    forked one shares them.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
 
     @abstractmethod
     def _read_records(self) -> PackedRecords:
-        """Read the annotation file; each record has at least `IMAGE_COLUMNS`."""
+        """Read the annotations; each record has at least ``id`` and ``file_name``."""
 
     @abstractmethod
     def _read_sample(self, record: JsonRow) -> DenseSample:
@@ -100,7 +100,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         return self.transforms(sample) if self.transforms else sample
 
     def image_id(self, index: int) -> int:
-        """The id of the photo in the annotation file."""
+        """The id of the photo in the annotations."""
         return int(self._records[index]["id"])
 
     def file_name(self, index: int) -> str:

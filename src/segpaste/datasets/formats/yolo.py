@@ -130,51 +130,54 @@ class YoloDataset(AnnotatedPhotos):
         return {}
 
     def _read_records(self) -> PackedRecords:
-        names = self.data.class_names
-        self.class_names = _numbered(self.data) if names is None else names
-        form = RowForm(len(self.class_names), self.data.keypoint_shape, self._asked)
-        digest = hashlib.sha256(json.dumps([self.class_names, self.data.keypoint_shape, self.data.flip_idx]).encode())
+        data = self.data
+        self.class_names = _numbered(data) if data.class_names is None else data.class_names
+        form = RowForm(len(self.class_names), data.keypoint_shape, self._asked)
+        digest = hashlib.sha256(json.dumps([self.class_names, data.keypoint_shape, data.flip_idx]).encode())
         self.num_duplicates = 0
-        self._first_lines: dict[Task, str] = {}
-        strays: list[Path] = []
+        first_lines: dict[Task, str] = {}
+        photos = self._photos()
 
         def records() -> Iterator[JsonRow]:
-            photos = [photo for source in self.data.splits[self.split] for photo in photos_of(source)]
-            if not photos:
-                sources = ", ".join(map(str, self.data.splits[self.split]))
-                raise DatasetError(f"{sources}: expected at least one photo of '{self.split}', got none")
-            for number, photo in enumerate(sorted(set(photos)), start=1):
-                file_name = Path(os.path.relpath(photo, self.data.root)).as_posix()
-                rows, num_twice = _read_labels(label_path(photo), form)
+            for number, photo in enumerate(photos, start=1):
+                file_name, labels = Path(os.path.relpath(photo, data.root)).as_posix(), label_path(photo)
+                text = _text_of(labels)
+                rows, num_twice = parse_labels(labels, text, form)
                 self.num_duplicates += num_twice
                 for row in rows:
-                    self._first_lines.setdefault(row.pop("kind"), f"{label_path(photo)}: line {row['line']}")
-                record = {"id": number, "file_name": file_name, "rows": rows}
-                digest.update(json.dumps(record).encode())
-                yield record
-            for source in self.data.splits[self.split]:
-                strays.extend(stray_labels(source, photos))
+                    if (kind := row.pop("kind")) not in first_lines:
+                        first_lines[kind] = f"{labels}: line {row['line']}"
+                digest.update(json.dumps([file_name, text]).encode())
+                yield {"id": number, "file_name": file_name, "rows": rows}
 
         packed = PackedRecords(records())
-        self.task = self._task_found()
-        self.digest, self.stray_labels = digest.hexdigest(), tuple(strays)
+        self.task = self._task_of(first_lines)
+        self.digest = digest.hexdigest()
+        self.stray_labels = tuple(path for source in data.splits[self.split] for path in stray_labels(source, photos))
         self.keypoint_schema = None
-        if self.task == "pose" and self.data.keypoint_shape is not None:
-            self.keypoint_schema = keypoint_schema(
-                self.data.keypoint_names, self.data.keypoint_shape[0], self.data.flip_idx
-            )
+        if self.task == "pose" and data.keypoint_shape is not None:
+            self.keypoint_schema = keypoint_schema(data.keypoint_names, data.keypoint_shape[0], data.flip_idx)
         return packed
 
-    def _task_found(self) -> Task:
-        """What the rows are, all of them."""
-        if len(self._first_lines) > 1:
+    def _photos(self) -> list[Path]:
+        """The photos of the split, each once, sorted by path."""
+        sources = self.data.splits[self.split]
+        photos = sorted({photo for source in sources for photo in photos_of(source)})
+        if not photos:
+            names = ", ".join(map(str, sources))
+            raise DatasetError(f"{names}: expected at least one photo of '{self.split}', got none")
+        return photos
+
+    def _task_of(self, first_lines: dict[Task, str]) -> Task:
+        """What the rows are, all of them; the first line of each kind is given."""
+        if len(first_lines) > 1:
             raise DatasetError(
-                f"{self._first_lines['detect']} has a box, {self._first_lines['segment']} a polygon: expected one of "
+                f"{first_lines['detect']} has a box, {first_lines['segment']} a polygon: expected one of "
                 "them in all rows, for boxes give no masks; complete the polygons, or read all as boxes with the task "
                 "detect"
             )
         default: Task = "detect" if self.data.keypoint_shape is None else "pose"
-        return next(iter(self._first_lines), self._asked or default)
+        return next(iter(first_lines), self._asked or default)
 
     def _warn(self) -> None:
         """Warn of what is left out, and of keypoints that no mirror moves."""
@@ -254,22 +257,20 @@ class YoloDataset(AnnotatedPhotos):
         self._empty.setdefault(record["id"], set()).add(row["line"])
 
 
-def _read_labels(path: Path, form: RowForm) -> tuple[list[JsonRow], int]:
-    """The rows of a label file; none where it is missing."""
+def _text_of(path: Path) -> str:
+    """What is in a label file; nothing where it is missing."""
     try:
-        text = path.read_text("utf-8-sig")
+        return path.read_text("utf-8-sig")
     except FileNotFoundError:
-        return [], 0
+        return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise DatasetError(
-            f"{path}: expected a label file in UTF-8, could not read it ({error}); correct it"
-        ) from error
-    return parse_labels(path, text, form)
+        raise DatasetError(f"{path}: expected a label file in UTF-8, could not read it ({error})") from error
 
 
 def _numbered(data: YoloData) -> tuple[str, ...]:
     """Names for the classes of all splits, where nothing names them."""
     form = RowForm(1 << 16, data.keypoint_shape)
     photos = {photo for sources in data.splits.values() for source in sources for photo in photos_of(source)}
-    labels = (row["label"] for photo in photos for row in _read_labels(label_path(photo), form)[0])
+    files = map(label_path, photos)
+    labels = (row["label"] for file in files for row in parse_labels(file, _text_of(file), form)[0])
     return tuple(f"class_{i}" for i in range(max(labels, default=0) + 1))

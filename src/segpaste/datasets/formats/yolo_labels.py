@@ -10,6 +10,7 @@ Rotated boxes and tracks have rows of their own, which are not read.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,7 @@ def parse_labels(path: Path, text: str, form: RowForm) -> tuple[list[JsonRow], i
         if not (words := line.split()):
             continue
         row = _parsed(f"{path}: line {number}", words, form)
-        key = row["kind"], row["label"], np.array(row["values"], np.float32).tobytes()
+        key = row["kind"], row["label"], array("f", row["values"]).tobytes()
         num_twice += key in seen
         if key not in seen:
             seen.add(key)
@@ -121,12 +122,12 @@ def _kind(where: str, num: int, form: RowForm) -> Task:
 def _check_values(where: str, values: list[float], kind: Task, form: RowForm) -> None:
     """Coordinates are fractions, sizes not negative, visibilities 0, 1 or 2; a polygon is measured by its box too."""
     coordinates, visibilities = values, []
-    if kind == "segment" and all(map(math.isfinite, values)) and not all(map(_is_fraction, values)):
+    if kind == "segment" and math.isfinite(sum(values)) and not _are_fractions(values):
         coordinates = _box_of_polygon(values)
     elif kind == "pose" and form.keypoint_shape is not None and form.keypoint_shape[1] == 3:
         coordinates = values[:4] + [value for i, value in enumerate(values[4:]) if i % 3 != 2]
         visibilities = values[6::3]
-    if not all(map(_is_fraction, coordinates)):
+    if not _are_fractions(coordinates):
         wrong = max(values, key=lambda value: abs(value - 0.5) if math.isfinite(value) else math.inf)
         raise DatasetError(
             f"{where}: expected coordinates from 0 to 1, fractions of the photo's width and height, got {wrong:g}; "
@@ -139,8 +140,8 @@ def _check_values(where: str, values: list[float], kind: Task, form: RowForm) ->
         raise DatasetError(f"{where}: expected a visibility 0, 1 or 2 of each keypoint, got {wrong:g}; correct it")
 
 
-def _is_fraction(value: float) -> bool:
-    return -_TOLERANCE <= value <= 1 + _TOLERANCE  # NaN is none
+def _are_fractions(values: list[float]) -> bool:
+    return math.isfinite(sum(values)) and min(values) >= -_TOLERANCE and max(values) <= 1 + _TOLERANCE
 
 
 def _box_of_polygon(values: list[float]) -> list[float]:
