@@ -97,6 +97,30 @@ class TestOutline:
         i, j, squared = whole
         assert squared == min(((p - q) ** 2).sum() for p in one for q in other) == ((one[i] - other[j]) ** 2).sum()
 
+    def test_pixels_that_touch_at_a_corner_are_one_part(self) -> None:
+        assert len(outlines._loops(np.eye(5, dtype=bool))) == 1
+        assert len(outlines._loops(~np.eye(5, dtype=bool))) == 4  # around all, and around each of three holes
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_bridges_are_as_short_as_can_be(self, seed: int) -> None:
+        """Together as long as a minimum spanning tree of the loops, made edge by edge (Kruskal)."""
+        loops = outlines._loops(np.random.default_rng(seed).random((17, 23)) < 0.2)
+        points = np.concatenate(loops)
+        edges = sorted(
+            (min(((p - q) ** 2).sum() for p in one for q in other), i, j)
+            for i, one in enumerate(loops)
+            for j, other in enumerate(loops[:i])
+        )
+        group = list(range(len(loops)))
+        lengths = []
+        for squared, i, j in edges:
+            if group[i] != group[j]:
+                lengths.append(squared)
+                group = [group[j] if g == group[i] else g for g in group]
+        bridges = outlines._bridges(loops)
+        assert sorted(lengths) == sorted(((loops[i][own] - points[other]) ** 2).sum() for i, own, other in bridges)
+        assert len(lengths) == len(loops) - 1 > 9
+
     def test_parts_are_joined_where_they_are_nearest(self) -> None:
         mask = np.zeros((9, 60), bool)
         mask[2:7, 2:20] = mask[2:7, 24:58] = True

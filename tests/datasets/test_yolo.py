@@ -14,14 +14,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from yolo_files import BOX, NAMES, SIZE, SQUARE, TRIANGLE, photo, write_split, write_yaml, write_yolo
 
 from on_disk import Mask, noise, rectangle
 from samples import assert_same
 from segpaste.datasets import YoloDataset, create_coco_dataloader
+from segpaste.datasets.formats.photo import read_upright, upright_size
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.yolo_data import label_path
 from segpaste.datasets.formats.yolo_labels import polygon_px
+from yolo_files import BOX, NAMES, SIZE, SQUARE, TRIANGLE, photo, write_split, write_yaml, write_yolo
 
 ORIENTATION = 0x0112
 
@@ -81,6 +82,11 @@ class TestSegment:
         with pytest.warns(UserWarning, match=r"data\.yaml: left out 2 rows of 'train' that are in the same label"):
             dataset = single(tmp_path, text)
         assert (dataset.annotation_ids(0), dataset.num_duplicates) == ((1, 2, 4), 2)
+
+    def test_polygons_as_long_as_poses(self, tmp_path: Path) -> None:
+        polygon = "1 0.1 0.2 0.2 0.2 0.3 0.2 0.3 0.6 0.1 0.6"
+        dataset = single(tmp_path, polygon, "segment", kpt_shape=[2, 3])
+        np.testing.assert_array_equal(plain(dataset[0].instance_masks)[0], rectangle(SIZE, 4, 4, 12, 12))
 
     def test_polygons_without_a_pixel(self, tmp_path: Path) -> None:
         thin = "0 0.1 0.11 0.2 0.11 0.3 0.11"
@@ -181,10 +187,13 @@ class TestPlaces:
     def test_folders_inside_and_other_suffixes(self, tmp_path: Path) -> None:
         path = write_yolo(tmp_path, {"x/b": SQUARE, "a": TRIANGLE})
         photo(tmp_path / "images/train/z.JPG")
+        photo(tmp_path / "elsewhere/c.png")
+        (tmp_path / "images/train/y").symlink_to(tmp_path / "elsewhere")
         (tmp_path / "images/train/notes.md").write_text("not a photo")
         dataset = YoloDataset(path)
-        assert [dataset.file_name(i) for i in range(3)] == [f"images/train/{n}" for n in ("a.png", "x/b.png", "z.JPG")]
-        assert [dataset.instance_labels(i) for i in range(3)] == [(2,), (1,), ()]
+        names = [dataset.file_name(i) for i in range(len(dataset))]
+        assert names == [f"images/train/{name}" for name in ("a.png", "x/b.png", "y/c.png", "z.JPG")]
+        assert [dataset.instance_labels(i) for i in range(4)] == [(2,), (1,), (), ()]
 
     def test_lists_of_photos_and_lists_of_sources(self, tmp_path: Path) -> None:
         write_yolo(tmp_path)
@@ -252,6 +261,13 @@ class TestPlaces:
             seen = np.rot90(stored, 2 if orientation == 3 else -1)
             np.testing.assert_array_equal(plain(dataset[0].image), seen.transpose(2, 0, 1))
             assert dataset.annotation_ids(0) == (1,)
+
+    @pytest.mark.parametrize("orientation", range(1, 9))
+    def test_the_size_of_a_turned_photo(self, tmp_path: Path, orientation: int) -> None:
+        exif = Image.Exif()
+        exif[ORIENTATION] = orientation
+        path = photo(tmp_path / "a.png", (20, 40), exif=exif)
+        assert upright_size(path) == read_upright(path).shape[1:] == ((20, 40) if orientation < 5 else (40, 20))
 
 
 class TestInTheHouse:

@@ -11,6 +11,7 @@ import torch
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from torchvision import tv_tensors
 
 from on_disk import noise
 from segpaste.datasets import CocoDetectionV2, YoloDataset
@@ -112,6 +113,12 @@ class TestFiles:
             sample_labels(sample, "segment")
         with pytest.raises(ValueError, match="expected keypoints for the task pose, got none; write boxes instead"):
             sample_labels(sample, "pose")
+
+    def test_boxes_end_at_the_border(self) -> None:
+        sample = sample_of(np.ones((1, *SIZE), bool), [2])
+        boxes = tv_tensors.wrap(torch.tensor([[-8.0, -4.0, 20.0, 30.0]]), like=sample.boxes)
+        sample = replace(sample, boxes=boxes, instance_masks=None, instance_ids=None)
+        assert sample_labels(sample, "detect") == "2 0.25 0.5 0.5 1\n"
 
     def test_numbers_are_short(self) -> None:
         sample = sample_of(np.ones((1, *SIZE), bool), [2])

@@ -134,8 +134,7 @@ def _nearest(points: Points, others: Points) -> tuple[int, int, float]:
 
 
 def _without_middles(points: Points) -> Points:
-    """The closed line without the points that lie straight between their neighbours."""
+    """The closed line without the points on one straight line with their neighbours, which change no area."""
     before, after = points - np.roll(points, 1, 0), np.roll(points, -1, 0) - points
-    turns = before[:, 0] * after[:, 1] != before[:, 1] * after[:, 0]
-    is_kept: NDArray[np.bool_] = turns | ((before * after).sum(1) < 0)
+    is_kept: NDArray[np.bool_] = before[:, 0] * after[:, 1] != before[:, 1] * after[:, 0]
     return points[is_kept]
