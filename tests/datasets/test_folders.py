@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from coco_files import write_many
-from yolo_files import SQUARE, write_roboflow, write_split, write_yolo
 
 from samples import assert_same
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, YoloDataset, find_dataset, open_dataset
+from yolo_files import SQUARE, write_roboflow, write_split, write_yolo
 
 
 class TestFinding:

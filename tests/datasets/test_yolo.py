@@ -13,16 +13,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from on_disk import Mask, noise, rectangle
 from samples import assert_same
 from segpaste.datasets import YoloDataset, create_coco_dataloader
-from segpaste.datasets.formats.photo import read_upright, upright_size
 from segpaste.datasets.formats.rle import decode_segmentation
-from segpaste.datasets.formats.yolo_data import label_path
 from segpaste.datasets.formats.yolo_labels import polygon_px
-from yolo_files import BOX, NAMES, SIZE, SQUARE, TRIANGLE, photo, write_split, write_yaml, write_yolo
+from yolo_files import BOX, NAMES, SIZE, SQUARE, TRIANGLE, write_yaml, write_yolo
 
 ORIENTATION = 0x0112
 
@@ -179,97 +176,6 @@ class TestPose:
             single(tmp_path, f"{BOX} 0.1 0.2 2", kpt_shape=[1, 3])
 
 
-class TestPlaces:
-    def test_label_files_mirror_the_last_images(self) -> None:
-        assert label_path(Path("images/a/images/b/c.d.JPG")) == Path("images/a/labels/b/c.d.txt")
-        assert label_path(Path("data/images.jpg")) == Path("data/images.txt")
-
-    def test_folders_inside_and_other_suffixes(self, tmp_path: Path) -> None:
-        path = write_yolo(tmp_path, {"x/b": SQUARE, "a": TRIANGLE})
-        photo(tmp_path / "images/train/z.JPG")
-        photo(tmp_path / "elsewhere/c.png")
-        (tmp_path / "images/train/y").symlink_to(tmp_path / "elsewhere")
-        (tmp_path / "images/train/notes.md").write_text("not a photo")
-        dataset = YoloDataset(path)
-        names = [dataset.file_name(i) for i in range(len(dataset))]
-        assert names == [f"images/train/{name}" for name in ("a.png", "x/b.png", "y/c.png", "z.JPG")]
-        assert [dataset.instance_labels(i) for i in range(4)] == [(2,), (1,), (), ()]
-
-    def test_lists_of_photos_and_lists_of_sources(self, tmp_path: Path) -> None:
-        write_yolo(tmp_path)
-        (tmp_path / "some.txt").write_text(f"./images/train/b.png\n\n{tmp_path}/images/val/a.png\nimages/train/b.png\n")
-        dataset = YoloDataset(write_yaml(tmp_path, train=["some.txt", "images/train/"]))
-        names = [dataset.file_name(i) for i in range(len(dataset))]
-        assert names == [f"images/train/{name}.png" for name in "abcde"] + ["images/val/a.png"]
-        assert dataset.stray_labels == ()
-
-    def test_label_files_that_no_photo_has(self, tmp_path: Path) -> None:
-        path = write_yolo(tmp_path)
-        for name in ("y", "z"):
-            (tmp_path / f"labels/train/{name}.txt").write_text(SQUARE)
-        (tmp_path / "labels/train/classes.txt").write_text("car\n")
-        with pytest.warns(UserWarning, match=r"y\.txt: expected a photo of this name, found none; 2 label files have"):
-            dataset = YoloDataset(path)
-        assert [stray.name for stray in dataset.stray_labels] == ["y.txt", "z.txt"]
-
-    def test_labels_beside_the_photos(self, tmp_path: Path) -> None:
-        photo(tmp_path / "obj_train_data/a.png")
-        (tmp_path / "obj_train_data/a.txt").write_text(SQUARE)
-        dataset = YoloDataset(write_yaml(tmp_path, train="obj_train_data", val=None))
-        assert dataset[0].num_instances == 1
-
-    @pytest.mark.parametrize("given", ["root", "../moved/root", None])
-    def test_the_root(self, tmp_path: Path, given: str | None) -> None:
-        """Relative to the YAML; a YAML that lies in the folder that it names by another way."""
-        path = write_yolo(tmp_path / "root", path=given)
-        if given == "root":
-            path = path.rename(tmp_path / "root.yaml")
-        assert len(YoloDataset(path)) == 5
-
-    def test_exported_yamls_go_up_a_folder_too_many(self, tmp_path: Path) -> None:
-        write_split(tmp_path, ".", {"a": SQUARE})
-        (tmp_path / "train").mkdir()
-        for name in ("images", "labels"):
-            (tmp_path / name).rename(tmp_path / "train" / name)
-        dataset = YoloDataset(write_yaml(tmp_path, train="../train/images", val=None))
-        assert dataset[0].num_instances == 1
-
-    def test_class_names(self, tmp_path: Path) -> None:
-        write_yolo(tmp_path)
-        names = {"as a mapping": {"2": "c", 0: "a", 1: "b"}, "as a list": ["a", "b", "c"]}
-        for value in names.values():
-            assert YoloDataset(write_yaml(tmp_path, names=value, nc=3)).class_names == ("a", "b", "c")
-        assert YoloDataset(write_yaml(tmp_path, names=None, nc=4)).class_names[3] == "class_3"
-
-    def test_folders_without_a_yaml(self, tmp_path: Path) -> None:
-        write_yolo(tmp_path).unlink()
-        dataset = YoloDataset(tmp_path, "val")
-        assert (len(dataset), dataset.class_names) == (2, ("class_0", "class_1", "class_2"))
-        (tmp_path / "classes.txt").write_text("car\ncup\nzebra\n")
-        assert YoloDataset(tmp_path).class_names == tuple(NAMES)
-
-    def test_photos_are_turned_as_they_are_seen(self, tmp_path: Path) -> None:
-        """Also where turning does not change the size, and no size tells."""
-        exif = Image.Exif()
-        for orientation in (3, 6):
-            folder = tmp_path / str(orientation)
-            exif[ORIENTATION] = orientation
-            path = write_yolo(folder, {"a": SQUARE}, val=None)
-            photo(folder / "images/train/a.png", (20, 40) if orientation == 3 else (40, 20), exif=exif)
-            dataset = YoloDataset(path)
-            stored = noise((20, 40) if orientation == 3 else (40, 20))
-            seen = np.rot90(stored, 2 if orientation == 3 else -1)
-            np.testing.assert_array_equal(plain(dataset[0].image), seen.transpose(2, 0, 1))
-            assert dataset.annotation_ids(0) == (1,)
-
-    @pytest.mark.parametrize("orientation", range(1, 9))
-    def test_the_size_of_a_turned_photo(self, tmp_path: Path, orientation: int) -> None:
-        exif = Image.Exif()
-        exif[ORIENTATION] = orientation
-        path = photo(tmp_path / "a.png", (20, 40), exif=exif)
-        assert upright_size(path) == read_upright(path).shape[1:] == ((20, 40) if orientation < 5 else (40, 20))
-
-
 class TestInTheHouse:
     def test_pickles_carry_paths(self, tmp_path: Path) -> None:
         dataset = YoloDataset(write_yolo(tmp_path))
@@ -283,6 +189,7 @@ class TestInTheHouse:
         changed = YoloDataset(tmp_path / "b")
         renamed = YoloDataset(write_yaml(tmp_path / "a", names=["x", "y", "z"]))
         assert len({one.digest, changed.digest, renamed.digest, YoloDataset(tmp_path / "b", "val").digest}) == 4
+        assert YoloDataset(tmp_path / "b", task="detect").digest != changed.digest
 
     def test_transforms_and_the_loader(self, tmp_path: Path) -> None:
         dataset = YoloDataset(write_yolo(tmp_path), transforms=lambda sample: sample)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from yolo_files import BOX, NAMES, SQUARE, photo, write_yaml, write_yolo
 
 from segpaste.datasets import DatasetError, YoloDataset
+from yolo_files import BOX, NAMES, SQUARE, photo, write_yaml, write_yolo
 
 # The label file's text, further arguments, the message after the file's name.
 LINES: dict[str, tuple[str, dict[str, Any], str]] = {

@@ -65,7 +65,7 @@ class YoloDataset(AnnotatedPhotos):
         keypoint_schema: of pose labels, else None.
         num_duplicates: rows that were left out because they are there already.
         stray_labels: label files that no photo has.
-        digest: of names and labels; two datasets with the same digest have the same labels.
+        digest: of names, labels and task; two datasets with the same digest have the same labels.
 
     Raises:
         DatasetError: a folder or file is missing, or a line is not what it must be.
@@ -152,6 +152,7 @@ class YoloDataset(AnnotatedPhotos):
 
         packed = PackedRecords(records())
         self.task = self._task_of(first_lines)
+        digest.update(self.task.encode())
         self.digest = digest.hexdigest()
         self.stray_labels = tuple(path for source in data.splits[self.split] for path in stray_labels(source, photos))
         self.keypoint_schema = None
