@@ -35,6 +35,7 @@ class TestFinding:
         assert find_dataset(tmp_path).splits == ("train", "valid")
 
     def test_roboflow(self, tmp_path: Path) -> None:
+        write_roboflow(tmp_path, (".backup",))
         found = find_dataset(write_roboflow(tmp_path))
         assert (found.layout, found.splits) == ("roboflow", ("test", "train", "valid"))
         dataset = open_dataset(tmp_path)

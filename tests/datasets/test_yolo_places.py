@@ -27,9 +27,13 @@ class TestPlaces:
         path = write_yolo(tmp_path, {"x/b": SQUARE, "a": TRIANGLE})
         photo(tmp_path / "images/train/z.JPG")
         photo(tmp_path / "elsewhere/c.png")
+        for hidden in ("._a.png", ".ipynb_checkpoints/a.png"):
+            photo(tmp_path / "images/train" / hidden)
+            photo(tmp_path / "labels/train" / hidden).with_suffix(".txt").write_text(SQUARE)
         (tmp_path / "images/train/y").symlink_to(tmp_path / "elsewhere")
         (tmp_path / "images/train/notes.md").write_text("not a photo")
         dataset = YoloDataset(path)
+        assert dataset.stray_labels == ()
         names = [dataset.file_name(i) for i in range(len(dataset))]
         assert names == [f"images/train/{name}" for name in ("a.png", "x/b.png", "y/c.png", "z.JPG")]
         assert [dataset.instance_labels(i) for i in range(4)] == [(2,), (1,), (), ()]

@@ -118,7 +118,7 @@ def layout_at(path: Path) -> LayoutName | None:
 
 
 def _split_files(path: Path) -> list[Path]:
-    return sorted(path.glob(f"*/{ROBOFLOW_FILE}"))
+    return sorted(file for file in path.glob(f"*/{ROBOFLOW_FILE}") if not file.parent.name.startswith("."))
 
 
 def open_dataset(

@@ -133,8 +133,10 @@ def stray_labels(source: Path, photos: list[Path]) -> list[Path]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for parent, _, names in os.walk(folder, followlinks=True):
-        yield from (Path(parent, name) for name in names)
+    """The files of a folder and of those in it, but for hidden ones, which editors and archives leave behind."""
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = (name for name in folders if not name.startswith("."))
+        yield from (Path(parent, name) for name in names if not name.startswith("."))
 
 
 def _of_yaml(path: Path) -> YoloData:
