@@ -52,6 +52,19 @@ class TestFinding:
         assert dataset.category_ids == (0, 1, 2, 3)
         assert [dataset.instance_labels(i) for i in range(3)] == [(), (1,), (1, 2)]
 
+    def test_exports_of_boxes_have_nothing_to_paste(self, tmp_path: Path) -> None:
+        path = write_roboflow(tmp_path, ("train",)) / "train/_annotations.coco.json"
+        tables = json.loads(path.read_text())
+        for row in tables["annotations"]:
+            row["segmentation"] = []
+        path.write_text(json.dumps(tables))
+        with pytest.raises(
+            DatasetError, match=r"coco\.json: expected segmentations, got boxes alone, as in exports of"
+        ):
+            open_dataset(tmp_path)
+        path.write_text(json.dumps(tables | {"annotations": []}))
+        assert [sample.num_instances for sample in open_dataset(tmp_path)] == [0, 0, 0]
+
     def test_one_split_of_roboflow(self, tmp_path: Path) -> None:
         write_roboflow(tmp_path)
         assert len(open_dataset(tmp_path / "train")) == 3

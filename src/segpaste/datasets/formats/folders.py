@@ -67,7 +67,13 @@ class FoundDataset:
             )
         file = self.annotations_file(name)
         folder = file.parent if self.layout == "roboflow" else file.parent / "images"
-        return CocoDetectionV2(folder, file, transforms=transforms)
+        photos = CocoDetectionV2(folder, file, transforms=transforms)
+        if _are_boxes(photos):
+            raise DatasetError(
+                f"{file}: expected segmentations, got boxes alone, as in exports of object detection projects; export "
+                "the project as YOLO, whose boxes are read"
+            )
+        return photos
 
     def annotations_file(self, split: str) -> Path:
         """The file that has the labels of a split; of a YOLO dataset its YAML, or folder."""
@@ -75,6 +81,13 @@ class FoundDataset:
             own = self.path / ROBOFLOW_FILE
             return own if own.is_file() else self.path / split / ROBOFLOW_FILE
         return self.path / COCO_FILE if self.layout == "coco" else self.path
+
+
+def _are_boxes(photos: CocoDetectionV2) -> bool:
+    """Tell whether there are annotations, and none of them has a segmentation."""
+    rows = (row for record in photos._records for row in record["annotations"])
+    first = next(rows, None)
+    return first is not None and not first["segmentation"] and not any(row["segmentation"] for row in rows)
 
 
 def find_dataset(path: str | PathLike[str]) -> FoundDataset:
