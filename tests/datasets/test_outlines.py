@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from on_disk import Mask
-from segpaste.datasets.formats import outlines
-from segpaste.datasets.formats.outlines import outline
 from segpaste.datasets.formats.rle import decode_segmentation
-from segpaste.datasets.formats.yolo_labels import RowForm, label_text, parse_labels, polygon_px
+from segpaste.datasets.formats.yolo import outlines
+from segpaste.datasets.formats.yolo.labels import RowForm, label_text, parse_labels, polygon_px
+from segpaste.datasets.formats.yolo.outlines import outline
 
 
 def drawn(points: np.ndarray, size: tuple[int, int]) -> Mask:

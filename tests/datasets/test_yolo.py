@@ -18,7 +18,7 @@ from on_disk import Mask, noise, rectangle
 from samples import assert_same
 from segpaste.datasets import YoloDataset, create_coco_dataloader
 from segpaste.datasets.formats.rle import decode_segmentation
-from segpaste.datasets.formats.yolo_labels import polygon_px
+from segpaste.datasets.formats.yolo.labels import polygon_px
 from yolo_files import BOX, NAMES, SIZE, SQUARE, TRIANGLE, write_yaml, write_yolo
 
 ORIENTATION = 0x0112

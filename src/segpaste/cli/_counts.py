@@ -12,7 +12,7 @@ from segpaste.bank.read.class_draws import count_photos
 from segpaste.cli._errors import CommandError
 from segpaste.datasets import SceneConfig, SceneDataset, YoloDataset, find_dataset
 from segpaste.datasets.formats.records import class_indices, lookup, read_tables
-from segpaste.datasets.formats.yolo_labels import Task
+from segpaste.datasets.formats.yolo.labels import Task
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.types import Modality
 

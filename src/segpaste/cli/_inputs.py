@@ -23,7 +23,7 @@ from segpaste.datasets import (
 )
 from segpaste.datasets.formats.folders import layout_at
 from segpaste.datasets.formats.records import Crowd, read_tables
-from segpaste.datasets.formats.yolo_labels import Task
+from segpaste.datasets.formats.yolo.labels import Task
 from segpaste.types import PanopticSchema
 
 NUM_SCENES = 100_000

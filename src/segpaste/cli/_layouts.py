@@ -16,9 +16,9 @@ from segpaste.cli._printed import progress
 from segpaste.datasets import FoundDataset, YoloDataset
 from segpaste.datasets.formats.folders import LayoutName
 from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.datasets.formats.yolo_data import SPLIT_KEYS, YoloData, label_path, photos_of
-from segpaste.datasets.formats.yolo_labels import Task
-from segpaste.datasets.formats.yolo_writer import data_yaml
+from segpaste.datasets.formats.yolo.data import SPLIT_KEYS, YoloData, label_path, photos_of
+from segpaste.datasets.formats.yolo.labels import Task
+from segpaste.datasets.formats.yolo.writer import data_yaml
 from segpaste.types import KeypointSchema
 from segpaste.workspace import WholeFiles, write_whole
 

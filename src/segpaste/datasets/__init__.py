@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from segpaste.datasets.formats.folders import find_dataset as find_dataset
     from segpaste.datasets.formats.folders import open_dataset as open_dataset
     from segpaste.datasets.formats.records import DatasetError as DatasetError
-    from segpaste.datasets.formats.yolo import YoloDataset as YoloDataset
+    from segpaste.datasets.formats.yolo.dataset import YoloDataset as YoloDataset
     from segpaste.datasets.jitter import FixedSizeCrop as FixedSizeCrop
     from segpaste.datasets.jitter import LargeScaleJitter as LargeScaleJitter
     from segpaste.datasets.jitter import RandomHorizontalFlip as RandomHorizontalFlip
@@ -40,7 +40,7 @@ _HOMES = {
     "segpaste.datasets.formats.federated": ("FederatedLabels",),
     "segpaste.datasets.formats.folders": ("FoundDataset", "find_dataset", "open_dataset"),
     "segpaste.datasets.formats.records": ("DatasetError",),
-    "segpaste.datasets.formats.yolo": ("YoloDataset",),
+    "segpaste.datasets.formats.yolo.dataset": ("YoloDataset",),
     "segpaste.datasets.jitter": (
         "FixedSizeCrop",
         "LargeScaleJitter",

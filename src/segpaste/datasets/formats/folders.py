@@ -1,6 +1,6 @@
 """What lies at a path, and opening it: an annotation file, a YOLO dataset, Roboflow's COCO folders.
 
-    data.yaml, or images/ and labels/      YOLO, see `segpaste.datasets.formats.yolo_data`
+    data.yaml, or images/ and labels/      YOLO, see `segpaste.datasets.formats.yolo.data`
     train/_annotations.coco.json           Roboflow: each split's photos beside its annotations
     images/ and annotations.json           COCO, as `segpaste augment` writes it
 
@@ -19,9 +19,9 @@ from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.records import DatasetError, read_tables
 from segpaste.datasets.formats.splits import chosen_split
-from segpaste.datasets.formats.yolo import YoloDataset
-from segpaste.datasets.formats.yolo_data import YAML_SUFFIXES, find_yaml, read_data, split_folders
-from segpaste.datasets.formats.yolo_labels import Task
+from segpaste.datasets.formats.yolo.data import YAML_SUFFIXES, find_yaml, read_data, split_folders
+from segpaste.datasets.formats.yolo.dataset import YoloDataset
+from segpaste.datasets.formats.yolo.labels import Task
 from segpaste.types import DenseSample
 
 LayoutName = Literal["coco", "roboflow", "yolo"]

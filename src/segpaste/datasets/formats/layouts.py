@@ -18,9 +18,9 @@ from typing import Any
 
 from segpaste.datasets.formats.coco_writer import SampleRows, Write, write_sample
 from segpaste.datasets.formats.folders import COCO_FILE, ROBOFLOW_FILE, LayoutName
-from segpaste.datasets.formats.yolo_data import label_path
-from segpaste.datasets.formats.yolo_labels import Task
-from segpaste.datasets.formats.yolo_writer import sample_labels
+from segpaste.datasets.formats.yolo.data import label_path
+from segpaste.datasets.formats.yolo.labels import Task
+from segpaste.datasets.formats.yolo.writer import sample_labels
 from segpaste.types import DenseSample
 from segpaste.workspace import write_whole
 

@@ -4,7 +4,7 @@
     images/train/NAME.png   written by `segpaste.datasets.formats.coco_writer`, or copied
     labels/train/NAME.txt   one object a line
 
-A polygon holds neither parts nor holes: see `segpaste.datasets.formats.outlines` for how masks become one line, and one
+A polygon holds neither parts nor holes: `segpaste.datasets.formats.yolo.outlines` says how masks become one line, and one
 line a mask again. Crowd regions have no form in these files.
 """
 
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.formats.outlines import outline
-from segpaste.datasets.formats.yolo_labels import Task, label_text
+from segpaste.datasets.formats.yolo.labels import Task, label_text
+from segpaste.datasets.formats.yolo.outlines import outline
 from segpaste.types import DenseSample, KeypointSchema
 
 _NOT_LABELLED = -0.01

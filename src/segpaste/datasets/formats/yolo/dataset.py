@@ -1,6 +1,6 @@
 """YOLO datasets into `DenseSample`: photos with a text file of boxes, polygons or keypoints each.
 
-`segpaste.datasets.formats.yolo_data` says where the files lie, `segpaste.datasets.formats.yolo_labels` what is in them.
+`segpaste.datasets.formats.yolo.data` says where the files lie, `segpaste.datasets.formats.yolo.labels` what is in them.
 Not for rotated boxes, tracks and class folders, which Ultralytics also keeps in folders of these names.
 """
 
@@ -24,8 +24,8 @@ from segpaste.datasets.formats.photo import read_upright, upright_size
 from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow, PackedRecords
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.splits import chosen_split
-from segpaste.datasets.formats.yolo_data import YoloData, label_path, photos_of, read_data, stray_labels
-from segpaste.datasets.formats.yolo_labels import (
+from segpaste.datasets.formats.yolo.data import YoloData, label_path, photos_of, read_data, stray_labels
+from segpaste.datasets.formats.yolo.labels import (
     TASKS,
     RowForm,
     Task,

@@ -1,6 +1,6 @@
 """The data YAML of a YOLO dataset: its keys, checked. See https://docs.ultralytics.com/datasets.
 
-`segpaste.datasets.formats.yolo_data` finds the files that it names.
+`segpaste.datasets.formats.yolo.data` finds the files that it names.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from segpaste.datasets.formats.records import DatasetError
-from segpaste.datasets.formats.yolo_yaml import class_names, flip_idx, keypoint_names, keypoint_shape, read_yaml
+from segpaste.datasets.formats.yolo.data_yaml import class_names, flip_idx, keypoint_names, keypoint_shape, read_yaml
 
 SPLIT_KEYS = ("train", "val", "test")
 IMAGE_SUFFIXES = frozenset(
