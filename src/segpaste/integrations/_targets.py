@@ -1,0 +1,228 @@
+"""Conversions that all adapters share: batches into one target per image, and targets into batches.
+
+Frameworks differ in names, box formats, class numbers and scales, not in what a target is. Each adapter puts these
+pieces together; none converts pixels or boxes itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from torchvision import tv_tensors
+
+from segpaste.types import BatchedDenseSample, CrowdMask, DenseSample, PaddedBatchedDenseSample, PaddingMask
+from segpaste.types.check import check_class, check_count
+
+LabelMap = int | Sequence[int] | Mapping[int, int]
+"""Class ids of a framework: a number to add to ours, one id for each of our classes, or a table."""
+
+
+class Objects(NamedTuple):
+    """Instances of one image; those without a pixel or with an empty box are left out.
+
+    Attributes:
+        boxes: [N, 4] float32 xyxy, continuous pixel edges.
+        labels: [N] int64.
+        masks: [N, H, W] bool; None in a batch without instance masks.
+        slots: [N] int64, their rows in the batch.
+    """
+
+    boxes: Tensor
+    labels: Tensor
+    masks: Tensor | None
+    slots: Tensor
+
+
+def objects_of(batch: PaddedBatchedDenseSample) -> list[Objects]:
+    """Return the instances of each image of a batch, in the order of their slots."""
+    check_class("batch", batch, PaddedBatchedDenseSample)
+    keep = batch.instance_valid & (batch.boxes[..., 2:] > batch.boxes[..., :2]).all(-1)
+    found = []
+    for b in range(batch.batch_size):
+        slots = keep[b].nonzero()[:, 0]
+        masks = None if batch.instance_masks is None else batch.instance_masks[b, slots]
+        found.append(Objects(batch.boxes[b, slots], batch.labels[b, slots], masks, slots))
+    return found
+
+
+def to_framework(labels: Tensor, label_map: LabelMap) -> Tensor:
+    """Return the framework's class ids of labels.
+
+    Args:
+        labels: [N] int64.
+        label_map: see `LabelMap`.
+
+    Raises:
+        TypeError: ``label_map`` is of another class.
+        ValueError: it has no id for a label.
+    """
+    if isinstance(label_map, int):
+        return labels + label_map
+    return _looked_up(labels, _table(label_map), "label_map: expected a class id for every label")
+
+
+def from_framework(ids: Tensor, label_map: LabelMap) -> Tensor:
+    """Return the labels of class ids of a framework: the inverse of `to_framework`.
+
+    Raises:
+        TypeError: ``label_map`` is of another class.
+        ValueError: it gives two labels one id, or none has this id.
+    """
+    if isinstance(label_map, int):
+        labels = ids - label_map
+        if bool((labels < 0).any()):
+            raise ValueError(
+                f"label_map={label_map}: expected class ids from {label_map}, got {int(ids.min())}; "
+                "is 0 the background? Give the label map of these targets"
+            )
+        return labels
+    table = _table(label_map)
+    inverse = {class_id: label for label, class_id in table.items()}
+    if len(inverse) < len(table):
+        raise ValueError(
+            "label_map: expected another class id for each label, got one twice; labels cannot be told apart"
+        )
+    return _looked_up(ids, inverse, "label_map: expected a label for every class id")
+
+
+def _table(label_map: Sequence[int] | Mapping[int, int]) -> dict[int, int]:
+    if isinstance(label_map, Mapping):
+        return {int(label): int(class_id) for label, class_id in label_map.items()}
+    if isinstance(label_map, Sequence) and not isinstance(label_map, str | bytes):
+        return dict(enumerate(map(int, label_map)))
+    raise TypeError(
+        f"label_map: expected an integer to add, a list of class ids or a dict, got {type(label_map).__name__}"
+    )
+
+
+def _looked_up(values: Tensor, table: Mapping[int, int], expected: str) -> Tensor:
+    found = [table.get(value) for value in values.tolist()]
+    if None in found:
+        missing = values.tolist()[found.index(None)]
+        raise ValueError(f"{expected}, got none for {missing}; it has {sorted(table)[:20]}")
+    return torch.tensor(found, dtype=torch.int64, device=values.device)
+
+
+def slots_of(image_idx: Tensor, areas: Tensor, batch_size: int, max_instances: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Give each object of a flat list a slot of its image.
+
+    Args:
+        image_idx: [N] int64, ascending: the image of each object.
+        areas: [N], by which an image with more objects than slots keeps its largest.
+        batch_size: B.
+        max_instances: K.
+
+    Returns:
+        [M] int64 each: the objects that are kept, ascending, and the image and the slot of each.
+    """
+    kept = torch.arange(len(image_idx), device=image_idx.device)
+    counts = torch.bincount(image_idx, minlength=batch_size)
+    if len(kept) and int(counts.max()) > max_instances:
+        images = [torch.nonzero(image_idx == b)[:, 0] for b in range(batch_size)]
+        largest = [rows[areas[rows].argsort(descending=True, stable=True)[:max_instances]] for rows in images]
+        kept = torch.cat(largest).sort().values
+        counts = counts.clamp(max=max_instances)
+    rows = image_idx[kept]
+    first = counts.cumsum(0) - counts
+    return kept, rows, torch.arange(len(kept), device=kept.device) - first[rows]
+
+
+def picture_sizes(batch: PaddedBatchedDenseSample) -> list[tuple[int, int]]:
+    """Return (height, width) of each image up to its last row and column without padding."""
+    height, width = batch.canvas_size
+    if batch.padding_mask is None:
+        return [(height, width)] * batch.batch_size
+    inside = ~batch.padding_mask[:, 0]
+    return [(_extent(rows.any(1)), _extent(rows.any(0))) for rows in inside]
+
+
+def _extent(present: Tensor) -> int:
+    """Return the number of entries up to the last True one."""
+    found = present.nonzero()
+    return int(found[-1]) + 1 if len(found) else 0
+
+
+def pixel_mask(batch: PaddedBatchedDenseSample) -> Tensor:
+    """Return [B, H, W] int64: 1 for pixels of the image, 0 for padding; the inverse of ``padding_mask``."""
+    if batch.padding_mask is None:
+        return torch.ones(batch.batch_size, *batch.canvas_size, dtype=torch.int64, device=batch.device)
+    return (~batch.padding_mask[:, 0]).long()
+
+
+def normalized(
+    batch: PaddedBatchedDenseSample, mean: Sequence[float], std: Sequence[float], scale: float = 255.0
+) -> Tensor:
+    """Return the images as (value / ``scale`` - mean) / std, float32 [B, C, H, W]; padding is 0 after it.
+
+    Args:
+        batch: its images hold 0..``scale``.
+        mean: of each channel of images in 0..1.
+        std: likewise.
+        scale: the value of white.
+
+    Raises:
+        ValueError: another number of channels, or a ``std`` or ``scale`` that is not > 0.
+    """
+    channels = batch.images.shape[1]
+    if len(mean) != channels or len(std) != channels:
+        raise ValueError(
+            f"mean, std: expected {channels} numbers each, one per channel, got {len(mean)} and {len(std)}"
+        )
+    if min([*std, scale]) <= 0:
+        raise ValueError(f"std, scale: expected numbers > 0, got {list(std)} and {scale}")
+    shape, device = (channels, 1, 1), batch.device
+    shift = torch.tensor(mean, dtype=torch.float32, device=device).view(shape) * scale
+    spread = torch.tensor(std, dtype=torch.float32, device=device).view(shape) * scale
+    images = (batch.images.float() - shift) / spread
+    return images if batch.padding_mask is None else images.masked_fill(batch.padding_mask, 0.0)
+
+
+def cxcywh(boxes: Tensor, size: tuple[int, int]) -> Tensor:
+    """Return xyxy boxes [N, 4] as (centre x, centre y, width, height) over (width, height) of ``size`` (H, W)."""
+    height, width = size
+    low, high = boxes[:, :2], boxes[:, 2:]
+    edges = torch.tensor([width, height], dtype=boxes.dtype, device=boxes.device)
+    return torch.cat([(low + high) / 2 / edges, (high - low) / edges], 1)
+
+
+def batch_of(
+    images: Sequence[Tensor], objects: Sequence[Objects], crowds: Sequence[Tensor | None], max_instances: int
+) -> PaddedBatchedDenseSample:
+    """Return a padded batch of images of any sizes: padded to the right and below, with K slots.
+
+    Args:
+        images: B images [C, H, W], uint8 or float32.
+        objects: the instances of each; ``slots`` is not read.
+        crowds: the crowd region [H, W] bool of each, or None.
+        max_instances: K; an image with more keeps its largest.
+
+    Raises:
+        TypeError, ValueError: as `DenseSample` raises them, and mixed numbers of channels or dtypes.
+    """
+    check_count("max_instances", max_instances)
+    if not images:
+        raise ValueError("expected at least one image, got none; skip empty batches")
+    height, width = (max(image.shape[axis] for image in images) for axis in (-2, -1))
+    with_crowds = any(crowd is not None for crowd in crowds)
+    samples = []
+    for image, found, crowd in zip(images, objects, crowds, strict=True):
+        h, w = image.shape[-2:]
+        right, below = width - w, height - h
+        padding = torch.ones(1, height, width, dtype=torch.bool, device=image.device)
+        padding[:, :h, :w] = False
+        fields: dict[str, Any] = {"padding_mask": PaddingMask(padding)}
+        if with_crowds:
+            region = torch.zeros(h, w, dtype=torch.bool, device=image.device) if crowd is None else crowd
+            fields["crowd_mask"] = CrowdMask(pad(region[None], (0, right, 0, below)))
+        canvas = pad(image, (0, right, 0, below))
+        if found.masks is not None:
+            sample = DenseSample.from_masks(canvas, pad(found.masks, (0, right, 0, below)), found.labels, **fields)
+        else:
+            boxes = tv_tensors.BoundingBoxes(found.boxes, format="XYXY", canvas_size=(height, width))
+            sample = DenseSample(tv_tensors.Image(canvas), boxes, found.labels, **fields)
+        samples.append(sample)
+    return BatchedDenseSample.from_samples(samples).to_padded(max_instances, overflow="largest")

@@ -1,0 +1,171 @@
+"""Hugging Face transformers: batches as the inputs of DETR-like and of mask-classification models.
+
+    model(**to_mask_labels(batch, mean=processor.image_mean, std=processor.image_std))
+
+Paste first and normalise after it: harmonising, value checks and uint8 banks expect colours, not normalised ones. That
+is why these functions take the processor's mean and standard deviation, and the processor itself is not called.
+
+``pixel_mask`` is 1 where a pixel belongs to the image: the inverse of our ``padding_mask``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from segpaste.integrations._targets import (
+    LabelMap,
+    cxcywh,
+    normalized,
+    objects_of,
+    picture_sizes,
+    pixel_mask,
+    to_framework,
+)
+from segpaste.types import IGNORE_INDEX, BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
+from segpaste.types.check import check_count
+
+Inputs = dict[str, Any]
+
+
+def to_mask_labels(
+    batch: PaddedBatchedDenseSample,
+    *,
+    mean: Sequence[float],
+    std: Sequence[float],
+    label_map: LabelMap = 0,
+    scale: float = 255.0,
+    with_pixel_mask: bool = True,
+) -> Inputs:
+    """Return the inputs of a mask-classification model: Mask2Former, MaskFormer, EoMT.
+
+    The segments of an image are its instances and, in a batch with panoptic maps, its stuff classes; in a batch with
+    semantic maps and without instance masks they are its classes. Ignored pixels are in no segment.
+
+    Args:
+        batch: B images in 0..``scale``.
+        mean: of each channel of images in 0..1, as ``image_mean`` of an image processor.
+        std: likewise.
+        label_map: class ids of the model, see `segpaste.integrations._targets.LabelMap`.
+        scale: the value of white.
+        with_pixel_mask: give ``pixel_mask``; EoMT takes none.
+
+    Returns:
+        ``pixel_values`` [B, C, H, W] float32, 0 in padding; ``pixel_mask`` [B, H, W] int64, 1 in the image;
+        ``mask_labels``, B tensors [N, H, W] float32; ``class_labels``, B tensors [N] int64.
+
+    Raises:
+        TypeError, ValueError: ``label_map`` has no id for a label, or the batch has neither instance masks nor maps.
+    """
+    if batch.instance_masks is None and batch.semantic_maps is None:
+        raise ValueError("to_mask_labels: expected a batch with instance masks or semantic maps, got one with neither")
+    inputs: Inputs = {"pixel_values": normalized(batch, mean, std, scale)}
+    if with_pixel_mask:
+        inputs["pixel_mask"] = pixel_mask(batch)
+    segments = [_segments(batch, b) for b in range(batch.batch_size)]
+    inputs["mask_labels"] = [masks.float() for masks, _ in segments]
+    inputs["class_labels"] = [to_framework(labels, label_map) for _, labels in segments]
+    return inputs
+
+
+def _segments(batch: PaddedBatchedDenseSample, b: int) -> tuple[Tensor, Tensor]:
+    """Return the masks [N, H, W] bool and labels [N] of the segments of one image."""
+    masks, labels = batch.images.new_zeros(0, *batch.canvas_size, dtype=torch.bool), batch.labels.new_zeros(0)
+    if batch.instance_masks is not None:
+        keep = batch.instance_valid[b] & batch.instance_masks[b].flatten(1).any(1)
+        masks, labels = batch.instance_masks[b, keep], batch.labels[b, keep]
+    if batch.semantic_maps is None or (batch.panoptic_maps is None and batch.instance_masks is not None):
+        return masks, labels
+    classes = batch.semantic_maps[b]
+    if batch.panoptic_maps is not None:
+        classes = classes.masked_fill(batch.panoptic_maps[b] > 0, IGNORE_INDEX)
+    if batch.padding_mask is not None:
+        classes = classes.masked_fill(batch.padding_mask[b, 0], IGNORE_INDEX)
+    present = torch.unique(classes[classes != IGNORE_INDEX])
+    return torch.cat([masks, classes == present[:, None, None]]), torch.cat([labels, present])
+
+
+def to_detr(
+    batch: PaddedBatchedDenseSample,
+    *,
+    mean: Sequence[float],
+    std: Sequence[float],
+    masks: bool = True,
+    label_map: LabelMap = 0,
+    scale: float = 255.0,
+) -> Inputs:
+    """Return the inputs of a DETR-like model: DETR, Conditional and Deformable DETR, RT-DETR.
+
+    Args:
+        batch: B images in 0..``scale``.
+        mean: of each channel of images in 0..1, as ``image_mean`` of an image processor; 0 for RT-DETR.
+        std: likewise; 1 for RT-DETR.
+        masks: give ``masks``, for DETR's segmentation head; the batch must have instance masks then.
+        label_map: class ids of the model, see `segpaste.integrations._targets.LabelMap`.
+        scale: the value of white.
+
+    Returns:
+        ``pixel_values`` [B, C, H, W] float32, 0 in padding; ``pixel_mask`` [B, H, W] int64, 1 in the image; ``labels``,
+        B dictionaries: ``class_labels`` [N] int64, ``boxes`` [N, 4] float32 (centre x, centre y, width, height) as
+        fractions of the padded canvas, ``area`` [N] float32 in pixels, ``iscrowd`` [N] int64 zeros, ``masks`` [N, H, W]
+        uint8, ``size`` [2] int64, the padded (H, W), and ``orig_size`` [2] int64, that of the image without padding.
+
+    Raises:
+        TypeError, ValueError: ``label_map`` has no id for a label, or ``masks`` is asked of a batch without any.
+    """
+    if masks and batch.instance_masks is None:
+        raise ValueError("to_detr: expected a batch with instance masks because masks=True, got none; pass masks=False")
+    labels = []
+    for found, picture in zip(objects_of(batch), picture_sizes(batch), strict=True):
+        sides = found.boxes[:, 2:] - found.boxes[:, :2]
+        target = {
+            "class_labels": to_framework(found.labels, label_map),
+            "boxes": cxcywh(found.boxes, batch.canvas_size),
+            "area": sides.prod(1) if found.masks is None else found.masks.flatten(1).sum(1, dtype=torch.float32),
+            "iscrowd": torch.zeros_like(found.labels),
+            "size": torch.tensor(batch.canvas_size, device=batch.device),
+            "orig_size": torch.tensor(picture, device=batch.device),
+        }
+        if masks and found.masks is not None:
+            target["masks"] = found.masks.to(torch.uint8)
+        labels.append(target)
+    return {"pixel_values": normalized(batch, mean, std, scale), "pixel_mask": pixel_mask(batch), "labels": labels}
+
+
+class CopyPasteCollator:
+    """A ``data_collator`` of the Trainer, or ``collate_fn`` of a loader: samples, pasted, as a model's inputs.
+
+        collator = CopyPasteCollator(BatchCopyPaste(), 64, partial(to_mask_labels, mean=mean, std=std))
+        Trainer(model, args, train_dataset=dataset, data_collator=collator)
+
+    It pastes where batches are collated, that is in the worker processes of the loader. The seeds of a batch come from
+    torch's generator, which the loader seeds in each worker and each epoch. The Trainer must keep the samples
+    (``remove_unused_columns=False`` in its arguments).
+
+    Args:
+        augment: the augmentation, such as `segpaste.BatchCopyPaste`.
+        max_instances: K; an image with more instances keeps its largest.
+        convert: makes the inputs of a pasted batch, such as `to_mask_labels` with its options bound.
+
+    Raises:
+        TypeError, ValueError: ``max_instances`` is no integer, or negative.
+    """
+
+    def __init__(
+        self,
+        augment: Callable[[PaddedBatchedDenseSample], PaddedBatchedDenseSample],
+        max_instances: int,
+        convert: Callable[[PaddedBatchedDenseSample], Inputs],
+    ) -> None:
+        check_count("max_instances", max_instances)
+        self.augment = augment
+        self.max_instances = max_instances
+        self.convert = convert
+
+    def __call__(self, samples: Sequence[DenseSample]) -> Inputs:
+        """Return the inputs of the samples, which are of one size, with pastes between them."""
+        batch = BatchedDenseSample.from_samples(samples).to_padded(self.max_instances, overflow="largest")
+        return self.convert(self.augment(batch))

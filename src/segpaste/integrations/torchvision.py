@@ -1,0 +1,111 @@
+"""torchvision's detection models: batches as lists of images and targets, and lists as batches.
+
+    for batch in BatchCopyPaste.from_dataloader(loader, max_instances=64):
+        losses = model(*to_detection(batch, label_map=1))
+
+The models want images of their own sizes in 0..1 and class ids from 1, for 0 is the background; they resize the images
+themselves (``min_size``, 800 pixels by default), so a small canvas is not a small step. Normalisation is theirs, too.
+See https://docs.pytorch.org/vision/stable/models.html#object-detection-instance-segmentation-and-person-keypoint-detection
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from segpaste.integrations._targets import (
+    LabelMap,
+    Objects,
+    batch_of,
+    from_framework,
+    objects_of,
+    picture_sizes,
+    to_framework,
+)
+from segpaste.types import PaddedBatchedDenseSample
+
+
+def to_detection(
+    batch: PaddedBatchedDenseSample, *, label_map: LabelMap, scale: float = 255.0
+) -> tuple[list[Tensor], list[dict[str, Tensor]]]:
+    """Return the images and targets that a detection model of torchvision trains on.
+
+    Padding is cut off. Crowd regions are not objects, so they are in no target, as torchvision's own training reference
+    drops them; an image without objects has tensors of length 0, which the models accept.
+
+    Args:
+        batch: B images in 0..``scale``, with K instance slots.
+        label_map: class ids of the model. 1 for heads trained from scratch, whose class 0 is the background; the list
+            of category ids of the dataset for weights trained on COCO, whose ids have gaps.
+        scale: the value of white.
+
+    Returns:
+        B images [C, h, w] float32 in 0..1, and B dictionaries: ``boxes`` [N, 4] float32 xyxy in pixels, ``labels`` [N]
+        int64, ``masks`` [N, h, w] uint8 if the batch has instance masks, ``keypoints`` [N, P, 3] float32 if it has
+        keypoints, with visibility 0, 1 or 2, ``area`` [N] float32 of masks or boxes, and ``iscrowd`` [N] int64 zeros.
+
+    Raises:
+        TypeError, ValueError: ``label_map`` is of another class, or has no id for a label.
+    """
+    images, targets = [], []
+    for b, (found, (height, width)) in enumerate(zip(objects_of(batch), picture_sizes(batch), strict=True)):
+        images.append(batch.images[b, :, :height, :width].float() / scale)
+        sides = found.boxes[:, 2:] - found.boxes[:, :2]
+        target = {"boxes": found.boxes, "labels": to_framework(found.labels, label_map), "area": sides.prod(1)}
+        if found.masks is not None:
+            target["masks"] = found.masks[:, :height, :width].to(torch.uint8)
+            target["area"] = found.masks.flatten(1).sum(1, dtype=torch.float32)
+        if batch.keypoints is not None:
+            target["keypoints"] = batch.keypoints[b, found.slots]
+        target["iscrowd"] = torch.zeros_like(target["labels"])
+        targets.append(target)
+    return images, targets
+
+
+def from_detection(
+    images: Sequence[Tensor],
+    targets: Sequence[Mapping[str, Tensor]],
+    *,
+    label_map: LabelMap,
+    max_instances: int,
+    scale: float = 255.0,
+) -> PaddedBatchedDenseSample:
+    """Return a batch of the lists that torchvision's detection datasets and models use: the inverse of `to_detection`.
+
+    Args:
+        images: B images [C, h, w]: uint8, or floats in 0..1; they are padded to the right and below to one size.
+        targets: ``boxes`` [N, 4] xyxy and ``labels`` [N]; ``masks`` [N, h, w] of all images or of none, whose boxes are
+            then refitted; where ``iscrowd`` is not 0 the mask, or the box, becomes part of the crowd mask.
+        label_map: class ids of the targets, as in `to_detection`.
+        max_instances: K; an image with more objects keeps its largest.
+        scale: the value of white in the batch; floats are multiplied by it, uint8 images stay.
+
+    Raises:
+        TypeError, ValueError: a tensor is of another dtype or shape, or a class id has no label.
+    """
+    pictures, objects, crowds = [], [], []
+    for image, target in zip(images, targets, strict=True):
+        pictures.append(image if image.dtype == torch.uint8 else image.float() * scale)
+        labels = from_framework(target["labels"].long(), label_map)
+        boxes = target["boxes"].float()
+        masks = target["masks"].bool() if "masks" in target else None
+        is_crowd = target["iscrowd"].bool() if "iscrowd" in target else torch.zeros_like(labels, dtype=torch.bool)
+        crowds.append(_region(image, boxes[is_crowd], None if masks is None else masks[is_crowd]))
+        keep = ~is_crowd
+        kept = Objects(boxes[keep], labels[keep], None if masks is None else masks[keep], keep.nonzero()[:, 0])
+        objects.append(kept)
+    return batch_of(pictures, objects, crowds, max_instances)
+
+
+def _region(image: Tensor, boxes: Tensor, masks: Tensor | None) -> Tensor | None:
+    """Return the pixels [H, W] of crowds, by their masks or their boxes; None where there is no crowd."""
+    if not len(boxes):
+        return None
+    if masks is not None:
+        return masks.any(0)
+    region = torch.zeros(image.shape[-2:], dtype=torch.bool, device=image.device)
+    for x1, y1, x2, y2 in torch.cat([boxes[:, :2].floor(), boxes[:, 2:].ceil()], 1).long().clamp(min=0).tolist():
+        region[y1:y2, x1:x2] = True
+    return region

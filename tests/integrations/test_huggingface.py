@@ -1,0 +1,91 @@
+"""Batches as transformers' models take them; `tests/trainers` runs the models."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+
+from samples import make_batch, make_samples
+from segpaste import BatchCopyPaste
+from segpaste.integrations.huggingface import CopyPasteCollator, to_detr, to_mask_labels
+from segpaste.types import IGNORE_INDEX, PaddedBatchedDenseSample
+
+COLOURS = {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4]}
+
+
+def test_mask_labels_of_instances() -> None:
+    batch = make_batch(3, num_instances=(3, 0, 2), modalities=["instance"], padding=(4, 3))
+    inputs = to_mask_labels(batch, **COLOURS, label_map=1)
+    assert batch.instance_masks is not None
+    assert batch.padding_mask is not None
+    assert torch.equal(inputs["pixel_mask"], (~batch.padding_mask[:, 0]).long())
+    for b, (masks, labels) in enumerate(zip(inputs["mask_labels"], inputs["class_labels"], strict=True)):
+        rows = batch.instance_valid[b]
+        assert torch.equal(masks, batch.instance_masks[b, rows].float())
+        assert torch.equal(labels, batch.labels[b, rows] + 1)
+    assert inputs["mask_labels"][1].shape == (0, *batch.canvas_size)
+    assert inputs["pixel_values"].dtype == torch.float32
+
+
+def test_panoptic_segments_cover_every_labelled_pixel_once() -> None:
+    batch = make_batch(3, padding=(4, 3))
+    inputs = to_mask_labels(batch, **COLOURS)
+    assert batch.semantic_maps is not None
+    assert batch.padding_mask is not None
+    for b, (masks, labels) in enumerate(zip(inputs["mask_labels"], inputs["class_labels"], strict=True)):
+        labelled = (batch.semantic_maps[b] != IGNORE_INDEX) & ~batch.padding_mask[b, 0]
+        assert torch.equal(masks.sum(0), labelled.float())
+        seen = (masks * labels[:, None, None]).sum(0).long()
+        assert torch.equal(seen[labelled], batch.semantic_maps[b][labelled])
+
+
+def test_semantic_segments() -> None:
+    batch = make_batch(2, modalities=["semantic"])
+    inputs = to_mask_labels(batch, **COLOURS, with_pixel_mask=False)
+    assert "pixel_mask" not in inputs
+    assert batch.semantic_maps is not None
+    for classes, masks, labels in zip(batch.semantic_maps, inputs["mask_labels"], inputs["class_labels"], strict=True):
+        assert labels.tolist() == sorted(set(classes.flatten().tolist()) - {IGNORE_INDEX})
+        assert all(torch.equal(mask.bool(), classes == label) for mask, label in zip(masks, labels, strict=True))
+
+
+def test_detr_labels() -> None:
+    batch = make_batch(2, size=(17, 11), num_instances=(3, 0), padding=(4, 3))
+    inputs = to_detr(batch, **COLOURS, label_map={0: 1, 1: 3, 2: 5, 3: 7, 4: 9})
+    assert batch.instance_masks is not None
+    first, second = inputs["labels"]
+    x1, y1, x2, y2 = batch.boxes[0, :3].unbind(1)
+    expected = torch.stack([(x1 + x2) / 22, (y1 + y2) / 34, (x2 - x1) / 11, (y2 - y1) / 17], 1)
+    assert torch.allclose(first["boxes"], expected)
+    assert first["class_labels"].tolist() == (batch.labels[0, :3] * 2 + 1).tolist()
+    assert first["area"].tolist() == batch.instance_masks[0, :3].sum((1, 2)).tolist()
+    assert first["size"].tolist() == [17, 11]
+    assert first["orig_size"].tolist() == [13, 8]
+    assert torch.equal(first["masks"].bool(), batch.instance_masks[0, :3])
+    assert second["boxes"].shape == (0, 4)
+    assert "masks" not in to_detr(batch, **COLOURS, masks=False)["labels"][0]
+
+
+def test_what_the_batch_lacks_is_said() -> None:
+    with pytest.raises(ValueError, match="instance masks or semantic maps, got one with neither"):
+        to_mask_labels(make_batch(1, modalities=[]), **COLOURS)
+    with pytest.raises(ValueError, match="pass masks=False"):
+        to_detr(make_batch(1, modalities=[]), **COLOURS)
+
+
+def test_the_collator_pads_pastes_and_converts() -> None:
+    seen: list[PaddedBatchedDenseSample] = []
+
+    def augment(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
+        seen.append(batch)
+        return BatchCopyPaste()(batch)
+
+    collator = CopyPasteCollator(augment, 2, partial(to_detr, **COLOURS))
+    inputs = collator(make_samples(3, num_instances=(3, 1, 2), modalities=["instance"]))
+    assert seen[0].max_instances == 2
+    assert seen[0].instance_valid.sum(1).tolist() == [2, 1, 2]  # the largest are kept
+    assert len(inputs["labels"]) == 3
+    with pytest.raises(ValueError, match="max_instances: expected at least 0, got -1"):
+        CopyPasteCollator(augment, -1, partial(to_detr, **COLOURS))

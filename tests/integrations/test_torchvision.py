@@ -1,0 +1,129 @@
+"""Batches as torchvision's detection models take them, and real models trained on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from torchvision.models import detection
+from torchvision.models.detection.anchor_utils import AnchorGenerator
+
+from samples import make_batch
+from segpaste import BatchCopyPaste
+from segpaste.datasets.scenes import SceneConfig, SceneDataset
+from segpaste.integrations.torchvision import from_detection, to_detection
+from segpaste.types import BatchedDenseSample, PaddedBatchedDenseSample
+
+
+def test_targets_hold_what_the_batch_says() -> None:
+    batch = make_batch(3, size=(17, 11), padding=(4, 3), keypoints=True)
+    images, targets = to_detection(batch, label_map=1)
+    assert batch.instance_masks is not None
+    assert batch.keypoints is not None
+    for b, (image, target) in enumerate(zip(images, targets, strict=True)):
+        assert torch.equal(image, batch.images[b, :, :13, :8].float() / 255)
+        rows = batch.instance_valid[b]
+        assert torch.equal(target["boxes"], batch.boxes[b, rows])
+        assert torch.equal(target["labels"], batch.labels[b, rows] + 1)
+        assert torch.equal(target["masks"], batch.instance_masks[b, rows, :13, :8].to(torch.uint8))
+        assert torch.equal(target["keypoints"], batch.keypoints[b, rows])
+        assert target["area"].tolist() == batch.instance_masks[b, rows].sum((1, 2)).tolist()
+        assert target["iscrowd"].tolist() == [0] * int(rows.sum())
+
+
+def test_lists_become_the_same_batch() -> None:
+    batch = make_batch(3, size=(17, 11), num_instances=(3, 0, 2), modalities=["instance"])
+    again = from_detection(*to_detection(batch, label_map=[7, 3, 9, 5, 8]), label_map=[7, 3, 9, 5, 8], max_instances=5)
+    assert torch.equal(again.images.round(), batch.images.float())
+    for name in ("boxes", "labels", "instance_valid", "instance_masks"):
+        assert torch.equal(getattr(again, name), getattr(batch, name)), name
+
+
+def test_images_of_several_sizes_are_padded() -> None:
+    images = [torch.full((3, 5, 9), 7, dtype=torch.uint8), torch.full((3, 8, 4), 9, dtype=torch.uint8)]
+    targets = [
+        {"boxes": torch.tensor([[1.0, 1.0, 4.0, 3.0]]), "labels": torch.tensor([1])},
+        {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64)},
+    ]
+    batch = from_detection(images, targets, label_map=1, max_instances=2)
+    assert batch.canvas_size == (8, 9)
+    assert batch.padding_mask is not None
+    assert (~batch.padding_mask).flatten(1).sum(1).tolist() == [45, 32]
+    assert batch.labels.tolist() == [[0, 0], [0, 0]]
+    assert batch.instance_valid.tolist() == [[True, False], [False, False]]
+    back, _ = to_detection(batch, label_map=1, scale=1.0)
+    assert all(torch.equal(one, other.float()) for one, other in zip(back, images, strict=True))
+
+
+@pytest.mark.parametrize("with_masks", [True, False])
+def test_crowds_become_the_crowd_mask(with_masks: bool) -> None:
+    masks = torch.zeros(2, 6, 7, dtype=torch.uint8)
+    masks[0, 1:3, 1:4] = masks[1, 2:5, 2:6] = 1
+    target = {
+        "boxes": torch.tensor([[1.0, 1.0, 4.0, 3.0], [2.0, 2.0, 6.0, 5.0]]),
+        "labels": torch.tensor([4, 5]),
+        "iscrowd": torch.tensor([0, 1]),
+    }
+    if with_masks:
+        target["masks"] = masks
+    batch = from_detection([torch.zeros(3, 6, 7)], [target], label_map=1, max_instances=3)
+    assert batch.crowd_mask is not None
+    assert torch.equal(batch.crowd_mask[0, 0], masks[1].bool())
+    assert batch.labels[0].tolist() == [3, 0, 0]
+    _, (again,) = to_detection(batch, label_map=1)
+    assert again["labels"].tolist() == [4]
+
+
+def _scenes(size: int = 64) -> PaddedBatchedDenseSample:
+    scenes = SceneDataset(8, SceneConfig(height=size, width=size), seed=0)
+    return BatchedDenseSample.from_samples([scenes[i] for i in range(4)]).to_padded(24)
+
+
+SIZES = {"min_size": 64, "max_size": 64, "box_detections_per_img": 10, "rpn_post_nms_top_n_train": 50}
+
+
+def _backbone() -> torch.nn.Module:
+    """Four strided convolutions to [B, 32, H / 16, W / 16]."""
+    widths = [3, 8, 16, 32, 32]
+    convolutions = [torch.nn.Conv2d(a, b, 3, 2, 1) for a, b in pairwise(widths)]
+    backbone = torch.nn.Sequential(*(layer for c in convolutions for layer in (c, torch.nn.ReLU())))
+    backbone.out_channels = 32  # type: ignore[assignment]
+    return backbone
+
+
+def _anchors() -> AnchorGenerator:
+    return AnchorGenerator(sizes=((8, 16, 32),), aspect_ratios=((0.5, 1.0, 2.0),))
+
+
+def _mask_rcnn(num_classes: int) -> torch.nn.Module:
+    return detection.MaskRCNN(_backbone(), num_classes, rpn_anchor_generator=_anchors(), **SIZES)
+
+
+def _faster_rcnn(num_classes: int) -> torch.nn.Module:
+    return detection.FasterRCNN(_backbone(), num_classes, rpn_anchor_generator=_anchors(), **SIZES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [_mask_rcnn, _faster_rcnn])
+def test_a_model_learns_pasted_batches(make: Callable[[int], torch.nn.Module]) -> None:
+    def losses() -> list[float]:
+        torch.manual_seed(0)
+        model, augment, found = make(14), BatchCopyPaste(), []
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        for _ in range(6):
+            parts: dict[str, Any] = model(*to_detection(augment(_scenes()), label_map=1))
+            loss = torch.stack(list(parts.values())).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
+            optimizer.step()
+            found.append(loss.item())
+        return found
+
+    first = losses()
+    assert all(torch.tensor(first).isfinite())
+    assert min(first[3:]) < first[0]
+    assert losses() == first
