@@ -14,6 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --no-compile -c constraints.txt
 WORKERS ?= 2
 # The Triton of the oldest torch that pyproject.toml accepts: tests/engine/test_cuda.py compiles the kernels with it.
 OLDEST_TRITON := 3.6
+TRAINERS := $(patsubst tests/trainers/%.txt,$(VENV)/trainers/%/.done,$(wildcard tests/trainers/*.txt))
 NATIVE := hatch_build.py $(wildcard $(addprefix src/segpaste/engine/native/,build.py src/*.* src/*/*))
 export NO_MKDOCS_2_WARNING := 1
 # An installation whose native library cannot be built fails here; elsewhere the slow reference would run.
@@ -36,7 +37,7 @@ check: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict
 	$(BIN)/pytest -qq tests/test_public_surface.py tests/test_import_arrows.py
 
-test: check $(VENV)/.triton-$(OLDEST_TRITON)
+test: check $(VENV)/.triton-$(OLDEST_TRITON) $(TRAINERS)
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 wheels: $(VENV)/.dev
@@ -58,6 +59,15 @@ $(VENV)/.dev: pyproject.toml constraints.txt $(NATIVE) | $(BIN)/pip
 $(VENV)/.triton-$(OLDEST_TRITON): | $(BIN)/pip
 	rm -rf $(VENV)/triton-$(OLDEST_TRITON)
 	$(PIP_INSTALL) --no-deps --target=$(VENV)/triton-$(OLDEST_TRITON) 'triton==$(OLDEST_TRITON).*'
+	@touch $@
+
+# A trainer has an environment of its own, which also sees the packages of $(VENV): torch is not installed twice.
+$(VENV)/trainers/%/.done: tests/trainers/%.txt $(VENV)/.dev
+	rm -rf $(@D)
+	$(BIN)/python -m venv $(@D)
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+	    > $$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth
+	$(@D)/bin/python -m pip install --no-compile -r $<
 	@touch $@
 
 $(BIN)/pip:

@@ -102,7 +102,7 @@ def with_copy_paste(
                 name: value.to(self.device, non_blocking=True) if isinstance(value, Tensor) else value
                 for name, value in batch.items()
             }
-            schema = _schema(self.data) if "keypoints" in moved else None
+            schema = schema_of(self.data) if "keypoints" in moved else None
             with torch.no_grad():
                 overlap = self.args.overlap_mask
                 pasted = augment(from_yolo(moved, max_instances, overlap=overlap, schema=schema))
@@ -182,8 +182,8 @@ def _points(keypoints: Tensor, edges: Tensor) -> Tensor:
     return torch.cat([places * edges, v.float()], -1).masked_fill(v == UNLABELLED, 0.0)
 
 
-def _schema(data: dict[str, Any]) -> KeypointSchema:
-    """Return the schema of a dataset's YAML: its points by number, and ``flip_idx``."""
+def schema_of(data: dict[str, Any]) -> KeypointSchema:
+    """Return the schema of a dataset's YAML: its points by number, and the pairs of ``flip_idx``."""
     num = data["kpt_shape"][0]
     order = data.get("flip_idx") or range(num)
     pairs = tuple((point, other) for point, other in enumerate(order) if point < other)

@@ -1,0 +1,213 @@
+"""Models of transformers, with random weights, trained on pasted batches; run by `test_trainers`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch.utils.data import DataLoader, Dataset, Subset
+from trainer_data import NUM_CLASSES, SIZE, dataset_of, expect_flat_memory
+
+from segpaste import BatchCopyPaste
+from segpaste.integrations.huggingface import CopyPasteCollator, Inputs, to_detr, to_mask_labels
+from segpaste.types import DenseSample, select_instances
+
+COLOURS = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
+PLAIN = {"mean": [0.0] * 3, "std": [1.0] * 3}
+MAX_INSTANCES = 24
+MOST_STEPS = 400
+
+
+def resnet(kind: type[Any], first: int, **options: Any) -> Any:
+    stages = [f"stage{n}" for n in range(first, 5)]
+    return kind(embedding_size=8, hidden_sizes=[8, 16, 32, 32], depths=[1] * 4, out_features=stages, **options)
+
+
+def mask2former() -> torch.nn.Module:
+    swin = transformers.SwinConfig(
+        image_size=SIZE,
+        embed_dim=12,
+        depths=[1] * 4,
+        num_heads=[1] * 4,
+        window_size=4,
+        out_features=[f"stage{n}" for n in range(1, 5)],
+    )
+    config = transformers.Mask2FormerConfig(
+        backbone_config=swin,
+        hidden_size=32,
+        mask_feature_size=32,
+        feature_size=32,
+        encoder_layers=1,
+        decoder_layers=2,
+        dim_feedforward=32,
+        encoder_feedforward_dim=32,
+        num_attention_heads=2,
+        num_queries=20,
+        num_labels=NUM_CLASSES,
+    )
+    return transformers.Mask2FormerForUniversalSegmentation(config)
+
+
+def eomt() -> torch.nn.Module:
+    config = transformers.EomtConfig(
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        patch_size=16,
+        image_size=SIZE,
+        num_queries=20,
+        num_blocks=1,
+        num_labels=NUM_CLASSES,
+    )
+    return transformers.EomtForUniversalSegmentation(config)
+
+
+def detr() -> torch.nn.Module:
+    config = transformers.DetrConfig(
+        backbone_config=resnet(transformers.ResNetConfig, 1),
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+        encoder_attention_heads=8,
+        decoder_attention_heads=8,
+        dropout=0.0,
+        num_queries=20,
+        num_labels=NUM_CLASSES,
+    )
+    return transformers.DetrForSegmentation(config)
+
+
+def rt_detr() -> torch.nn.Module:
+    config = transformers.RTDetrConfig(
+        backbone_config=resnet(transformers.RTDetrResNetConfig, 2, layer_type="basic"),
+        encoder_in_channels=[16, 32, 32],
+        decoder_in_channels=[32, 32, 32],
+        d_model=32,
+        encoder_hidden_dim=32,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+        decoder_layers=2,
+        num_queries=30,
+        num_denoising=10,
+        num_labels=NUM_CLASSES,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+    )
+    return transformers.RTDetrForObjectDetection(config)
+
+
+MODELS: dict[str, tuple[Callable[[], torch.nn.Module], Callable[..., Inputs]]] = {
+    "mask2former": (mask2former, partial(to_mask_labels, **COLOURS)),
+    "eomt": (eomt, partial(to_mask_labels, **COLOURS, with_pixel_mask=False)),
+    "detr": (detr, partial(to_detr, **COLOURS)),
+    "rt_detr": (rt_detr, partial(to_detr, **PLAIN, masks=False)),
+}
+
+
+def collator_of(name: str) -> CopyPasteCollator:
+    return CopyPasteCollator(BatchCopyPaste(), MAX_INSTANCES, MODELS[name][1])
+
+
+def train(name: str, dataset: Dataset[DenseSample], num_steps: int, num_workers: int = 0) -> list[float]:
+    """Return the losses of some steps on batches of four."""
+    torch.manual_seed(0)
+    model = MODELS[name][0]()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    loader = DataLoader(dataset, 4, shuffle=True, collate_fn=collator_of(name), num_workers=num_workers)
+    losses: list[float] = []
+
+    def step() -> None:
+        nonlocal batches
+        try:
+            inputs = next(batches)
+        except StopIteration:
+            batches = iter(loader)
+            inputs = next(batches)
+        loss = model(**inputs).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+
+    batches = iter(loader)
+    expect_flat_memory(step, num_steps)
+    return losses
+
+
+@pytest.mark.parametrize("data", ["scenes", "tiny_coco"])
+@pytest.mark.parametrize("name", MODELS)
+def test_twenty_steps(name: str, data: str) -> None:
+    losses = train(name, dataset_of(data), 20)
+    assert torch.tensor(losses).isfinite().all()
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_the_same_seed_gives_the_same_losses(num_workers: int) -> None:
+    dataset = dataset_of("scenes")
+    assert train("eomt", dataset, 6, num_workers) == train("eomt", dataset, 6, num_workers)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_eight_pasted_images_are_learned(name: str) -> None:
+    torch.manual_seed(0)
+    model = MODELS[name][0]()
+    inputs = collator_of(name)([dataset_of("scenes")[i] for i in range(8)])
+    optimizer = torch.optim.AdamW(model.parameters(), 2e-3)
+    losses: list[float] = []
+    while len(losses) < MOST_STEPS and (not losses or losses[-1] >= losses[0] / 2):
+        loss = model(**inputs).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    assert torch.tensor(losses).isfinite().all()
+    assert losses[-1] < losses[0] / 2, losses[:: len(losses) // 10]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_images_without_objects_are_accepted(name: str) -> None:
+    """In a batch with others and in a batch of their own; the loss is finite and has gradients."""
+    dataset = dataset_of("scenes")
+    empty = [select_instances(dataset[i], torch.zeros(0, dtype=torch.int64)) for i in range(2)]
+    model = MODELS[name][0]()
+    for samples in ([dataset[0], *empty], empty):
+        loss = model(**collator_of(name)(samples)).loss
+        loss.backward()
+        assert loss.isfinite()
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_the_trainer_of_transformers(num_workers: int, tmp_path: Any) -> None:
+    def losses() -> list[float]:
+        torch.manual_seed(0)
+        arguments = transformers.TrainingArguments(
+            output_dir=str(tmp_path),
+            per_device_train_batch_size=4,
+            max_steps=5,
+            logging_steps=1,
+            report_to=[],
+            remove_unused_columns=False,
+            save_strategy="no",
+            use_cpu=True,
+            disable_tqdm=True,
+            dataloader_num_workers=num_workers,
+            seed=3,
+        )
+        data = Subset(dataset_of("scenes"), range(12))
+        trainer = transformers.Trainer(eomt(), arguments, train_dataset=data, data_collator=collator_of("eomt"))
+        trainer.train()
+        return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+    first = losses()
+    assert len(first) == 5
+    assert torch.tensor(first).isfinite().all()
+    assert losses() == first

@@ -1,0 +1,193 @@
+"""Trainers of Ultralytics on small YOLO folders, with pasted batches; run by `test_trainers`."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+from trainer_data import data_folder
+from ultralytics.cfg import get_cfg
+from ultralytics.data.build import build_yolo_dataset
+from ultralytics.data.utils import check_det_dataset
+from ultralytics.models.yolo.detect import DetectionTrainer
+from ultralytics.models.yolo.obb import OBBTrainer
+from ultralytics.models.yolo.pose import PoseTrainer
+from ultralytics.models.yolo.segment import SegmentationTrainer
+
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig
+from segpaste.augmentation import SourceConfig
+from segpaste.integrations.ultralytics import from_yolo, schema_of, to_yolo, with_copy_paste
+
+POINTS = 3
+STILL = {"mosaic": 0.0, "translate": 0.0, "scale": 0.0, "fliplr": 0.0, "hsv_h": 0.0, "hsv_s": 0.0, "hsv_v": 0.0}
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixteen images of one to three coloured boxes, with polygons, boxes and keypoints as YOLO labels."""
+    root = tmp_path_factory.mktemp("yolo")
+    rng = np.random.default_rng(0)
+    for task in ("segment", "pose"):
+        for kind in ("images", "labels"):
+            (root / task / kind / "train").mkdir(parents=True)
+    for number in range(16):
+        image = rng.integers(90, 130, (96, 96, 3), dtype=np.uint8)
+        rows: dict[str, list[str]] = {"segment": [], "pose": []}
+        for _ in range(rng.integers(1, 4)):
+            x, y, w, h = (*rng.integers(2, 60, 2), *rng.integers(14, 32, 2))
+            label = int(rng.integers(0, 2))
+            image[y : y + h, x : x + w] = (220, 40, 40) if label else (40, 40, 220)
+            corners = np.array([[x, y], [x + w, y], [x + w, y + h], [x, y + h]]) / 96
+            rows["segment"].append(f"{label} " + " ".join(map(str, corners.flatten().tolist())))
+            centre = [(x + w / 2) / 96, (y + h / 2) / 96, w / 96, h / 96]
+            points = [value for corner in corners[:POINTS].tolist() for value in (*corner, 2)]
+            rows["pose"].append(f"{label} " + " ".join(map(str, [*centre, *points])))
+        for task, lines in rows.items():
+            Image.fromarray(image).save(root / task / "images" / "train" / f"{number}.png")
+            (root / task / "labels" / "train" / f"{number}.txt").write_text("\n".join(lines))
+    for task in rows:
+        data: dict[str, Any] = {"path": str(root / task), "train": "images/train", "val": "images/train"}
+        data["names"] = {0: "blue", 1: "red"}
+        if task == "pose":
+            data |= {"kpt_shape": [POINTS, 3], "flip_idx": [1, 0, 2]}
+        (root / task / "data.yaml").write_text(yaml.safe_dump(data))
+    return root
+
+
+def photos(tmp_path: Path) -> Path:
+    """A copy of coco128_seg, for a cache file is written beside its labels."""
+    source = data_folder() / "coco128_seg"
+    for kind in ("images", "labels"):
+        shutil.copytree(source / kind, tmp_path / kind, copy_function=shutil.copyfile)
+        for place in [tmp_path / kind, *(tmp_path / kind).rglob("*")]:
+            place.chmod(0o755)
+    data = {"path": str(tmp_path), "train": "images/train2017", "val": "images/train2017"}
+    (tmp_path / "data.yaml").write_text(yaml.safe_dump({**data, "names": {n: f"class {n}" for n in range(80)}}))
+    return tmp_path / "data.yaml"
+
+
+def config(**source: Any) -> BatchCopyPasteConfig:
+    return BatchCopyPasteConfig(source=SourceConfig(**source))
+
+
+def losses_of(trainer_cls: type[Any], model: str, data: Path, out: Path, **options: Any) -> list[float]:
+    """Train for some steps of four images, pasted, and return the losses."""
+    augment = BatchCopyPaste(options.pop("config", None))
+    fixed = {"plots": False, "val": False, "amp": False, "verbose": False, "exist_ok": True, "deterministic": True}
+    chosen = {"imgsz": 96, "batch": 4, "workers": 0, "device": "cpu", "epochs": 1, "seed": 3, **options}
+    overrides = {"model": model, "data": str(data), "project": str(out), **fixed, **chosen}
+    trainer = with_copy_paste(trainer_cls, augment, max_instances=32)(overrides=overrides)
+    losses: list[float] = []
+    peaks: list[int] = []
+
+    def note(state: Any) -> None:
+        losses.append(state.loss.item())
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+    trainer.add_callback("on_train_batch_end", note)
+    trainer.train()
+    assert torch.tensor(losses).isfinite().all()
+    assert peaks[-1] - peaks[len(peaks) // 2] < 64 << 10, "kilobytes"
+    return losses
+
+
+CASES: dict[str, tuple[type[Any], str, str, dict[str, Any]]] = {
+    "segment": (SegmentationTrainer, "yolo11n-seg.yaml", "segment", {}),
+    "segment, one mask each": (SegmentationTrainer, "yolo11n-seg.yaml", "segment", {"overlap_mask": False}),
+    "detect on polygons": (DetectionTrainer, "yolo11n.yaml", "segment", {}),
+    "pose by boxes": (PoseTrainer, "yolo11n-pose.yaml", "pose", {"config": config(mask_from="boxes")}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_twenty_steps(name: str, folder: Path, tmp_path: Path) -> None:
+    trainer_cls, model, data, options = CASES[name]
+    assert len(losses_of(trainer_cls, model, folder / data / "data.yaml", tmp_path, epochs=5, **options)) == 20
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_same_seed_gives_the_same_losses(folder: Path, tmp_path: Path, workers: int) -> None:
+    data = folder / "segment" / "data.yaml"
+    runs = [losses_of(SegmentationTrainer, "yolo11n-seg.yaml", data, tmp_path, workers=workers) for _ in range(2)]
+    assert runs[0] == runs[1]
+
+
+def test_photos(tmp_path: Path) -> None:
+    assert len(losses_of(SegmentationTrainer, "yolo11n-seg.yaml", photos(tmp_path), tmp_path / "out")) == 16
+
+
+def test_oriented_boxes_are_refused(folder: Path, tmp_path: Path) -> None:
+    trainer_cls = with_copy_paste(OBBTrainer, BatchCopyPaste(), 8)
+    with pytest.raises(ValueError, match="expected a task among segment, detect, pose, got 'obb'"):
+        trainer_cls(overrides={"model": "yolo11n-obb.yaml", "data": str(folder / "segment" / "data.yaml")})
+    with pytest.raises(TypeError, match="expected a trainer class of ultralytics, got 'x'"):
+        with_copy_paste("x", BatchCopyPaste(), 8)  # type: ignore[arg-type]
+
+
+def loaded(data: Path, task: str, num: int, **options: Any) -> dict[str, Any]:
+    """A batch of Ultralytics' own loader, without its random changes."""
+    facts = check_det_dataset(str(data))
+    options = {"task": task, "imgsz": 96, **STILL, **options}
+    dataset = build_yolo_dataset(get_cfg(overrides=options), facts["train"], 8, facts, mode="train", stride=32)
+    batch: dict[str, Any] = dataset.collate_fn([dataset[i] for i in range(num)])
+    return batch
+
+
+DIFFERENCES = {
+    "bboxes": "boxes fit the pixels of the mask, which holds the pixels that its polygon touches",
+}
+"""Fields in which an unchanged batch comes back otherwise than its loader gives it, and why."""
+
+
+@pytest.mark.parametrize("ratio", [1, 2, 4])
+def test_an_unpasted_batch_comes_back_as_the_loader_gives_it(folder: Path, ratio: int) -> None:
+    data = folder / "segment" / "data.yaml"
+    own = loaded(data, "segment", 16, overlap_mask=False, mask_ratio=ratio)
+    whole = loaded(data, "segment", 16, overlap_mask=False, mask_ratio=1)
+    again = to_yolo(from_yolo(whole, 16, overlap=False), like=own, mask_ratio=ratio, overlap=False)
+    differing = {name for name in again if not torch.equal(again[name], own[name])}
+    assert differing <= set(DIFFERENCES)
+    assert all(again[name].dtype == own[name].dtype for name in again)
+    assert (again["bboxes"] - own["bboxes"]).abs().max() * 96 < 1.01
+
+
+def test_overlap_maps_hold_what_their_objects_show(folder: Path) -> None:
+    """The order of objects in a map is by the area that is seen, for a map does not say what it hides."""
+    data = folder / "segment" / "data.yaml"
+    whole = loaded(data, "segment", 16, overlap_mask=True, mask_ratio=1)
+    batch = from_yolo(whole, 16, overlap=True)
+    again = to_yolo(batch, like=whole, mask_ratio=1, overlap=True)
+    assert torch.equal(again["masks"] > 0, whole["masks"] > 0)
+    for b in range(16):
+        classes = [t["cls"][t["batch_idx"] == b, 0] for t in (whole, again)]
+        seen = [
+            torch.cat([c.new_full((1,), -1), c])[t["masks"][b].long()]
+            for c, t in zip(classes, (whole, again), strict=True)
+        ]
+        assert torch.equal(seen[0], seen[1])
+        areas = [(again["masks"][b] == n + 1).sum() for n in range(len(classes[1]))]
+        assert areas == sorted(areas, reverse=True)
+    assert torch.equal(again["sem_masks"][whole["masks"] > 0], whole["sem_masks"][whole["masks"] > 0])
+
+
+def test_keypoints_come_back(folder: Path) -> None:
+    data = folder / "pose" / "data.yaml"
+    own = loaded(data, "pose", 16)
+    schema = schema_of(check_det_dataset(str(data)))
+    assert schema.flip_pairs == ((0, 1),)
+    again = to_yolo(from_yolo(own, 16, overlap=True, schema=schema), like=own, mask_ratio=4, overlap=True)
+    for name in again:
+        assert torch.allclose(again[name].float(), own[name].float(), atol=1e-6), name
+
+
+def test_masks_of_another_size_are_refused(folder: Path) -> None:
+    batch = loaded(folder / "segment" / "data.yaml", "segment", 2, overlap_mask=True)
+    with pytest.raises(ValueError, match=r"expected the size of the images, \[96, 96\], got \[24, 24\]"):
+        from_yolo(batch, 8, overlap=True)
