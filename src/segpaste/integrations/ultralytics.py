@@ -176,10 +176,11 @@ def _instance_masks(batch: Batch, image_idx: Tensor, overlap: bool) -> Tensor:
 
 
 def _points(keypoints: Tensor, edges: Tensor) -> Tensor:
-    """Return keypoints [N, P, 3] in pixels, 0 where not labelled; without visibility (0, 0) is not labelled."""
+    """Return keypoints [N, P, 3] in pixels; those outside of the image, and (0, 0) without visibility, are unlabelled."""
     places = keypoints[..., :2].float()
     v = keypoints[..., 2:] if keypoints.shape[-1] == 3 else (places != 0).any(-1, keepdim=True) * VISIBLE
-    return torch.cat([places * edges, v.float()], -1).masked_fill(v == UNLABELLED, 0.0)
+    inside = ((places >= 0) & (places <= 1)).all(-1, keepdim=True)
+    return torch.cat([places * edges, v.float()], -1).masked_fill((v == UNLABELLED) | ~inside, 0.0)
 
 
 def schema_of(data: dict[str, Any]) -> KeypointSchema:

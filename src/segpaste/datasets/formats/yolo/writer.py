@@ -4,8 +4,8 @@
     images/train/NAME.png   written by `segpaste.datasets.formats.coco_writer`, or copied
     labels/train/NAME.txt   one object a line
 
-A polygon holds neither parts nor holes: `segpaste.datasets.formats.yolo.outlines` says how masks become one line, and one
-line a mask again. Crowd regions have no form in these files.
+A polygon holds neither parts nor holes: `segpaste.datasets.formats.yolo.outlines` says how a mask becomes one line, and
+a line a mask again. Crowd regions have no form in these files.
 """
 
 from __future__ import annotations
