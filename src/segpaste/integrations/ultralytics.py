@@ -176,7 +176,7 @@ def _instance_masks(batch: Batch, image_idx: Tensor, overlap: bool) -> Tensor:
 
 
 def _points(keypoints: Tensor, edges: Tensor) -> Tensor:
-    """Return keypoints [N, P, 3] in pixels; those outside of the image, and (0, 0) without visibility, are unlabelled."""
+    """Return keypoints [N, P, 3] in pixels; those outside of the image, or at (0, 0) without v, are unlabelled."""
     places = keypoints[..., :2].float()
     v = keypoints[..., 2:] if keypoints.shape[-1] == 3 else (places != 0).any(-1, keepdim=True) * VISIBLE
     inside = ((places >= 0) & (places <= 1)).all(-1, keepdim=True)
