@@ -16,8 +16,8 @@ from segpaste.engine.planes import CHANGED, PLANES, ROWS
 from segpaste.types import FIELDS
 
 PACKAGE = Path(__file__).parents[1] / "src" / "segpaste"
-MUST = ("types", "engine", "datasets")
-"""The rooms that name fields: what a sample is, what a paste does, and what is in files."""
+MUST = ("types", "engine", "datasets", "integrations")
+"""The rooms that name fields: what a sample is, what a paste does, and the forms that files and trainers have."""
 
 MOST = {"normals": 5, "keypoints": 8, "crowd_mask": 2, "depth": 10, "panoptic_map": 4, "semantic_map": 6}
 """How many other files name a field, by the name of its row."""

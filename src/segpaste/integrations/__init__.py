@@ -6,3 +6,5 @@ Nothing of a framework is imported before its module is, so `segpaste` needs non
 - `segpaste.integrations.huggingface`: the labels of DETR-like and mask-classification models of transformers.
 - `segpaste.integrations.ultralytics`: trainers of YOLO models that paste into their batches.
 """
+
+__all__: list[str] = []

@@ -28,6 +28,8 @@ from segpaste.integrations._targets import (
 from segpaste.types import IGNORE_INDEX, BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 from segpaste.types.check import check_count
 
+__all__ = ["CopyPasteCollator", "to_detr", "to_mask_labels"]
+
 Inputs = dict[str, Any]
 
 

@@ -26,6 +26,8 @@ from segpaste.integrations._targets import (
 )
 from segpaste.types import PaddedBatchedDenseSample
 
+__all__ = ["from_detection", "to_detection"]
+
 
 def to_detection(
     batch: PaddedBatchedDenseSample, *, label_map: LabelMap, scale: float = 255.0

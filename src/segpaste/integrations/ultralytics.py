@@ -28,6 +28,8 @@ from segpaste.types import KeypointSchema, PaddedBatchedDenseSample, tight_boxes
 from segpaste.types.check import check_count
 from segpaste.types.keypoints import UNLABELLED, VISIBLE
 
+__all__ = ["from_yolo", "schema_of", "to_yolo", "with_copy_paste"]
+
 Batch = dict[str, Any]
 TASKS = ("segment", "detect", "pose")
 
