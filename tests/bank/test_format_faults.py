@@ -316,8 +316,14 @@ def test_few_shards_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for index in (*range(NUM), 0):
         assert_equal(bank[index], make_crop(bank.layout, index))
         assert len(os.listdir("/proc/self/fd")) <= before + 2
-    every = bank.read(range(NUM), ["class_id"])  # more files at once than may stay open
+    opened: list[int] = []
+    monkeypatch.setattr(
+        Readers, "of", lambda self, names, of=Readers.of: opened.append(len({*names})) or of(self, names)
+    )
+    every = bank.read(range(NUM), ["class_id", "image"])  # of more files than may be open
     assert every["class_id"].tolist() == bank.crop_class_ids().tolist()
+    assert all(np.array_equal(image, make_crop(bank.layout, n).image) for n, image in enumerate(every["image"]))
+    assert max(opened) == 2
 
 
 def test_a_sparse_index(tmp_path: Path) -> None:

@@ -41,6 +41,14 @@ def test_panoptic_segments_cover_every_labelled_pixel_once() -> None:
         assert torch.equal(seen[labelled], batch.semantic_maps[b][labelled])
 
 
+def test_crowds_are_in_no_segment() -> None:
+    batch = make_batch(2, modalities=["semantic"], crowd=True)
+    assert batch.crowd_mask is not None
+    assert batch.crowd_mask.any()
+    for crowd, masks in zip(batch.crowd_mask, to_mask_labels(batch, **COLOURS)["mask_labels"], strict=True):
+        assert not (masks.bool() & crowd).any()
+
+
 def test_semantic_segments() -> None:
     batch = make_batch(2, modalities=["semantic"])
     inputs = to_mask_labels(batch, **COLOURS, with_pixel_mask=False)
@@ -69,7 +77,7 @@ def test_detr_labels() -> None:
 
 
 def test_what_the_batch_lacks_is_said() -> None:
-    with pytest.raises(ValueError, match="instance masks or semantic maps, got one with neither"):
+    with pytest.raises(ValueError, match="instance masks, or with semantic maps alone, got image"):
         to_mask_labels(make_batch(1, modalities=[]), **COLOURS)
     with pytest.raises(ValueError, match="pass masks=False"):
         to_detr(make_batch(1, modalities=[]), **COLOURS)

@@ -77,6 +77,32 @@ def test_crowds_become_the_crowd_mask(with_masks: bool) -> None:
     assert again["labels"].tolist() == [4]
 
 
+def test_empty_images_need_no_masks_and_crowds_no_label() -> None:
+    """As a dataset gives them that makes masks of the objects alone, with crowds of a category that is not trained."""
+    masks = torch.zeros(2, 6, 7, dtype=torch.uint8)
+    masks[0, 1:3, 1:4] = masks[1, 4:] = 1
+    boxes = torch.tensor([[1.0, 1.0, 4.0, 3.0], [0.0, 4.0, 7.0, 6.0]])
+    one = {"boxes": boxes, "labels": torch.tensor([7, 99]), "masks": masks, "iscrowd": torch.tensor([0, 1])}
+    other = {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64)}
+    batch = from_detection([torch.zeros(3, 6, 7)] * 2, [one, other], label_map=[3, 7], max_instances=2)
+    assert batch.labels.tolist() == [[1, 0], [0, 0]]
+    assert batch.instance_valid.tolist() == [[True, False], [False, False]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"keypoints": torch.zeros(1, 2, 3)}, r"targets\[1\]: expected no keypoints"),
+        ({}, r"targets\[1\]: expected masks, as other targets have"),
+    ],
+)
+def test_targets_that_are_refused(changes: dict[str, torch.Tensor], message: str) -> None:
+    target = {"boxes": torch.tensor([[1.0, 1.0, 4.0, 3.0]]), "labels": torch.tensor([1])}
+    first = {**target, "masks": torch.ones(1, 6, 7, dtype=torch.uint8)}
+    with pytest.raises(ValueError, match=message):
+        from_detection([torch.zeros(3, 6, 7)] * 2, [first, {**target, **changes}], label_map=1, max_instances=2)
+
+
 def _scenes(size: int = 64) -> PaddedBatchedDenseSample:
     scenes = SceneDataset(8, SceneConfig(height=size, width=size), seed=0)
     return BatchedDenseSample.from_samples([scenes[i] for i in range(4)]).to_padded(24)

@@ -62,8 +62,11 @@ def to_mask_labels(
     Raises:
         TypeError, ValueError: ``label_map`` has no id for a label, or the batch has neither instance masks nor maps.
     """
-    if batch.instance_masks is None and batch.semantic_maps is None:
-        raise ValueError("to_mask_labels: expected a batch with instance masks or semantic maps, got one with neither")
+    if batch.instance_masks is None and (batch.semantic_maps is None or batch.panoptic_maps is not None):
+        raise ValueError(
+            "to_mask_labels: expected a batch with instance masks, or with semantic maps alone, got "
+            f"{', '.join(sorted(m.value for m in batch.modalities))}"
+        )
     inputs: Inputs = {"pixel_values": normalized(batch, mean, std, scale)}
     if with_pixel_mask:
         inputs["pixel_mask"] = pixel_mask(batch)
@@ -86,6 +89,8 @@ def _segments(batch: PaddedBatchedDenseSample, b: int) -> tuple[Tensor, Tensor]:
         classes = classes.masked_fill(batch.panoptic_maps[b] > 0, IGNORE_INDEX)
     if batch.padding_mask is not None:
         classes = classes.masked_fill(batch.padding_mask[b, 0], IGNORE_INDEX)
+    if batch.crowd_mask is not None:
+        classes = classes.masked_fill(batch.crowd_mask[b, 0], IGNORE_INDEX)
     present = torch.unique(classes[classes != IGNORE_INDEX])
     return torch.cat([masks, classes == present[:, None, None]]), torch.cat([labels, present])
 

@@ -76,6 +76,8 @@ def from_detection(
 ) -> PaddedBatchedDenseSample:
     """Return a batch of the lists that torchvision's detection datasets and models use: the inverse of `to_detection`.
 
+    Not for targets with keypoints.
+
     Args:
         images: B images [C, h, w]: uint8, or floats in 0..1; they are padded to the right and below to one size.
         targets: ``boxes`` [N, 4] xyxy and ``labels`` [N]; ``masks`` [N, h, w] of all images or of none, whose boxes are
@@ -85,19 +87,24 @@ def from_detection(
         scale: the value of white in the batch; floats are multiplied by it, uint8 images stay.
 
     Raises:
-        TypeError, ValueError: a tensor is of another dtype or shape, or a class id has no label.
+        TypeError, ValueError: a tensor is of another dtype or shape, a class id has no label, only some targets have
+            masks, or a target has keypoints.
     """
     pictures, objects, crowds = [], [], []
-    for image, target in zip(images, targets, strict=True):
+    with_masks = any("masks" in target for target in targets)
+    for i, (image, target) in enumerate(zip(images, targets, strict=True)):
+        if "keypoints" in target:
+            raise ValueError(f"targets[{i}]: expected no keypoints, for their names are not known here; remove them")
+        if with_masks and "masks" not in target and len(target["boxes"]):
+            raise ValueError(f"targets[{i}]: expected masks, as other targets have, got boxes only")
         pictures.append(image if image.dtype == torch.uint8 else image.float() * scale)
-        labels = from_framework(target["labels"].long(), label_map)
-        boxes = target["boxes"].float()
-        masks = target["masks"].bool() if "masks" in target else None
-        is_crowd = target["iscrowd"].bool() if "iscrowd" in target else torch.zeros_like(labels, dtype=torch.bool)
+        boxes, ids = target["boxes"].float(), target["labels"].long()
+        masks = target.get("masks", boxes.new_zeros(0, *image.shape[-2:])).bool() if with_masks else None
+        is_crowd = target["iscrowd"].bool() if "iscrowd" in target else torch.zeros_like(ids, dtype=torch.bool)
         crowds.append(_region(image, boxes[is_crowd], None if masks is None else masks[is_crowd]))
         keep = ~is_crowd
-        kept = Objects(boxes[keep], labels[keep], None if masks is None else masks[keep], keep.nonzero()[:, 0])
-        objects.append(kept)
+        labels = from_framework(ids[keep], label_map)  # a crowd may be of a category that is not trained
+        objects.append(Objects(boxes[keep], labels, None if masks is None else masks[keep], keep.nonzero()[:, 0]))
     return batch_of(pictures, objects, crowds, max_instances)
 
 

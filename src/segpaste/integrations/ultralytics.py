@@ -16,7 +16,7 @@ Ultralytics is under the AGPL-3.0; this module imports it and holds none of it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -87,8 +87,8 @@ def with_copy_paste(
                 return super().build_dataset(img_path, mode, batch)
             with self._loading_whole_masks():
                 dataset = super().build_dataset(img_path, mode, batch)
-                if self.args.task == "detect" and all(len(label["segments"]) for label in dataset.labels):
-                    dataset.use_segments = True  # the boxes come from polygons, so there are masks to paste by
+                if self.args.task == "detect" and _has_polygons(dataset.labels):
+                    dataset.use_segments = True  # masks to paste by
                     dataset.transforms = dataset.build_transforms(self.args)
             return dataset
 
@@ -98,6 +98,11 @@ def with_copy_paste(
 
         def preprocess_batch(self, batch: Batch) -> Batch:
             """Paste into the batch, then do what the trainer does."""
+            if "texts" in batch:
+                raise ValueError(
+                    "with_copy_paste: expected class ids that all images share, got texts of each image; "
+                    "pasted objects would have the id of another text"
+                )
             if isinstance(augment, nn.Module):
                 augment.to(self.device)
             moved = {
@@ -114,6 +119,12 @@ def with_copy_paste(
 
     CopyPasteTrainer.__name__ = f"CopyPaste{trainer_cls.__name__}"
     return CopyPasteTrainer
+
+
+def _has_polygons(labels: Sequence[Batch]) -> bool:
+    """Tell whether every object of a dataset has a polygon; images without objects need none."""
+    counts = [(len(label["cls"]), len(label["segments"])) for label in labels]
+    return any(num for _, num in counts) and all(num == num_objects for num_objects, num in counts)
 
 
 def from_yolo(
@@ -229,7 +240,8 @@ def to_yolo(batch: PaddedBatchedDenseSample, *, like: Batch, mask_ratio: int, ov
         shown = _shown(masks, rows, order, batch.batch_size)
         first = torch.searchsorted(rows, torch.arange(batch.batch_size, device=rows.device))
         numbers = torch.where(shown >= 0, shown - first[:, None, None] + 1, 0)
-        out["masks"] = numbers.to(like["masks"].dtype) if overlap else masks.to(torch.uint8)
+        holds = torch.uint8 if not numbers.numel() or int(numbers.max()) < 256 else torch.int32  # as the loader does
+        out["masks"] = numbers.to(holds) if overlap else masks.to(torch.uint8)
         if "sem_masks" in like:
             classes = torch.cat([labels, labels.new_zeros(1)])[shown]  # -1 is the last
             out["sem_masks"] = classes.to(like["sem_masks"].dtype)

@@ -56,16 +56,23 @@ class WebDatasetBank(StoredBank):
 
     def _read(self, handle: Readers, rows: Sequence[int], out: Columns) -> None:
         shards, offsets = (places[list(rows)].tolist() for places in self._index)
-        names = [shard_name(shard) for shard in shards]
-        readers = handle.of(names)
         flat = {name: byte_view(array) for name, array in out.items()}
-        self.folder.read_many(
-            [
-                Request(readers[file], [flat[name][n * size : (n + 1) * size] for name, size in fields], offset + start)
-                for n, (file, offset) in enumerate(zip(names, offsets, strict=True))
-                for start, fields in _runs(self.layout, tuple(flat))
-            ]
-        )
+        wanted, runs = sorted(set(shards)), _runs(self.layout, tuple(flat))
+        for first in range(0, len(wanted), handle.most):  # no more shards at once than may be open
+            names = {shard: shard_name(shard) for shard in wanted[first : first + handle.most]}
+            readers = handle.of(names.values())
+            self.folder.read_many(
+                [
+                    Request(
+                        readers[names[shard]],
+                        [flat[name][n * size : (n + 1) * size] for name, size in fields],
+                        at + start,
+                    )
+                    for n, (shard, at) in enumerate(zip(shards, offsets, strict=True))
+                    if shard in names
+                    for start, fields in runs
+                ]
+            )
 
     @property
     def _index(self) -> tuple[Array, Array]:
