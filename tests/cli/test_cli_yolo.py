@@ -131,12 +131,24 @@ class TestYolo:
         dataset = YoloDataset(tmp_path / "out", "val")
         assert [dataset.instance_labels(i) for i in range(2)] == [(2,), ()]
 
-    def test_photos_of_one_name_are_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_folders_with_photos_of_one_name(self, tmp_path: Path) -> None:
         write_yolo(tmp_path / "in")
         photo(tmp_path / "in/images/more/a.png", seed=77)
         data = write_yaml(tmp_path / "in", val=["images/val", "images/more"])
-        assert augment(data, tmp_path / "out") == 2
-        assert "more/a.png: expected a name of its own in 'val', got that of" in capsys.readouterr().err
+        assert augment(data, tmp_path / "out") == 0
+        assert sorted(tree(tmp_path / "out/images/val")) == ["0/a.png", "0/b.png", "1/a.png"]
+        assert sorted(tree(tmp_path / "out/labels/val")) == ["0/a.txt", "0/b.txt"]
+        assert [len(YoloDataset(tmp_path / "out", "val").instance_labels(i)) for i in range(3)] == [2, 1, 0]
+
+    def test_a_folder_of_another_name_is_not_trained_on(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for split in ("train", "val", "extra"):
+            write_split(tmp_path / "in", split, {"a": SQUARE})
+        assert augment(tmp_path / "in", tmp_path / "out") == 0
+        assert "data.yaml: 'extra' was copied, and is in none of train, val, test" in capsys.readouterr().err
+        facts = yaml.safe_load((tmp_path / "out/data.yaml").read_text())
+        assert (facts["train"], facts["val"], "test" in facts) == ("images/train", "images/val", False)
 
     def test_without_a_yaml_and_without_a_split_to_validate_on(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -153,6 +165,13 @@ class TestYolo:
 
 
 class TestBoxes:
+    def test_keypoints_are_not_copied_beside_boxes(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        data = write_yolo(tmp_path / "in", {"a": POSE, "b": POSE}, kpt_shape=[2, 3], flip_idx=[1, 0])
+        assert augment(data, tmp_path / "out", "--task", "detect", OF_BOXES) == 0
+        assert "expected labels of boxes to copy val, got keypoints; they are left out" in capsys.readouterr().err
+        assert not (tmp_path / "out/images/val").exists()
+        assert YoloDataset(tmp_path / "out", "train").task == "detect"
+
     @pytest.mark.parametrize(("text", "facts"), [(BOX, {}), (POSE, {"kpt_shape": [2, 3], "flip_idx": [1, 0]})])
     def test_filled_boxes_only_where_they_are_asked_for(
         self, tmp_path: Path, text: str, facts: dict[str, Any], capsys: pytest.CaptureFixture[str]

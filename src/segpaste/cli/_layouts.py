@@ -105,6 +105,17 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
             stacklevel=2,
         )
         others = ()
+    if (
+        others
+        and layout.task == "detect"
+        and isinstance(photos := inputs.photos, YoloDataset)
+        and photos.data.keypoint_shape
+    ):
+        warnings.warn(
+            f"{found.path}: expected labels of boxes to copy {', '.join(others)}, got keypoints; they are left out",
+            stacklevel=2,
+        )
+        others = ()
     copies: dict[PurePosixPath, Path] = {}
     there = []
     for name in others:
@@ -122,8 +133,11 @@ def write_data_yaml(folder: Path, inputs: Inputs, layout: WrittenLayout, others:
         return
     splits: dict[str, list[str]] = {}
     for name in (layout.split, *others.names):
-        key = next((key for key in SPLIT_KEYS if name.startswith(key)), "train")
-        splits.setdefault(key, []).append(f"images/{name}")
+        key = next((key for key in SPLIT_KEYS if name.startswith(key)), "train" if name == layout.split else None)
+        if key is None:  # nobody has said that it may be trained on
+            warnings.warn(f"data.yaml: '{name}' was copied, and is in none of {', '.join(SPLIT_KEYS)}", stacklevel=2)
+        else:
+            splits.setdefault(key, []).append(f"images/{name}")
     if "val" not in splits:
         warnings.warn("data.yaml: expected a split to validate on, got none; add the key val to it", stacklevel=2)
     folders = {key: splits[key][0] if len(splits[key]) == 1 else splits[key] for key in SPLIT_KEYS if key in splits}
@@ -143,14 +157,16 @@ def _files_of(inputs: Inputs, found: FoundDataset, split: str) -> Iterator[tuple
 
 
 def _yolo_files(data: YoloData, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
-    for source in data.splits[split]:
+    sources = data.splits[split]
+    for number, source in enumerate(sources):
         if not source.exists():
             warnings.warn(
                 f"{source}: expected the photos of '{split}', found none; the split is left out", stacklevel=2
             )
             continue
         for photo in photos_of(source):
-            target = PurePosixPath("images", split, _name_in(source, photo))
+            below = (str(number),) if len(sources) > 1 else ()  # two folders may have photos of one name
+            target = PurePosixPath("images", split, *below, _name_in(source, photo))
             yield target, photo
             if (labels := label_path(photo)).is_file():
                 yield PurePosixPath(label_path(Path(target)).as_posix()), labels
