@@ -1,6 +1,6 @@
-"""The samples of an epoch on their way into batches: read and jittered by their keys, then collated.
+"""Loading of the samples of an epoch: read and jittered by their keys, then collated into batches.
 
-What a worker runs; how it started does not matter, for everything here is found by its module's name.
+Workers run this code. It works with every start method, because everything here can be imported by its name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSa
 
 
 class Loaded(NamedTuple):
-    """One sample, or the message of why there is none; with its key."""
+    """One sample with its key, or the error message if it could not be read."""
 
     sample: DenseSample | None
     key: SampleKey
@@ -27,7 +27,7 @@ class Loaded(NamedTuple):
 
 
 class FetchedSamples(NamedTuple):
-    """What a worker sends for one batch: the batch, messages of broken samples, instance counts beyond the limit."""
+    """Result of a worker for one batch: the batch, messages of broken samples, instance counts above the limit."""
 
     batch: PaddedBatchedDenseSample | None
     broken: list[str]
@@ -36,7 +36,7 @@ class FetchedSamples(NamedTuple):
 
 @dataclass(frozen=True)
 class SeededSamples(Dataset[Loaded]):
-    """The dataset seen through places. Its errors are values, so that they cross processes unwrapped."""
+    """Dataset indexed by `SamplePlace`. It returns dataset errors as messages: a worker would wrap exceptions."""
 
     dataset: Dataset[DenseSample]
     jitter: SampleTransform | None
@@ -49,7 +49,7 @@ class SeededSamples(Dataset[Loaded]):
         return self.load(SampleKey(self.base_seed, place.epoch, place.rank, 0, place.sample_idx))
 
     def load(self, key: SampleKey) -> Loaded:
-        """The sample that a key names, jittered."""
+        """Load and jitter the sample that a key names."""
         index, jitter = key.sample_idx, self.jitter
         try:
             if isinstance(jitter, LargeScaleJitter) and hasattr(self.dataset, "read_jittered"):
@@ -66,7 +66,7 @@ class SeededSamples(Dataset[Loaded]):
 
 @dataclass(frozen=True)
 class Collate:
-    """Loaded samples as one padded batch, each with at most ``max_instances`` of its instances, the largest."""
+    """Collate loaded samples into one padded batch; each sample keeps its ``max_instances`` largest instances."""
 
     max_instances: int
 

@@ -1,4 +1,4 @@
-"""Which samples an epoch reads on a replica, and in which order."""
+"""Order in which a replica reads the samples of an epoch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from segpaste.seeding import derive_seed, random_bits_numpy
 
 
 def shuffled_order(num: int, base_seed: int, epoch: int) -> NDArray[np.int64]:
-    """The indices of a dataset in an epoch's order, [num], the same on all replicas."""
+    """Return the indices of a dataset in an epoch's order, [num] int64, the same on all replicas."""
     seed = derive_seed(base_seed, epoch, 0, 0, 0)
     return random_bits_numpy(seed, "epoch.order", np.arange(num)).view(np.int64).argsort(kind="stable")
 
 
 class SamplePlace(NamedTuple):
-    """What tells a worker which sample to read, and its seed: running workers know no epoch and no rank."""
+    """Epoch, rank and index of a sample. They also give its seed: a running worker knows no epoch and no rank."""
 
     epoch: int
     rank: int
@@ -34,9 +34,9 @@ class SamplePlace(NamedTuple):
 class DatasetOrder(EpochSampler[int]):
     """All samples of a dataset, shared out over the replicas.
 
-    As with torch's sampler every replica gets the same number: the first indices are repeated, or with ``drop_last``
-    the last ones left out. The order is drawn by `segpaste.seeding` from (seed, epoch), or ascending without
-    ``shuffle``.
+    Every replica gets the same number of samples, as with torch's `DistributedSampler`: the first indices are repeated,
+    or with ``drop_last`` the last ones are left out. With ``shuffle``, `segpaste.seeding` draws the order from
+    (seed, epoch); without, it is ascending.
     """
 
     def __init__(self, num: int, base_seed: int, shuffle: bool, drop_last: bool, progress: EpochProgress) -> None:
@@ -47,21 +47,21 @@ class DatasetOrder(EpochSampler[int]):
         return self.replica.share(self.num, self.drop_last)
 
     def pass_indices(self, this: EpochPass) -> list[int]:
-        """The indices of a pass; every R-th of the epoch's order, from the rank's on."""
+        """Return the indices of a pass: every R-th index of the epoch's order, beginning at the rank."""
         order = shuffled_order(self.num, self.base_seed, this.epoch) if self.shuffle else np.arange(self.num)
         turns = this.replica.turns(this.start, this.replica.share(self.num, self.drop_last) - this.start)
         indices: list[int] = order[turns % max(self.num, 1)].tolist()
         return indices
 
     def identity(self) -> dict[str, Any]:
-        """The facts that decide which indices an epoch has."""
+        """Return the facts that decide which indices an epoch has."""
         return {"shuffle": bool(self.shuffle), "num_replicas": int(self.num_replicas)}
 
 
 class SamplerOrder(EpochSampler[int]):
-    """What a sampler of another make gives to this replica.
+    """Indices that a sampler other than `segpaste.samplers.NxMSampler` gives to this replica.
 
-    A resumed pass draws the indices that were used before and leaves them out; it warns if they are others.
+    A resumed pass draws the indices of the interrupted pass again and skips them. It warns if they differ.
     """
 
     def __init__(self, sampler: Sampler[int], progress: EpochProgress) -> None:
@@ -74,7 +74,7 @@ class SamplerOrder(EpochSampler[int]):
         return len(self.sampler)  # type: ignore[arg-type]
 
     def pass_indices(self, this: EpochPass) -> Iterator[int]:
-        """The indices of a pass, those before its start drawn and left out."""
+        """Yield the indices of a pass; those before its start are drawn and skipped."""
         indices = map(int, self.sampler)
         self._drawn = drawn = array("q", islice(indices, this.start))
         if this.start > 0:
@@ -94,23 +94,23 @@ class SamplerOrder(EpochSampler[int]):
             )
 
     def digest(self, num: int) -> str:
-        """Of the first indices of the pass; of a resumed one that has not begun, of the interrupted one."""
+        """Return a digest of the first ``num`` indices of the pass; until a resumed pass begins, of the old one."""
         expected_num, expected = self._expected
         if expected is not None and num == expected_num:
             return expected
         return hashlib.sha256(self._drawn[:num].tobytes()).hexdigest()[:16]
 
     def expect(self, num: int, digest: str | None) -> None:
-        """Compare the first indices, which the next pass leaves out, with this."""
+        """Set the digest with which the next pass compares the first ``num`` indices, which it skips."""
         self._expected = num, digest
 
     def identity(self) -> dict[str, Any]:
-        """The facts that are known of it."""
+        """Return the known facts of the sampler."""
         return {**sampler_facts(self.sampler), "num_indices": len(self), "num_replicas": int(self.num_replicas)}
 
 
 class PassSampler(EpochSampler[SamplePlace]):
-    """The places of the samples of one pass after another."""
+    """Sampler of the `SamplePlace` of every sample, pass after pass."""
 
     def __init__(self, order: EpochSampler[int]) -> None:
         super().__init__(order.progress)
@@ -120,7 +120,7 @@ class PassSampler(EpochSampler[SamplePlace]):
         return len(self.order)
 
     def identity(self) -> dict[str, Any]:
-        """The facts that decide which indices an epoch has."""
+        """Return the facts that decide which indices an epoch has."""
         return self.order.identity()
 
     def __iter__(self) -> Iterator[SamplePlace]:

@@ -1,7 +1,7 @@
-"""Samples seen through a `Window`, by the native library where it can: equal to the parts of the jitter in turn.
+"""Samples as a `Window` shows them, read by the native library where it can; equal to the jitter's parts in turn.
 
-Images of uint8, masks and maps are read straight into their places. All other fields that move, images of floats, and
-boxes without masks take the parts of the jitter, which are the reference.
+The library reads uint8 images, masks and maps straight into their places. Float images, boxes without masks and all
+other fields that move go through the parts of the jitter, which are the reference.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def takes_fill(fill: float) -> bool:
 
 
 def read_image(image: Tensor, window: Window, fill: float) -> tv_tensors.Image | None:
-    """The image [C, h, w] that a window shows of [C, H, W]; None where the native library does not read it."""
+    """Return the image [C, h, w] that a window shows of [C, H, W], or None if the native library does not read it."""
     if not (runs_natively() and windows.takes_image(image, window) and takes_fill(fill)):
         return None
     out = torch.empty(len(image), *window.size, dtype=torch.uint8)
@@ -49,14 +49,14 @@ def read_image(image: Tensor, window: Window, fill: float) -> tv_tensors.Image |
 
 
 def padding_of(window: Window) -> PaddingMask:
-    """Where a picture without padding of its own is padded: [1, h, w] bool."""
+    """Return the padding mask of a window over an image without padding of its own, [1, h, w] bool."""
     padding = torch.ones(1, *window.size, dtype=torch.bool)
     padding[:, : window.inside[0], : window.inside[1]] = False
     return PaddingMask(padding)
 
 
 def boxes_of(found: NDArray[np.int64], window: Window) -> tv_tensors.BoundingBoxes:
-    """The boxes [N, 4] float32 of measured masks [N, 4]."""
+    """Convert the measured edges of masks [N, 4] to boxes [N, 4] float32."""
     edges = torch.from_numpy(found.astype(np.float32))
     return tv_tensors.BoundingBoxes(edges, format="XYXY", canvas_size=window.size)
 
@@ -64,7 +64,7 @@ def boxes_of(found: NDArray[np.int64], window: Window) -> tv_tensors.BoundingBox
 def look_through(sample: DenseSample, window: Window, fill: float, show: Show) -> tuple[DenseSample, Tensor | None]:
     """Return what a window shows of a sample on the CPU, and the areas [N] of its masks, to which boxes are fitted.
 
-    The image is padded with ``fill``. What is not read here is left to ``show``, the reference.
+    The image is padded with ``fill``. Fields that are not read here are left to ``show``, the reference.
     """
     values: dict[str, Any] = {"labels": sample.labels, "instance_ids": sample.instance_ids}
     if (image := read_image(sample.image.as_subclass(Tensor), window, fill)) is not None:
@@ -84,7 +84,7 @@ def look_through(sample: DenseSample, window: Window, fill: float, show: Show) -
 
 
 def through(value: Tensor, name: str, window: Window) -> tuple[Tensor, NDArray[np.int64] | None]:
-    """A mask or map [..., H, W] through the window, and the measures of its planes."""
+    """Return a mask or map [..., H, W] as the window shows it, and the measures of its planes."""
     planes = value.as_subclass(Tensor).reshape(-1, *window.canvas_size)
     out = torch.empty(len(planes), *window.size, dtype=planes.dtype)
     found = windows.read_planes(planes, window, int(_READ[name].pad_value), out)
@@ -93,7 +93,7 @@ def through(value: Tensor, name: str, window: Window) -> tuple[Tensor, NDArray[n
 
 
 def _rest(sample: DenseSample, without_image: bool) -> DenseSample:
-    """The sample with only what its parts have to move; a canvas of one channel stands for the image."""
+    """Return the sample with only the fields that the parts have to move; one empty channel can replace the image."""
     changes: dict[str, Any] = dict.fromkeys((*_READ, "instance_ids"))
     if without_image:
         changes["image"] = tv_tensors.Image(torch.zeros(1, *sample.canvas_size, dtype=torch.uint8))

@@ -30,10 +30,10 @@ from segpaste.types.sampling import Size, Window
 
 
 class SampleTransform(Protocol):
-    """Anything that makes a sample from a sample and a seed in [0, 2**64), the same from the same."""
+    """Deterministic callable that maps a sample and a seed in [0, 2**64) to a sample."""
 
     def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
-        """The sample, transformed."""
+        """Return the transformed sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class RandomResize:
         return max(1, round(canvas_size[0] * fit)), max(1, round(canvas_size[1] * fit))
 
     def transform(self, sample: DenseSample, out_size: Size) -> DenseSample:
-        """The sample resized to (H, W)."""
+        """Return the sample resized to (H, W)."""
         return _move(sample, _resize, out_size=out_size)
 
     def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
@@ -95,7 +95,7 @@ class RandomHorizontalFlip:
         return _uniform(seed, "jitter.hflip") < self.prob
 
     def transform(self, sample: DenseSample, flip: bool) -> DenseSample:
-        """The sample, flipped if asked for."""
+        """Return the sample, flipped if ``flip``."""
         return _move(sample, F.horizontal_flip) if flip else sample
 
     def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
@@ -131,7 +131,7 @@ class FixedSizeCrop:
         return top, left
 
     def transform(self, sample: DenseSample, corner: tuple[int, int]) -> DenseSample:
-        """The window with this (top, left), padded."""
+        """Return the window with this (top, left), padded."""
         if sample.padding_mask is None:
             sample = replace(sample, padding_mask=PaddingMask(torch.zeros(1, *sample.canvas_size, dtype=torch.bool)))
         top, left = corner
@@ -156,13 +156,13 @@ class SanitizeInstances:
     their boxes, which stay. Nothing is drawn.
 
     Attributes:
-        min_area_px: the smallest area that stays, pixels; 1 drops what has no pixel.
+        min_area_px: the smallest area that is kept, pixels; 1 drops instances without a pixel.
     """
 
     min_area_px: float = 1
 
     def transform(self, sample: DenseSample) -> DenseSample:
-        """The sample with what stays."""
+        """Return the sample with fitted boxes, without the instances that are too small."""
         if sample.instance_masks is None:
             return self._drop_small(sample, None)
         masks = sample.instance_masks.as_subclass(Tensor)
@@ -170,7 +170,7 @@ class SanitizeInstances:
         return self._drop_small(replace(sample, boxes=tv_tensors.wrap(tight_boxes(masks), like=sample.boxes)), areas)
 
     def _drop_small(self, sample: DenseSample, areas: Tensor | None) -> DenseSample:
-        """The sample without the instances whose areas [N] are small; None takes those of their boxes."""
+        """Drop the instances whose areas [N] are too small; None takes the areas of their boxes."""
         if areas is None:
             boxes = sample.boxes.as_subclass(Tensor)
             areas = (boxes[:, 2:] - boxes[:, :2]).prod(1)
@@ -184,22 +184,22 @@ class SanitizeInstances:
 
 @dataclass(frozen=True, slots=True)
 class LargeScaleJitter:
-    """Sample transforms one after the other, each called with the same seed; their draws have names of their own.
+    """Apply sample transforms one after the other, each with the same seed and with names of its own for its draws.
 
-    Where the parts are those of `make_large_scale_jittering`, the native library reads every pixel straight into its
+    If the parts are those of `make_large_scale_jittering`, the native library reads every pixel straight into its
     place; the result is the same.
 
     Attributes:
         parts: the transforms.
         decode_reduced: let `segpaste.datasets.CocoDetectionV2` decode a JPEG at 1/2, 1/4 or 1/8 of its size where it is
-            shrunk at least that much. Faster, with slightly other colours; samples that are read already are the same.
+            shrunk at least that much. Faster, with slightly other colours; decoded samples are not affected.
     """
 
     parts: tuple[SampleTransform, ...]
     decode_reduced: bool = False
 
     def window(self, canvas_size: Size, seed: int) -> Window | None:
-        """Draw what the parts show of a picture of (H, W) pixels; None where they are other parts."""
+        """Draw the window of an image of (H, W) pixels; None if the parts are not of the standard types."""
         if tuple(map(type, self.parts)) != _STANDARD:
             return None
         resize, flip, crop, _ = self._standard
@@ -207,17 +207,17 @@ class LargeScaleJitter:
         return Window(canvas_size, resized, flip.make_params(seed), crop.make_params(resized, seed), crop.size)
 
     def read(self, image: Tensor, window: Window) -> tv_tensors.Image | None:
-        """What a window shows of an image [C, H, W]; None where the native library does not read it."""
+        """Return the part of an image [C, H, W] in a window, or None if the native library does not read it."""
         return _windows.read_image(image, window, self._standard[2].fill)
 
     def show(self, sample: DenseSample, window: Window) -> DenseSample:
-        """What a window shows of a sample: the parts one after the other, none drawing."""
+        """Apply a window that is already drawn to a sample: resize, flip and crop."""
         resize, flip, crop, _ = self._standard
         return crop.transform(flip.transform(resize.transform(sample, window.resized), window.flip), window.corner)
 
     @property
     def min_area_px(self) -> float:
-        """The smallest area that stays, pixels."""
+        """The smallest area that is kept, pixels."""
         return self._standard[3].min_area_px
 
     @property
@@ -248,12 +248,12 @@ def make_large_scale_jittering(
     fill: float = 0.0,
     decode_reduced: bool = False,
 ) -> LargeScaleJitter:
-    """The transform described above.
+    """Build the large-scale jitter that this module describes.
 
     Args:
         size: (H, W) of every result, or the side of a square.
         scale_range: range of the random factor; (1, 1) always fits the whole photo in.
-        hflip_prob: the probability of a mirrored photo.
+        hflip_prob: the probability of flipping the photo.
         min_area_px: instances with less area are dropped, pixels.
         fill: the image's value where it is padded.
         decode_reduced: see `LargeScaleJitter`.
@@ -275,7 +275,7 @@ def make_large_scale_jittering(
 
 
 def _move(sample: DenseSample, functional: Callable[..., Any], **arguments: Any) -> DenseSample:
-    """The sample with every field moved. Plain tensors (labels, ids) stay: torchvision would take them for images."""
+    """Move every field of a sample. Plain tensors (labels, ids) stay: torchvision would take them for images."""
     fields = sample.to_dict()
     moved = {k: functional(v, **arguments) for k, v in fields.items() if isinstance(v, tv_tensors.TVTensor)}
     return DenseSample.from_dict({**fields, **moved})
@@ -289,7 +289,7 @@ def _resize(value: Tensor, out_size: Size) -> Any:
 
 
 def _uniform(seed: int, name: str, index: int = 0) -> float:
-    """Uniform over (0, 1)."""
+    """Draw a number uniformly from (0, 1)."""
     bits = random_u32(torch.tensor(to_int64(seed)), name, torch.tensor(index))
     return (int(bits) + 0.5) / (1 << 32)
 

@@ -1,8 +1,8 @@
 """A loader whose batches depend on (dataset, seed, epoch, rank) and on nothing else.
 
-Not on the number of workers, on how they start, or on torch's global generator. Each sample has a seed of its own,
-which its jitter and later its augmentation draw from; the batch carries it in ``sample_seeds``, and the numbers that it
-is made of in ``sample_keys``, by which `EpochDataLoader.sample_for` reads the sample again.
+They do not depend on the number of workers, on how workers start, or on torch's global generator. Each sample has a
+seed of its own, from which its jitter and later its augmentation draw. The batch carries the seed in ``sample_seeds``,
+and the numbers it is made of in ``sample_keys``. From these `EpochDataLoader.sample_for` reads the sample again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OnError = Literal["raise", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class LoaderStats:
-    """What a loader has yielded and left out so far, over all workers and epochs.
+    """Counts of samples and instances that a loader has yielded or left out so far, over all workers and epochs.
 
     Attributes:
         num_samples: samples in the batches.
@@ -64,9 +64,9 @@ class EpochDataLoader(EpochLoader):
         shuffle: a new order each epoch.
         sampler: says which samples an epoch reads on this replica, in place of ``shuffle``, such as a
             `segpaste.samplers.NxMSampler` of that batch size; `set_epoch` sets its epoch too. A sample that it gives
-            twice in an epoch is twice the same.
-        drop_last: leave out what does not fill a batch on every replica, instead of a smaller last batch and
-            repeated samples.
+            twice in an epoch is the same both times.
+        drop_last: leave out samples that do not fill a batch on every replica. Without it the last batch may be
+            smaller and samples are repeated.
         on_error: what a `DatasetError` of a sample does: ``raise`` it here, or ``skip`` the sample and count it in
             `stats`. Skipping makes batches smaller, and leaves out those that become empty, so ranks may then differ
             in their number of batches.
@@ -76,7 +76,7 @@ class EpochDataLoader(EpochLoader):
         persistent_workers: keep the workers between epochs.
         prefetch_factor: batches that each worker reads ahead.
         rank: this process's number; by default that of ``torch.distributed`` when a pass begins, else 0.
-        num_replicas: how many processes there are; likewise. Both or neither.
+        num_replicas: the number of processes, with the same default. Give both or neither.
 
     Raises:
         TypeError: an argument of another class.
@@ -138,7 +138,7 @@ class EpochDataLoader(EpochLoader):
         self.stats = LoaderStats()
 
     def state_values(self, num_drawn: int | None) -> dict[str, Any]:
-        """The place, whose it is, and a digest of the indices before it that a sampler of another make gave."""
+        """Return the place, the loader's facts, and a digest of the indices before it that a `SamplerOrder` gave."""
         state = super().state_values(num_drawn)
         if isinstance(self._order, SamplerOrder):
             state["digest"] = self._order.digest(state["num_drawn"])
@@ -151,7 +151,7 @@ class EpochDataLoader(EpochLoader):
             self._order.expect(self.progress.num_done, state.get("digest"))
 
     def identity(self) -> dict[str, Any]:
-        """The facts that decide what an epoch consists of; a state with others is refused."""
+        """Return the facts that decide what an epoch consists of; a state with other facts is rejected."""
         dataset, jitter = self._samples.dataset, self._samples.jitter
         return {
             "dataset": f"{len(self._samples)} samples of {type(dataset).__name__}",
@@ -163,10 +163,10 @@ class EpochDataLoader(EpochLoader):
         }
 
     def sample_for(self, key: SampleKey) -> DenseSample:
-        """Read the sample of one row again, jittered as it was; its key is its row of ``sample_keys``.
+        """Read the sample of one row again, with the same jitter; its key is its row of ``sample_keys``.
 
         Args:
-            key: of any epoch, rank and base seed, for it names them.
+            key: the key of a sample; it names epoch, rank and base seed, so any of them will do.
 
         Raises:
             DatasetError: the sample cannot be read.
@@ -240,7 +240,7 @@ def _check_sampler(sampler: object, batch_size: int) -> None:
 
 
 def _order_of(sampler: Sampler[int], num: int, replicas: ReplicaFinder) -> EpochSampler[int]:
-    """What a sampler gives; one of N x M batches shares its progress with the loader."""
+    """Return the order that a sampler gives; an `NxMSampler` shares its progress with the loader."""
     if not isinstance(sampler, NxMSampler):
         return SamplerOrder(sampler, EpochProgress("EpochDataLoader", replicas=replicas, leads=(sampler,)))
     if sampler.num_samples != num:
@@ -262,7 +262,7 @@ def create_coco_dataloader(
     dataset: Dataset[DenseSample] | None = None,
     **options: Any,
 ) -> EpochDataLoader:
-    """Photos and annotations in, padded batches of jittered samples out.
+    """Build a loader of padded batches of jittered samples, from photos and annotations or from a dataset.
 
     Args:
         images_dir: the folder of the photos.
@@ -270,12 +270,12 @@ def create_coco_dataloader(
         batch_size: B.
         size: (H, W) of every sample, or the side of a square.
         scale_range: see `segpaste.datasets.jitter`.
-        hflip_prob: the probability of a mirrored photo.
+        hflip_prob: the probability of flipping a photo.
         min_area_px: instances with less area after the jitter are dropped, pixels.
         decode_reduced: decode a JPEG at 1/2, 1/4 or 1/8 of its size where the jitter shrinks it at least that much and
             its sides can be divided so. Several times as fast on large photos; colours differ slightly, masks do not.
         dataset: any map-style dataset of `DenseSample`, of any modality, in place of the two paths.
-        options: of `EpochDataLoader`: max_instances, base_seed, shuffle, sampler, drop_last, on_error, num_workers,
+        options: for `EpochDataLoader`: max_instances, base_seed, shuffle, sampler, drop_last, on_error, num_workers,
             pin_memory, multiprocessing_context, persistent_workers, prefetch_factor, rank, num_replicas.
 
     Returns:

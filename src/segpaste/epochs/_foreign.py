@@ -1,4 +1,4 @@
-"""Loaders and samplers of any make: their epoch, their rank, and what is known of them."""
+"""Epoch, rank and known facts of loaders and samplers of any make."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from segpaste.epochs.states import sampler_facts
 
 
 def epoch_of(loader: Any) -> int | None:
-    """The epoch of the pass that began last over a loader, or of its sampler; None where neither has one.
+    """Return the epoch of the pass that began last over a loader, or of its sampler; None if neither has one.
 
     Args:
-        loader: any iterable; those of torch, Lightning and this package say their epoch by one of these attributes.
+        loader: any iterable. Torch, Lightning and this package keep ``epoch`` on the loader, its samplers or dataset.
     """
     for part in _parts(loader):
         if isinstance(epoch := getattr(part, "epoch", None), int) and epoch >= 0:
@@ -34,7 +34,7 @@ def set_epoch_of(loader: Any, epoch: int) -> None:
 
 @dataclass(frozen=True)
 class LoaderReplicas(ReplicaFinder):
-    """Where the rank of a pass over a loader comes from: of its sampler, where that has one.
+    """Finder of the rank of a pass over a loader: that of its sampler, if the sampler has one.
 
     Args:
         loader: any iterable.
@@ -54,7 +54,7 @@ class LoaderReplicas(ReplicaFinder):
 
 
 def loader_facts(loader: Any) -> dict[str, Any]:
-    """What is known of a loader that says nothing of itself."""
+    """Return the facts that can be found out about a loader: its length, and for a DataLoader dataset and sampler."""
     facts: dict[str, Any] = {"num_batches": _len_of(loader)}
     if not isinstance(loader, DataLoader):
         return facts
@@ -70,7 +70,7 @@ def loader_facts(loader: Any) -> dict[str, Any]:
 
 
 def reads_all_on_each_rank(loader: Any) -> bool:
-    """Return whether a loader is a plain DataLoader that nobody shards."""
+    """Tell whether a loader is a plain DataLoader that nobody shards."""
     if type(loader) is not DataLoader or isinstance(loader.dataset, IterableDataset):
         return False
     samplers = loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None)

@@ -1,4 +1,4 @@
-"""What loaders of epochs share."""
+"""Base class of the loaders of epochs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class EpochLoader(EpochReader, DataLoader[Any]):
 
     @property
     def progress(self) -> EpochProgress:  # type: ignore[override]
-        """Which epoch is read, from which place on."""
+        """Progress of the epochs: the one that is read, and the place in it."""
         return self.sampler.progress
 
     @property
@@ -39,7 +39,7 @@ class EpochLoader(EpochReader, DataLoader[Any]):
         return (self.batch_size or 1) * self.sampler.items_per_batch
 
     def fetched(self) -> Iterator[Any]:
-        """What the workers fetch in a pass, each batch counted as done when it is handed out."""
+        """Yield the batches that the workers fetch in a pass; each counts as done when it is handed out."""
         this = None
         for num_batches, batch in enumerate(super().__iter__(), start=1):
             this = this or self.sampler.this  # the first draw has begun it

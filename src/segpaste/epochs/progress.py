@@ -8,7 +8,7 @@ A pass is one iteration over a sampler or loader. It begins when its first item 
 - On several ranks, a pass never advances the epoch by itself, because ranks that disagree about it would read the same
   samples. A repeated epoch warns once.
 - After `EpochProgress.load_state`, the next pass resumes that epoch at that place.
-- Loaders and samplers of another make are led: their epoch is set before each pass. One that was set on them is taken.
+- Loaders and samplers of another make are led: their epoch is set before each pass. An epoch set on them is adopted.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class EpochProgress:
     Places count items: indices of a sampler, rows of a loader.
 
     Args:
-        owner: whose it is, for errors and warnings.
+        owner: name of the sampler or loader, for errors and warnings.
         rank: see `ReplicaFinder`.
         num_replicas: see `ReplicaFinder`.
         replicas: finds them in another way.
-        leads: loaders and samplers of another make that are read in these epochs, the one whose epoch counts first.
+        leads: loaders and samplers of another make that are read in these epochs; the first one's epoch counts.
 
     Attributes:
         owner: as given.
@@ -69,7 +69,7 @@ class EpochProgress:
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next pass, >= 0, and of every pass until the next call.
 
-        To set the epoch that is set already changes nothing, so a loaded place survives.
+        Setting the same epoch again changes nothing, so a loaded place survives.
 
         Raises:
             ValueError: it is no integer in [0, 2**64).
@@ -109,7 +109,7 @@ class EpochProgress:
         return this
 
     def state(self, identity: Mapping[str, Any], num_done: int | None = None) -> dict[str, Any]:
-        """The place, and whose it is. The same on every rank, so the state of one rank serves all.
+        """Return the place and the owner's facts. They are the same on every rank, so the state of one rank serves all.
 
         Args:
             identity: facts of the owner, values of JSON; see `expect_own_state`.
@@ -121,7 +121,7 @@ class EpochProgress:
         return {"epoch": epoch, "num_drawn": int(place), "finished": finished, "of": dict(identity)}
 
     def load_state(self, state: Mapping[str, Any], identity: Mapping[str, Any], length: int, step: int = 1) -> None:
-        """Resume there: the next pass gives the items that are left, or a new epoch if the old one was finished.
+        """Resume from a state: the next pass gives the remaining items, or a new epoch if the old one was finished.
 
         Args:
             state: made by `state`.
@@ -171,7 +171,7 @@ class EpochProgress:
         return next((epoch for one in self._leads if (epoch := epoch_of(one)) is not None), None)
 
     def _follow(self) -> None:
-        """Take the epoch that was set on what is led itself, as is usual with torch's samplers."""
+        """Adopt the epoch that was set directly on a led sampler or loader, as is usual with torch's samplers."""
         if (epoch := self._epoch_outside()) != self._seen:
             self._seen = epoch
             if epoch is not None:
@@ -201,8 +201,8 @@ class EpochPass:
     """One pass that has begun.
 
     Attributes:
-        epoch: that it reads.
-        start: items that it skips, for they were done before.
+        epoch: the epoch that it reads.
+        start: number of items that it skips, because they were done before.
         replica: this process.
     """
 
@@ -212,7 +212,7 @@ class EpochPass:
 
     @property
     def is_current(self) -> bool:
-        """Whether no other pass has begun, and no epoch or state was set since."""
+        """True while no other pass has begun and no epoch or state was set."""
         return self._progress._current is self
 
     def done(self, num_done: int) -> None:
@@ -226,7 +226,7 @@ class EpochPass:
             self._progress._is_finished = True
 
     def counted(self, items: Iterable[T], step: int = 1) -> Iterator[T]:
-        """The items, counted as done when so many more were handed out."""
+        """Yield the items and count them as done, ``step`` at a time."""
         for num_done, item in enumerate(items, start=self.start + 1):
             if num_done % step == 0:
                 self.done(num_done)

@@ -1,4 +1,4 @@
-"""What samplers and loaders of epochs share: the epoch and the state of an `EpochProgress`."""
+"""Base class of samplers and loaders of epochs, with the epoch and the state of an `EpochProgress`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class EpochReader(Stateful):
 
     @property
     def owner(self) -> str:
-        """What errors and warnings call it."""
+        """Name of the reader in errors and warnings."""
         return self.progress.owner
 
     @property
@@ -32,9 +32,9 @@ class EpochReader(Stateful):
         return self.progress.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next pass, >= 0, of all that is read, and of every pass until the next call.
+        """Choose the epoch, >= 0, of the next pass and of every pass until the next call, for all that is read.
 
-        To set the epoch that is set already changes nothing, so a loaded place survives. Persistent workers follow.
+        Setting the same epoch again changes nothing, so a loaded place survives. Persistent workers follow.
 
         Raises:
             ValueError: it is negative, or no integer.
@@ -44,7 +44,7 @@ class EpochReader(Stateful):
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """The facts that decide what an epoch consists of, values of JSON; a state with others is refused."""
+        """Return the facts that decide what an epoch consists of, values of JSON; a state with others is rejected."""
 
     @property
     @abstractmethod
@@ -57,11 +57,11 @@ class EpochReader(Stateful):
         return 1
 
     def state_values(self, num_drawn: int | None) -> dict[str, Any]:
-        """The place, and whose it is."""
+        """Return the place and the facts of the reader."""
         return self.progress.state(self.identity(), num_drawn)
 
     def expect_values(self, state: Any) -> None:
-        """Refuse a state of another reader, or a place that an epoch does not have."""
+        """Reject a state of another reader, or a place that an epoch does not have."""
         self.progress.expect_state(state, self.identity(), self.num_items, self.items_per_batch, self.owner)
 
     def take_values(self, state: Mapping[str, Any]) -> None:

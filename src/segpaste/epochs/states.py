@@ -1,4 +1,4 @@
-"""Whose a state is: facts that must agree before it is loaded."""
+"""Facts that identify the owner of a state and must agree before it is loaded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def sampler_facts(sampler: Any) -> dict[str, Any]:
-    """What is known of a sampler of any make that decides what an epoch consists of."""
+    """Return the known facts of a sampler of any make that decide what an epoch consists of."""
     if callable(identity := getattr(sampler, "identity", None)):
         facts: dict[str, Any] = identity()
         return facts
@@ -55,7 +55,7 @@ def _cell(cell: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """The value where it stands for itself, else its type: addresses differ from run to run."""
+    """Describe a value by its content where that is plain, else by its type: addresses differ from run to run."""
     if isinstance(value, tuple | list):
         return f"({', '.join(map(_plain, value))})"
     if isinstance(value, frozenset | set):
@@ -68,10 +68,10 @@ def _plain(value: Any) -> str:
 
 
 def expect_own_state(owner: str, identity: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    """Refuse a state of another sampler, loader or run; its facts, under ``of``, are compared by `expect_facts`.
+    """Reject a state of another sampler, loader or run; `expect_facts` compares its facts, under ``of``.
 
     Raises:
-        ValueError: it holds none, or they differ.
+        ValueError: the state holds no facts, or they differ.
     """
     theirs = state.get("of") if isinstance(state, Mapping) else None
     if not isinstance(theirs, Mapping) or not {"epoch", "num_drawn"} <= set(state):
@@ -80,7 +80,7 @@ def expect_own_state(owner: str, identity: Mapping[str, Any], state: Mapping[str
 
 
 def expect_facts(owner: str, identity: Mapping[str, Any], theirs: Any) -> None:
-    """Refuse other facts than these.
+    """Reject the facts of a state if they differ from these.
 
     Args:
         owner: who loads a state.

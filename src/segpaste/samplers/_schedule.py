@@ -1,12 +1,12 @@
-"""Which classes meet in which batch: N distinct ones in each, for as many batches as there can be.
+"""Schedule of the classes of each batch: N distinct ones in each, for as many batches as possible.
 
-A class comes as a number of groups, of M samples each, which are interchangeable here. A batch takes one group each of
-N classes. So a class has part in at most T of T batches, and T batches can be filled if and only if
+Each class has a number of groups of M samples, which are interchangeable here. A batch takes one group each of N
+classes. So a class is in at most T of T batches, and T batches can be filled if and only if
 
     sum over classes of min(groups of c, T)  >=  N T.
 
-`num_full_batches` solves that for T, and `schedule` fills T batches whenever it holds: classes take turns, but one that
-has a group for every batch that is left is bound, and must be in all of them.
+`num_full_batches` solves that for T, and `schedule` fills T batches whenever it holds: classes take turns, but a
+class with a group for every remaining batch is bound, and must be in all of them.
 
 This never fails, for the condition holds for the T - 1 batches that are left after one. If at most N classes are bound,
 the batch takes all of them: each class that it takes lowers the sum by one and no other class does, so by N in all. If
@@ -29,7 +29,7 @@ Ints = NDArray[np.int64]
 
 
 def num_full_batches(num_groups: Ints, num_distinct: int) -> int:
-    """The most batches of N distinct classes that can be made of so many groups of each class, [C]."""
+    """Return the largest number of batches of N distinct classes, given the number of groups of each class, [C]."""
 
     def num_missing(num_batches: int) -> int:
         return num_distinct * num_batches - int(np.minimum(num_groups, num_batches).sum())
@@ -39,12 +39,12 @@ def num_full_batches(num_groups: Ints, num_distinct: int) -> int:
 
 
 def num_covering_batches(num_groups: Ints, num_distinct: int) -> int:
-    """The fewest batches of N distinct classes, of at least N, in which every group of each class, [C], has a place."""
+    """Return the smallest number of batches of N distinct classes in which every group of each class, [C], fits."""
     return max(int(num_groups.max()), -(-int(num_groups.sum()) // num_distinct))
 
 
 def filled_up(num_groups: Ints, num_distinct: int, num_batches: int) -> Ints:
-    """Groups of each class, [C], so that they fill the batches: classes are taken again in turn, from the first on.
+    """Add groups of classes, [C], to fill the batches: classes are taken again in turn, from the first on.
 
     Args:
         num_groups: of each class, [C], at most ``num_batches`` each and no more in all than there are places.
@@ -65,7 +65,7 @@ def filled_up(num_groups: Ints, num_distinct: int, num_batches: int) -> Ints:
 
 
 def schedule(num_groups: Ints, num_distinct: int, num_batches: int, turns: NDArray[np.float64] | None = None) -> Ints:
-    """The classes of each batch, [T, N], no class twice in one.
+    """Return the classes of each batch, [T, N], without repeating a class in a batch.
 
     A class that is bound stays in the queue until its turn comes there.
 
@@ -73,7 +73,7 @@ def schedule(num_groups: Ints, num_distinct: int, num_batches: int, turns: NDArr
         num_groups: of each class, [C].
         num_distinct: N.
         num_batches: T, at most `num_full_batches`.
-        turns: random numbers in [0, 1), [(T + 1) N], that choose who is next; by default classes take turns in their
+        turns: random numbers in [0, 1), [(T + 1) N], that choose the next class; by default classes take turns in their
             order, and one that had its turn queues up behind.
     """
     left: list[int] = np.minimum(num_groups, num_batches).tolist()

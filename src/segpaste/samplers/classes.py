@@ -1,4 +1,4 @@
-"""The samples of each class, and the classes of whatever has them."""
+"""Samples of each class, and class labels of arrays, banks and datasets."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ class SamplesOfClasses:
             ends += counts
 
     def __len__(self) -> int:
-        """All samples."""
+        """Return the number of samples."""
         return len(self._order)
 
     def of_class(self, class_id: int) -> NDArray[np.int64]:
-        """The samples of one class, ascending."""
+        """Return the samples of one class, ascending."""
         start = self._starts[class_id]
         return self._order[start : start + self.counts[class_id]].astype(np.int64)
 
     def pick(self, classes: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The sample at a place, from 0, among those of its class; arrays that broadcast."""
+        """Return the samples at places, from 0, within their classes; the arrays broadcast."""
         return np.asarray(self._order[self._starts[classes] + places], np.int64)
 
     def shuffled(self, keys: NDArray[np.uint32]) -> SamplesOfClasses:
-        """The same classes, the samples of each in the order of random keys, [num_samples]."""
+        """Return the same classes, with the samples of each in the order of random keys, [num_samples]."""
         other = copy(self)  # shares all but the order
         classes = np.repeat(np.arange(len(self.counts), dtype=np.uint64), self.counts)
         order = (classes << np.uint64(32) | keys[self._order]).argsort(kind="stable")
@@ -67,7 +67,7 @@ class HasCropClassIds(Protocol):
     """A bank, see `segpaste.bank.InstanceBank`."""
 
     def crop_class_ids(self) -> NDArray[np.int64]:
-        """The class of every crop, [num_samples]."""
+        """Return the class of every crop, [num_samples]."""
 
 
 class HasLabels(Protocol):
@@ -92,7 +92,7 @@ Labels = ArrayLike | Tensor | HasCropClassIds | HasLabels | HasTargets
 
 
 def read_labels(labels: Labels) -> NDArray[Any]:
-    """The class of each sample, [num_samples], as integers or strings.
+    """Return the class of each sample, [num_samples], as integers or strings.
 
     Raises:
         ValueError: there are none, or they are no vector of integers or strings.
@@ -124,10 +124,10 @@ def read_labels(labels: Labels) -> NDArray[Any]:
 
 
 def _labels_of(dataset: Any) -> Any:
-    """What a dataset has as many of as samples, or the dataset itself.
+    """Return the ``labels`` or ``targets`` of a dataset, one for each sample, or the dataset if it has neither.
 
     Raises:
-        ValueError: its labels are not as many.
+        ValueError: the number of its labels is not that of its samples.
     """
     found = {name: getattr(dataset, name) for name in ("labels", "targets") if hasattr(dataset, name)}
     num = len(dataset) if hasattr(dataset, "__len__") else None
@@ -150,10 +150,10 @@ _WRONG_LABELS = (
 
 
 def rarest_labels(labels: Iterable[Iterable[int]], empty: int = -1) -> NDArray[np.int64]:
-    """One class for each image of several objects: the one that is in the fewest images, [num_images].
+    """Return one class for each image, that of its objects which is in the fewest images, [num_images] int64.
 
-    A batch that is structured by it shows rare classes as often as others. Of classes in equally many images it is the
-    smallest.
+    N x M batches of these classes show rare classes as often as others. If several classes are in equally few images,
+    the smallest is returned.
 
     Args:
         labels: the classes of the objects of each image, integers, such as the ``instance_labels`` of a dataset.
@@ -169,7 +169,7 @@ def rarest_labels(labels: Iterable[Iterable[int]], empty: int = -1) -> NDArray[n
 
 
 def _distinct_classes(row: Iterable[int]) -> list[int]:
-    """The classes of the objects of an image, each once, ascending."""
+    """Return the classes of the objects of an image, each once, ascending."""
     try:
         return sorted(set(map(operator.index, row)))
     except TypeError as error:

@@ -1,8 +1,8 @@
 """The batches of an epoch, as index arithmetic: N classes in each, M samples of each class.
 
-Samples of a class are taken in groups of M: its first M samples, the next M, and so on, and around again to the first
-where the last group is short. No sample is twice in a group as long as its class has M. Which classes meet is the
-affair of `segpaste.samplers._schedule`.
+Samples of a class are taken in groups of M: its first M samples, the next M, and so on. A short last group is filled up
+with the first samples. A group repeats no sample if its class has at least M. `segpaste.samplers._schedule` chooses the
+classes of each batch.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def epoch_batches(
     drop_last: bool = True,
     seed: int = 0,
 ) -> NDArray[np.int64]:
-    """All batches of an epoch, [T, N M], a pure function of its arguments.
+    """Return all batches of an epoch, [T, N M], a pure function of the arguments.
 
-    A sampler's in an epoch are those of ``seed=derive_seed(base_seed, epoch, 0, 0, 0)``, see `segpaste.derive_seed`.
+    A sampler's batches have ``seed=derive_seed(base_seed, epoch, 0, 0, 0)``, see `segpaste.derive_seed`.
 
     Args:
         labels: the class of each sample, see `segpaste.samplers.Labels`.
@@ -35,10 +35,10 @@ def epoch_batches(
         M_samples_per_class: samples of each class in a batch, M, at least 1.
         exhaustive: take all groups of each class, as `segpaste.samplers.ExhaustiveNxMSampler` does, else one with
             random samples, as `segpaste.samplers.RandomNxMSampler` does.
-        shuffle: the order of classes, of batches, and of the samples of a class.
-        drop_last: end where N classes do not have groups left, else go on until every group had its place, and take
-            other classes again for that.
-        seed: of what is random, in [0, 2**64).
+        shuffle: draw the order of classes, of batches, and of the samples of a class.
+        drop_last: end when fewer than N classes have groups left. Without it, continue until every group has its
+            place, and take other classes again to fill the batches.
+        seed: seed of all random choices, in [0, 2**64).
 
     Raises:
         ValueError: there are fewer than N classes, or an argument is out of its range.
@@ -51,7 +51,7 @@ def epoch_batches(
 
 
 class Plan:
-    """How many batches there are, and what is taken of each class.
+    """Number of batches of an epoch, and of groups taken of each class.
 
     Args:
         counts: samples of each class, [C], at least one.
@@ -59,7 +59,7 @@ class Plan:
 
     Attributes:
         num_batches: T.
-        num_groups: of each class, [C]; where the last are dropped not all of them have a place.
+        num_groups: groups of each class, [C]; with ``drop_last`` not all of them have a place.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Plan:
         self.num_batches = find_num_batches(self.num_groups, N_classes_per_batch)
 
     def batches(self, samples: SamplesOfClasses, shuffle: bool, seed: int) -> NDArray[np.int64]:
-        """All of them, [T, N M]; the arguments are those of `epoch_batches`."""
+        """Return all batches, [T, N M]; the arguments are those of `epoch_batches`."""
         num_classes = len(self.num_groups)
         order = _random(seed, "nxm.class", num_classes).argsort(kind="stable") if shuffle else np.arange(num_classes)
         groups = self.num_groups[order]
@@ -108,7 +108,7 @@ class Plan:
 
 
 def _nth_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many equal values are before each, [n]."""
+    """Count the equal values before each value, [n]."""
     order = values.argsort(kind="stable")
     ordered = values[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
@@ -118,5 +118,5 @@ def _nth_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _random(seed: int, name: str, num: int) -> NDArray[np.int64]:
-    """Random integers in [0, 2**32), [num]."""
+    """Draw random integers in [0, 2**32), [num]."""
     return np.asarray(random_bits_numpy(seed, name, np.arange(num)) >> np.uint64(32), np.int64)

@@ -26,7 +26,7 @@ from segpaste.seeding import check_uint64, derive_seed
 
 
 class NxMSampler(EpochSampler[int]):
-    """What the samplers of N x M batches share; take `RandomNxMSampler` or `ExhaustiveNxMSampler`.
+    """Base class of the samplers of N x M batches; use `RandomNxMSampler` or `ExhaustiveNxMSampler`.
 
     Derive your own from one of these two, or from this one and set `exhaustive`; keep the arguments of ``__init__``.
 
@@ -42,19 +42,19 @@ class NxMSampler(EpochSampler[int]):
         M_samples_per_class: samples of each class in a batch, M, at least 1.
         shuffle: draw the order of the classes, of the batches and of the samples of a class, else classes come in
             ascending order.
-        drop_last: leave out what does not fit into batches of N distinct classes: on a long tail most samples of a
-            large class, others in each shuffled epoch, see `report`. With False samples of other classes are taken
-            again instead. Unlike torch's, no batch is ever short.
+        drop_last: leave out samples that do not fit into batches of N distinct classes: on a long tail most samples
+            of a large class, different ones in each shuffled epoch, see `report`. With False, samples of other classes
+            are taken again instead. Unlike with torch's samplers, no batch is ever short.
         base_seed: of everything drawn.
         rank: this process's number; by default that of torch.distributed when a pass begins, else 0.
-        num_replicas: how many processes there are; likewise.
-        batch_size: refused if it is not N M; for those who write it down elsewhere.
+        num_replicas: the number of processes, with the same default.
+        batch_size: N M, for configurations that state it; other values are rejected.
 
     Attributes:
         classes: the distinct labels, ascending, [C].
-        num_samples: how many samples have a label, so those of the dataset; an epoch's indices are `len`.
+        num_samples: number of labels, and so of samples in the dataset; `len` counts the indices of an epoch.
         batch_size: indices of a batch, N M.
-        progress: which epoch is read, from which place on; a loader around the sampler shares it.
+        progress: the epoch that is read, and the place in it; a loader around the sampler shares it.
         N_classes_per_batch, M_samples_per_class, shuffle, drop_last, base_seed: as given.
 
     Raises:
@@ -103,11 +103,11 @@ class NxMSampler(EpochSampler[int]):
 
     @property
     def num_batches(self) -> int:
-        """Batches of an epoch on this replica; as many on every other."""
+        """Number of batches of an epoch on this replica, the same on all replicas."""
         return self.replica.share(self._plan.num_batches)
 
     def __len__(self) -> int:
-        """Indices of an epoch on this replica; as many on every other."""
+        """Return the number of indices of an epoch on this replica, the same on all replicas."""
         return self.num_batches * self.batch_size
 
     @property
@@ -116,26 +116,26 @@ class NxMSampler(EpochSampler[int]):
         return self.batch_size
 
     def epoch_batches(self, epoch: int | None = None) -> NDArray[np.int64]:
-        """All batches of an epoch, by default this one, of all replicas, none twice: [T, N M]."""
+        """Return all batches of an epoch, by default this one, of all replicas, none twice: [T, N M]."""
         seed = derive_seed(self.base_seed, self.epoch if epoch is None else epoch, 0, 0, 0)
         return self._plan.batches(self._samples, self.shuffle, seed)
 
     def replica_batches(self, epoch: int | None = None, replica: Replica | None = None) -> NDArray[np.int64]:
-        """Those that a replica takes, by default this one, [`num_batches`, N M]."""
+        """Return the batches that a replica takes, by default this one, [`num_batches`, N M]."""
         replica, num = replica or self.replica, self._plan.num_batches
         return self.epoch_batches(epoch)[replica.turns(0, replica.share(num)) % num]
 
     def pass_indices(self, this: EpochPass) -> list[int]:
-        """What a pass draws: the indices of its epoch that are not done."""
+        """Return the indices that a pass draws: those of its epoch that are not done."""
         indices: list[int] = self.replica_batches(this.epoch, this.replica).ravel()[this.start :].tolist()
         return indices
 
     def batch_sampler(self) -> NxMBatches:
-        """The same, a list of indices for each batch, for ``DataLoader(dataset, batch_sampler=...)``."""
+        """Return a sampler of the same batches as lists of indices, for ``DataLoader(dataset, batch_sampler=...)``."""
         return NxMBatches(self)
 
     def identity(self) -> dict[str, Any]:
-        """The facts that decide what an epoch consists of; a state with others is refused."""
+        """Return the facts that decide what an epoch consists of; a state with other facts is rejected."""
         labels = hashlib.sha256(np.ascontiguousarray(self._class_ids, "<i8").data)
         return {
             "sampler": type(self).__name__,
@@ -149,16 +149,16 @@ class NxMSampler(EpochSampler[int]):
         }
 
     def report(self) -> NxMReport:
-        """What this epoch covers, over all replicas, counted."""
+        """Report what this epoch covers, counted over all replicas."""
         return report_batches(self.classes, self._class_ids, self._plan, self.epoch_batches(), self.num_replicas)
 
 
 class RandomNxMSampler(NxMSampler):
     """Each class once in an epoch, M random samples of it; the other arguments are those of `NxMSampler`.
 
-    The M samples are distinct if the class has M; of a class that has fewer each is taken as often as any other, or
-    once more. An epoch has one batch for N classes. Where N does not divide the classes, some are left out, or with
-    ``drop_last=False`` some are taken again, with other samples as far as there are.
+    The M samples are distinct if the class has at least M. In a smaller class, each sample is taken equally often or
+    once more. An epoch has one batch for N classes. Where N does not divide the number of classes, some are left out,
+    or with ``drop_last=False`` some are taken again, with other samples as far as the class has them.
     """
 
     exhaustive = False
@@ -168,8 +168,8 @@ class ExhaustiveNxMSampler(NxMSampler):
     """All samples of each class, in groups of M; the other arguments are those of `NxMSampler`.
 
     The classes take turns. A class with as many groups left as there are batches left is put into every one of them,
-    which gives the most batches of N distinct classes. The epoch ends where fewer than N classes have groups left; the
-    samples that are left then are in no batch, others in each shuffled epoch. With ``drop_last=False`` it goes on until
+    which gives the most batches of N distinct classes. The epoch ends when fewer than N classes have groups left; the
+    remaining samples are in no batch, different ones in each shuffled epoch. With ``drop_last=False`` it goes on until
     every sample was taken, and samples of the other classes are taken again. Where M does not divide the samples of a
     class, its last group is filled up with its first samples.
     """

@@ -29,10 +29,10 @@ PARTS = "parts"
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What the finished steps of a run found: a JSON file for each, and other files beside it.
+    """Results of the finished steps of a run: a JSON file for each step, and other files beside it.
 
     Attributes:
-        folder: of the files.
+        folder: the folder of the files.
     """
 
     folder: Path
@@ -59,7 +59,7 @@ class Run:
 
     Args:
         folder: the run's; `claim` makes it.
-        error: the class of what is raised.
+        error: the class of the errors that are raised.
         results: glob patterns of files that are there when a part is finished. A run without any is replaced, whatever
             its arguments.
         owned: names of what else is in the folder, which is removed where nothing is finished.
@@ -92,7 +92,7 @@ class Run:
 
     @contextlib.contextmanager
     def claim(self, fingerprint: Mapping[str, Any]) -> Iterator[None]:
-        """Start a run, or resume the one that was interrupted; meanwhile no other process may.
+        """Start a run, or resume an interrupted one. Meanwhile no other process can claim the folder.
 
         Whatever ends it, a run that has finished nothing leaves nothing behind.
 
@@ -122,7 +122,7 @@ class Run:
         return any(any(self.folder.glob(pattern)) for pattern in self._results)
 
     def heal(self) -> None:
-        """Remove what a killed process left half-written, and where nothing is finished all that it left."""
+        """Remove half-written files of a killed process; if nothing is finished, remove all its files."""
         sweep(self.folder)
         if not self.has_results():
             for name in self._owned:
@@ -143,7 +143,7 @@ class Run:
         return f"{self.folder} keeps what is finished; the same {self._again} goes on from there"
 
     def _adopt(self, fingerprint: Mapping[str, Any]) -> None:
-        """Expect a folder of this run, and note the fingerprint of a new one."""
+        """Check that the folder is of this run, and write the fingerprint of a new one."""
         there = read_fingerprint(self.folder)
         if there == fingerprint:
             return
@@ -172,7 +172,7 @@ class Run:
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
-        """Let what ends the run say what is left of it; where nothing is, remove the rest."""
+        """Add to the error that ends a run what the folder keeps; if nothing is finished, remove the run's files."""
         try:
             yield
         except KeyboardInterrupt as interrupt:
@@ -192,11 +192,11 @@ class Workspace(Run):
 
     Args:
         out: the final name.
-        error: the class of what is raised.
+        error: the class of the errors that are raised.
 
     Attributes:
-        out: the final name; of a link the folder that it leads to.
-        files: what becomes ``out``.
+        out: the final name; for a link, the folder that it points to.
+        files: the folder that becomes ``out``.
     """
 
     def __init__(self, out: Path, error: type[ValueError]) -> None:
@@ -205,9 +205,9 @@ class Workspace(Run):
         self.files = self.folder / "files"
 
     def expect_free(self) -> None:
-        """Refuse, before any work is done, a final name that is taken.
+        """Reject a final name that is taken, before any work is done.
 
-        A run that was killed when it had published its files is removed before.
+        The remains of a run that was killed after it had published its files are removed first.
         """
         if self.out.is_dir() and self.folder.is_dir() and (lock := lock_folder(self.folder)) is not None:
             try:

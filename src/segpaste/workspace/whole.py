@@ -46,10 +46,10 @@ class WholeFiles:
     def write(self, path: str | os.PathLike[str], content: Content) -> Path:
         """Write a file and return its final name; missing folders are made.
 
-        Of two files of one path the second one counts. An iterable is consumed as it is written.
+        If a path is written twice, the second file counts. An iterable is consumed as it is written.
 
         Raises:
-            OSError: the file cannot be written; it is named.
+            OSError: the file cannot be written; the error names it.
         """
         path = Path(path)
         make_folder(path.parent)
@@ -90,7 +90,7 @@ def write_whole(path: str | os.PathLike[str], content: Content) -> Path:
     Use `WholeFiles` for several files that belong together.
 
     Raises:
-        OSError: the file cannot be written, it is named. Nothing is left behind, and a file of that name stays.
+        OSError: the file cannot be written; the error names it. Nothing is left behind, and a file of that name stays.
     """
     with WholeFiles() as files:
         return files.write(path, content)
@@ -128,7 +128,7 @@ def rename_flushed(new: Path, path: Path) -> None:
 
 
 def flush(path: Path) -> None:
-    """Flush a file, or a folder with all that is in it, to the disk. For files that others write; one by one, so slow.
+    """Flush a file, or a folder with all that is in it, to the disk. For files of other writers; slow, one by one.
 
     Raises:
         OSError: it cannot be read, or the disk is full or broken.
@@ -172,7 +172,7 @@ def sweep(folder: Path) -> None:
 
 
 def is_partial(name: str) -> bool:
-    """Whether a file of this name is one that `WholeFiles` has not finished."""
+    """Tell whether a file name is that of an unfinished file of `WholeFiles`."""
     return _PARTIAL.fullmatch(name) is not None
 
 
@@ -194,7 +194,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def naming(path: str | os.PathLike[str], partial: Path | None = None) -> Iterator[None]:
-    """Name a path in an OSError of the system that names no file, as of a full disk, or names ``partial``."""
+    """Set the file name of an OSError that has none, as for a full disk, or that names ``partial``."""
     try:
         yield
     except OSError as error:

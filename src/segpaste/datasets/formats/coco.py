@@ -57,14 +57,14 @@ _TABLES: dict[str, TableColumns] = {
 class CocoDetectionV2(AnnotatedPhotos):
     """Photos with instances, one `DenseSample` each, in the order of the file's ``images``.
 
-    A sample has image (uint8), boxes that fit their masks tightly (not the file's), labels, instance ids 1..N and
-    instance masks; keypoints where a category names some; and where the file has crowd regions (``iscrowd``) or ignored
-    ones (``ignore``), which are no instances, a crowd mask, their union: of masks, or of boxes where there are none. A
-    photo without annotations gives N = 0. An annotation whose mask has no pixel is left out with one warning, and
+    A sample has image (uint8), boxes that fit their masks tightly (not the file's), labels, instance ids 1..N, instance
+    masks, and keypoints where a category names some. Crowd (``iscrowd``) and ignored (``ignore``) regions are no
+    instances. Where the file has any, samples have a crowd mask: the union of their masks, or boxes if a mask is empty.
+    A photo without annotations gives N = 0. An annotation whose mask has no pixel is left out with one warning, and
     counted in ``num_empty_masks``.
 
-    LVIS files are read too: where a photo has no ``file_name``, it is the end of its ``coco_url``, such as
-    ``train2017/000000391895.jpg``, and `federated` gives what the photo says about classes without instances.
+    LVIS files are read too. A photo without ``file_name`` is named by the end of its ``coco_url``, such as
+    ``train2017/000000391895.jpg``. `federated` returns what the photo says about classes without instances.
 
     Args:
         images_dir: the folder that the file names of the photos start from.
@@ -74,7 +74,7 @@ class CocoDetectionV2(AnnotatedPhotos):
     Attributes:
         class_names: the name of each class; labels index it.
         category_ids: the id that each class has in the file, ascending; these may have gaps, labels have none.
-        keypoint_schema: what the keypoints are called; None where there are none.
+        keypoint_schema: names of the keypoints; None where there are none.
         has_crowds: whether samples have a crowd mask.
 
     Raises:
@@ -92,37 +92,37 @@ class CocoDetectionV2(AnnotatedPhotos):
 
     @property
     def num_empty_masks(self) -> int:
-        """How many annotations this process has left out so far because their mask has no pixel."""
+        """Number of annotations that this process has left out so far because their mask has no pixel."""
         return len(self._empty_ids)
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
-        """The file's id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
+        """Return the file's id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
         return tuple(annotation["id"] for annotation in self._instances(self._records[index])[0])
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
-        """The class of each annotation that is no crowd, as the file has them: no photo or mask is read.
+        """Return the class of each annotation that is no crowd, from the file alone: no photo or mask is read.
 
-        An annotation without a pixel, which is no instance, counts here.
+        Annotations whose mask has no pixel are included, although they are no instances.
         """
         return tuple(row["label"] for row in self._records[index]["annotations"])
 
     def crowd_mask(self, index: int) -> Tensor:
-        """Where crowd and ignored regions lie: [H, W] bool, in the frame of the photo before ``transforms``."""
+        """Return the union of crowd and ignored regions, [H, W] bool, in the photo's frame before ``transforms``."""
         return self._crowd_mask(self._records[index])[0]
 
     def crowds(self, index: int) -> list[Crowd]:
-        """The crowd and ignored regions of a photo, each by itself, before ``transforms``."""
+        """Return the crowd and ignored regions of a photo, each by itself, before ``transforms``."""
         record = self._records[index]
         return [Crowd(row["id"], row["label"], row["ignored"], self._region(record, row)) for row in record["crowds"]]
 
     def left_out(self, index: int) -> dict[str, int]:
-        """How many annotations of a photo that was read are no instances: ``crowd`` or ignored, ``empty`` masks."""
+        """Count the annotations of a photo, once read, that are no instances: ``crowd`` or ignored, ``empty`` masks."""
         record = self._records[index]
         num_empty = sum(annotation["id"] in self._empty_ids for annotation in record["annotations"])
         return {"crowd": len(record["crowds"]), "empty": num_empty}
 
     def federated(self, index: int) -> FederatedLabels | None:
-        """Which classes were looked for in the photo; None where the file does not say."""
+        """Return the classes that were looked for in the photo, or None if the file does not say."""
         record = self._records[index]
         if record["negative"] is None:
             return None
@@ -131,9 +131,9 @@ class CocoDetectionV2(AnnotatedPhotos):
         return FederatedLabels(*(tuple(sorted(labels)) for labels in lists))
 
     def read_jittered(self, index: int, jitter: LargeScaleJitter, seed: int) -> DenseSample:
-        """Read one sample and jitter it: ``jitter(self[index], seed)``, with no mask of the photo's size between.
+        """Return ``jitter(self[index], seed)``, where possible without instance masks of the photo's size.
 
-        Where ``jitter.decode_reduced`` is set, the image alone may differ from that.
+        With ``jitter.decode_reduced``, only the image may differ from that.
 
         Raises:
             DatasetError: its photo or one of its annotations cannot be read.
@@ -154,7 +154,7 @@ class CocoDetectionV2(AnnotatedPhotos):
         return self._jittered(record, seen, window, jitter.min_area_px)
 
     def _jittered(self, record: JsonRow, image: tv_tensors.Image, window: Window, min_area_px: float) -> DenseSample:
-        """The sample whose image is read already: masks are measured first, and drawn where they stay."""
+        """Return the sample of an image that is read already: masks are measured first, and drawn only if kept."""
         kept: list[tuple[int, JsonRow, Counts, Shown]] = []
         number = 0
         for annotation in record["annotations"]:
@@ -228,7 +228,7 @@ class CocoDetectionV2(AnnotatedPhotos):
         )
 
     def _keypoints(self, record: JsonRow, annotations: list[JsonRow], window: Window | None = None) -> dict[str, Any]:
-        """The keypoints of instances, as a window shows them; nothing where the file has none."""
+        """Return the keypoint fields of instances, as a window shows them; empty if the file has no keypoints."""
         if (schema := self.keypoint_schema) is None:
             return {}
         rows = [annotation["keypoints"] for annotation in annotations]
@@ -238,7 +238,7 @@ class CocoDetectionV2(AnnotatedPhotos):
         return {"keypoints": keypoints, "keypoint_schema": schema}
 
     def _crowd_mask(self, record: JsonRow, window: Window | None = None) -> Tensor:
-        """The union of crowd and ignored regions, [1, H, W] bool, as a window shows it."""
+        """Return the union of crowd and ignored regions, [1, H, W] bool, as a window shows it."""
         union = np.zeros((1, record["height"], record["width"]), bool)
         for crowd in record["crowds"]:
             union |= self._region(record, crowd)
@@ -250,7 +250,7 @@ class CocoDetectionV2(AnnotatedPhotos):
         return shown
 
     def _region(self, record: JsonRow, crowd: JsonRow) -> NDArray[np.bool_]:
-        """A crowd or ignored region, [H, W]: its mask, or where it has none its box, filled."""
+        """Return a crowd or ignored region, [H, W] bool: its mask, or its filled box if the mask is empty."""
         try:
             mask: NDArray[np.bool_] = self._decoded(decode_segmentation, record, crowd)
         except DatasetError:
@@ -261,7 +261,7 @@ class CocoDetectionV2(AnnotatedPhotos):
         return mask
 
     def _instances(self, record: JsonRow) -> tuple[list[JsonRow], Tensor]:
-        """The annotations that are instances, and their masks [N, H, W]."""
+        """Return the annotations that are instances, and their masks [N, H, W]."""
         kept: list[JsonRow] = []
         masks = np.zeros((len(record["annotations"]), record["height"], record["width"]), bool)
         for annotation in record["annotations"]:
@@ -274,7 +274,7 @@ class CocoDetectionV2(AnnotatedPhotos):
         return kept, torch.from_numpy(masks[: len(kept)])
 
     def _decoded(self, decode: Callable[[object, Size], Any], record: JsonRow, annotation: JsonRow) -> Any:
-        """What a function of `segpaste.datasets.formats.rle` makes of a segmentation; its errors say where it is."""
+        """Decode a segmentation with a function of `segpaste.datasets.formats.rle`; errors name the annotation."""
         try:
             return decode(annotation["segmentation"], (record["height"], record["width"]))
         except ValueError as error:
@@ -294,6 +294,6 @@ class CocoDetectionV2(AnnotatedPhotos):
 
 
 def _bare(image: Tensor) -> DenseSample:
-    """A sample of an image alone."""
+    """Return a sample of an image alone."""
     no_masks = torch.zeros(0, *image.shape[1:], dtype=torch.bool)
     return DenseSample.from_masks(image, no_masks, torch.zeros(0, dtype=torch.int64))

@@ -1,7 +1,7 @@
 """COCO panoptic segmentation into `DenseSample`: https://cocodataset.org/#format-data, "Panoptic Segmentation".
 
-A segment's id is written in the colours of a PNG, R + 256 G + 65536 B, and described in the JSON. Ids of this kind
-exist only here: a sample has class ids and instance ids.
+A segment's id is written in the colours of a PNG, R + 256 G + 65536 B, and described in the JSON. Segment ids
+exist only in these files: a sample has class ids and instance ids.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class CocoPanoptic(AnnotatedPhotos):
     instance masks. Pixels of no segment (id 0) and of crowd segments are ignored: semantic 255, panoptic 0; where the
     file has crowd segments, a crowd mask shows them. Labels and semantic map share one id space.
 
-    Images without an annotation are no samples, as in other readers of this format: a map that is void everywhere would
-    train nothing. They are left out with one warning, and counted in ``num_unannotated_images``.
+    Images without an annotation are left out, as in other readers of this format: a map that is void everywhere would
+    train nothing. One warning says so, and ``num_unannotated_images`` counts them.
 
     Args:
         images_dir: the folder of the photos.
@@ -118,7 +118,7 @@ class CocoPanoptic(AnnotatedPhotos):
 
     @property
     def num_unannotated_images(self) -> int:
-        """How many images of the file are left out because they have no annotation."""
+        """Number of images of the file that are left out because they have no annotation."""
         return len(self._unannotated)
 
     @property
@@ -127,19 +127,19 @@ class CocoPanoptic(AnnotatedPhotos):
         return self.schema.class_names
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
-        """The file's segment id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
+        """Return the file's segment ids of the instances; position i has instance id i + 1, before ``transforms``."""
         return tuple(segment["id"] for segment in self._records[index]["segments"] if segment["instance_id"])
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
-        """The class of each thing, as the file has them: no photo or map is read."""
+        """Return the class of each thing, from the file alone: no photo or map is read."""
         return tuple(segment["class"] for segment in self._records[index]["segments"] if segment["instance_id"])
 
     def left_out(self, index: int) -> dict[str, int]:
-        """How many segments of a photo are ``crowd``; stuff does not count."""
+        """Count the ``crowd`` segments of a photo, which are left out; other stuff segments do not count."""
         return {"crowd": sum(segment["crowd"] for segment in self._records[index]["segments"])}
 
     def crowds(self, index: int) -> list[Crowd]:
-        """The crowd segments of a photo, each by itself, before ``transforms``."""
+        """Return the crowd segments of a photo, each by itself, before ``transforms``."""
         record = self._records[index]
         numbered = [(n, row) for n, row in enumerate(record["segments"], start=1) if row["crowd"]]
         if not numbered:
@@ -233,7 +233,7 @@ class CocoPanoptic(AnnotatedPhotos):
         )
 
     def _read_segment_map(self, record: JsonRow) -> NDArray[np.int64]:
-        """Each pixel's position in the segment list, counted from 1; 0 where it belongs to no segment: [H, W]."""
+        """Return each pixel's position in the segment list, from 1, or 0 if it belongs to no segment: [H, W] int64."""
         path = self.panoptic_dir / record["map"]
         red, green, blue = read_rgb(path, (record["height"], record["width"])).numpy().astype(np.int64)
         found, inverse = np.unique(red + 256 * green + 65536 * blue, return_inverse=True)

@@ -2,11 +2,11 @@
 
 One sample becomes pixel files and rows; rows become tables, streamed, so that a dataset need not fit into memory:
 
-    images/NAME.png        the photo; NAME.jpg on request, whose pixels are then near the labels and not exact
+    images/NAME.png        the photo, or on request NAME.jpg, whose pixels are not exact
     annotations.json       instances, as compressed run lengths
     panoptic.json          segments
 
-and in the folders of `LAYOUT` panoptic ids, depth (metres where the sample is metric) and normals.
+The folders of `LAYOUT` hold panoptic ids, depth (metres where the sample is metric) and normals.
 
 Each file appears under its name when it is whole and on the disk, and the same sample gives the same bytes. A semantic
 map is written as part of the panoptic form only.
@@ -53,7 +53,7 @@ _SEGMENT_ID_STEP = 0x9E3779  # odd, so that multiples of it modulo 2**24 are dis
 
 @dataclass(frozen=True, slots=True)
 class SampleRows:
-    """The rows that one sample has in the tables; all of it is JSON.
+    """Rows of one sample in the tables, as values of JSON.
 
     Attributes:
         image: its entry in ``images``.
@@ -83,16 +83,16 @@ def write_sample(
     """Write the pixel files of one sample and return its rows.
 
     Args:
-        folder: the dataset's folder; the folders in it are made.
+        folder: the dataset's folder; missing folders in it are made.
         image_id: its id, which also names its files.
         sample: a sample with instance masks and a uint8 RGB image, without padding.
         categories: the category of each class, in the order of the classes; with ``isthing`` where it is panoptic.
         image_format: ``png`` keeps every pixel.
-        provenance: for each instance what stands under the key ``segpaste`` of its rows.
-        crowds: the regions of ``sample.crowd_mask`` as they came, each with its ``provenance``; what is left of one
+        provenance: for each instance, the value of the key ``segpaste`` in its rows.
+        crowds: the original regions of ``sample.crowd_mask``, each with its ``provenance``; the visible part of each
             becomes a row.
         image_extra: further keys of the image's entry.
-        images: the folder of the photo, from the dataset's.
+        images: the folder of the photo, relative to the dataset's.
         boxes_only: take a sample without masks, too; its rows have boxes and no segmentation.
         write: writes the content of one file, a `segpaste.workspace.WholeFiles.write` for many samples at once.
 
@@ -101,7 +101,7 @@ def write_sample(
 
     Raises:
         ValueError: the sample has no masks, or its image is not uint8 RGB.
-        OSError: a file cannot be written; what is there under its name is whole.
+        OSError: a file cannot be written; no file is left half-written under its name.
     """
     has_masks = sample.instance_masks is not None or boxes_only
     if not has_masks or sample.image.shape[0] != 3 or sample.image.is_floating_point():
@@ -126,7 +126,7 @@ def write_sample(
 def instance_rows(
     image_id: int, sample: DenseSample, categories: Sequence[JsonRow], provenance: Sequence[JsonRow]
 ) -> list[JsonRow]:
-    """The annotations of a sample, without ``id``; see `write_sample`."""
+    """Return the annotations of a sample, without ``id``; see `write_sample`."""
     points: Sequence[JsonRow] = [{}] * sample.num_instances
     if sample.keypoints is not None:
         points = keypoint_rows(sample.keypoints)
@@ -139,7 +139,7 @@ def instance_rows(
 
 
 def crowd_rows(image_id: int, categories: Sequence[JsonRow], crowds: Crowds) -> list[JsonRow]:
-    """The annotations of crowd and ignored regions, without ``id``; see `write_sample`."""
+    """Return the annotations of crowd and ignored regions, without ``id``; see `write_sample`."""
     rows = []
     for crowd, origin in crowds:
         row = {"image_id": image_id, "category_id": categories[crowd.label]["id"], **_region(crowd.mask)}
@@ -160,7 +160,7 @@ def _crowds_left(sample: DenseSample, crowds: Crowds) -> Crowds:
 
 
 def _regions(sample: DenseSample) -> Iterator[JsonRow]:
-    """What annotations say of the masks of a sample, or where it has none, of its boxes."""
+    """Yield the annotation fields of each mask of a sample, or of each box if it has no masks."""
     if sample.instance_masks is not None:
         yield from map(_region, _array(sample.instance_masks))
         return
@@ -170,14 +170,14 @@ def _regions(sample: DenseSample) -> Iterator[JsonRow]:
 
 
 def _region(mask: NDArray[np.bool_]) -> JsonRow:
-    """What an annotation says of a mask [H, W]."""
+    """Return the annotation fields of a mask [H, W]: segmentation, area and box."""
     return {"segmentation": encode_mask(mask), "area": int(np.count_nonzero(mask)), "bbox": tight_xywh(mask)}
 
 
 def panoptic_segments(
     sample: DenseSample, categories: Sequence[JsonRow], provenance: Sequence[JsonRow], crowds: Crowds
 ) -> tuple[NDArray[np.int64], list[JsonRow]]:
-    """The segment id of every pixel, [H, W], 0 where unlabelled, and ``segments_info``: things, stuff, crowds."""
+    """Return the segment ids, [H, W] int64, 0 where unlabelled, and ``segments_info``: things, stuff, crowds."""
     assert sample.panoptic_map is not None
     assert sample.semantic_map is not None
     assert sample.instance_ids is not None
@@ -203,7 +203,7 @@ def panoptic_segments(
 
 
 def encode_mask(mask: NDArray[np.bool_]) -> JsonRow:
-    """A mask [H, W] as compressed run lengths, ``{"size": [H, W], "counts": text}``."""
+    """Encode a mask [H, W] as compressed run lengths, ``{"size": [H, W], "counts": text}``."""
     from pycocotools import mask as coco_mask
 
     runs = coco_mask.encode(np.asfortranarray(mask, np.uint8))
@@ -211,7 +211,7 @@ def encode_mask(mask: NDArray[np.bool_]) -> JsonRow:
 
 
 def tight_xywh(mask: NDArray[np.bool_]) -> list[int]:
-    """The box of a mask [H, W] as [x, y, width, height] in pixels, zeros where it is empty."""
+    """Return the box of a mask [H, W] as [x, y, width, height] in pixels, zeros where it is empty."""
     x1, y1, x2, y2 = (int(edge) for edge in tight_boxes(torch.from_numpy(mask)[None])[0])
     return [x1, y1, x2 - x1, y2 - y1]
 
@@ -244,7 +244,7 @@ def write_tables(
 
 
 def _write_geometry(folder: Path, name: str, sample: DenseSample, write: Write) -> None:
-    """The files of depth, its validity and normals, of those that the sample has."""
+    """Write the files of depth, its validity and normals, as far as the sample has them."""
     if sample.depth is not None and sample.depth_valid is not None:
         write(folder / "depth" / f"{name}.npy", _npy_bytes(_array(sample.depth)[0]))
         valid = _array(sample.depth_valid)[0].astype(np.uint8) * 255
@@ -267,7 +267,7 @@ def _panoptic_row(row: SampleRows) -> JsonRow:
 
 
 def _json_lines(tables: Mapping[str, Any]) -> Iterator[str]:
-    """A JSON object whose values are objects, or lists with one row per line; iterators are consumed as they go."""
+    """Yield the text of a JSON object of objects and lists, one row per line; iterators are consumed as they go."""
     opening = "{"
     for name, value in tables.items():
         yield f"{opening}{json.dumps(name)}: "

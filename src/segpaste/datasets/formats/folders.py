@@ -1,10 +1,11 @@
-"""What lies at a path, and opening it: an annotation file, a YOLO dataset, Roboflow's COCO folders.
+"""Detection and opening of the dataset at a path: an annotation file, a YOLO dataset, or COCO folders.
 
     data.yaml, or images/ and labels/      YOLO, see `segpaste.datasets.formats.yolo.data`
     train/_annotations.coco.json           Roboflow: each split's photos beside its annotations
     images/ and annotations.json           COCO, as `segpaste augment` writes it
 
-Found out by the names of files alone. Splits called ``val...`` or ``test...`` are held out: only their name opens them.
+File names decide the layout, and the keys of a YAML that is not called ``data.yaml``. Splits called ``val...`` or
+``test...`` are held out: they are opened only by name.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ PhotoDataset = CocoDetectionV2 | CocoPanoptic | YoloDataset
 
 @dataclass(frozen=True, slots=True)
 class FoundDataset:
-    """What lies at a path.
+    """Dataset found at a path.
 
     Attributes:
-        path: of the folder, or of the data YAML.
+        path: the folder, or the data YAML.
         layout: of its files.
-        splits: what it is divided into.
+        splits: the names of its splits.
     """
 
     path: Path
@@ -47,10 +48,10 @@ class FoundDataset:
     splits: tuple[str, ...]
 
     def chosen_split(self, split: str | None = None) -> str:
-        """The split of this name, or without a name the one to train on.
+        """Return the split of this name, or without a name the one to train on.
 
         Raises:
-            DatasetError: there is no such split, or without a name not exactly one that is not held out.
+            DatasetError: there is no such split; or none is named, and none or several could be the one to train on.
         """
         return chosen_split(self.path, self.splits, split)
 
@@ -76,7 +77,7 @@ class FoundDataset:
         return photos
 
     def annotations_file(self, split: str) -> Path:
-        """The file that has the labels of a split; of a YOLO dataset its YAML, or folder."""
+        """Return the file with the labels of a split; for a YOLO dataset its YAML or folder."""
         if self.layout == "roboflow":
             own = self.path / ROBOFLOW_FILE
             return own if own.is_file() else self.path / split / ROBOFLOW_FILE
@@ -94,7 +95,7 @@ def find_dataset(path: str | PathLike[str]) -> FoundDataset:
     """Find out which dataset lies in a folder, or is described by a YAML.
 
     Raises:
-        DatasetError: none that is known.
+        DatasetError: there is no known dataset.
     """
     path = Path(path)
     layout = layout_at(path)
@@ -114,7 +115,7 @@ def find_dataset(path: str | PathLike[str]) -> FoundDataset:
 
 
 def layout_at(path: Path) -> LayoutName | None:
-    """The layout of the dataset in a folder, or of a YAML; None where there is none.
+    """Return the layout of the dataset in a folder, or of a YAML; None where there is none.
 
     Raises:
         DatasetError: several YAMLs could be the one, or one is no YAML.
@@ -143,20 +144,20 @@ def open_dataset(
     task: Task | None = None,
     transforms: Transforms | None = None,
 ) -> PhotoDataset:
-    """Find out what lies at a path, and open it.
+    """Find the dataset at a path and open it.
 
     Args:
         path: a folder or YAML of a YOLO dataset, a folder of Roboflow's COCO export, or with ``images_dir`` a file of
             COCO or LVIS instances or of COCO panoptic segments.
         split: such as ``train`` or ``valid``. By default the one to train on, never ``val...`` or ``test...``.
-        images_dir: of an annotation file, the folder that the file names of the photos start from.
-        panoptic_dir: of panoptic segments, the folder of their PNG files; by default the one beside the file that has
-            its name.
+        images_dir: for an annotation file, the folder that the file names of the photos start from.
+        panoptic_dir: for panoptic segments, the folder of their PNG files; by default the folder of the same name
+            beside the file.
         task: see `YoloDataset`.
         transforms: called with every `DenseSample`, returns the one to use instead.
 
     Raises:
-        DatasetError: no dataset that is known, one that is broken, or no such split.
+        DatasetError: the dataset is unknown or broken, or has no such split.
     """
     path = Path(path)
     if path.is_dir() or path.suffix in YAML_SUFFIXES:

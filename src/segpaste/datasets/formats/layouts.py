@@ -1,11 +1,11 @@
-"""How a written dataset lies in its folder: as COCO, as Roboflow's COCO, or as a YOLO dataset.
+"""Layouts of a written dataset in its folder: COCO, Roboflow's COCO, or YOLO.
 
     coco       images/NAME.png         annotations.json
     roboflow   train/NAME.png          train/_annotations.coco.json
     yolo       images/train/NAME.png   annotations.json    labels/train/NAME.txt    data.yaml
 
 All of them have the tables of `segpaste.datasets.formats.coco_writer`, which say where every object comes from.
-Trainers for YOLO do not read them. What else a sample has (depth, normals, panoptic maps) lies where it does for COCO.
+Trainers for YOLO do not read them. Depth, normals and panoptic maps lie in the same folders in every layout.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _KEY = "layout"
 
 @dataclass(frozen=True, slots=True)
 class WrittenLayout:
-    """Where the files of a written dataset lie.
+    """Layout of the files of a written dataset.
 
     Attributes:
         name: of the layout.
         split: the split that is written.
-        task: of the label files of a YOLO dataset.
-        point_size: numbers of a keypoint in them.
+        task: that of the label files of a YOLO dataset.
+        point_size: numbers per keypoint in the label files.
     """
 
     name: LayoutName = "coco"
@@ -46,16 +46,16 @@ class WrittenLayout:
 
     @property
     def images(self) -> str:
-        """The folder of the photos, from the dataset's folder."""
+        """The folder of the photos, relative to the dataset's."""
         return {"coco": "images", "roboflow": self.split, "yolo": f"images/{self.split}"}[self.name]
 
     @property
     def tables(self) -> str:
-        """The file of the instances, from the dataset's folder."""
+        """The file of the instances, relative to the dataset's folder."""
         return f"{self.split}/{ROBOFLOW_FILE}" if self.name == "roboflow" else COCO_FILE
 
     def note(self) -> dict[str, Any]:
-        """What the tables say of the layout, for `of_folder`; nothing for COCO."""
+        """Return the layout as JSON for the ``info`` of the tables, where `of_folder` finds it; empty for COCO."""
         return {} if self.name == "coco" else {_KEY: asdict(self)}
 
     def write(self, folder: Path, image_id: int, sample: DenseSample, *args: Any, **options: Any) -> SampleRows:
@@ -70,12 +70,12 @@ class WrittenLayout:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The folders that have files named as a sample, but for those of further modalities."""
+        """The folders whose files are named after samples, except those of further modalities."""
         return (self.images, f"labels/{self.split}") if self.name == "yolo" else (self.images,)
 
 
 def of_folder(folder: Path) -> WrittenLayout:
-    """The layout of a dataset that was written; that of COCO where its tables say nothing else."""
+    """Return the layout of a written dataset; COCO if its tables name no other."""
     for path in (folder / COCO_FILE, *sorted(folder.glob(f"*/{ROBOFLOW_FILE}"))):
         if path.is_file() and (found := _noted(path)) is not None:
             return found
@@ -83,7 +83,7 @@ def of_folder(folder: Path) -> WrittenLayout:
 
 
 def _noted(path: Path) -> WrittenLayout | None:
-    """What the first line of tables says of their layout: `write_tables` begins with their ``info``."""
+    """Read the layout from the first line of tables, where `write_tables` puts ``info``; None if it is not there."""
     with path.open() as file, contextlib.suppress(ValueError, KeyError, TypeError):
         return WrittenLayout(**json.loads(file.readline().rstrip(",\n") + "}")["info"]["segpaste"][_KEY])
     return None

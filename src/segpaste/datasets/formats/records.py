@@ -1,7 +1,7 @@
-"""What readers of photos share: annotations are read, checked, and packed so that loader workers share them.
+"""Base of the readers of photos: annotations are read, checked, and packed so that loader workers share them.
 
-Of a JSON file is checked here what the whole file needs (tables, keys, unique ids, references); what one annotation
-holds is checked when its sample is read.
+A JSON file is checked here as a whole: tables, keys, unique ids and references. The contents of an annotation are
+checked when its sample is read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ JsonRow = dict[str, Any]
 TableColumns = Mapping[str, type]
 
 IMAGE_COLUMNS: TableColumns = {"id": int, "file_name": str, "height": int, "width": int}
-"""What every entry of the ``images`` table holds."""
+"""Keys of every entry of the ``images`` table, with their types."""
 
 
 class DatasetError(ValueError):
@@ -35,8 +35,7 @@ class DatasetError(ValueError):
 class PackedRecords(Sequence[JsonRow]):
     """Small dictionaries kept as JSON text in one array.
 
-    Millions of Python objects would be copied into every forked worker as their reference counts change, one array is
-    shared.
+    Forked workers share one array. They would copy millions of Python objects, because reference counts change.
     """
 
     def __init__(self, records: Iterable[JsonRow]) -> None:
@@ -56,7 +55,7 @@ class PackedRecords(Sequence[JsonRow]):
 class AnnotatedPhotos(Dataset[DenseSample], ABC):
     """A map-style dataset of photos with annotations, in one file or in one for each photo; the base of the readers.
 
-    All of them are read at construction. Pickles carry paths, not annotations: a spawned worker reads them again, a
+    All annotations are read at construction. Pickles carry paths, not annotations: a spawned worker reads them again, a
     forked one shares them.
     """
 
@@ -100,15 +99,15 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         return self.transforms(sample) if self.transforms else sample
 
     def image_id(self, index: int) -> int:
-        """The id of the photo in the annotations."""
+        """Return the id of the photo in the annotations."""
         return int(self._records[index]["id"])
 
     def file_name(self, index: int) -> str:
-        """The photo's file, relative to ``images_dir``."""
+        """Return the photo's file, relative to ``images_dir``."""
         return str(self._records[index]["file_name"])
 
     def federated(self, index: int) -> FederatedLabels | None:
-        """Which classes were looked for in the photo; None where the file does not say, as in COCO."""
+        """Return the classes that were looked for in the photo, or None if the file does not say, as in COCO."""
         return None
 
     @abstractmethod
@@ -133,16 +132,16 @@ class Crowd(NamedTuple):
 
 
 def expect_folder(path: str | PathLike[str]) -> Path:
-    """The path of a folder; raises `DatasetError` where there is none."""
+    """Return the path of a folder; raise `DatasetError` if there is none."""
     if not Path(path).is_dir():
         raise DatasetError(f"{path}: expected a folder of images, found none; check the path")
     return Path(path)
 
 
 def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, list[JsonRow]]:
-    """Read a JSON object of tables, that is of lists of objects in file order.
+    """Read a JSON object of tables, which are lists of objects in file order.
 
-    ``tables`` names those that must be there, and the keys, with their types, that each of their entries must have.
+    ``tables`` gives the required tables, and the required keys of their entries with their types.
 
     Raises:
         DatasetError: the file is missing or no JSON, or a table or key is missing or of another type.
@@ -166,7 +165,7 @@ def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, lis
 
 
 def index_by_id(path: Path, name: str, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:
-    """The rows of one table by their ``id``; raises `DatasetError` where two have the same."""
+    """Return the rows of one table by their ``id``; raise `DatasetError` if two rows have the same id."""
     found: dict[int, JsonRow] = {}
     for row in rows:
         if found.setdefault(row["id"], row) is not row:
@@ -175,7 +174,7 @@ def index_by_id(path: Path, name: str, rows: Iterable[JsonRow]) -> dict[int, Jso
 
 
 def index_images(path: Path, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:
-    """The rows of the ``images`` table by their id; raises `DatasetError` where a size is not positive, too."""
+    """Return the rows of the ``images`` table by id; raise `DatasetError` if ids repeat or a size is not positive."""
     found = index_by_id(path, "images", rows)
     for row in found.values():
         if row["height"] < 1 or row["width"] < 1:
@@ -186,7 +185,7 @@ def index_images(path: Path, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:
 
 
 def class_indices(path: Path, categories: Iterable[JsonRow]) -> dict[int, JsonRow]:
-    """The categories by ascending id: their position is the class, whatever gaps the ids have."""
+    """Return the categories by ascending id: their position is the class, even if the ids have gaps."""
     return dict(sorted(index_by_id(path, "categories", categories).items()))
 
 
@@ -200,14 +199,14 @@ def lookup(path: Path, what: str, key: object, table: Mapping[Any, Any], name: s
 
 
 def box_of(annotation: JsonRow) -> list[float] | None:
-    """The box (x, y, width, height) of an annotation; None where it has none that is one."""
+    """Return the box (x, y, width, height) of an annotation, or None if it has no valid box."""
     box = annotation.get("bbox")
     is_one = isinstance(box, list) and len(box) == 4 and all(isinstance(v, int | float) and abs(v) < 1e9 for v in box)
     return box if is_one else None
 
 
 def file_name_of(path: Path, row: JsonRow) -> str:
-    """The photo's file, relative to the folder of the images."""
+    """Return the photo's file, relative to the folder of the images."""
     if isinstance(name := row.get("file_name"), str):
         return name
     if isinstance(url := row.get("coco_url"), str):
@@ -218,7 +217,7 @@ def file_name_of(path: Path, row: JsonRow) -> str:
 
 
 def class_list(path: Path, row: JsonRow, key: str, label_of: Mapping[int, int]) -> list[int] | None:
-    """One of the lists of categories of a photo, as classes; None where there is none."""
+    """Return the category list ``key`` of a photo as classes, or None if the photo has no such list."""
     ids = row.get(key)
     if ids is None:
         return None

@@ -1,4 +1,4 @@
-"""Which split of a dataset is meant: what is held out for validation and tests is opened only by name."""
+"""Choice of a split of a dataset: splits held out for validation and tests are opened only by name."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _HELD_OUT = ("val", "test")
 
 
 def chosen_split(path: Path, splits: Collection[str], split: str | None) -> str:
-    """The split of a name, or without a name the one to train on.
+    """Return the split of a name, or without a name the one to train on.
 
     Args:
         path: of the dataset, for errors.
-        splits: that it has.
+        splits: the names of its splits.
         split: the name; by default ``train``, or the only one that is called neither ``val...`` nor ``test...``.
 
     Raises:
-        DatasetError: there is no such split, or without a name not exactly one to train on.
+        DatasetError: there is no such split; or none is named, and none or several could be the one to train on.
     """
     if split is not None:
         if split in splits:

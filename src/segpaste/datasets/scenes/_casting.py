@@ -1,7 +1,7 @@
-"""What each ray of the camera meets first, and where light does not reach: one array operation per surface.
+"""Casting of camera rays and shadows: the first surface along each ray, with one array operation per surface.
 
-Every surface is cast only over the part of the image that it can cover: rays are sorted along both axes, so the
-rectangle around the projected corners of its box is two binary searches.
+Every surface is cast only over the part of the image that it can cover: rays are sorted along both axes, so two binary
+searches find the rectangle around the projected corners of its box.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Slices = tuple[slice, slice]
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """What the rays of an [H, W] grid meet.
+    """First hits of the rays of an [H, W] grid.
 
     Attributes:
         depth: [H, W], z of the hit, metres; finite in a closed room.
@@ -31,7 +31,7 @@ class Hits:
 
 
 def cast_scene(scene: Scene, rays: Points) -> Hits:
-    """The first surface along every ray of a grid that `Scene.rays` gives; the result has the dtype of the rays."""
+    """Return the first surface along every ray of a grid from `Scene.rays`; the result has the dtype of the rays."""
     depths = [plane.cast(rays) for plane in scene.planes]
     depth = np.minimum.reduce(np.broadcast_arrays(*depths))
     surface = np.select([d == depth for d in depths], range(len(depths)))
@@ -59,7 +59,7 @@ def _cast_patches(scene: Scene, rays: Points, depth: Array, surface: Array) -> N
 
 
 def cast_shadows(scene: Scene, rays: Points, hits: Hits) -> Array:
-    """Whether a solid keeps the light from the point that each ray meets, [H, W] bool.
+    """Tell for each ray whether a solid keeps the light from the point that it meets, [H, W] bool.
 
     A solid does not shade itself here: it is convex, so the points that it hides from the light face away from it.
     """
@@ -74,7 +74,7 @@ def cast_shadows(scene: Scene, rays: Points, hits: Hits) -> Array:
 
 
 def _fallen(corners: Array, floor: Plane, towards_light: tuple[float, float, float]) -> Array:
-    """Points moved along the light until they are on the floor, [N, 3]."""
+    """Move points along the light until they are on the floor, [N, 3]."""
     light = np.array(towards_light)
     steps = (floor.offset - corners[:, floor.axis]) / light[floor.axis]
     fallen: Array = corners + steps[:, None] * light
@@ -82,7 +82,7 @@ def _fallen(corners: Array, floor: Plane, towards_light: tuple[float, float, flo
 
 
 def window_of(corners: Array, rays: Points) -> Slices:
-    """The smallest rectangle of rays around the projection of points [N, 3] that have z > 0."""
+    """Return the smallest rectangle of rays around the projection of points [N, 3] that have z > 0."""
     across, down = corners[:, 0] / corners[:, 2], corners[:, 1] / corners[:, 2]
     columns = np.searchsorted(rays[0][0], (across.min(), across.max()))
     rows = np.searchsorted(rays[1][:, 0], (down.min(), down.max()))
@@ -90,5 +90,5 @@ def window_of(corners: Array, rays: Points) -> Slices:
 
 
 def cut(rays: Points, window: Slices) -> Points:
-    """The rays of a rectangle."""
+    """Return the rays of a rectangle."""
     return rays[0][:, window[1]], rays[1][window[0]], rays[2]

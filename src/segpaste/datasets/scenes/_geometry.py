@@ -1,11 +1,11 @@
-"""What stands in a synthetic room: planes, patches on them, spheres and boxes, and how rays meet each of these.
+"""Geometry of a synthetic room: planes, patches on them, spheres and boxes, and their intersections with rays.
 
 The frame is the camera's: x right, y down, z into the scene, metres, the camera at the origin. A ray through the
 pixel centre (x, y) is ((x - cx) / fx, (y - cy) / fy, 1), so the parameter of a hit is its depth. Arithmetic on pixels
 is + - * / and square roots only, which IEEE 754 rounds alike everywhere: a scene has the same bytes on every machine.
 
 Not a general ray tracer: rooms are axis-aligned and enclose the camera, solids are convex and in front of it.
-`segpaste.datasets.scenes._casting` finds what each pixel sees, `segpaste.datasets.scenes._shading` paints it.
+`segpaste.datasets.scenes._casting` finds the surface in each pixel, `segpaste.datasets.scenes._shading` paints it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Texture: TypeAlias = Literal["plain", "striped", "checkered", "marbled", "planks
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """How a surface looks.
+    """Appearance of a surface.
 
     Attributes:
         texture: the pattern that mixes the two colours.
@@ -68,11 +68,11 @@ class Plane:
         return x, y, z
 
     def to_local(self, points: Points) -> Points:
-        """Points in a frame whose origin lies on the plane, metres."""
+        """Convert points to a frame whose origin lies on the plane, metres."""
         return tuple(p - self.offset if axis == self.axis else p for axis, p in enumerate(points))
 
     def cast(self, rays: Points) -> Array:
-        """The depth at which rays from the camera meet the plane, infinite where they do not."""
+        """Return the depth at which rays from the camera meet the plane, infinite where they do not."""
         with np.errstate(divide="ignore"):
             depth = self.offset / rays[self.axis]
         return np.where(depth > 0, depth, np.inf)
@@ -80,7 +80,7 @@ class Plane:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A rectangle on a side of the room that is something else: a rug, a window, a mirror.
+    """A rectangle on a side of the room with a class of its own: a rug, a window, a mirror.
 
     Attributes:
         plane_idx: the side of the room, an index into `Scene.planes`.
@@ -97,15 +97,15 @@ class Patch:
     material: Material
 
     def corners(self) -> Array:
-        """The corners of its box, [8, 3] float64, metres."""
+        """Return the corners of its box, [8, 3] float64, metres."""
         return _box_corners(self.low, self.high)
 
     def to_local(self, points: Points) -> Points:
-        """Points relative to the box's centre in units of its half size: from -1 to 1 on the rectangle."""
+        """Convert points to the box's centre and units of its half size: from -1 to 1 on the rectangle."""
         return tuple((2 * p - (a + b)) / (b - a) for p, a, b in zip(points, self.low, self.high, strict=True))
 
     def covers(self, points: Points) -> Array:
-        """Whether points of the plane belong to the patch, bool."""
+        """Tell which points of the plane belong to the patch, bool."""
         x, y, z = ((p > a) & (p < b) for p, a, b in zip(points, self.low, self.high, strict=True))
         return np.asarray(x & y & z)
 
@@ -129,22 +129,22 @@ class Solid:
     material: Material
 
     def corners(self) -> Array:
-        """The corners of its box, [8, 3] float64, metres; the body lies within their hull."""
+        """Return the corners of its box, [8, 3] float64, metres; the body lies within their hull."""
         signs = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
         edges = np.array(self.axes) * np.array(self.half_size)[:, None]
         corners: Array = np.array(self.center) + (signs[:, :, None] * edges).sum(1)
         return corners
 
     def to_local(self, points: Points) -> Points:
-        """Points in the body's own frame, metres."""
+        """Convert points to the body's own frame, metres."""
         return _rotate(self.axes, tuple(p - c for p, c in zip(points, self.center, strict=True)))
 
     def cast(self, rays: Points) -> tuple[Array, Points]:
-        """Where rays meet the body: the depth, infinite where they miss it, and the unit normal, meaningless there."""
+        """Return the depth where rays meet the body, infinite where they miss, and the unit normal, undefined there."""
         raise NotImplementedError
 
     def shades(self, points: Points, towards_light: Vector) -> Array:
-        """Whether the body stands between points (outside of it) and the light, bool."""
+        """Tell for points outside of the body whether it stands between them and the light, bool."""
         raise NotImplementedError
 
 
@@ -168,7 +168,7 @@ class Sphere(Solid):
         return self._enter(points, towards_light)[1]
 
     def _enter(self, origin: Points | Vector, way: Points | Vector) -> tuple[Array, Array]:
-        """The smaller t with |origin + t way - center| = radius, and whether there is one ahead."""
+        """Return the smaller t with |origin + t way - center| = radius, and whether the ball is hit ahead."""
         o_x, o_y, o_z = (o - c for o, c in zip(origin, self.center, strict=True))
         w_x, w_y, w_z = way
         a = w_x * w_x + w_y * w_y + w_z * w_z
@@ -199,7 +199,7 @@ class Box(Solid):
         return self._enter(self.to_local(points), _rotate(self.axes, towards_light))[1]
 
     def _enter(self, origin: Points | Vector, way: Points | Vector) -> tuple[list[Array], Array]:
-        """Where a ray enters the slab between each pair of faces, and whether it enters the box ahead."""
+        """Return the t of a ray's entry into the slab between each pair of faces, and whether the box is hit ahead."""
         entries, exits = [], []
         for o, w, half in zip(origin, way, self.half_size, strict=True):
             with np.errstate(divide="ignore"):
@@ -213,7 +213,7 @@ class Box(Solid):
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A room, what stands in it, a light, and the camera: everything that a sample is rendered from.
+    """A room, the solids in it, a light, and the camera: everything that a sample is rendered from.
 
     Attributes:
         height: of the image, pixels.
@@ -235,11 +235,11 @@ class Scene:
 
     @property
     def surfaces(self) -> tuple[Plane | Patch | Solid, ...]:
-        """Planes, patches, solids: what a surface index counts."""
+        """Planes, patches and solids, in the order of surface indices."""
         return (*self.planes, *self.patches, *self.solids)
 
     def rays(self, rays_per_px: int = 1) -> Points:
-        """Rays through a regular grid of ``rays_per_px`` squared points in every pixel, one: its centre.
+        """Return rays through a regular grid of ``rays_per_px`` squared points in every pixel; 1 gives its centre.
 
         Returns:
             x as [1, W r], y as [H r, 1], z as [1, 1], float64.
@@ -251,7 +251,7 @@ class Scene:
 
 
 def _rotate(axes: Sequence[Vector], v: Points | Vector) -> tuple[Any, ...]:
-    """The components of ``v`` along three axes."""
+    """Return the components of ``v`` along three axes."""
     return tuple(v[0] * x + v[1] * y + v[2] * z for x, y, z in axes)
 
 

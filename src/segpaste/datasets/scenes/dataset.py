@@ -1,4 +1,4 @@
-"""Scenes as a dataset and as batches: rays are cast into a room that was drawn, and all fields read from their hits."""
+"""Scenes as a dataset and as batches: rays are cast into a random room, and all fields are read from their hits."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class SceneDataset(Dataset[DenseSample]):
 
     @property
     def schema(self) -> SceneSchema:
-        """Which classes are things and which are stuff."""
+        """Schema of the thing and stuff classes."""
         return SceneSchema(self.config.thing_names)
 
     @property
@@ -106,7 +106,7 @@ class SceneDataset(Dataset[DenseSample]):
         return self.num_scenes
 
     def scene(self, index: int) -> Scene:
-        """The geometry behind the sample of this index; its instance ids are positions in ``solids`` plus 1.
+        """Return the geometry behind the sample of an index; its instance ids are positions in ``solids`` plus 1.
 
         Raises:
             IndexError: not in -len .. len - 1.
@@ -126,9 +126,9 @@ def render_scene(
     modalities: Collection[Modality] = tuple(Modality),
     keypoints: bool = False,
 ) -> DenseSample:
-    """Picture and ground truth of one scene.
+    """Render the image and ground truth of one scene.
 
-    Masks are the visible parts, so they exclude one another; a solid of which no pixel's centre is visible is absent.
+    Masks are the visible parts, so they exclude one another; a solid that is visible at no pixel centre is absent.
 
     Args:
         scene: the scene.
@@ -162,13 +162,13 @@ def scene_batch(
     seed: int = 0,
     keypoints: bool = False,
 ) -> PaddedBatchedDenseSample:
-    """A batch of scenes with all modalities, in one line.
+    """Render a batch of scenes with all modalities.
 
     Args:
         batch_size: B, at least 1.
-        max_instances: K; of a scene with more objects the largest are kept.
+        max_instances: K; a scene with more objects keeps the largest.
         config: what kind of scenes.
-        seed: as for `SceneDataset`, whose first B scenes these are.
+        seed: as for `SceneDataset`; the batch has its first B scenes.
         keypoints: as for `SceneDataset`.
 
     Returns:
@@ -186,7 +186,7 @@ def scene_batch(
 
 
 def _names_of(modalities: Collection[Modality]) -> set[str]:
-    """The fields of a sample with these modalities, and the fields that these need."""
+    """Return the fields of a sample with these modalities, and the fields that they need."""
     wanted = {*modalities, Modality.INSTANCE} if Modality.PANOPTIC in modalities else {*modalities}
     names = {f.name for f in FIELDS if f.required or f.modality in wanted}
     names |= {need for f in FIELDS if f.name in names for need in f.needs}
@@ -194,7 +194,7 @@ def _names_of(modalities: Collection[Modality]) -> set[str]:
 
 
 def _instance_fields(scene: Scene, hits: Hits) -> dict[str, Any]:
-    """Panoptic map, masks, boxes, labels and ids."""
+    """Return panoptic map, masks, boxes, labels, ids and keypoints."""
     first_solid = len(scene.surfaces) - len(scene.solids)
     panoptic = np.maximum(hits.surface - (first_solid - 1), 0)
     ids = np.flatnonzero(np.bincount(panoptic.reshape(-1))[1:]) + 1
@@ -213,7 +213,7 @@ def _instance_fields(scene: Scene, hits: Hits) -> dict[str, Any]:
 
 
 def _geometry_fields(scene: Scene, config: SceneConfig, hits: Hits, rays: Points, semantic: Array) -> dict[str, Any]:
-    """Depth, its validity, normals and camera. Invalid depth is 0; a window has no surface, so no normal either."""
+    """Return depth, its validity, normals and camera. Invalid depth is 0; normals are zero in windows."""
     x, y, z = rays
     n_x, n_y, n_z = hits.normals
     cosine = -(n_x * x + n_y * y + n_z * z) / np.sqrt(x * x + y * y + z * z)

@@ -1,4 +1,4 @@
-"""What a YOLO dataset consists of: its data YAML or its folders, its splits, their photos and label files.
+"""Files of a YOLO dataset: its data YAML or its folders, its splits, their photos and label files.
 
     data.yaml                              data.yaml
     images/train/0001.jpg                  train/images/0001.jpg
@@ -36,10 +36,10 @@ class YoloData:
         root: the folder that the names of photos start from.
         file: the YAML, or without one the folder.
         splits: name to folders and lists of photos.
-        class_names: of the classes; None where nothing names or counts them.
+        class_names: the name of each class; None where nothing names or counts them.
         keypoint_shape: (P, D) of pose labels, None without.
-        keypoint_names: of the points, None where the YAML does not say.
-        flip_idx: the point that each one is in a mirror; None where the YAML does not say.
+        keypoint_names: the name of each point; None where the YAML does not say.
+        flip_idx: the point that each one becomes in a flipped photo; None where the YAML does not say.
     """
 
     root: Path
@@ -52,10 +52,10 @@ class YoloData:
 
 
 def find_yaml(folder: Path) -> Path | None:
-    """The data YAML of a folder: ``data.yaml``, or the only one that names a split; None without.
+    """Return the data YAML of a folder: ``data.yaml``, or the only YAML with keys of one; None if there is none.
 
     Raises:
-        DatasetError: several could be it.
+        DatasetError: several files could be the data YAML.
     """
     if (path := folder / "data.yaml").is_file():
         return path
@@ -75,10 +75,10 @@ def _is_data_yaml(path: Path) -> bool:
 
 
 def read_data(path: Path) -> YoloData:
-    """The facts of a dataset, from its YAML or its folder.
+    """Read the facts of a dataset from its YAML or its folder.
 
     Raises:
-        DatasetError: there is none, or the YAML holds something else.
+        DatasetError: there is no dataset, or the YAML is not the data YAML of one.
     """
     if path.is_file():
         return _of_yaml(path)
@@ -89,7 +89,7 @@ def read_data(path: Path) -> YoloData:
 
 
 def label_path(photo: Path) -> Path:
-    """The label file of a photo: the last folder ``images`` becomes ``labels``, the suffix ``.txt``."""
+    """Return the label file of a photo: the last folder ``images`` becomes ``labels``, the suffix ``.txt``."""
     parts = list(photo.parts)
     for i in range(len(parts) - 2, -1, -1):
         if parts[i] == "images":
@@ -99,10 +99,10 @@ def label_path(photo: Path) -> Path:
 
 
 def photos_of(source: Path) -> list[Path]:
-    """The photos of a folder, in all its folders, or of a text file with one path a line, sorted.
+    """Return the photos of a folder and its subfolders, or of a text file with one path per line, sorted.
 
     Raises:
-        DatasetError: neither is there, or a line of the text file names no photo that is there.
+        DatasetError: neither is there, or a line of the text file names no existing photo.
     """
     if source.is_dir():
         return sorted(path for path in _files(source) if path.suffix.lower() in IMAGE_SUFFIXES)
@@ -123,7 +123,7 @@ def photos_of(source: Path) -> list[Path]:
 
 
 def stray_labels(source: Path, photos: list[Path]) -> list[Path]:
-    """The label files beside those of a folder of photos that no photo has; none for a list, which may leave out."""
+    """Return the label files that belong to no photo of a folder; none for a list, which may leave photos out."""
     if not source.is_dir():
         return []
     folder = label_path(source / "photo.jpg").parent
@@ -133,7 +133,7 @@ def stray_labels(source: Path, photos: list[Path]) -> list[Path]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The files of a folder and of those in it, but for hidden ones, which editors and archives leave behind."""
+    """Yield the files of a folder and its subfolders, except hidden ones, which editors and archives leave behind."""
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = (name for name in folders if not name.startswith("."))
         yield from (Path(parent, name) for name in names if not name.startswith("."))
@@ -161,7 +161,7 @@ def _of_yaml(path: Path) -> YoloData:
 
 
 def _root(path: Path, given: object) -> Path:
-    """The folder that the YAML's paths start from."""
+    """Return the folder that the YAML's paths start from."""
     if given in (None, ""):
         return path.parent
     if not isinstance(given, str):
@@ -179,7 +179,7 @@ def _root(path: Path, given: object) -> Path:
 
 
 def _sources(path: Path, key: str, root: Path, value: object) -> tuple[Path, ...]:
-    """The folders and lists of a split; those that are not there are found missing when they are read."""
+    """Return the folders and lists of a split; missing ones raise an error only when they are read."""
     names: list[Any] = value if isinstance(value, list) else [value]
     if not all(isinstance(name, str) for name in names):
         raise DatasetError(
@@ -190,7 +190,7 @@ def _sources(path: Path, key: str, root: Path, value: object) -> tuple[Path, ...
 
 
 def _source(root: Path, name: str) -> Path:
-    """Where a folder or list lies; exported YAMLs call ``../train/images`` what lies beside them."""
+    """Return the path of a folder or list; exported YAMLs say ``../train/images`` for a folder beside them."""
     place = root / name
     if not place.exists() and name.startswith("../") and (root / name[3:]).exists():
         return root / name[3:]
@@ -208,7 +208,7 @@ def _of_folder(folder: Path) -> YoloData:
 
 
 def split_folders(folder: Path) -> dict[str, Path]:
-    """The folders of photos by split, as they are called without a YAML; ``train`` where there is one for all."""
+    """Return the folders of photos by split, found without a YAML; ``train`` if there is one folder for all."""
     images = folder / "images"
     if images.is_dir() and (folder / "labels").is_dir():
         inside = {path.name: path for path in sorted(images.iterdir()) if path.is_dir()}
@@ -222,7 +222,7 @@ def split_folders(folder: Path) -> dict[str, Path]:
 
 
 def _listed_names(folder: Path) -> tuple[str, ...] | None:
-    """The names in a ``classes.txt``, as labelling tools write it, one a line."""
+    """Return the names in a ``classes.txt``, as labelling tools write it, one per line."""
     for place in (folder, folder / "labels", *sorted((folder / "labels").glob("*/"))):
         if (path := place / "classes.txt").is_file():
             names = [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]

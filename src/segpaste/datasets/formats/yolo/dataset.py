@@ -1,7 +1,7 @@
 """YOLO datasets into `DenseSample`: photos with a text file of boxes, polygons or keypoints each.
 
-`segpaste.datasets.formats.yolo.data` says where the files lie, `segpaste.datasets.formats.yolo.labels` what is in them.
-Not for rotated boxes, tracks and class folders, which Ultralytics also keeps in folders of these names.
+`segpaste.datasets.formats.yolo.data` finds the files, `segpaste.datasets.formats.yolo.labels` parses the label files.
+Rotated boxes, tracks and class folders, which Ultralytics keeps in folders of the same names, are not read.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from segpaste.types.sampling import Size
 class YoloDataset(AnnotatedPhotos):
     """One split of a YOLO dataset, one `DenseSample` for each photo, sorted by path.
 
-    Polygons give samples with instance masks and boxes that fit them; boxes give boxes alone, and pose labels boxes and
-    keypoints: nothing is pasted of those unless ``source.mask_from`` says how. A photo without a label file, or with an
-    empty one, has no objects. Photos are turned as their EXIF orientation says, for labels are drawn on what is seen.
+    Polygons give samples with instance masks and boxes that fit them. Box labels give boxes alone, pose labels boxes
+    and keypoints; these are pasted only with ``source.mask_from``. A photo without a label file, or with an empty one,
+    has no objects. Photos are rotated by their EXIF orientation, because labels are drawn on the rotated photo.
 
-    All label files are read at construction. What coordinates put outside of the photo, up to 1 %, is cut off. Of rows
-    that are equal the first stays: `num_duplicates` counts the others. Objects without a pixel are left out
-    with a warning. Label files that no photo has are warned of, see ``stray_labels``.
+    All label files are read at construction. Coordinates may be up to 1 % outside of the photo; objects are cut off at
+    its border. Only the first of equal rows is kept, and `num_duplicates` counts the others. Objects without a pixel
+    are left out with a warning. Another warning reports label files without a photo, see ``stray_labels``.
 
     Args:
         path: the data YAML, or the folder that it lies in; without one, a folder with ``images`` and ``labels``.
         split: a key of the YAML, or a folder's name; by default the one to train on, never ``val...`` or ``test...``.
-        task: ``segment``, ``detect`` or ``pose``; by default what the labels are. ``detect`` reads the boxes alone,
+        task: ``segment``, ``detect`` or ``pose``; by default that of the labels. ``detect`` reads the boxes alone,
             also those of polygons and pose labels.
         transforms: called with every `DenseSample`, returns the one to use instead.
 
@@ -62,10 +62,10 @@ class YoloDataset(AnnotatedPhotos):
         split: its name.
         task: what was read.
         class_names: the name of each class; labels index it. Numbered where nothing names them.
-        keypoint_schema: of pose labels, else None.
-        num_duplicates: rows that were left out because they are there already.
-        stray_labels: label files that no photo has.
-        digest: of names, labels and task; two datasets with the same digest have the same labels.
+        keypoint_schema: that of pose labels, else None.
+        num_duplicates: number of rows left out because an equal row comes before them in the file.
+        stray_labels: label files without a photo.
+        digest: a digest of names, labels and task; two datasets with the same digest have the same labels.
 
     Raises:
         DatasetError: a folder or file is missing, or a line is not what it must be.
@@ -105,23 +105,23 @@ class YoloDataset(AnnotatedPhotos):
         return [{"id": label + 1, "name": name, **points} for label, name in enumerate(self.class_names)]
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
-        """The line of each object in the photo's label file, from 1; instance id i + 1 is at position i."""
+        """Return the line of each object in the photo's label file, from 1; instance id i + 1 is at position i."""
         record = self._records[index]
         return tuple(row["line"] for row in self._objects(record, upright_size(self._photo(record)))[0])
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
-        """The class of each row, as the label file has them: no photo is read.
+        """Return the class of each row, from the label file alone: no photo is read.
 
-        An object without a pixel, which is no instance, counts here.
+        Objects without a pixel are included, although they are no instances.
         """
         return tuple(row["label"] for row in self._records[index]["rows"])
 
     def left_out(self, index: int) -> dict[str, int]:
-        """How many objects of a photo that was read are no instances: ``empty`` ones."""
+        """Count the ``empty`` objects of a photo that was read, which are no instances."""
         return {"empty": len(self._empty.get(self._records[index]["id"], ()))}
 
     def crowds(self, index: int) -> list[Crowd]:
-        """None: label files know no crowds."""
+        """Return an empty list: YOLO label files have no crowds."""
         return []
 
     @cached_property
@@ -161,7 +161,7 @@ class YoloDataset(AnnotatedPhotos):
         return packed
 
     def _photos(self) -> list[Path]:
-        """The photos of the split, each once, sorted by path."""
+        """Return the photos of the split, each once, sorted by path."""
         sources = self.data.splits[self.split]
         photos = sorted({photo for source in sources for photo in photos_of(source)})
         if not photos:
@@ -170,7 +170,7 @@ class YoloDataset(AnnotatedPhotos):
         return photos
 
     def _task_of(self, first_lines: dict[Task, str]) -> Task:
-        """What the rows are, all of them; the first line of each kind is given."""
+        """Return the one task of all rows, given the place of the first row of each kind."""
         if len(first_lines) > 1:
             raise DatasetError(
                 f"{first_lines['detect']} has a box, {first_lines['segment']} a polygon: expected one of "
@@ -181,7 +181,7 @@ class YoloDataset(AnnotatedPhotos):
         return next(iter(first_lines), self._asked or default)
 
     def _warn(self) -> None:
-        """Warn of what is left out, and of keypoints that no mirror moves."""
+        """Warn of label files and rows that are left out, and of keypoints without ``flip_idx``."""
         if self.stray_labels:
             num = len(self.stray_labels)
             warnings.warn(
@@ -230,7 +230,7 @@ class YoloDataset(AnnotatedPhotos):
         return torch.from_numpy(np.array(points, np.float32).reshape(-1, shape[0], 3))
 
     def _objects(self, record: JsonRow, size: Size) -> tuple[list[JsonRow], Tensor | None]:
-        """The rows that are instances of a photo of (H, W), and for polygons their masks [N, H, W]."""
+        """Return the rows that are instances of a photo of (H, W), and for polygons their masks [N, H, W]."""
         kept: list[JsonRow] = []
         is_segment = self.task == "segment"
         masks = np.zeros((len(record["rows"]) if is_segment else 0, *size), bool)
@@ -259,7 +259,7 @@ class YoloDataset(AnnotatedPhotos):
 
 
 def _text_of(path: Path) -> str:
-    """What is in a label file; nothing where it is missing."""
+    """Read the text of a label file; empty if the file is missing."""
     try:
         return path.read_text("utf-8-sig")
     except FileNotFoundError:
@@ -269,7 +269,7 @@ def _text_of(path: Path) -> str:
 
 
 def _numbered(data: YoloData) -> tuple[str, ...]:
-    """Names for the classes of all splits, where nothing names them."""
+    """Return numbered names for the classes of all splits, where nothing names them."""
     form = RowForm(1 << 16, data.keypoint_shape)
     photos = {photo for sources in data.splits.values() for source in sources for photo in photos_of(source)}
     files = map(label_path, photos)

@@ -26,17 +26,17 @@ Task = Literal["detect", "segment", "pose"]
 TASKS: tuple[Task, ...] = ("detect", "segment", "pose")
 BOX_NUMBERS = 5
 _TOLERANCE = 0.01
-"""How far a coordinate may lie outside of 0..1, as for Ultralytics; what is outside of the photo is cut off."""
+"""Distance of a coordinate outside of 0..1 that is allowed, as in Ultralytics; objects are cut off at the border."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
-    """What a row of a dataset may be.
+    """Form of the rows of a dataset.
 
     Attributes:
-        num_classes: classes are below it.
+        num_classes: number of classes; the classes are below it.
         keypoint_shape: (P, D) of pose rows; None where there are none.
-        task: what is read of a row; None reads what is there.
+        task: the task that rows are read for; None reads each row as it is.
     """
 
     num_classes: int
@@ -45,11 +45,11 @@ class RowForm:
 
     @property
     def pose_numbers(self) -> int | None:
-        """How many numbers a pose row has."""
+        """Number of values in a pose row, its class included; None where there are no pose rows."""
         return None if self.keypoint_shape is None else BOX_NUMBERS + self.keypoint_shape[0] * self.keypoint_shape[1]
 
     def expected(self) -> str:
-        """The rows that may come, in words."""
+        """Describe the expected rows in words."""
         if self.keypoint_shape is not None and self.task in (None, "pose"):
             num, size = self.keypoint_shape
             return f"a class, a box of 4 numbers and {num} keypoints of {size}, {self.pose_numbers} numbers in all"
@@ -62,16 +62,16 @@ def parse_labels(path: Path, text: str, form: RowForm) -> tuple[list[JsonRow], i
 
     Args:
         path: of the file, for errors.
-        text: what is in it.
-        form: what its rows may be.
+        text: its content.
+        form: the form of its rows.
 
     Returns:
-        A row for each object, in file order, without those that are there twice, and how many those are. Each has
-        ``line``, from 1, ``label``, ``kind``, a `Task`, and ``values``, the numbers after the class; those of boxes
-        and keypoints, and of the boxes of polygons, are at most 1 % outside of 0..1.
+        The rows of the objects in file order, without duplicates, and the number of duplicates. Each row has
+        ``line``, from 1, ``label``, ``kind``, a `Task`, and ``values``, the numbers after the class. The coordinates
+        of boxes and keypoints, and of the boxes of polygons, are at most 1 % outside of 0..1.
 
     Raises:
-        DatasetError: a line is none of these; the message names file and line.
+        DatasetError: a line is not such a row; the message names file and line.
     """
     rows: list[JsonRow] = []
     seen: set[tuple[str, int, bytes]] = set()
@@ -91,7 +91,7 @@ def parse_labels(path: Path, text: str, form: RowForm) -> tuple[list[JsonRow], i
 
 
 def _parsed(where: str, words: list[str], form: RowForm) -> JsonRow:
-    """One row."""
+    """Parse one row."""
     try:
         label, *values = map(float, words)
     except ValueError:
@@ -108,7 +108,7 @@ def _parsed(where: str, words: list[str], form: RowForm) -> JsonRow:
 
 
 def _kind(where: str, num: int, form: RowForm) -> Task:
-    """What a row of so many numbers is."""
+    """Return the kind of a row of ``num`` numbers, or raise `DatasetError` if it has none."""
     if form.task != "segment" and num == form.pose_numbers:
         return "pose"
     is_pose = form.keypoint_shape is not None and form.task in (None, "pose")
@@ -120,7 +120,10 @@ def _kind(where: str, num: int, form: RowForm) -> Task:
 
 
 def _check_values(where: str, values: list[float], kind: Task, form: RowForm) -> None:
-    """Coordinates are fractions, sizes not negative, visibilities 0, 1 or 2; a polygon is measured by its box too."""
+    """Check that coordinates are fractions, sizes not negative, and visibilities 0, 1 or 2.
+
+    A polygon with points outside also passes if centre and size of its box are fractions.
+    """
     coordinates, visibilities = values, []
     if kind == "segment" and math.isfinite(sum(values)) and not _are_fractions(values):
         coordinates = _box_of_polygon(values)
@@ -145,20 +148,20 @@ def _are_fractions(values: list[float]) -> bool:
 
 
 def _box_of_polygon(values: list[float]) -> list[float]:
-    """Centre, width and height of the box around a polygon."""
+    """Return centre, width and height of the box around a polygon."""
     xs, ys = values[0::2], values[1::2]
     x1, x2, y1, y2 = min(xs), max(xs), min(ys), max(ys)
     return [(x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1]
 
 
 def polygon_px(values: Iterable[float], size: tuple[int, int]) -> list[float]:
-    """The polygon of a row in pixels of a photo of (H, W), [x1, y1, x2, ...]."""
+    """Return the polygon of a row in pixels of a photo of (H, W), [x1, y1, x2, ...]."""
     height, width = size
     return [value * (height if i % 2 else width) for i, value in enumerate(values)]
 
 
 def box_px(values: list[float], size: tuple[int, int]) -> list[float]:
-    """The box of a row in pixels, (x1, y1, x2, y2), cut at the border of a photo of (H, W)."""
+    """Return the box of a row in pixels, (x1, y1, x2, y2), cut at the border of a photo of (H, W)."""
     height, width = size
     x, y, w, h = values[:4]
     edges = (x - w / 2) * width, (y - h / 2) * height, (x + w / 2) * width, (y + h / 2) * height
@@ -166,9 +169,9 @@ def box_px(values: list[float], size: tuple[int, int]) -> list[float]:
 
 
 def points_px(values: list[float], shape: tuple[int, int], size: tuple[int, int]) -> NDArray[np.float64]:
-    """The keypoints of a row, [P, 3]: x and y in pixel edges, v as COCO; all zero for one that is not labelled.
+    """Return the keypoints of a row, [P, 3]: x and y in pixel edges, v as COCO; zeros if not labelled.
 
-    Points of two numbers are visible, unless one of them is negative. A point outside of the photo is not labelled.
+    A point of two numbers is visible, unless one of them is negative. A point outside of the photo is not labelled.
     """
     points = np.array(values[4:], np.float64).reshape(shape)
     if shape[1] == 2:
@@ -180,18 +183,18 @@ def points_px(values: list[float], shape: tuple[int, int], size: tuple[int, int]
 
 
 def label_text(label: int, values: Iterable[float]) -> str:
-    """A row of a label file."""
+    """Format a row of a label file."""
     return " ".join([str(label), *map(_short, values)]) + "\n"
 
 
 def keypoint_schema(names: Sequence[str] | None, num: int, flip_idx: Sequence[int] | None) -> KeypointSchema:
-    """The schema of P points; without names they are called by their number."""
+    """Return the schema of P points; without names the points are numbered."""
     names = [f"point_{i}" for i in range(num)] if names is None else names
     pairs = [(i, other) for i, other in enumerate(flip_idx or []) if i < other]
     return KeypointSchema(tuple(names), flip_pairs=tuple(pairs))
 
 
 def _short(value: float) -> str:
-    """Six decimals, without zeros at the end: 1/100 pixel of a photo of 20,000."""
+    """Format a value with six decimals, without zeros at the end: 1/100 pixel of a photo of 20,000."""
     text = f"{value:.6f}".rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") or math.isnan(value) else text
