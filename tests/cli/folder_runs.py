@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from segpaste.cli import main
+from yolo_files import write_yolo
 
 NUM = 7
 
@@ -16,3 +17,10 @@ def augment(dataset: Path, out: Path, *words: str, num: int = NUM) -> int:
 
 def check(dataset: Path, out: Path, *words: str) -> int:
     return main(["replay", str(out), "--dataset", str(dataset), "--check", str(out), *words])
+
+
+def augmented_yolo(folder: Path) -> Path:
+    """Write a YOLO dataset to ``in`` of a folder and augment it into ``out``; return the folder."""
+    data = write_yolo(folder / "in")
+    assert augment(data, folder / "out") == 0
+    return folder

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from cli_world import check_instances, read_json, read_pixels, write_instances
-from folder_runs import NUM, augment, check
+from folder_runs import NUM, augment, augmented_yolo, check
 
 from on_disk import tree
 from segpaste.bank import open_bank
@@ -27,11 +27,7 @@ OF_BOXES = "source.mask_from=boxes"
 
 @pytest.fixture(scope="module")
 def yolo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset in ``in``, and what augment makes of it in ``out``."""
-    folder = tmp_path_factory.mktemp("yolo")
-    write_yolo(folder / "in")
-    assert augment(folder / "in" / "data.yaml", folder / "out") == 0
-    return folder
+    return augmented_yolo(tmp_path_factory.mktemp("yolo"))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 import torch
 import yaml
 from cli_world import decode, read_json
-from folder_runs import NUM, augment, check
+from folder_runs import NUM, augment, augmented_yolo, check
 
 from on_disk import tree
 from segpaste.cli import _layouts, main
@@ -25,11 +25,7 @@ POSE = f"{BOX} 0.15 0.3 2 0.25 0.5 1"
 
 @pytest.fixture(scope="module")
 def yolo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset in ``in``, and what augment makes of it in ``out``."""
-    folder = tmp_path_factory.mktemp("yolo")
-    write_yolo(folder / "in")
-    assert augment(folder / "in" / "data.yaml", folder / "out") == 0
-    return folder
+    return augmented_yolo(tmp_path_factory.mktemp("yolo"))
 
 
 class TestYolo:

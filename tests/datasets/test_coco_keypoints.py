@@ -177,6 +177,12 @@ def test_there_and_back(tmp_path: Path) -> None:
         assert np.array_equal(one.mask, other.mask)
 
 
+def test_points_outside_of_the_photo_are_unlabelled(tmp_path: Path) -> None:
+    photos = write(tmp_path, points=[-50, 7, 2, 14, 9, 1, 500, 3, 2])
+    assert photos[0].keypoints is not None
+    assert photos[0].keypoints[0].tolist() == [[0, 0, 0], [14.5, 9.5, 1], [0, 0, 0]]
+
+
 def test_fractions_come_back(tmp_path: Path) -> None:
     photos = write(tmp_path, points=[12.37, 7.125, 2, 14.999, 9.001, 1, 0, 0, 0])
     rows = write_sample(tmp_path / "out", 1, photos[0], CATEGORIES)

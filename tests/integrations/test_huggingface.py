@@ -41,6 +41,17 @@ def test_panoptic_segments_cover_every_labelled_pixel_once() -> None:
         assert torch.equal(seen[labelled], batch.semantic_maps[b][labelled])
 
 
+def test_padding_is_in_no_segment() -> None:
+    """Also where the maps give it a class."""
+    batch = make_batch(2, modalities=["semantic"], padding=(4, 3))
+    assert batch.semantic_maps is not None
+    assert batch.padding_mask is not None
+    batch = batch.derived(semantic_maps=batch.semantic_maps.masked_fill(batch.padding_mask[:, 0], 1))
+    for padding, masks in zip(batch.padding_mask, to_mask_labels(batch, **COLOURS)["mask_labels"], strict=True):
+        assert len(masks)
+        assert not (masks.bool() & padding).any()
+
+
 def test_crowds_are_in_no_segment() -> None:
     batch = make_batch(2, modalities=["semantic"], crowd=True)
     assert batch.crowd_mask is not None

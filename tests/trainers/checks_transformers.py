@@ -18,6 +18,8 @@ from segpaste.types import DenseSample, select_instances
 
 COLOURS = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 PLAIN = {"mean": [0.0] * 3, "std": [1.0] * 3}
+QUERIES = {"num_queries": 20, "num_labels": NUM_CLASSES}
+FEED_FORWARD = {"d_model": 32, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
 MAX_INSTANCES = 24
 MOST_STEPS = 400
 
@@ -46,8 +48,7 @@ def mask2former() -> torch.nn.Module:
         dim_feedforward=32,
         encoder_feedforward_dim=32,
         num_attention_heads=2,
-        num_queries=20,
-        num_labels=NUM_CLASSES,
+        **QUERIES,
     )
     return transformers.Mask2FormerForUniversalSegmentation(config)
 
@@ -70,16 +71,13 @@ def eomt() -> torch.nn.Module:
 def detr() -> torch.nn.Module:
     config = transformers.DetrConfig(
         backbone_config=resnet(transformers.ResNetConfig, 1),
-        d_model=32,
         encoder_layers=1,
         decoder_layers=1,
-        encoder_ffn_dim=32,
-        decoder_ffn_dim=32,
         encoder_attention_heads=8,
         decoder_attention_heads=8,
         dropout=0.0,
-        num_queries=20,
-        num_labels=NUM_CLASSES,
+        **FEED_FORWARD,
+        **QUERIES,
     )
     return transformers.DetrForSegmentation(config)
 
@@ -89,16 +87,14 @@ def rt_detr() -> torch.nn.Module:
         backbone_config=resnet(transformers.RTDetrResNetConfig, 2, layer_type="basic"),
         encoder_in_channels=[16, 32, 32],
         decoder_in_channels=[32, 32, 32],
-        d_model=32,
         encoder_hidden_dim=32,
-        encoder_ffn_dim=32,
-        decoder_ffn_dim=32,
         decoder_layers=2,
-        num_queries=30,
         num_denoising=10,
-        num_labels=NUM_CLASSES,
         encoder_attention_heads=2,
         decoder_attention_heads=2,
+        num_queries=30,
+        num_labels=NUM_CLASSES,
+        **FEED_FORWARD,
     )
     return transformers.RTDetrForObjectDetection(config)
 

@@ -126,6 +126,33 @@ def test_photos(tmp_path: Path) -> None:
     assert len(losses_of(SegmentationTrainer, "yolo11n-seg.yaml", photos(tmp_path), tmp_path / "out")) == 16
 
 
+@pytest.mark.parametrize("overlap", [True, False])
+def test_detection_on_polygons_pastes_by_masks(folder: Path, tmp_path: Path, overlap: bool) -> None:
+    """Only training has masks at full resolution; its dataset keeps them when mosaic ends."""
+    seen: list[PaddedBatchedDenseSample] = []
+    options = {"data": str(folder / "segment" / "data.yaml"), "project": str(tmp_path), "device": "cpu"}
+    fixed = {"imgsz": 96, "batch": 4, "workers": 0, "epochs": 1, "plots": False, "overlap_mask": overlap}
+    trainer = with_copy_paste(DetectionTrainer, lambda batch: seen.append(batch) or batch, 8)(
+        overrides={"model": "yolo11n.yaml", **options, **fixed}
+    )
+    trainer.train()
+    assert len(seen) == 5
+    assert all(batch.instance_masks is not None for batch in seen)
+    assert any(batch.instance_masks.any() for batch in seen if batch.instance_masks is not None)
+
+
+def test_validation_is_not_touched(folder: Path, tmp_path: Path) -> None:
+    options = {"data": str(folder / "segment" / "data.yaml"), "project": str(tmp_path), "device": "cpu", "imgsz": 96}
+    trainer = with_copy_paste(SegmentationTrainer, BatchCopyPaste(), 8)(
+        overrides={"model": "yolo11n-seg.yaml", **options}
+    )
+    trainer.model = trainer.get_model("yolo11n-seg.yaml", verbose=False)
+    for mode, ratio in (("train", 1), ("val", 4)):
+        sample = trainer.build_dataset(trainer.data["val"], mode, 2)[0]
+        assert sample["img"].shape[-1] == ratio * sample["masks"].shape[-1]
+    assert trainer.args.mask_ratio == 4
+
+
 def test_oriented_boxes_are_refused(folder: Path, tmp_path: Path) -> None:
     trainer_cls = with_copy_paste(OBBTrainer, BatchCopyPaste(), 8)
     with pytest.raises(ValueError, match="expected a task among segment, detect, pose, got 'obb'"):

@@ -37,10 +37,15 @@ class Objects(NamedTuple):
     slots: Tensor
 
 
+def has_object(batch: PaddedBatchedDenseSample) -> Tensor:
+    """Return which slots hold an object with a pixel, [B, K] bool: frameworks refuse empty boxes."""
+    return batch.instance_valid & (batch.boxes[..., 2:] > batch.boxes[..., :2]).all(-1)
+
+
 def objects_of(batch: PaddedBatchedDenseSample) -> list[Objects]:
     """Return the instances of each image of a batch, in the order of their slots."""
     check_class("batch", batch, PaddedBatchedDenseSample)
-    keep = batch.instance_valid & (batch.boxes[..., 2:] > batch.boxes[..., :2]).all(-1)
+    keep = has_object(batch)
     found = []
     for b in range(batch.batch_size):
         slots = keep[b].nonzero()[:, 0]

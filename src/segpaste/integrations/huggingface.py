@@ -19,6 +19,7 @@ from torch import Tensor
 from segpaste.integrations._targets import (
     LabelMap,
     cxcywh,
+    has_object,
     normalized,
     objects_of,
     picture_sizes,
@@ -80,7 +81,7 @@ def _segments(batch: PaddedBatchedDenseSample, b: int) -> tuple[Tensor, Tensor]:
     """Return the masks [N, H, W] bool and labels [N] of the segments of one image."""
     masks, labels = batch.images.new_zeros(0, *batch.canvas_size, dtype=torch.bool), batch.labels.new_zeros(0)
     if batch.instance_masks is not None:
-        keep = batch.instance_valid[b] & batch.instance_masks[b].flatten(1).any(1)
+        keep = has_object(batch)[b]
         masks, labels = batch.instance_masks[b, keep], batch.labels[b, keep]
     if batch.semantic_maps is None or (batch.panoptic_maps is None and batch.instance_masks is not None):
         return masks, labels

@@ -23,20 +23,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from segpaste.integrations._targets import cxcywh, slots_of
+from segpaste.integrations._targets import cxcywh, has_object, slots_of
 from segpaste.types import KeypointSchema, PaddedBatchedDenseSample, tight_boxes
 from segpaste.types.check import check_count
 from segpaste.types.keypoints import UNLABELLED, VISIBLE
 
 __all__ = ["from_yolo", "schema_of", "to_yolo", "with_copy_paste"]
 
+Augment = Callable[[PaddedBatchedDenseSample], PaddedBatchedDenseSample]
 Batch = dict[str, Any]
 TASKS = ("segment", "detect", "pose")
 
 
-def with_copy_paste(
-    trainer_cls: type[Any], augment: Callable[[PaddedBatchedDenseSample], PaddedBatchedDenseSample], max_instances: int
-) -> type[Any]:
+def with_copy_paste(trainer_cls: type[Any], augment: Augment, max_instances: int) -> type[Any]:
     """Return a trainer that pastes into every training batch.
 
     Its loader gives masks at full resolution, whatever ``mask_ratio`` says, for a mask at a quarter of the image cannot
@@ -66,65 +65,78 @@ def with_copy_paste(
 
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
-            if self.args.task not in TASKS:
-                raise ValueError(
-                    f"with_copy_paste: expected a task among {', '.join(TASKS)}, got {self.args.task!r}; "
-                    "its labels cannot follow a paste"
-                )
-
-        @contextlib.contextmanager
-        def _loading_whole_masks(self) -> Iterator[None]:
-            before = self.args.mask_ratio, self.args.copy_paste
-            self.args.mask_ratio, self.args.copy_paste = 1, 0.0
-            try:
-                yield
-            finally:
-                self.args.mask_ratio, self.args.copy_paste = before
+            _check_task(self.args.task)
 
         def build_dataset(self, img_path: str, mode: str = "train", batch: int | None = None) -> Any:
             """Build a dataset; that of training gives masks at full resolution."""
             if mode != "train":
                 return super().build_dataset(img_path, mode, batch)
-            with self._loading_whole_masks():
-                dataset = super().build_dataset(img_path, mode, batch)
-                if self.args.task == "detect" and _has_polygons(dataset.labels):
-                    dataset.use_segments = True  # masks to paste by
-                    dataset.transforms = dataset.build_transforms(self.args)
-            return dataset
+            with _whole_masks(self.args):
+                return _with_masks(super().build_dataset(img_path, mode, batch), self.args)
 
         def _close_dataloader_mosaic(self) -> None:
-            with self._loading_whole_masks():  # the dataset builds its transforms anew
+            with _whole_masks(self.args):  # the dataset builds its transforms anew
                 super()._close_dataloader_mosaic()
 
         def preprocess_batch(self, batch: Batch) -> Batch:
             """Paste into the batch, then do what the trainer does."""
-            if "texts" in batch:
-                raise ValueError(
-                    "with_copy_paste: expected class ids that all images share, got texts of each image; "
-                    "pasted objects would have the id of another text"
-                )
-            if isinstance(augment, nn.Module):
-                augment.to(self.device)
             moved = {
                 name: value.to(self.device, non_blocking=True) if isinstance(value, Tensor) else value
                 for name, value in batch.items()
             }
             schema = schema_of(self.data) if "keypoints" in moved else None
-            with torch.no_grad():
-                overlap = self.args.overlap_mask
-                pasted = augment(from_yolo(moved, max_instances, overlap=overlap, schema=schema))
-                moved.update(to_yolo(pasted, like=moved, mask_ratio=self.args.mask_ratio, overlap=overlap))
-            ready: Batch = super().preprocess_batch(moved)
+            ready: Batch = super().preprocess_batch(_pasted(moved, augment, max_instances, schema, self.args))
             return ready
 
     CopyPasteTrainer.__name__ = f"CopyPaste{trainer_cls.__name__}"
     return CopyPasteTrainer
 
 
+def _check_task(task: str) -> None:
+    if task not in TASKS:
+        raise ValueError(
+            f"with_copy_paste: expected a task among {', '.join(TASKS)}, got {task!r}; its labels cannot follow a paste"
+        )
+
+
+@contextlib.contextmanager
+def _whole_masks(args: Any) -> Iterator[None]:
+    """Let datasets be built for masks at full resolution, and without copy-paste of their own."""
+    before = args.mask_ratio, args.copy_paste
+    args.mask_ratio, args.copy_paste = 1, 0.0
+    try:
+        yield
+    finally:
+        args.mask_ratio, args.copy_paste = before
+
+
+def _with_masks(dataset: Any, args: Any) -> Any:
+    """Return the dataset; for detection on polygons it now gives the masks that objects are pasted by."""
+    if args.task == "detect" and _has_polygons(dataset.labels):
+        dataset.use_segments = True
+        dataset.transforms = dataset.build_transforms(args)
+    return dataset
+
+
 def _has_polygons(labels: Sequence[Batch]) -> bool:
     """Tell whether every object of a dataset has a polygon; images without objects need none."""
     counts = [(len(label["cls"]), len(label["segments"])) for label in labels]
     return any(num for _, num in counts) and all(num == num_objects for num_objects, num in counts)
+
+
+def _pasted(batch: Batch, augment: Augment, max_instances: int, schema: KeypointSchema | None, args: Any) -> Batch:
+    """Return a batch of the loader, on the device to paste on, with pastes."""
+    if "texts" in batch:
+        raise ValueError(
+            "with_copy_paste: expected class ids that all images share, got texts of each image; pasted objects would "
+            "have the id of another text"
+        )
+    if isinstance(augment, nn.Module):
+        augment.to(batch["img"].device)
+    with torch.no_grad():
+        pasted = augment(from_yolo(batch, max_instances, overlap=args.overlap_mask, schema=schema))
+        changed = to_yolo(pasted, like=batch, mask_ratio=args.mask_ratio, overlap=args.overlap_mask)
+    return {**batch, **changed}
 
 
 def from_yolo(
@@ -218,8 +230,7 @@ def to_yolo(batch: PaddedBatchedDenseSample, *, like: Batch, mask_ratio: int, ov
         ``img``, ``batch_idx`` [M], ``cls`` [M, 1], ``bboxes`` [M, 4] and, as ``like`` has them, ``masks``,
         ``sem_masks`` [B, h, w], the class of each pixel (0 where there is no object), and ``keypoints``.
     """
-    keep = batch.instance_valid & (batch.boxes[..., 2:] > batch.boxes[..., :2]).all(-1)
-    rows, slots = keep.nonzero(as_tuple=True)
+    rows, slots = has_object(batch).nonzero(as_tuple=True)
     masks = None
     if "masks" in like and batch.instance_masks is not None:
         masks = _reduced(batch.instance_masks[rows, slots], mask_ratio)
