@@ -49,6 +49,7 @@ OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
         class_sizes={7: SizeRange(low=2, high=2)},
         hflip_probability=0.25,
         paste_prob=0.75,
+        fixed_share=True,
         fade_last=0.1,
         fade_curve="linear",
         k_range=(2, 3),

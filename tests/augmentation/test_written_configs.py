@@ -84,7 +84,9 @@ class TestWhatTheDocumentsWrite:
         with pytest.raises(ValueError, match=r"expected source\.kind='bank' because source_pool is given"):
             BatchCopyPaste(BatchCopyPasteConfig(), source_pool=bank)
         for wrong in ("bank", [1], make_staged(1, 1)):
-            with pytest.raises(TypeError, match=r"expected source_pool to be a bank, got .*open_bank\(path\)"):
+            with pytest.raises(
+                TypeError, match=r"expected source_pool to be a bank or a dataset, got .*open_bank\(path\)"
+            ):
                 BatchCopyPaste(source_pool=wrong)  # type: ignore[arg-type]
 
     def test_modalities_of_the_class(self) -> None:
@@ -126,7 +128,7 @@ class TestWhatTheDocumentsWrite:
     @pytest.mark.parametrize("pool", [[1], (1, 2), {}, {"bank": 3}, 5])
     def test_pools_of_nothing(self, pool: Any) -> None:
         with pytest.raises(
-            TypeError, match=r"expected source_pool to be a bank or a loader of staged crops, got .*open_"
+            TypeError, match=r"expected source_pool to be a bank, a dataset or a loader of staged crops, got .*open_"
         ):
             BatchCopyPaste.from_dataloader([make_batch()], 5, source_pool=pool)
         assert BatchCopyPaste.from_dataloader([make_batch()], 5, source_pool=[make_staged(3, 1)]) is not None

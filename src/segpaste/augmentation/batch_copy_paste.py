@@ -20,7 +20,7 @@ from segpaste.augmentation.rules.paste_rules import paste_rules
 from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.sources import source_check
 from segpaste.augmentation.sources.bank_source import BankSource
-from segpaste.augmentation.sources.crop_pool import BankPool, CropPool, SeededCrops, SourcePool
+from segpaste.augmentation.sources.crop_pool import Balance, BankPool, CropPool, SeededCrops, SourcePool
 from segpaste.augmentation.sources.placement import PlacementRequest
 from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
 from segpaste.engine import (
@@ -48,9 +48,12 @@ class BatchCopyPaste(nn.Module):
     Args:
         config: options of the paste.
         source: source of the objects; by default as ``config.source`` says.
-        source_pool: an instance bank (`segpaste.open_bank`). A call without staged crops then draws and reads crops of
-            this bank for each target, by the target's seed alone; eager code only. It needs ``config.source`` of
-            ``kind="bank"``, which is then the default.
+        source_pool: an instance bank (`segpaste.open_bank`), or a dataset, whose objects are cut out when they are
+            drawn (`segpaste.bank.DatasetBank`). A call without staged crops then draws and reads crops of it for each
+            target, by the target's seed alone; eager code only. It needs ``config.source`` of ``kind="bank"``, which
+            is then the default.
+        balance: how the classes of ``source_pool`` are drawn, see `segpaste.BankSampler`; by default by its repeat
+            factors. ``crops.report(num_targets)`` says what that gives.
         inplace: paste into the batch's own tensors. On the CPU only what changes is touched then; on other devices, and
             if tensors are neither row-major nor channels-last images, new tensors are made and copied.
 
@@ -79,18 +82,20 @@ class BatchCopyPaste(nn.Module):
         source: SourceStrategy | None = None,
         *,
         source_pool: BankPool | None = None,
+        balance: Balance | None = None,
         inplace: bool = False,
     ) -> None:
         super().__init__()
         self.config = arguments.checked_config(config, source_pool)
         arguments.check_sources(source, source_pool, self.config)
+        arguments.check_balance("BatchCopyPaste", balance, source_pool)
         arguments.check_flag("inplace", inplace)
         self.inplace = inplace
         is_bank = self.config.source.kind == "bank"
         if source is None:
             source = BankSource(self.config.source) if is_bank else IntraBatchSource()
         self.source = source
-        self.crops = None if source_pool is None else SeededCrops(source_pool, self.config.num_layers)
+        self.crops = None if source_pool is None else SeededCrops(source_pool, self.config.num_layers, balance)
         self.read_modalities, self.write_modalities = prepare.modalities_of(self.config)
         self.schedule = Schedule(self.config.placement, chooses_objects=not self.config.emit_classmix)
         self._placement = self.config.placement
@@ -178,6 +183,7 @@ class BatchCopyPaste(nn.Module):
         config: BatchCopyPasteConfig | None = None,
         *,
         source_pool: SourcePool | None = None,
+        balance: Balance | None = None,
         device: torch.device | str | None = None,
         inplace: bool = False,
     ) -> AugmentedLoader:
@@ -188,8 +194,10 @@ class BatchCopyPaste(nn.Module):
             max_instances: K, the slots of the output; of samples and ragged batches with more instances the largest are
                 kept; padded batches must have this many slots.
             config: options of the paste.
-            source_pool: a bank, of which crops are drawn and read in this process, or a loader of staged crops; it
-                needs ``config.source`` of ``kind="bank"``, which is then the default.
+            source_pool: a bank or a dataset, of which crops are drawn and read in this process, or a loader of staged
+                crops; it needs ``config.source`` of ``kind="bank"``, which is then the default.
+            balance: how the classes of a bank or dataset are drawn, see `segpaste.BankSampler`. What an epoch is
+                expected to draw is then printed before the first batch.
             device: device to paste on; by default that of the batch.
             inplace: paste into the batches that the loader yields, where they are padded and on ``device`` already.
 
@@ -198,6 +206,7 @@ class BatchCopyPaste(nn.Module):
             ValueError: ``config.source`` is of ``kind="bank"`` without ``source_pool``, or the reverse.
         """
         arguments.check_loader(loader, max_instances, device, source_pool)
+        arguments.check_balance("from_dataloader", balance, source_pool)
         module = cls(arguments.checked_config(config, source_pool), inplace=inplace)
         kind = module.config.source.kind
         if (kind == "bank") != (source_pool is not None):
@@ -205,7 +214,7 @@ class BatchCopyPaste(nn.Module):
                 "from_dataloader: expected source_pool with source.kind='bank', and only there, got "
                 f"{'none' if source_pool is None else 'one'} and kind={kind!r}"
             )
-        pool = None if source_pool is None else CropPool(source_pool, module.config.num_layers)
+        pool = None if source_pool is None else CropPool(source_pool, module.config.num_layers, balance)
         return AugmentedLoader(loader, module, max_instances, device, pool)
 
     @property
@@ -260,7 +269,7 @@ class BatchCopyPaste(nn.Module):
         strategy = cast(RowStrategy, self.source)
         rows = strategy.rows(batch, found.present.any(1), request)
         rows = source_check.checked_rows(strategy, rows, batch, request.config.layers)
-        placement, counts, mixture = engine.draw_classes(batch, found, rows, self.schedule.tables)
+        placement, counts, mixture = engine.draw_classes(batch, found, rows, request.tables)
         return Scene(batch, batch, self._tables, self._rules, mixture), (placement, counts)
 
     def _composed(self, engine: Engine, scene: Scene, placement: Placement, *, with_layer: bool) -> Outcome:

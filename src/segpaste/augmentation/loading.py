@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import cached_property
 from typing import Any
 
@@ -54,6 +54,7 @@ class AugmentedLoader(LoaderWrapper):
             augment.to(device)  # its tables, so that no step waits for a copy of them
         self.num_dropped_instances = 0
         self._num_rows = 0
+        self._has_printed = False
 
     @cached_property
     def base_seed(self) -> int:
@@ -75,6 +76,7 @@ class AugmentedLoader(LoaderWrapper):
             first = self._num_rows if num_rows is None else num_rows
             padded = self._seeded(self._padded(batch), this, first)
             num_rows = first + padded.batch_size
+            self._print_expected(padded.batch_size, this)
             if this.is_current:
                 self._num_rows = num_rows
             if self.device is not None:
@@ -91,6 +93,17 @@ class AugmentedLoader(LoaderWrapper):
             self._num_rows = 0
         if self.crops is not None:
             self.crops.begin(this)
+
+    def _print_expected(self, batch_size: int, this: EpochPass) -> None:
+        """Print once, before the first paste, how often each class is expected, if its balance was asked for."""
+        if self.crops is None or self.crops.balance is None or self._has_printed or this.replica.rank:
+            return
+        self._has_printed = True
+        num_steps = len(self.loader) if isinstance(self.loader, Sized) else 1
+        schedule = getattr(self.augment, "schedule", None)
+        paste_prob = 1.0 if schedule is None else schedule.paste_prob
+        report = self.crops.report(round(num_steps * batch_size * paste_prob))
+        print(f"{self.owner}: pastes expected in {num_steps} batches of {batch_size}\n{report}", flush=True)
 
     def _seeded(self, batch: PaddedBatchedDenseSample, this: EpochPass, first: int) -> PaddedBatchedDenseSample:
         """Return the batch with seeds; ``first`` is the position of its first row in the epoch."""

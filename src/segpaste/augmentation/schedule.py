@@ -14,6 +14,7 @@ from segpaste.augmentation.config.placement import PlacementConfig
 from segpaste.augmentation.config.strict import as_fraction
 from segpaste.augmentation.rules import class_weights, draw_rules
 from segpaste.engine import DrawTables
+from segpaste.seeding import random_u32
 
 _ONE = 1 << 32
 
@@ -43,6 +44,7 @@ class Schedule(nn.Module):
         self.register_buffer("inverse_weights", class_weights.inverse_weights(0), persistent=False)
         self.register_buffer("log_table", class_weights.log_table(), persistent=False)
         self._paste_prob, self._fade_last, self._fades = config.paste_prob, config.fade_last, config.fade_curve
+        self._fixed_share = config.fixed_share
         self._kept = 1.0
         self._put(config.paste_prob, config.k_range, config.class_temperature)
 
@@ -65,6 +67,20 @@ class Schedule(nn.Module):
     def tables(self) -> DrawTables:
         """All parameters, as an engine takes them."""
         return DrawTables(self.limits, self.size_table, self.inverse_weights, self.log_table)
+
+    def tables_for(self, seeds: Tensor) -> DrawTables:
+        """Return the parameters for a batch of these seeds, [B] int64.
+
+        With ``fixed_share`` the probability of a paste becomes the threshold that as many images of the batch pass as
+        it says: those with the smallest draws.
+        """
+        if not self._fixed_share or not len(seeds):
+            return self.tables
+        draws, limits = random_u32(seeds, "paste"), self.limits.to(seeds.device)
+        wanted = limits[:1] * len(seeds) + random_u32(seeds[:1], "share")  # a fraction of an image is drawn
+        num = (wanted >> 32).clamp(max=len(seeds))
+        largest = draws.sort().values.gather(0, (num - 1).clamp(min=0))
+        return self.tables._replace(limits=torch.cat([(largest + 1) * (num > 0), limits[1:]]))
 
     def set(
         self,

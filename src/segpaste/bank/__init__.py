@@ -15,6 +15,7 @@ from segpaste._lazy import lazy_names
 if TYPE_CHECKING:
     from segpaste.bank.build.build_bank import BuildSummary as BuildSummary
     from segpaste.bank.build.build_bank import build_bank as build_bank
+    from segpaste.bank.build.dataset_bank import DatasetBank as DatasetBank
     from segpaste.bank.build.parts import Photos as Photos
     from segpaste.bank.build.parts import Selection as Selection
     from segpaste.bank.embed.copies import copy_crops as copy_crops
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "segpaste.bank.build.build_bank": ("BuildSummary", "build_bank"),
+    "segpaste.bank.build.dataset_bank": ("DatasetBank",),
     "segpaste.bank.build.parts": ("Photos", "Selection"),
     "segpaste.bank.embed.copies": ("copy_crops", "embed_bank"),
     "segpaste.bank.embed.similarity": ("SimilarToPrototype", "class_prototypes", "near_duplicates"),

@@ -17,8 +17,8 @@ MAX_SEED = (1 << 64) - 1
 _TASKS = ("detect", "segment", "pose")  # of `segpaste.datasets`, likewise
 LAYOUTS = ("coco", "roboflow", "yolo")
 BANK_FORMATS = ("memmap", "lmdb", "webdataset")
-_MODES = ("repeat_factor", "instance_aware", "tempered", "class_uniform")
-_BALANCE: dict[str, Any] = {"mode": _MODES[0], "threshold": 1e-3, "temperature": 0.5}
+_MODES = ("natural", "repeat_factor", "instance_aware", "tempered", "class_uniform")
+_BALANCE: dict[str, Any] = {"mode": _MODES[1], "threshold": 1e-3, "temperature": 0.5}
 _USED_BY = {"threshold": ("repeat_factor", "instance_aware"), "temperature": ("tempered",)}
 
 

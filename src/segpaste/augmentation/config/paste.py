@@ -152,8 +152,8 @@ class BatchCopyPasteConfig(SavedConfig):
         emit_depth: depth and its validity; with it the nearer surface is seen.
         emit_classmix: paste classes instead of objects: half of the semantic classes of each source, rounded up, with
             their instances, at the same position. Batches must have semantic maps. Of ``placement`` only
-            ``paste_prob``, ``layers``, ``fade_last``, ``fade_curve`` and ``pad_to_multiple`` are used. Without a
-            taxonomy classes below 1024 are mixed.
+            ``paste_prob``, ``fixed_share``, ``layers``, ``fade_last``, ``fade_curve`` and ``pad_to_multiple`` are used.
+            Without a taxonomy classes below 1024 are mixed.
         blend_mode: how the image is composed; ``alpha`` is a hard mask.
         max_instances: output slots K; fewer than the input has are rejected (None: as many as it has). Pastes need
             free slots.
@@ -191,7 +191,8 @@ class BatchCopyPasteConfig(SavedConfig):
 
     @model_validator(mode="after")
     def _check_classmix(self) -> Self:
-        usual, heeded = PlacementConfig(), ("paste_prob", "layers", "fade_last", "fade_curve", "pad_to_multiple")
+        usual = PlacementConfig()
+        heeded = "paste_prob", "fixed_share", "layers", "fade_last", "fade_curve", "pad_to_multiple"
         names = [n for n in PlacementConfig.model_fields if n not in heeded]
         others = [n for n in names if getattr(self.placement, n) != getattr(usual, n)]
         if self.emit_classmix and others:

@@ -42,6 +42,9 @@ class PlacementConfig(StrictConfig):
             relative.
         hflip_probability: probability of flipping a layer horizontally.
         paste_prob: probability of pasting anything into an image.
+        fixed_share: paste into the same share of every batch, ``paste_prob`` of its images, instead of into each image
+            by itself with that probability. If that is no whole number, it is drawn for each batch which of the two
+            nearest it is. The output of an image then depends on the other images of its batch.
         fade_last: last part of training, as a fraction, in which less or nothing is pasted; `Schedule.at` of
             ``BatchCopyPaste.schedule`` sets the progress of training.
         fade_curve: with ``step``, nothing is pasted in that part; with ``linear``, the probability falls from
@@ -71,6 +74,7 @@ class PlacementConfig(StrictConfig):
     class_sizes: Mapping[int, SizeRange] = FrozenMapping({})
     hflip_probability: Probability = 0.5
     paste_prob: Probability = 1.0
+    fixed_share: bool = False
     fade_last: Probability = 0.0
     fade_curve: Literal["step", "linear"] = "step"
     k_range: tuple[int, int] = (1, 256)

@@ -12,7 +12,7 @@ from torch import Tensor
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig, SourceConfig
 from segpaste.augmentation.config.strict import StrictConfig
 from segpaste.augmentation.sources.bank_source import BankSource
-from segpaste.augmentation.sources.crop_pool import is_bank
+from segpaste.augmentation.sources.crop_pool import is_bank, is_dataset
 from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
 from segpaste.types import FIELDS, PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_count
@@ -102,13 +102,23 @@ def check_loader(loader: object, max_instances: object, device: object, source_p
         torch.device("cpu" if device is None else device)
     except RuntimeError as error:
         raise ValueError(f"from_dataloader: expected a device such as 'cuda:0', got {device!r}: {error}") from error
-    is_pool = is_bank(source_pool) or (hasattr(source_pool, "__iter__") and not isinstance(source_pool, Mapping))
+    is_pool = is_bank(source_pool) or is_dataset(source_pool)
+    is_pool = is_pool or (hasattr(source_pool, "__iter__") and not isinstance(source_pool, Mapping))
     if isinstance(source_pool, list | tuple):
         is_pool = all(isinstance(crops, StagedCrops) for crops in source_pool)
     if not is_pool and not isinstance(source_pool, str | PathLike | None):  # `CropPool` says how to open a path
         raise TypeError(
-            f"from_dataloader: expected source_pool to be a bank or a loader of staged crops, got "
+            f"from_dataloader: expected source_pool to be a bank, a dataset or a loader of staged crops, got "
             f"{_shown(source_pool)}; open_bank(path) opens one, create_bank_dataloader(bank, ...) makes the other"
+        )
+
+
+def check_balance(owner: str, balance: object, source_pool: object) -> None:
+    """Check that classes are balanced only where objects are drawn from a pool."""
+    if balance is not None and source_pool is None:
+        raise ValueError(
+            f"{owner}: expected source_pool with balance={balance!r}, a bank or a dataset to draw objects from, got "
+            "none; objects of the batch itself are balanced by placement.class_temperature"
         )
 
 

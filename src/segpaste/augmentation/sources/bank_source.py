@@ -62,7 +62,7 @@ class BankSource:
             shrunk=self._shrunk(staged),
         )
         engine, rules = engine_for(target.device), request.rules(staged.crop_size)
-        return source, *engine.draw(request.targets, sources, request.schedule.tables, rules, "own")
+        return source, *engine.draw(request.targets, sources, request.tables, rules, "own")
 
     def _checked(self, staged: StagedCrops | None, target: PaddedBatchedDenseSample) -> StagedCrops:
         """Return the staged crops if they fit the target."""

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, cast, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.bank import BankSampler, InstanceBank, stage_bank_batch
-from segpaste.bank.read.class_draws import ClassTable, uniforms
+from segpaste.bank import BankSampler, DatasetBank, InstanceBank, stage_bank_batch
+from segpaste.bank.build.dataset_bank import Samples
+from segpaste.bank.read.class_draws import ClassTable, DrawMode, uniforms
 from segpaste.bank.read.pairing import PairedCrops
+from segpaste.bank.read.sampler import DrawReport, report_draws
 from segpaste.epochs import EpochPass, Stateful, expect_facts, has_state
 from segpaste.seeding import from_int64
 from segpaste.types import StagedCrops
 
-BankPool = InstanceBank
-"""Bank from which crops are drawn in the process that pastes them."""
+Balance = DrawMode
+"""How often classes are drawn, see `segpaste.bank.read.class_draws`."""
 
-SourcePool = InstanceBank | Iterable[StagedCrops]
-"""Source of staged crops: a bank, or a loader of staged crops."""
+DEFAULT: Balance = "repeat_factor"
+
+BankPool = InstanceBank | Samples
+"""Bank from which crops are drawn in the process that pastes them; a dataset is one by `segpaste.bank.DatasetBank`."""
+
+SourcePool = BankPool | Iterable[StagedCrops]
+"""Source of staged crops: a bank, a dataset, or a loader of staged crops."""
 
 
 def is_bank(value: object) -> bool:
@@ -30,34 +37,60 @@ def is_bank(value: object) -> bool:
     return isinstance(value, InstanceBank)
 
 
+def is_dataset(value: object) -> bool:
+    """Return whether a value is a map-style dataset, whose objects can be a pool."""
+    is_map = hasattr(value, "__getitem__") and hasattr(value, "__len__")
+    return is_map and not isinstance(value, type | str | bytes | Sequence | Mapping | Tensor) and not is_bank(value)
+
+
+@overload
+def as_pool(pool: BankPool) -> InstanceBank: ...
+
+
+@overload
+def as_pool(pool: SourcePool) -> InstanceBank | Iterable[StagedCrops]: ...
+
+
+def as_pool(pool: SourcePool) -> InstanceBank | Iterable[StagedCrops]:
+    """Return the bank of a dataset's objects; a bank or a loader as it is."""
+    return DatasetBank(cast(Samples, pool)) if is_dataset(pool) else cast(Any, pool)
+
+
 class CropPool(Stateful):
     """Staged crops for one batch after another.
 
     Args:
-        pool: a bank, whose crops are drawn by a `segpaste.BankSampler` with its defaults and read when they are asked
-            for, or a loader of staged crops, such as `segpaste.create_bank_dataloader` makes, of at least as many steps
-            as there are batches.
+        pool: a bank or a dataset, whose crops are drawn by a `segpaste.BankSampler` and read when they are asked for,
+            or a loader of staged crops, such as `segpaste.create_bank_dataloader` makes, of at least as many steps as
+            there are batches.
         crops_per_target: number of crops to draw from a bank for each target.
+        balance: how a bank's classes are drawn, see `segpaste.BankSampler`; by default by its repeat factors.
 
     Attributes:
         num_steps: steps of the loader that were taken in this epoch.
 
     Raises:
         TypeError: ``pool`` is a path.
+        ValueError: ``balance`` is given with a loader, which has drawn its crops.
     """
 
     owner = "source_pool"
     state_numbers = ("num_steps",)
 
-    def __init__(self, pool: SourcePool, crops_per_target: int) -> None:
+    def __init__(self, pool: SourcePool, crops_per_target: int, balance: Balance | None = None) -> None:
         if isinstance(pool, str | PathLike):
             raise TypeError(
                 f"source_pool: expected a bank, or a loader of staged crops, got the path {str(pool)!r}; give "
                 "open_bank(path)"
             )
-        self.pool = pool
-        self.crops_per_target = crops_per_target
-        self._sampler = BankSampler(pool) if isinstance(pool, InstanceBank) else None
+        self.pool = as_pool(pool)
+        self.crops_per_target, self.balance = crops_per_target, balance
+        self._sampler = BankSampler(self.pool, mode=balance or DEFAULT) if isinstance(self.pool, InstanceBank) else None
+        if balance is not None and self._sampler is None:
+            raise ValueError(
+                f"source_pool: expected balance=None with a loader of staged crops, got {balance!r}; give it to the "
+                "loader: create_bank_dataloader(bank, mode=...)"
+            )
         self.num_steps = 0
         self._paired: PairedCrops | None = None
 
@@ -65,6 +98,12 @@ class CropPool(Stateful):
     def loader(self) -> Iterable[StagedCrops] | None:
         """The loader of crops; None where they are drawn of a bank."""
         return None if isinstance(self.pool, InstanceBank) else self.pool
+
+    def report(self, num_targets: int) -> DrawReport | None:
+        """Return what a bank is expected to give to so many targets; None where a loader decides it."""
+        if self._sampler is None or not isinstance(self.pool, InstanceBank):
+            return None
+        return expected_draws(self.pool, self._sampler, num_targets * self.crops_per_target)
 
     def begin(self, this: EpochPass) -> None:
         """Begin a pass: let the crops follow the pass over the targets."""
@@ -113,26 +152,33 @@ class CropPool(Stateful):
 class SeededCrops:
     """Crops of a bank that depend on the seed of their target alone, read in this process.
 
-    A class is drawn first, then a crop of it, by the repeat factors of `segpaste.BankSampler`.
+    A class is drawn first, then a crop of it, as by a `segpaste.BankSampler`.
 
     Args:
-        bank: bank to draw from.
+        bank: bank or dataset to draw from.
         crops_per_target: K, number of crops for each target.
+        balance: how classes are drawn, see `segpaste.BankSampler`; by default by its repeat factors.
 
     Raises:
-        TypeError: ``bank`` is not a bank.
-        ValueError: it is empty.
+        TypeError: ``bank`` is neither a bank nor a dataset.
+        ValueError: it is empty, or ``balance`` is no mode.
     """
 
-    def __init__(self, bank: InstanceBank, crops_per_target: int) -> None:
+    def __init__(self, bank: BankPool, crops_per_target: int, balance: Balance | None = None) -> None:
+        bank = as_pool(bank)
         if not isinstance(bank, InstanceBank):
             raise TypeError(
-                f"BatchCopyPaste: expected source_pool to be a bank, got {type(bank).__name__}; open_bank(path) opens "
-                "one; a loader of staged crops goes to BatchCopyPaste.from_dataloader(..., source_pool=loader)"
+                f"BatchCopyPaste: expected source_pool to be a bank or a dataset, got {type(bank).__name__}; "
+                "open_bank(path) opens a bank; a loader of staged crops goes to "
+                "BatchCopyPaste.from_dataloader(..., source_pool=loader)"
             )
-        sampler = BankSampler(bank, rank=0, num_replicas=1)
+        self._sampler = sampler = BankSampler(bank, mode=balance or DEFAULT, rank=0, num_replicas=1)
         self.bank, self.crops_per_target = bank, crops_per_target
         self._crops, self._table = sampler.crops, ClassTable(sampler.probabilities)
+
+    def report(self, num_targets: int) -> DrawReport:
+        """Return what the bank is expected to give to so many targets, if every one of them is pasted into."""
+        return expected_draws(self.bank, self._sampler, num_targets * self.crops_per_target)
 
     def staged(self, seeds: Tensor) -> StagedCrops:
         """Read the crops of the targets with these seeds.
@@ -161,3 +207,8 @@ class SeededCrops:
         classes = self._table.draw(uniforms(seed, "bank.class", positions))
         places = uniforms(seed, "bank.crop", positions) * self._crops.counts[classes]
         return self._crops.pick(classes, places.astype(np.int64))
+
+
+def expected_draws(bank: InstanceBank, sampler: BankSampler, num_draws: int) -> DrawReport:
+    """Return what so many draws of a sampler are expected to be of."""
+    return report_draws(bank.class_names, sampler.crops.counts, sampler.probabilities, num_draws)

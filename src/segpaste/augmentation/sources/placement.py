@@ -11,7 +11,7 @@ from segpaste.augmentation.config.placement import PlacementConfig
 from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.rules.draw_rules import fixed_rules, on_canvas
 from segpaste.augmentation.schedule import Schedule
-from segpaste.engine import DrawRules, LayerRows, Placement, PlacementCounts, Sources, Targets, engine_for
+from segpaste.engine import DrawRules, DrawTables, LayerRows, Placement, PlacementCounts, Sources, Targets, engine_for
 from segpaste.engine.records import LARGEST_NUM, SCALE_DEN
 from segpaste.engine.reference.geometry import pixel_boxes, valid_extent
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
@@ -48,6 +48,11 @@ class PlacementRequest:
     classes: ClassTables | None = None
     staged: StagedCrops | None = None
     fixed: DrawRules | None = None
+
+    @property
+    def tables(self) -> DrawTables:
+        """The parameters of ``schedule`` for these targets, as an engine takes them."""
+        return self.schedule.tables_for(self.seeds)
 
     @property
     def targets(self) -> Targets:
@@ -124,7 +129,7 @@ def draw_placement(request: PlacementRequest, sources: LayerSources) -> tuple[Pl
     )
     rows = LayerRows(sources.source_idx, sources.layer_valid)
     rules = request.rules(sources.canvas_size)
-    return engine_for(request.seeds.device).draw(request.targets, of_layers, request.schedule.tables, rules, rows)
+    return engine_for(request.seeds.device).draw(request.targets, of_layers, request.tables, rules, rows)
 
 
 Declared = dict[str, tuple[tuple[str | int, ...], torch.dtype]]

@@ -55,7 +55,7 @@ class IntraBatchSource:
     def sample(self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest) -> Sampled:
         """See `SourceStrategy.sample`; the source batch is the target itself."""
         sources = Sources(eligible, request.occupied, target.labels, request.extent)
-        engine, tables = engine_for(target.device), request.schedule.tables
+        engine, tables = engine_for(target.device), request.tables
         return target, *engine.draw(request.targets, sources, tables, request.rules(), "others")
 
     def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:

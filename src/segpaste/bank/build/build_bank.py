@@ -28,16 +28,15 @@ from numpy.typing import NDArray
 from segpaste._version import __version__
 from segpaste.bank.build._engines import PartEngine, make_parts
 from segpaste.bank.build._work_folder import remove_finished, said_of_bank, work_folder
-from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC
+from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, groups_of
 from segpaste.bank.build.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, stored_id
 from segpaste.bank.format import WRITERS
 from segpaste.bank.format.writer import FolderWriter
 from segpaste.bank.schema.meta import Format
-from segpaste.bank.schema.record import COLUMNS, GROUPS, BankError, Layout
+from segpaste.bank.schema.record import BankError, Layout
 from segpaste.bank.storage.destination import check_free
 from segpaste.bank.storage.folder import is_url, local_path
 from segpaste.extras import require
-from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
 from segpaste.workspace import Run, naming
 
@@ -132,7 +131,7 @@ def build_bank(
     check_free(where, writer_options.get("storage_options"))
     order, image_ids = _in_order(photos)
     first = photos[int(order[0])]
-    layout = Layout(crop_size, _groups_of(first) if groups is None else groups, first.keypoint_schema)
+    layout = Layout(crop_size, groups_of(first) if groups is None else groups, first.keypoint_schema)
     maker = PartMaker(photos, order, layout, selection, margin_frac, len(class_names), flags_of(first), run.notes)
     options = {
         "margin_frac": margin_frac,
@@ -198,13 +197,6 @@ def _identity(image_ids: NDArray[np.int64], layout: Layout) -> dict[str, Any]:
     digest = hashlib.sha256(image_ids.tobytes()).hexdigest()
     schema = {} if layout.keypoint_schema is None else {"keypoint_schema": repr(layout.keypoint_schema)}
     return {"image_ids": digest, "photos_per_part": PHOTOS_PER_PART, **schema}
-
-
-def _groups_of(sample: DenseSample) -> list[str]:
-    """Return the optional columns that can be filled from a sample."""
-    names = {"intrinsics": "camera_intrinsics"}  # of the sample's fields, where a column is called otherwise
-    wanted = {c.group for c in COLUMNS if getattr(sample, names.get(c.name, c.name), None) is not None}
-    return ["provenance", *(group for group in GROUPS if group in wanted - {"core"})]
 
 
 def _make_missing(maker: PartMaker, workers: int, engine: PartEngine) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from segpaste.bank.schema.record import BankError, Crop
+from segpaste.bank.schema.record import COLUMNS, GROUPS, BankError, Crop
 from segpaste.types import DenseSample, sampling, tight_boxes
 
 DEFAULT_MARGIN_FRAC = 1 / 16
@@ -110,6 +110,13 @@ def crop_object(
         annotation_id=annotation_id,
         **{name: value.numpy() if isinstance(value, Tensor) else value for name, value in values.items()},
     )
+
+
+def groups_of(sample: DenseSample) -> list[str]:
+    """Return the optional columns that can be filled from a sample: provenance, and those of its fields."""
+    names = {"intrinsics": "camera_intrinsics"}  # of the sample's fields, where a column is called otherwise
+    wanted = {c.group for c in COLUMNS if getattr(sample, names.get(c.name, c.name), None) is not None}
+    return ["provenance", *(group for group in GROUPS if group in wanted - {"core"})]
 
 
 def box_of(mask: Tensor) -> PixelBox:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from segpaste.bank.format.data_files import DataFiles, read_meta
 from segpaste.bank.format.protocol import Columns
+from segpaste.bank.format.reads import checked_read
 from segpaste.bank.schema.meta import META, Format
 from segpaste.bank.schema.record import BankError, Crop, first_fault
 from segpaste.bank.storage.folder import Folder, RemoteFolder, folder_at
@@ -100,31 +101,13 @@ class StoredBank(ABC):
             ValueError: an array to read into has another shape or dtype.
             BankError: a file is gone or shorter than it was, or a crop holds what no bank may hold.
         """
-        given = np.asarray(indices)
-        if given.size and given.dtype.kind not in "iu":
-            raise IndexError(f"{self.where}: expected integers as indices, got {given.dtype.name}")
-        rows = given.astype(np.int64).reshape(-1)
-        num, layout = len(self), self.layout
-        if len(wrong := rows[(rows < -num) | (rows >= num)]):
-            raise IndexError(f"{self.where}: expected an index below {num}, got {wrong[0]}")
-        names = list(columns) if columns is not None else list(layout.shapes if out is None else out)
-        if out is None:
-            out = layout.empty(len(rows), names)
-        for name in names:
-            array, shape, dtype = out[name], (len(rows), *layout.shapes[name]), layout.dtypes[name]
-            if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
-                raise ValueError(
-                    f"read: expected a contiguous {dtype.name} {list(shape)} for {name}, got {array.dtype.name} "
-                    f"{list(array.shape)}"
-                )
-        found = {name: out[name] for name in names}
-        places = (rows % max(num, 1)).tolist()
+        places, found = checked_read(self.where, len(self), self.layout, indices, columns, out)
         self._read(self._opened(), places, found)
         if (fault := first_fault(found)) is not None:
             raise BankError(
                 f"{self.where}: crop {places[fault[0]]}: expected {fault[1]}; the bank is broken, build it again"
             )
-        return out
+        return found if out is None else out
 
     def crop_class_ids(self) -> NDArray[np.int64]:
         """The class of every crop, [N].

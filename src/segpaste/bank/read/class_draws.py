@@ -2,6 +2,7 @@
 
 With n_c crops of class c, f_c = n_c / N its frequency and the sum over all classes that have crops:
 
+- ``natural``: p_c ~ n_c, as often as they are there
 - ``repeat_factor``: p_c ~ n_c r_c with r_c = max(1, sqrt(t / f_c)), https://arxiv.org/abs/1908.03195
 - ``instance_aware``: the same with r_c = max(1, sqrt(t / sqrt(f_c g_c))), g_c the fraction of photos that show the
   class, https://arxiv.org/abs/2305.08069
@@ -21,8 +22,8 @@ from segpaste.bank.schema.record import BankError
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.seeding import random_bits_numpy
 
-DrawMode = Literal["repeat_factor", "instance_aware", "tempered", "class_uniform"]
-MODES: tuple[DrawMode, ...] = ("repeat_factor", "instance_aware", "tempered", "class_uniform")
+DrawMode = Literal["natural", "repeat_factor", "instance_aware", "tempered", "class_uniform"]
+MODES: tuple[DrawMode, ...] = ("natural", "repeat_factor", "instance_aware", "tempered", "class_uniform")
 
 _CHUNK = 1 << 20
 
@@ -54,6 +55,8 @@ def class_probabilities(
     frac = np.where(has_crops, num / num.sum(), 1.0)
     if mode == "class_uniform":
         weights = has_crops.astype(np.float64)
+    elif mode == "natural":
+        weights = num
     elif mode == "tempered":
         if not 0 <= temperature <= 1:
             raise ValueError(f"expected 0 <= temperature <= 1, got {temperature}")

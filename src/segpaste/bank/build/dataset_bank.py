@@ -1,0 +1,263 @@
+"""A bank whose crops are cut out of a dataset when they are read: every object of a dataset is a source at once.
+
+    augment = BatchCopyPaste(source_pool=DatasetBank(dataset), balance="class_uniform")
+
+Nothing is written. A read of a crop reads its image and all annotations of that image, 5 to 20 ms for a photo, so read
+them in the workers of a loader (`segpaste.create_bank_dataloader`). Each process keeps the crops that it read last.
+If training still waits for crops, build a bank: `segpaste.bank.build_bank`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import operator
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, crop_object, groups_of
+from segpaste.bank.build.parts import Selection, stored_id
+from segpaste.bank.format.protocol import Columns
+from segpaste.bank.format.reads import checked_read
+from segpaste.bank.schema.record import Array, BankError, Crop, Layout
+from segpaste.samplers.classes import SamplesOfClasses
+from segpaste.seeding import random_bits_numpy
+from segpaste.types import DenseSample
+from segpaste.types.fields import flags_of
+
+EVERY_OBJECT = Selection(min_area_px=1, min_part_frac=0.0)
+MOST_TRIES = 16
+
+
+class Samples(Protocol):
+    """A map-style dataset of samples; readers of segpaste also name classes, ids and labels."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> DenseSample: ...
+
+
+class DatasetBank:
+    """An `InstanceBank` of all objects of a dataset, cut out when they are read.
+
+    Crop i is an object of the dataset, in the order of its images and instances. If ``selection`` rejects that object,
+    crop i is another object of its class, always the same one; after 16 rejected objects it is an empty crop, which is
+    never pasted.
+
+    Args:
+        dataset: samples of uint8 images [3, H, W] with instance masks and without padding: no transforms that resize.
+            The labels come from its ``instance_labels(index)`` if it has that method, as readers of segpaste do. Of
+            any other dataset each sample is read once.
+        class_names: the name of each label; by default the ``class_names`` of the dataset.
+        crop_size: (h, w) of every crop, pixels. Larger objects are shrunk.
+        margin_frac: background kept about each object, see `segpaste.bank.build_bank`.
+        selection: which objects may be pasted; by default all that have a pixel.
+        cache_bytes: memory for crops that each process keeps, bytes; those read last are kept. A crop of 256 x 256
+            pixels without depth takes 256 KiB.
+
+    Attributes:
+        layout, crop_size, class_frequencies, class_names, metric_depth: see `InstanceBank`.
+        version: digest of the dataset's ids and labels and of the options; changed pixels do not change it.
+
+    Raises:
+        BankError: the dataset has no objects, no class names, or labels that are no classes.
+
+    A bank of this class can be pickled if its dataset can; the crops that it keeps stay behind.
+    """
+
+    def __init__(
+        self,
+        dataset: Samples,
+        *,
+        class_names: Sequence[str] | None = None,
+        crop_size: tuple[int, int] = (256, 256),
+        margin_frac: float = DEFAULT_MARGIN_FRAC,
+        selection: Selection = EVERY_OBJECT,
+        cache_bytes: int = 256 << 20,
+    ) -> None:
+        self.dataset, self.margin_frac, self.selection, self.cache_bytes = dataset, margin_frac, selection, cache_bytes
+        self.class_names = _checked_names(dataset, class_names)
+        self._image_idx, self._ordinals, self._class_ids = _objects_of(dataset, len(self.class_names))
+        self._image_ids = _image_ids(dataset)
+        self._of_class = SamplesOfClasses(self._class_ids, len(self.class_names))
+        self.class_frequencies: tuple[int, ...] = tuple(self._of_class.counts.tolist())
+        first = dataset[int(self._image_idx[0])]
+        self.layout = Layout(crop_size, groups_of(first), first.keypoint_schema)
+        self.crop_size, self.metric_depth = self.layout.crop_size, first.metric_depth
+        self._flags = flags_of(first)
+        self.version = self._digest()
+        self._forget()
+
+    def __len__(self) -> int:
+        return len(self._class_ids)
+
+    def __repr__(self) -> str:
+        return f"DatasetBank({type(self.dataset).__name__}, {len(self)} crops of {self.crop_size})"
+
+    def __getitem__(self, index: int) -> Crop:
+        """Read one crop; raises what `read` does."""
+        columns = self.read([operator.index(index)])
+        return self.layout.unpack({name: rows[0] for name, rows in columns.items()})
+
+    def read(
+        self,
+        indices: Sequence[int] | NDArray[np.int64],
+        columns: Iterable[str] | None = None,
+        out: Columns | None = None,
+    ) -> Columns:
+        """Read several crops; see `segpaste.bank.StoredBank.read`.
+
+        Raises:
+            IndexError, KeyError, ValueError: as there.
+            BankError: a sample is not what it must be.
+            ValueError, OSError: an image cannot be read.
+        """
+        places, found = checked_read(repr(self), len(self), self.layout, indices, columns, out)
+        if set(found) <= {"image_id", "class_id"}:  # known without a read, and asked for of the whole dataset
+            for name, rows in found.items():
+                rows[:] = (self._class_ids if name == "class_id" else self._image_ids[self._image_idx])[places]
+            return found if out is None else out
+        for n in sorted(range(len(places)), key=lambda n: int(self._image_idx[places[n]])):  # an image after the other
+            row = self._row(places[n])
+            for name, rows in found.items():
+                rows[n] = row[name]
+        return found if out is None else out
+
+    def crop_class_ids(self) -> NDArray[np.int64]:
+        """Return the class of every crop, [N]."""
+        return self._class_ids.copy()
+
+    def close(self) -> None:
+        """Forget the crops that are kept."""
+        self._forget()
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = "_rows", "_lock", "_sample"
+        return {name: value for name, value in self.__dict__.items() if name not in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._rows: OrderedDict[int, Array] = OrderedDict()
+        self._sample: tuple[int, DenseSample] | None = None  # the one that was read last
+        self._lock = threading.Lock()
+
+    def _row(self, index: int) -> Array:
+        """Return a crop as one row of the layout, from memory if it is kept."""
+        with self._lock:
+            if (row := self._rows.get(index)) is not None:
+                self._rows.move_to_end(index)
+                return row
+        row = self.layout.pack(self._cut(index))
+        with self._lock:
+            self._rows[index] = row
+            while len(self._rows) * self.layout.dtype.itemsize > self.cache_bytes:
+                self._rows.popitem(last=False)
+        return row
+
+    def _cut(self, index: int) -> Crop:
+        """Cut out an object, or another one of its class if it is rejected."""
+        class_id = self._class_ids[index]
+        turns = np.arange(MOST_TRIES - 1, dtype=np.int64)
+        places = random_bits_numpy(index, "dataset_bank.instead", turns) % np.uint64(self._of_class.counts[class_id])
+        others = self._of_class.pick(np.full(len(turns), class_id), places.astype(np.int64))
+        for other in (index, *others.tolist()):
+            if (crop := self._cut_one(other)) is not None:
+                return crop
+        return self._empty(int(class_id))
+
+    def _cut_one(self, index: int) -> Crop | None:
+        """Cut out an object; None if it is rejected."""
+        image = int(self._image_idx[index])
+        sample = self._sample_of(image)
+        try:
+            if sample.instance_masks is None or sample.instance_ids is None:
+                raise BankError("expected instance_masks, got none; objects are cut out by their masks")
+            if (flags := flags_of(sample)) != self._flags:
+                raise BankError(f"expected {self._flags} as in the first image, got {flags}")
+            of_class = (sample.labels == int(self._class_ids[index])).nonzero()[:, 0].tolist()
+            if self._ordinals[index] >= len(of_class):
+                return None  # readers leave out objects without a pixel
+            position = of_class[self._ordinals[index]]
+            mask = self.selection.without_strays(sample.instance_masks[position].as_subclass(Tensor))
+            if self.selection.reason_against(mask) is not None:
+                return None
+            ids = {"image_id": int(self._image_ids[image]), "annotation_id": int(sample.instance_ids[position])}
+            size, margin_frac = self.layout.crop_size, self.margin_frac
+            crop = crop_object(sample, position, size, mask=mask, margin_frac=margin_frac, **ids)
+        except BankError as error:
+            raise BankError(f"DatasetBank: sample {image}: {error}") from error
+        return crop if crop.alpha.any() else None
+
+    def _sample_of(self, image: int) -> DenseSample:
+        last = self._sample
+        if last is None or last[0] != image:
+            last = self._sample = image, self.dataset[image]
+        return last[1]
+
+    def _empty(self, class_id: int) -> Crop:
+        """Return a crop without an object, which is never pasted."""
+        row = np.zeros((), self.layout.dtype)
+        row["class_id"] = class_id
+        for name, value in (("scale", 1), ("intrinsics", 1)):
+            if name in self.layout.shapes:
+                row[name] = value
+        return self.layout.unpack(row)
+
+    def _digest(self) -> str:
+        facts = {
+            "class_names": self.class_names,
+            "crop_size": self.crop_size,
+            "margin_frac": self.margin_frac,
+            "selection": {name: getattr(self.selection, name) for name in Selection.__slots__},
+            "groups": self.layout.groups,
+            "dataset": str(getattr(self.dataset, "digest", "")),
+        }
+        digest = hashlib.sha256(json.dumps(facts).encode())
+        for column in (self._image_ids, self._image_idx, self._class_ids):
+            digest.update(np.ascontiguousarray(column, "<i8").tobytes())
+        return digest.hexdigest()
+
+
+def _checked_names(dataset: Samples, class_names: Sequence[str] | None) -> tuple[str, ...]:
+    names = getattr(dataset, "class_names", None) if class_names is None else class_names
+    if names is None:
+        raise BankError(f"DatasetBank: expected class_names, for a {type(dataset).__name__} names none; give them")
+    return tuple(str(name) for name in names)
+
+
+def _image_ids(dataset: Samples) -> NDArray[np.int64]:
+    """Return the id of each image; its index if the dataset has no ids."""
+    id_of = getattr(dataset, "image_id", operator.index)
+    return np.array([stored_id(id_of(image), "image") for image in range(len(dataset))], np.int64)
+
+
+def _objects_of(dataset: Samples, num_classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return for every object its image, its number among those of its class in that image, and its label, [N] each."""
+    images: list[int] = []
+    ordinals: list[int] = []
+    labels: list[int] = []
+    labels_of = getattr(dataset, "instance_labels", None) or (lambda image: dataset[image].labels.tolist())
+    for image in range(len(dataset)):
+        seen: Counter[int] = Counter()
+        for label in labels_of(image):
+            images.append(image)
+            ordinals.append(seen[label])
+            labels.append(label)
+            seen[label] += 1
+    if not labels:
+        raise BankError("DatasetBank: expected a dataset with objects, got none")
+    if not 0 <= min(labels) <= max(labels) < num_classes:
+        raise BankError(
+            f"DatasetBank: expected labels from 0 to {num_classes - 1}, for there are {num_classes} class names, got "
+            f"{min(labels)} to {max(labels)}"
+        )
+    return np.array(images, np.int64), np.array(ordinals, np.int64), np.array(labels, np.int64)

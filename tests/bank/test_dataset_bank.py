@@ -1,0 +1,315 @@
+"""A bank over a dataset gives the crops that a build of that dataset would, without writing any."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import fields
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from build_cases import Listed, build
+from photo_folder import NAMES
+
+from segpaste import CocoDetectionV2
+from segpaste.bank import (
+    BankError,
+    BankSampler,
+    Crop,
+    DatasetBank,
+    InstanceBank,
+    Selection,
+    create_bank_dataloader,
+    open_bank,
+    stage_bank_batch,
+)
+from segpaste.datasets.scenes import SceneConfig, SceneDataset
+from segpaste.types import DenseSample
+
+SCENES = SceneDataset(6, SceneConfig(height=40, width=56), seed=3, keypoints=True)
+SIZE = (24, 20)
+SAME = Selection(min_area_px=1, min_part_frac=0.0)
+
+
+class Numbered:
+    """The scenes, with what a build asks for beside samples."""
+
+    def __len__(self) -> int:
+        return len(SCENES)
+
+    def __getitem__(self, index: int) -> DenseSample:
+        return SCENES[index]
+
+    def image_id(self, index: int) -> int:
+        return 10 + index
+
+    def annotation_ids(self, index: int) -> range:
+        return range(1, 100)
+
+    def left_out(self, index: int) -> dict[str, int]:
+        return {}
+
+
+class Counted(SceneDataset):
+    """Scenes that count how often one is rendered."""
+
+    num_reads = 0
+
+    def __getitem__(self, index: int) -> DenseSample:
+        self.num_reads += 1
+        return super().__getitem__(index)
+
+
+def squares(sides: list[int], labels: list[int]) -> DenseSample:
+    """An image of grey with squares side by side, whose value is their side."""
+    image = torch.zeros(3, 20, 20 * max(len(sides), 1), dtype=torch.uint8)
+    masks = torch.zeros(len(sides), *image.shape[1:], dtype=torch.bool)
+    for n, side in enumerate(sides):
+        masks[n, :side, 20 * n : 20 * n + side] = True
+        image[:, masks[n]] = side
+    return DenseSample.from_masks(image, masks, torch.tensor(labels, dtype=torch.int64))
+
+
+class Squares:
+    """Images of squares, given by their sides and labels."""
+
+    class_names = ("a", "b", "c")
+
+    def __init__(self, *images: tuple[list[int], list[int]]) -> None:
+        self.images = images
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> DenseSample:
+        return squares(*self.images[index])
+
+
+class TestCrops:
+    @pytest.mark.parametrize("size", [SIZE, (64, 64), (5, 3)], ids=str)
+    def test_are_those_of_a_build(self, size: tuple[int, int], tmp_path: Path) -> None:
+        build(Numbered(), tmp_path / "bank", class_names=SCENES.class_names, crop_size=size, selection=SAME)
+        built, cut = (
+            open_bank(tmp_path / "bank"),
+            DatasetBank(Numbered(), class_names=SCENES.class_names, crop_size=size),
+        )
+        by_ids = {(crop.image_id, crop.annotation_id): crop for crop in map(built.__getitem__, range(len(built)))}
+        assert isinstance(cut, InstanceBank)
+        assert len(by_ids) >= 20
+        assert cut.layout.groups == built.layout.groups
+        assert cut.class_names == built.class_names
+        for n in range(len(cut)):
+            crop = cut[n]
+            if crop.alpha.any():
+                assert_equal(crop, by_ids[crop.image_id, crop.annotation_id])
+        if size == (64, 64):  # where no object vanishes, they are the same crops
+            assert cut.class_frequencies == built.class_frequencies
+
+    def test_of_photos_are_those_of_a_build(self, test_data: Path, tmp_path: Path) -> None:
+        folder = test_data / "tiny_coco"
+        photos = CocoDetectionV2(folder / "val2017", folder / "annotations" / "instances_val2017.json")
+        subset = _First(photos, 6)
+        build(subset, tmp_path / "bank", class_names=photos.class_names, crop_size=(48, 48), selection=SAME)
+        built, cut = (
+            open_bank(tmp_path / "bank"),
+            DatasetBank(subset, class_names=photos.class_names, crop_size=(48, 48)),
+        )
+        assert cut.class_frequencies == built.class_frequencies
+        pixels = {crop.image.tobytes() + crop.alpha.tobytes() for crop in map(built.__getitem__, range(len(built)))}
+        assert pixels == {crop.image.tobytes() + crop.alpha.tobytes() for crop in map(cut.__getitem__, range(len(cut)))}
+
+    def test_labels_of_a_reader_need_no_read(self) -> None:
+        class Labelled(Squares):
+            num_reads = 0
+
+            def __getitem__(self, index: int) -> DenseSample:
+                self.num_reads += 1
+                return super().__getitem__(index)
+
+            def instance_labels(self, index: int) -> list[int]:
+                return self.images[index][1]
+
+        dataset = Labelled(([3, 4], [0, 2]), ([5], [2]), ([], []))
+        bank = DatasetBank(dataset, crop_size=(8, 8))
+        assert dataset.num_reads == 1  # for the fields that samples have
+        assert bank.class_frequencies == (1, 0, 2)
+        assert [int(bank[n].image.max()) for n in range(3)] == [3, 4, 5]
+
+    def test_an_object_that_the_reader_left_out_is_another_of_its_class(self) -> None:
+        class Promises(Squares):
+            def instance_labels(self, index: int) -> list[int]:
+                return [0, 0, 1] if index == 0 else self.images[index][1]
+
+        bank = DatasetBank(Promises(([3, 4], [0, 1]), ([5, 6], [0, 1])), crop_size=(8, 8))
+        assert bank.class_frequencies == (3, 2, 0)
+        shown = [int(bank[n].image.max()) for n in range(5)]
+        assert shown[0] == 3
+        assert shown[1] in (3, 5)
+        assert shown[2:] == [4, 5, 6]
+        assert shown == [int(bank[n].image.max()) for n in range(5)]
+
+    def test_what_the_selection_rejects_is_another_of_its_class(self) -> None:
+        dataset = Squares(([3, 9, 8], [0, 0, 1]), ([10], [0]))
+        bank = DatasetBank(dataset, crop_size=(12, 12), selection=Selection(min_area_px=50))
+        shown = [int(bank[n].image.max()) for n in range(4)]
+        assert shown[0] in (9, 10)
+        assert shown[1:] == [9, 8, 10]
+        assert [bank[n].class_id for n in range(4)] == [0, 0, 1, 0]
+
+    def test_a_class_without_any_object_left_is_an_empty_crop(self) -> None:
+        bank = DatasetBank(Squares(([3, 9], [2, 0])), crop_size=(12, 12), selection=Selection(min_area_px=50))
+        crop = bank[0]
+        assert not crop.alpha.any()
+        assert crop.class_id == 2
+        staged = stage_bank_batch(bank, [[0, 1]])
+        assert staged.boxes[0].tolist() == [[0, 0, 0, 0], staged.boxes[0, 1].tolist()]
+
+
+class TestReads:
+    def test_some_columns_in_any_order(self) -> None:
+        bank = DatasetBank(SCENES, crop_size=SIZE)
+        indices = [3, -1, 3, 0, len(bank) - 1]
+        columns = bank.read(np.array(indices), ["alpha", "class_id", "scale"])
+        assert list(columns) == ["alpha", "class_id", "scale"]
+        for n, index in enumerate(indices):
+            np.testing.assert_array_equal(columns["alpha"][n], bank[index].alpha)
+            assert columns["class_id"][n] == bank[index].class_id == bank.crop_class_ids()[index]
+
+    def test_outside(self) -> None:
+        bank = DatasetBank(SCENES, crop_size=SIZE)
+        for index in (len(bank), -len(bank) - 1):
+            with pytest.raises(IndexError, match=f"expected an index below {len(bank)}"):
+                bank[index]
+        with pytest.raises(KeyError):
+            bank.read([0], ["colour"])
+
+    def test_image_ids_need_no_read(self) -> None:
+        dataset = Counted(4, SCENES.config)
+        bank = DatasetBank(dataset, crop_size=SIZE)
+        before = dataset.num_reads
+        ids = bank.read(range(len(bank)), ["image_id"])["image_id"]  # type: ignore[arg-type]
+        assert dataset.num_reads == before
+        assert ids.tolist() == [bank[n].image_id for n in range(len(bank))]
+        BankSampler(bank, mode="instance_aware")
+
+    def test_an_image_is_read_once_for_its_crops(self) -> None:
+        dataset = Counted(4, SCENES.config)
+        bank = DatasetBank(dataset, crop_size=SIZE)
+        before = dataset.num_reads
+        bank.read(np.random.default_rng(0).permutation(len(bank)))
+        assert dataset.num_reads - before == 4
+
+    def test_memory_is_bounded(self) -> None:
+        dataset = Counted(6, SCENES.config)
+        size = DatasetBank(dataset, crop_size=SIZE).layout.dtype.itemsize
+        bank = DatasetBank(dataset, crop_size=SIZE, cache_bytes=3 * size)
+        wanted = [0, 9, 18, 0, 9, 18]
+        bank.read(wanted)
+        before = dataset.num_reads
+        bank.read(wanted)
+        assert dataset.num_reads == before, "what is kept is not read again"
+        bank.read(range(len(bank)))  # type: ignore[arg-type]
+        assert len(bank._rows) == 3
+        for index in (0, 1, 2, 0, 3):
+            bank[index]
+        assert list(bank._rows) == [2, 0, 3], "those that were read last are kept"
+        bank.close()
+        assert not bank._rows
+
+    def test_nothing_kept(self) -> None:
+        bank = DatasetBank(SCENES, crop_size=SIZE, cache_bytes=0)
+        assert_equal(bank[1], bank[1])
+        assert not bank._rows
+
+
+class TestVersion:
+    def test_follows_what_decides_the_crops(self) -> None:
+        options: list[dict[str, Any]] = [{}, {"crop_size": (9, 9)}, {"margin_frac": 0.5}, {"selection": Selection()}]
+        versions = {DatasetBank(SCENES, **{"crop_size": SIZE, **given}).version for given in options}
+        versions.add(DatasetBank(SceneDataset(7, SCENES.config, seed=3, keypoints=True), crop_size=SIZE).version)
+        versions.add(DatasetBank(SCENES, crop_size=SIZE, class_names=[f"c{n}" for n in range(20)]).version)
+        assert len(versions) == 6
+        assert DatasetBank(SCENES, crop_size=SIZE).version in versions
+
+
+class TestRefuses:
+    def test_no_names(self) -> None:
+        with pytest.raises(BankError, match="expected class_names, for a Listed names none"):
+            DatasetBank(Listed(3))
+        assert DatasetBank(Listed(3), class_names=NAMES).class_frequencies[0] == 3
+
+    def test_no_objects(self) -> None:
+        with pytest.raises(BankError, match="expected a dataset with objects, got none"):
+            DatasetBank(Squares(([], []), ([], [])))
+        with pytest.raises(BankError, match="expected a dataset with objects, got none"):
+            DatasetBank(Squares())
+
+    def test_labels_beyond_the_names(self) -> None:
+        with pytest.raises(BankError, match="expected labels from 0 to 2, for there are 3 class names, got 0 to 3"):
+            DatasetBank(Squares(([4, 4], [0, 3])))
+
+    def test_float_images(self) -> None:
+        class Floats(Squares):
+            def __getitem__(self, index: int) -> DenseSample:
+                sample = super().__getitem__(index)
+                values = {**sample.to_dict(), "image": sample.image.float()}
+                return DenseSample.from_dict(values)
+
+        bank = DatasetBank(Floats(([4], [0])))
+        with pytest.raises(BankError, match=r"DatasetBank: sample 0: crop: expected an image of uint8"):
+            bank[0]
+
+
+class TestProcesses:
+    @pytest.mark.parametrize("start", ["fork", "spawn"])
+    def test_workers_read_the_same(self, start: str) -> None:
+        bank = DatasetBank(SCENES, crop_size=SIZE)
+
+        def loader(num_workers: int) -> Any:
+            context = start if num_workers else None
+            options = {"num_workers": num_workers, "multiprocessing_context": context}
+            return create_bank_dataloader(bank, batch_size=2, crops_per_target=3, steps=4, **options)
+
+        for one, other in zip(loader(0), loader(2), strict=True):
+            for name in ("images", "alphas", "class_ids", "crop_idx", "depth", "boxes"):
+                assert torch.equal(getattr(one, name), getattr(other, name)), name
+
+    def test_pickles_without_crops(self) -> None:
+        bank = DatasetBank(SCENES, crop_size=SIZE)
+        bank.read(range(len(bank)))  # type: ignore[arg-type]
+        text = pickle.dumps(bank)
+        assert len(text) < 40 * len(bank) + 4000
+        with get_context("spawn").Pool(1) as pool:
+            crop = pool.apply(_read, (text, 5))
+        assert_equal(crop, bank[5])
+
+
+class _First:
+    """The first photos of a dataset."""
+
+    def __init__(self, photos: CocoDetectionV2, num: int) -> None:
+        self.photos, self.num = photos, num
+
+    def __len__(self) -> int:
+        return self.num
+
+    def __getitem__(self, index: int) -> DenseSample:
+        return self.photos[index]
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "photos":
+            raise AttributeError(name)
+        return getattr(self.photos, name)
+
+
+def _read(text: bytes, index: int) -> Crop:
+    bank: DatasetBank = pickle.loads(text)
+    return bank[index]
+
+
+def assert_equal(one: Crop, other: Crop) -> None:
+    for field in fields(Crop):
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)
