@@ -16,8 +16,8 @@ from segpaste.engine.planes import CHANGED, PLANES, ROWS
 from segpaste.types import FIELDS
 
 PACKAGE = Path(__file__).parents[1] / "src" / "segpaste"
-MUST = ("types", "engine", "datasets", "integrations")
-"""The rooms that name fields: what a sample is, what a paste does, and the forms that files and trainers have."""
+MUST = ("types/", "engine/", "datasets/", "integrations/", "viz/structures/")
+"""The folders that name fields: what a sample is, what a paste does, and the forms that files and trainers have."""
 
 MOST = {"normals": 5, "keypoints": 8, "crowd_mask": 2, "depth": 10, "panoptic_map": 4, "semantic_map": 6}
 """How many other files name a field, by the name of its row."""
@@ -34,10 +34,11 @@ def names_in(path: Path) -> set[str]:
 
 
 def files_that_name(field_name: str) -> list[str]:
-    """The files outside of the rooms that must, which name a field in code."""
+    """The files outside of the folders that must, which name a field in code."""
     (field,) = (field for field in FIELDS if field.name == field_name)
-    paths = (path for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] not in MUST)
-    return [str(path.relative_to(PACKAGE)) for path in paths if {field.name, field.batched_name} & names_in(path)]
+    paths = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+    others = {name: path for name, path in paths.items() if not name.startswith(MUST)}
+    return [name for name, path in others.items() if {field.name, field.batched_name} & names_in(path)]
 
 
 @pytest.mark.parametrize(("name", "most"), MOST.items())

@@ -10,12 +10,14 @@ is why these functions take the processor's mean and standard deviation, and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from segpaste.integrations._first_batch import FirstBatch
 from segpaste.integrations._targets import (
     LabelMap,
     cxcywh,
@@ -157,6 +159,10 @@ class CopyPasteCollator:
         augment: the augmentation, such as `segpaste.BatchCopyPaste`.
         max_instances: K; an image with more instances keeps its largest.
         convert: makes the inputs of a pasted batch, such as `to_mask_labels` with its options bound.
+        first_batch: save a picture of the first pasted batch there, ``.png`` or ``.jpg``, such as
+            ``Path(args.output_dir) / "copy_paste_batch.jpg"``; None saves none. Float images are drawn in 0..``scale``
+            of ``convert``.
+        class_names: names of the labels for the picture, from a list or a dictionary.
 
     Raises:
         TypeError, ValueError: ``max_instances`` is no integer, or negative.
@@ -167,13 +173,22 @@ class CopyPasteCollator:
         augment: Callable[[PaddedBatchedDenseSample], PaddedBatchedDenseSample],
         max_instances: int,
         convert: Callable[[PaddedBatchedDenseSample], Inputs],
+        *,
+        first_batch: str | os.PathLike[str] | None = None,
+        class_names: Mapping[int, str] | Sequence[str] | None = None,
     ) -> None:
         check_count("max_instances", max_instances)
         self.augment = augment
         self.max_instances = max_instances
         self.convert = convert
+        self.path = first_batch
+        self.class_names = class_names
+        self.first_batch = FirstBatch()
 
     def __call__(self, samples: Sequence[DenseSample]) -> Inputs:
         """Return the inputs of the samples, which are of one size, with pastes between them."""
         batch = BatchedDenseSample.from_samples(samples).to_padded(self.max_instances, overflow="largest")
-        return self.convert(self.augment(batch))
+        pasted = self.augment(batch)
+        white = getattr(self.convert, "keywords", {}).get("scale", 255.0)  # of a partial
+        self.first_batch.save(pasted, self.path, class_names=self.class_names, value_range=(0.0, white))
+        return self.convert(pasted)

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
+from segpaste.integrations._first_batch import FirstBatch
 from segpaste.integrations._targets import cxcywh, has_object, slots_of
 from segpaste.types import KeypointSchema, PaddedBatchedDenseSample, tight_boxes
 from segpaste.types.check import check_count
@@ -33,6 +34,7 @@ __all__ = ["from_yolo", "schema_of", "to_yolo", "with_copy_paste"]
 Augment = Callable[[PaddedBatchedDenseSample], PaddedBatchedDenseSample]
 Batch = dict[str, Any]
 TASKS = ("segment", "detect", "pose")
+PICTURE = "copy_paste_batch.jpg"
 
 
 def with_copy_paste(trainer_cls: type[Any], augment: Augment, max_instances: int) -> type[Any]:
@@ -41,6 +43,8 @@ def with_copy_paste(trainer_cls: type[Any], augment: Augment, max_instances: int
     Its loader gives masks at full resolution, whatever ``mask_ratio`` says, for a mask at a quarter of the image cannot
     say which pixels to paste; after the paste they are reduced to ``mask_ratio`` as the loader would have. Its own
     copy-paste is switched off.
+
+    The first batch is drawn to ``copy_paste_batch.jpg`` in the trainer's ``save_dir``, unless ``plots=False``.
 
     Args:
         trainer_cls: a trainer class of Ultralytics for segmentation, detection or pose. The latter two have boxes
@@ -66,6 +70,7 @@ def with_copy_paste(trainer_cls: type[Any], augment: Augment, max_instances: int
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
             _check_task(self.args.task)
+            self.first_batch = FirstBatch()
 
         def build_dataset(self, img_path: str, mode: str = "train", batch: int | None = None) -> Any:
             """Build a dataset; that of training gives masks at full resolution."""
@@ -85,7 +90,10 @@ def with_copy_paste(trainer_cls: type[Any], augment: Augment, max_instances: int
                 for name, value in batch.items()
             }
             schema = schema_of(self.data) if "keypoints" in moved else None
-            ready: Batch = super().preprocess_batch(_pasted(moved, augment, max_instances, schema, self.args))
+            pasted = _pasted(moved, augment, max_instances, schema, self.args)
+            if self.args.plots:
+                self.first_batch.save(pasted, self.save_dir / PICTURE, class_names=self.data["names"])
+            ready: Batch = super().preprocess_batch(pasted)
             return ready
 
     CopyPasteTrainer.__name__ = f"CopyPaste{trainer_cls.__name__}"

@@ -1,4 +1,4 @@
-"""Seeing it: pictures of samples, before and after on one sheet, galleries, and an HTML report.
+"""Seeing it: pictures of batches and samples, before and after on one sheet, galleries, and an HTML report.
 
 Nothing here is needed to train, so the names load when they are first used.
 """
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from segpaste.viz.report_html import PastedObject as PastedObject
     from segpaste.viz.report_html import ReportItem as ReportItem
     from segpaste.viz.report_html import write_html_report as write_html_report
+    from segpaste.viz.showing import show as show
 
 _HOMES = {
     "segpaste.viz.comparison": ("Comparison", "compare"),
@@ -46,5 +47,6 @@ _HOMES = {
     ),
     "segpaste.viz.palette": ("class_color", "instance_color"),
     "segpaste.viz.report_html": ("PastedObject", "ReportItem", "write_html_report"),
+    "segpaste.viz.showing": ("show",),
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

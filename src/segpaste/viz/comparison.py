@@ -67,7 +67,7 @@ def compare(
         "value_range": value_range,
         "depth_range": _depth_range(before, after),
     }
-    before, after = (_enlarged(s, max(1, tile_px // max(1, *s.canvas_size))) for s in (before, after))
+    before, after = (enlarged(s, max(1, tile_px // max(1, *s.canvas_size))) for s in (before, after))
     height, width = (max(a, b) for a, b in zip(before.canvas_size, after.canvas_size, strict=True))
 
     def on_canvas(sample: DenseSample, modality: Modality, pasted: Tensor | None) -> UInt8Image:
@@ -90,8 +90,8 @@ def _depth_range(*samples: DenseSample) -> Range | None:
     return (float(known.min()), float(known.max())) if known.size else None
 
 
-def _enlarged(sample: DenseSample, factor: int) -> DenseSample:
-    """The sample with every pixel repeated ``factor`` times in both directions."""
+def enlarged(sample: DenseSample, factor: int) -> DenseSample:
+    """Return the sample with every pixel repeated ``factor`` times in both directions."""
     if factor == 1:
         return sample
     height, width = sample.canvas_size

@@ -25,7 +25,7 @@ from segpaste.viz.palette import HIGHLIGHT, INK, MUTED, PAPER, UInt8Image
 from segpaste.workspace import write_whole
 
 _GAP_PX, _LETTER_PX = 10, 13
-_NOTE = "pasted objects"
+PASTED_NOTE = "pasted objects"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def before_after_sheet(
     """
     views = compare(before, after, pasted, class_names, value_range=value_range, tile_px=tile_px)
     rows = [[Tile(view.before) for view in views], [Tile(view.after) for view in views]]
-    note = _NOTE if pasted is not None and bool(pasted.any()) else ""
+    note = PASTED_NOTE if pasted is not None and bool(pasted.any()) else ""
     return grid(rows, columns=[v.title for v in views], names=("before", "after"), note=note, tile_px=tile_px)
 
 

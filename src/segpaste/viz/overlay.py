@@ -68,7 +68,7 @@ def draw_instances(
         class_names: names for the labels.
         pasted: bool [N], True where the instance was pasted.
         value_range: see `draw_image`.
-        show_boxes: draw the boxes.
+        show_boxes: draw the boxes; without them large things have their names inside.
         show_labels: draw the labels. One that finds no room beside more important ones (pasted first, then by size) is
             left out.
 
@@ -90,7 +90,8 @@ def draw_instances(
     if not show_labels:
         return picture
     letters = letter_px(picture)
-    return draw_plates(picture, _marks.thing_plates(things, class_names, min_side_px=2.5 * letters), letters)
+    inside_px = np.inf if show_boxes else _INSIDE_FRAC * picture[..., 0].size
+    return draw_plates(picture, _marks.thing_plates(things, class_names, 2.5 * letters, inside_px), letters)
 
 
 def draw_semantic(

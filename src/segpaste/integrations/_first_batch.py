@@ -1,0 +1,57 @@
+"""The picture of the first batch of a run, which every adapter saves where its trainer keeps its own pictures."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import torch
+from torch import distributed
+from torch.utils.data import get_worker_info
+
+from segpaste.viz import show
+
+__all__ = ["FirstBatch"]
+
+
+class FirstBatch:
+    """Saves a picture of the first batch that it is given, and ignores those that follow.
+
+    Of several processes only the first one saves: rank 0, and in its loader worker 0. Make it in the process that
+    starts the workers. Their copies share its memory, so the workers of the next epoch save nothing again.
+    """
+
+    def __init__(self) -> None:
+        self._saved = torch.zeros((), dtype=torch.bool).share_memory_()  # type: ignore[no-untyped-call]
+
+    def save(self, batch: object, path: str | os.PathLike[str] | None, **options: Any) -> None:
+        """Save a picture of the batch if it is the first.
+
+        A picture that cannot be drawn or written becomes a warning: training does not depend on it.
+
+        Args:
+            batch: in any structure that `segpaste.viz.show` draws.
+            path: the file, ``.png`` or ``.jpg``; None saves nothing.
+            options: to `segpaste.viz.show`, such as ``class_names``, ``mean`` and ``std``.
+        """
+        if path is None or self._saved or not _is_first_process():
+            return
+        self._saved.fill_(True)
+        try:
+            show(batch, path=path, **options)
+        except Exception as error:
+            warnings.warn(
+                f"{os.fspath(path)}: the picture of the first batch is missing, and training goes on. "
+                f"{type(error).__name__}: {error}",
+                stacklevel=2,
+            )
+
+
+def _is_first_process() -> bool:
+    worker = get_worker_info()
+    if worker is not None and worker.id > 0:
+        return False
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank() == 0
+    return os.environ.get("RANK", "0") in ("0", "-1")

@@ -1,0 +1,164 @@
+"""A batch as one picture, in whatever structure it is: segpaste's own, or that of a trainer.
+
+    segpaste.viz.show(batch)
+
+It is for looking at what a model is trained on. What is drawn is what the batch says, right or wrong: boxes and masks
+are not fitted to each other. Before and after of one sample side by side are `segpaste.viz.before_after_sheet`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+from torchvision import tv_tensors
+
+from segpaste.types import DenseSample, Modality
+from segpaste.types.check import check_count
+from segpaste.viz._marks import as_numpy
+from segpaste.viz._shapes import blend, hatch
+from segpaste.viz._text import ClassNames
+from segpaste.viz.comparison import enlarged
+from segpaste.viz.gallery import PASTED_NOTE, Tile, grid, png_bytes, shrunk
+from segpaste.viz.overlay import VIEWS, Range, draw, draw_image, draw_instances
+from segpaste.viz.palette import PAPER, UInt8Image
+from segpaste.viz.structures import Pictures, Request, on_cpu, pictures_of
+from segpaste.workspace import write_whole
+
+_PADDING_FADE = 0.5
+_JPEG_QUALITY = 92
+
+
+def show(
+    batch: object,
+    *,
+    path: str | os.PathLike[str] | None = None,
+    max_images: int = 16,
+    class_names: ClassNames | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    value_range: Range = (0.0, 1.0),
+    pasted: Tensor | Sequence[Tensor] | None = None,
+    tile_px: int = 400,
+) -> Image.Image:
+    """Draw a batch: each image with its masks, boxes, class names and keypoints, and its maps beside it.
+
+    The structures are segpaste's containers and lists of samples, and the batches of torchvision's detection models,
+    RF-DETR, transformers and Ultralytics; each is known by its keys and types. Padding is hatched, and so are crowds
+    and ignored pixels.
+
+    Args:
+        batch: the batch, on any device.
+        path: save the picture there too, as ``.png`` or ``.jpg``; missing folders are made.
+        max_images: images after these are left out.
+        class_names: names for the class ids that the batch has, from a list or a dictionary.
+        mean: undo a normalisation of float images with this mean of each channel, in 0..1; needed for the inputs of
+            models of transformers.
+        std: likewise.
+        value_range: black and white of float images that are not normalised; see `segpaste.viz.draw_image`.
+        pasted: outline what was pasted: bool [B, K] for a padded batch, as ``report.slot_layer >= 0`` of a
+            `segpaste.augmentation.PasteReport`; for any other structure one bool [N] per image.
+        tile_px: the longer side of an image in the picture; larger images are shrunk, much smaller ones enlarged by
+            whole factors.
+
+    Returns:
+        The picture, RGB. A notebook shows it as the last expression of a cell.
+
+    Raises:
+        TypeError: the batch has none of the structures; the message lists them.
+        ValueError: a value of the batch does not fit its structure, or ``path`` has another suffix.
+        OSError: the file cannot be written; nothing is left behind.
+    """
+    check_count("max_images", max_images, least=1)
+    if path is not None and Path(path).suffix.lower() not in (".png", ".jpg", ".jpeg"):
+        raise ValueError(f"show: expected path to end in .png or .jpg, got {os.fspath(path)!r}")
+    if (mean is None) != (std is None):
+        raise ValueError("show: expected both mean and std, or neither, got one of them")
+    pictures = pictures_of(batch, Request(mean, std, pasted))
+    if not pictures.num_images:
+        raise ValueError("show: expected at least one image, got an empty batch")
+    options = {"class_names": class_names, "value_range": value_range}
+    shown = [_drawn(pictures, b, options, tile_px) for b in range(min(max_images, pictures.num_images))]
+    page = _page(shown, pictures, tile_px)
+    if path is not None:
+        write_whole(path, png_bytes(page) if Path(path).suffix.lower() == ".png" else _jpeg_bytes(page))
+    return Image.fromarray(page)
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """An image as it is shown.
+
+    Attributes:
+        num: its objects, N.
+        any_pasted: one of them is known to be pasted.
+        objects: the image with its objects.
+        maps: what else it has.
+    """
+
+    num: int
+    any_pasted: bool
+    objects: UInt8Image
+    maps: Mapping[Modality, UInt8Image]
+
+
+def _drawn(pictures: Pictures, b: int, options: Mapping[str, Any], tile_px: int) -> _Drawn:
+    sample = _prepared(pictures.sample(b), options["value_range"], tile_px)
+    pasted = None if pictures.pasted is None else on_cpu(pictures.pasted[b])
+    own = {**options, "pasted": pasted}
+    objects = draw_instances(sample, show_boxes=pictures.has_boxes, **own)
+    maps = [m for m in VIEWS if m in sample.modalities and m not in (Modality.IMAGE, Modality.INSTANCE)]
+    return _Drawn(
+        num=sample.num_instances,
+        any_pasted=pasted is not None and bool(pasted.any()),
+        objects=shrunk(objects, tile_px),
+        maps={m: shrunk(draw(sample, m, own), tile_px) for m in maps},
+    )
+
+
+def _page(shown: Sequence[_Drawn], pictures: Pictures, tile_px: int) -> UInt8Image:
+    """Return one image after the other or, where they have maps, a row for each."""
+    of = f" of {pictures.num_images}" if len(shown) < pictures.num_images else ""
+    kind = "object" if pictures.has_boxes else "segment"
+    captions = [f"image {b}{of}: {d.num or 'no'} {kind}{'' if d.num == 1 else 's'}" for b, d in enumerate(shown)]
+    tiles = [Tile(drawn.objects, caption) for drawn, caption in zip(shown, captions, strict=True)]
+    note = PASTED_NOTE if any(drawn.any_pasted for drawn in shown) else ""
+    maps = [m for m in VIEWS if any(m in drawn.maps for drawn in shown)]
+    if not maps:
+        return grid(_wrapped(tiles), note=note, tile_px=tile_px)
+    first = Modality.INSTANCE if any(drawn.num for drawn in shown) else Modality.IMAGE
+    rows: list[list[Tile | UInt8Image]] = [
+        [tile, *(drawn.maps.get(m, hatch(*drawn.objects.shape[:2])) for m in maps)]
+        for tile, drawn in zip(tiles, shown, strict=True)
+    ]
+    return grid(rows, columns=[VIEWS[m].title for m in (first, *maps)], note=note, tile_px=tile_px)
+
+
+def _prepared(sample: DenseSample, value_range: Range, tile_px: int) -> DenseSample:
+    """Return the sample as it is drawn: small ones enlarged, colours of 8 bits, padding hatched."""
+    sample = enlarged(sample, max(1, tile_px // max(1, *sample.canvas_size)))
+    picture = draw_image(sample, value_range=value_range)
+    if sample.padding_mask is not None:
+        padding = as_numpy(sample.padding_mask)[0]
+        blend(picture, padding, hatch(*sample.canvas_size), 1.0)
+        blend(picture, padding, PAPER, _PADDING_FADE)
+    return replace(sample, image=tv_tensors.Image(torch.from_numpy(picture).permute(2, 0, 1)))
+
+
+def _wrapped(tiles: Sequence[Tile]) -> Iterator[Sequence[Tile]]:
+    columns = min((4, 3), key=lambda num: -len(tiles) % num)  # with the fewest gaps in the last row
+    for start in range(0, len(tiles), columns):
+        yield tiles[start : start + columns]
+
+
+def _jpeg_bytes(picture: UInt8Image) -> bytes:
+    buffer = BytesIO()
+    Image.fromarray(picture).save(buffer, format="JPEG", quality=_JPEG_QUALITY, subsampling=0)
+    return buffer.getvalue()

@@ -1,0 +1,95 @@
+"""Batches as users meet them, in segpaste and in trainers: recognised, and made plain for drawing.
+
+A structure is a row of `STRUCTURES`: how it is called, how it is told from the others, and its conversion. Structures
+are known by their keys and types alone, so nothing of a trainer is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from segpaste.viz.structures import containers, detection, transformers, yolo
+from segpaste.viz.structures.pictures import Pictures, Request, on_cpu
+
+__all__ = ["STRUCTURES", "Pictures", "Request", "Structure", "on_cpu", "pictures_of"]
+
+
+class Structure(NamedTuple):
+    """A form that a batch can have.
+
+    Attributes:
+        name: what it is, for messages.
+        matches: tells whether a batch has it; no batch has two.
+        convert: makes pictures of it.
+    """
+
+    name: str
+    matches: Callable[[object], bool]
+    convert: Callable[[Any, Request], Pictures]
+
+
+STRUCTURES: tuple[Structure, ...] = (
+    Structure("PaddedBatchedDenseSample", containers.is_padded, containers.of_padded),
+    Structure("BatchedDenseSample", containers.is_ragged, containers.of_ragged),
+    Structure("DenseSample", containers.is_sample, containers.of_sample),
+    Structure("a list of DenseSample", containers.is_sample_list, containers.of_sample_list),
+    Structure(
+        "torchvision's (list of images, list of targets with boxes and labels)",
+        detection.is_torchvision,
+        detection.of_torchvision,
+    ),
+    Structure(
+        "RF-DETR's (NestedTensor, targets with boxes and labels)",
+        detection.is_rfdetr,
+        detection.of_rfdetr,
+    ),
+    Structure(
+        "the inputs of Mask2Former and its kin: a dictionary with pixel_values, mask_labels, class_labels",
+        transformers.is_mask_labels,
+        transformers.of_mask_labels,
+    ),
+    Structure(
+        "the inputs of DETR and its kin: a dictionary with pixel_values and labels, a list with boxes and class_labels",
+        transformers.is_detr,
+        transformers.of_detr,
+    ),
+    Structure(
+        "Ultralytics' batch: a dictionary with img, cls, bboxes, batch_idx",
+        yolo.is_yolo,
+        yolo.of_yolo,
+    ),
+)
+"""Every structure that can be drawn."""
+
+
+def pictures_of(batch: object, request: Request) -> Pictures:
+    """Return the pictures of a batch of any structure.
+
+    Raises:
+        TypeError: the batch has none of the structures, or fits two; the message lists them.
+        ValueError: its values are not what its structure says.
+    """
+    found = [structure for structure in STRUCTURES if structure.matches(batch)]
+    if len(found) != 1:
+        listed = "".join(f"\n- {structure.name}" for structure in found or STRUCTURES)
+        raise TypeError(f"show: expected a batch with one of these structures, got {_described(batch)}:{listed}")
+    pictures = found[0].convert(batch, request)
+    if request.pasted is None or pictures.pasted is not None:
+        return pictures
+    if len(request.pasted) != pictures.num_images:
+        raise ValueError(
+            f"show: pasted: expected a list of {pictures.num_images} flags bool [N], one per image, got "
+            f"{len(request.pasted)}"
+        )
+    return replace(pictures, pasted=list(request.pasted))
+
+
+def _described(batch: object) -> str:
+    """Return what a batch is, in a few words."""
+    if isinstance(batch, list | tuple):
+        return f"a {type(batch).__name__} of {len(batch)}" + (f", first {_described(batch[0])}" if batch else "")
+    if hasattr(batch, "keys"):
+        return f"a {type(batch).__name__} with {', '.join(map(str, list(batch.keys())[:12])) or 'no keys'}"
+    return f"a {type(batch).__name__}"
