@@ -52,7 +52,7 @@ def is_overlap(masks: Tensor, rows: Tensor, batch_size: int) -> bool:
     if len(masks) != batch_size:
         return False
     empty = torch.bincount(rows, minlength=batch_size) == 0  # the map of an image without objects holds nothing
-    return bool((masks > 1).any()) or not bool(masks[empty].any())
+    return not bool(masks[empty].any())
 
 
 def _sample(batch: Mapping[str, Any], image: Tensor, b: int, own: Tensor, overlap: bool) -> DenseSample:
