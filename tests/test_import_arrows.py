@@ -39,7 +39,7 @@ ARROWS: dict[str, set[str]] = {
     "presets": {"augmentation", "types"},
     "replay": {"types", "augmentation", "engine", "datasets", "bank", "seeding"},
     "experimental": {"types", "engine", "augmentation", "seeding"},
-    "integrations": {"types", "viz"},  # and the framework of each module
+    "integrations": {"types", "viz", "bank"},  # and the framework of each module
 }
 ROOMS = {key.partition(".")[0] for key in ARROWS} | {"cli"}
 ARROWS["cli"] = ROOMS - {"cli"} | {"segpaste"}

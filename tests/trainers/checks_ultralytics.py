@@ -23,6 +23,8 @@ from ultralytics.models.yolo.segment import SegmentationTrainer
 
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import SourceConfig
+from segpaste.bank import DatasetBank
+from segpaste.integrations._yolo_objects import YoloObjects
 from segpaste.integrations.ultralytics import from_yolo, schema_of, to_yolo, with_copy_paste
 from segpaste.types import PaddedBatchedDenseSample, tight_boxes
 
@@ -81,11 +83,11 @@ def config(**source: Any) -> BatchCopyPasteConfig:
 
 def losses_of(trainer_cls: type[Any], model: str, data: Path, out: Path, **options: Any) -> list[float]:
     """Train for some steps of four images, pasted, and return the losses."""
-    augment = BatchCopyPaste(options.pop("config", None))
+    augment, balance = BatchCopyPaste(options.pop("config", None)), options.pop("balance", None)
     fixed = {"plots": False, "val": False, "amp": False, "verbose": False, "exist_ok": True, "deterministic": True}
     chosen = {"imgsz": 96, "batch": 4, "workers": 0, "device": "cpu", "epochs": 1, "seed": 3, **options}
     overrides = {"model": model, "data": str(data), "project": str(out), **fixed, **chosen}
-    trainer = with_copy_paste(trainer_cls, augment, max_instances=32)(overrides=overrides)
+    trainer = with_copy_paste(trainer_cls, augment, 32, balance)(overrides=overrides)
     losses: list[float] = []
     peaks: list[int] = []
 
@@ -115,11 +117,94 @@ def test_twenty_steps(name: str, folder: Path, tmp_path: Path) -> None:
     assert len(losses_of(trainer_cls, model, folder / data / "data.yaml", tmp_path, epochs=epochs, **options)) == 20
 
 
+FROM_THE_DATASET: dict[str, tuple[type[Any], str, str, BatchCopyPasteConfig]] = {
+    "segment": (SegmentationTrainer, "yolo11n-seg.yaml", "segment", config(kind="bank", crops_per_target=2)),
+    "detect": (DetectionTrainer, "yolo11n.yaml", "segment", config(kind="bank")),
+    "pose": (PoseTrainer, "yolo11n-pose.yaml", "pose", config(kind="bank", mask_from="boxes")),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("name", FROM_THE_DATASET)
+def test_batches_of_one_receive_objects_of_the_dataset(
+    name: str, workers: int, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer_cls, model, data, made = FROM_THE_DATASET[name]
+    placed: list[int] = []
+
+    class Counting(BatchCopyPaste):
+        def forward(self, *args: Any, **options: Any) -> Any:
+            out, report = super().forward(*args, **options, return_report=True)
+            placed.append(int(report.num_placed.sum()))
+            return out
+
+    options = {"data": str(folder / data / "data.yaml"), "project": str(tmp_path), "device": "cpu", "model": model}
+    fixed = {"imgsz": 96, "batch": 1, "workers": workers, "epochs": 2, "plots": False, "val": False, "amp": False}
+    trainer = with_copy_paste(trainer_cls, Counting(made), 16, balance="class_uniform")(overrides=options | fixed)
+    trainer.train()
+    num_images = 17 if data == "segment" else 16
+    assert len(placed) == 2 * num_images
+    assert sum(num > 0 for num in placed) > num_images
+    printed = capsys.readouterr().out
+    assert printed.count("pastes expected in an epoch, balance='class_uniform'") == 1
+    drawn = {line.split()[0]: float(line.split()[-3]) for line in printed.splitlines() if line[:4] in ("blue", "red ")}
+    assert drawn["blue"] == drawn["red"] > 0
+
+
+def test_the_objects_are_those_of_the_label_files(folder: Path) -> None:
+    """The crops are cut by the polygons as the loader of the trainer draws them."""
+    data = check_det_dataset(str(folder / "segment" / "data.yaml"))
+    overrides = {"task": "segment", "imgsz": 96, "mask_ratio": 1, "overlap_mask": False, **STILL}
+    dataset = build_yolo_dataset(get_cfg(overrides=overrides), data["train"], 4, data, mode="train", rect=False)
+    objects = YoloObjects(dataset, ("blue", "red"), None, from_boxes=False)
+    assert len(objects) == len(dataset) == 17
+    for index in range(len(dataset)):
+        loaded, sample = dataset[index], objects[index]
+        assert torch.equal(sample.image, loaded["img"])
+        assert sample.labels.tolist() == loaded["cls"].flatten().tolist() == objects.instance_labels(index)
+        assert torch.equal(sample.instance_masks.int(), loaded["masks"].reshape(-1, 96, 96).int())
+    assert DatasetBank(objects, crop_size=(32, 32)).class_frequencies == tuple(
+        sum(objects.instance_labels(i).count(label) for i in range(17)) for label in (0, 1)
+    )
+
+
+@pytest.mark.parametrize("size", [(96, 41), (40, 96), (96, 96)], ids=str)
+@pytest.mark.parametrize("moves", [{}, {"hsv_v": 0.4, "translate": 0.1, "scale": 0.5, "fliplr": 0.5}], ids=str)
+def test_grey_borders_are_padding(size: tuple[int, int], moves: dict[str, float], tmp_path: Path) -> None:
+    """Photos of 200 and more on every pixel: what is darker was filled up by the loader."""
+    height, width = size
+    for kind in ("images", "labels"):
+        (tmp_path / kind).mkdir()
+    for number in range(6):
+        noise = np.random.default_rng(number).integers(200, 255, (height, width, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(tmp_path / "images" / f"{number}.png")
+        (tmp_path / "labels" / f"{number}.txt").write_text("0 0.2 0.2 0.6 0.2 0.6 0.7")
+    data: dict[str, Any] = {"path": str(tmp_path), "train": "images", "val": "images", "names": {0: "a"}}
+    (tmp_path / "data.yaml").write_text(yaml.safe_dump(data))
+    data = check_det_dataset(str(tmp_path / "data.yaml"))
+    overrides = {"task": "segment", "imgsz": 96, "mask_ratio": 1, "overlap_mask": False, **STILL, **moves}
+    dataset = build_yolo_dataset(get_cfg(overrides=overrides), data["train"], 4, data, mode="train", rect=False)
+    batch = dataset.collate_fn([dataset[index] for index in range(6)])
+    padding = from_yolo(batch, 4, overlap=False).padding_mask
+    assert padding is not None
+    filled = (batch["img"].float().std(1, keepdim=True) == 0) & (batch["img"].amax(1, keepdim=True) < 170)
+    assert filled.any() == (height != width or bool(moves))
+    assert not (padding & ~filled).any()
+    assert (filled & ~padding).float().mean() < 0.002, "an interpolated edge"
+
+
+def test_balance_needs_crops() -> None:
+    with pytest.raises(ValueError, match=r"expected an augmentation with source.kind='bank' because balance="):
+        with_copy_paste(SegmentationTrainer, BatchCopyPaste(), 8, balance="natural")
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_same_seed_gives_the_same_losses(folder: Path, tmp_path: Path, workers: int) -> None:
     data = folder / "segment" / "data.yaml"
-    runs = [losses_of(SegmentationTrainer, "yolo11n-seg.yaml", data, tmp_path, workers=workers) for _ in range(2)]
-    assert runs[0] == runs[1]
+    for options in ({}, {"balance": "class_uniform", "config": config(kind="bank")}):
+        given = {"workers": workers, **options}
+        runs = [losses_of(SegmentationTrainer, "yolo11n-seg.yaml", data, tmp_path, **given) for _ in range(2)]
+        assert runs[0] == runs[1]
 
 
 def test_photos(tmp_path: Path) -> None:

@@ -21,23 +21,26 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import interpolate
 
+from segpaste.bank.read.class_draws import DrawMode
 from segpaste.integrations._first_batch import FirstBatch
-from segpaste.integrations._targets import cxcywh, has_object, slots_of
-from segpaste.types import KeypointSchema, PaddedBatchedDenseSample, tight_boxes
+from segpaste.integrations._pool import DatasetCrops, expect_crops
+from segpaste.integrations._yolo_batches import Batch, from_yolo, schema_of, to_yolo
+from segpaste.integrations._yolo_objects import YoloObjects
+from segpaste.types import KeypointSchema, PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_count
-from segpaste.types.keypoints import UNLABELLED, VISIBLE
 
 __all__ = ["from_yolo", "schema_of", "to_yolo", "with_copy_paste"]
 
-Augment = Callable[[PaddedBatchedDenseSample], PaddedBatchedDenseSample]
-Batch = dict[str, Any]
+Augment = Callable[..., PaddedBatchedDenseSample]
 TASKS = ("segment", "detect", "pose")
 PICTURE = "copy_paste_batch.jpg"
+MOST_WORKERS = 2
 
 
-def with_copy_paste(trainer_cls: type[Any], augment: Augment, max_instances: int) -> type[Any]:
+def with_copy_paste(
+    trainer_cls: type[Any], augment: Augment, max_instances: int, balance: DrawMode | None = None
+) -> type[Any]:
     """Return a trainer that pastes into every training batch.
 
     Its loader gives masks at full resolution, whatever ``mask_ratio`` says, for a mask at a quarter of the image cannot
@@ -52,15 +55,20 @@ def with_copy_paste(trainer_cls: type[Any], augment: Augment, max_instances: int
             ``source.mask_from="boxes"``.
         augment: the augmentation, such as `segpaste.BatchCopyPaste`; a module is moved to the trainer's device.
         max_instances: K, the objects of an image after the paste; an image with more keeps its largest.
+        balance: draw the objects from the whole training set, classes by this mode of `segpaste.BankSampler`, instead
+            of from the other images of the batch. ``augment`` then has ``source.kind="bank"``. Objects are cut out of
+            the images as the trainer loads them, before mosaic and the like, by up to two workers.
 
     Returns:
         A subclass of ``trainer_cls``.
 
     Raises:
         TypeError: ``trainer_cls`` is no trainer class.
-        ValueError: ``max_instances`` is negative.
+        ValueError: ``max_instances`` is negative, or ``augment`` does not paste what ``balance`` draws.
     """
     check_count("max_instances", max_instances)
+    if balance is not None:
+        expect_crops("with_copy_paste", augment, balance)
     if not (isinstance(trainer_cls, type) and hasattr(trainer_cls, "preprocess_batch")):
         raise TypeError(f"with_copy_paste: expected a trainer class of ultralytics, got {trainer_cls!r:.80}")
 
@@ -71,6 +79,7 @@ def with_copy_paste(trainer_cls: type[Any], augment: Augment, max_instances: int
             super().__init__(*args, **options)
             _check_task(self.args.task)
             self.first_batch = FirstBatch()
+            self.crops: DatasetCrops | None = None
 
         def build_dataset(self, img_path: str, mode: str = "train", batch: int | None = None) -> Any:
             """Build a dataset; that of training gives masks at full resolution."""
@@ -90,7 +99,10 @@ def with_copy_paste(trainer_cls: type[Any], augment: Augment, max_instances: int
                 for name, value in batch.items()
             }
             schema = schema_of(self.data) if "keypoints" in moved else None
-            pasted = _pasted(moved, augment, max_instances, schema, self.args)
+            if balance is not None and self.crops is None:
+                self.crops = _crops_of(self, augment, balance, schema)
+            staged = None if self.crops is None else self.crops.take(len(moved["img"]), self.epoch).to(self.device)
+            pasted = _pasted(moved, augment, max_instances, schema, self.args, staged)
             if self.args.plots:
                 self.first_batch.save(pasted, self.save_dir / PICTURE, class_names=self.data["names"])
             ready: Batch = super().preprocess_batch(pasted)
@@ -132,7 +144,35 @@ def _has_polygons(labels: Sequence[Batch]) -> bool:
     return any(num for _, num in counts) and all(num == num_objects for num_objects, num in counts)
 
 
-def _pasted(batch: Batch, augment: Augment, max_instances: int, schema: KeypointSchema | None, args: Any) -> Batch:
+def _crops_of(trainer: Any, augment: Any, balance: DrawMode, schema: KeypointSchema | None) -> DatasetCrops:
+    """Return crops of all objects of the dataset that a trainer trains on."""
+    dataset = trainer.train_loader.dataset
+    objects = YoloObjects(
+        dataset,
+        tuple(trainer.data["names"].values()),
+        schema,
+        from_boxes=augment.config.source.mask_from == "boxes",
+    )
+    return DatasetCrops(
+        "with_copy_paste",
+        augment,
+        objects,
+        balance,
+        batch_size=trainer.batch_size,
+        num_steps=len(trainer.train_loader),
+        seed=trainer.args.seed,
+        num_workers=min(trainer.args.workers, MOST_WORKERS),
+    )
+
+
+def _pasted(
+    batch: Batch,
+    augment: Augment,
+    max_instances: int,
+    schema: KeypointSchema | None,
+    args: Any,
+    staged: StagedCrops | None,
+) -> Batch:
     """Return a batch of the loader, on the device to paste on, with pastes."""
     if "texts" in batch:
         raise ValueError(
@@ -142,157 +182,7 @@ def _pasted(batch: Batch, augment: Augment, max_instances: int, schema: Keypoint
     if isinstance(augment, nn.Module):
         augment.to(batch["img"].device)
     with torch.no_grad():
-        pasted = augment(from_yolo(batch, max_instances, overlap=args.overlap_mask, schema=schema))
+        target = from_yolo(batch, max_instances, overlap=args.overlap_mask, schema=schema)
+        pasted = augment(target) if staged is None else augment(target, staged=staged)
         changed = to_yolo(pasted, like=batch, mask_ratio=args.mask_ratio, overlap=args.overlap_mask)
     return {**batch, **changed}
-
-
-def from_yolo(
-    batch: Batch, max_instances: int, *, overlap: bool, schema: KeypointSchema | None = None
-) -> PaddedBatchedDenseSample:
-    """Return a batch of Ultralytics' loader as a padded batch.
-
-    Args:
-        batch: ``img`` [B, 3, H, W] uint8; ``batch_idx`` [N]; ``cls`` [N, 1]; ``bboxes`` [N, 4], (centre x, centre y,
-            width, height) as fractions of the image; ``masks`` in full resolution, [B, H, W] or [N, H, W];
-            ``keypoints`` [N, P, 2 or 3] as fractions. Masks and keypoints may be missing.
-        max_instances: K; an image with more objects keeps its largest.
-        overlap: masks are one map per image that holds i + 1 where its i-th object is; else one mask per object.
-        schema: what the keypoints are called; beside ``keypoints``.
-
-    Raises:
-        ValueError: masks of another size than the images.
-    """
-    images, image_idx = batch["img"], batch["batch_idx"].long()
-    (b, _, height, width), device = images.shape, images.device
-    edges = torch.tensor([width, height], dtype=torch.float32, device=device)
-    centres, sides = batch["bboxes"][:, :2].float() * edges, batch["bboxes"][:, 2:].float() * edges
-    boxes = torch.cat([centres - sides / 2, centres + sides / 2], 1)
-    masks = _instance_masks(batch, image_idx, overlap) if "masks" in batch else None
-    areas = sides.prod(1) if masks is None else masks.flatten(1).sum(1)
-    if masks is not None:
-        boxes = tight_boxes(masks) if len(masks) else boxes
-    kept, rows, slots = slots_of(image_idx, areas, b, max_instances)
-    there = areas[kept] > 0
-    kept, rows, slots = kept[there], rows[there], slots[there]
-
-    def placed(values: Tensor, dtype: torch.dtype) -> Tensor:
-        out = torch.zeros(b, max_instances, *values.shape[1:], dtype=dtype, device=device)
-        out[rows, slots] = values[kept].to(dtype)
-        return out
-
-    fields: dict[str, Any] = {}
-    if masks is not None:
-        fields["instance_masks"] = placed(masks, torch.bool)
-        ids = torch.arange(1, max_instances + 1, dtype=torch.int32, device=device).expand(b, -1)
-        fields["instance_ids"] = torch.where(placed(areas > 0, torch.bool), ids, 0)
-    if schema is not None:
-        fields.update(keypoints=placed(_points(batch["keypoints"], edges), torch.float32), keypoint_schema=schema)
-    valid = placed(torch.ones_like(image_idx), torch.bool)
-    labels = placed(batch["cls"].view(-1), torch.int64)
-    return PaddedBatchedDenseSample(images, placed(boxes, torch.float32), labels, valid, **fields)
-
-
-def _instance_masks(batch: Batch, image_idx: Tensor, overlap: bool) -> Tensor:
-    """Return one mask per object, [N, H, W] bool."""
-    masks, images = batch["masks"], batch["img"]
-    if masks.shape[-2:] != images.shape[-2:]:
-        raise ValueError(
-            f"masks: expected the size of the images, {list(images.shape[-2:])}, got {list(masks.shape[-2:])}; "
-            "load with mask_ratio=1"
-        )
-    if not overlap:
-        return torch.as_tensor(masks > 0)
-    counts = torch.bincount(image_idx, minlength=len(images))
-    number = torch.arange(1, len(image_idx) + 1, device=images.device) - (counts.cumsum(0) - counts)[image_idx]
-    return torch.as_tensor(masks[image_idx] == number[:, None, None])
-
-
-def _points(keypoints: Tensor, edges: Tensor) -> Tensor:
-    """Return keypoints [N, P, 3] in pixels; those outside of the image, or at (0, 0) without v, are unlabelled."""
-    places = keypoints[..., :2].float()
-    v = keypoints[..., 2:] if keypoints.shape[-1] == 3 else (places != 0).any(-1, keepdim=True) * VISIBLE
-    inside = ((places >= 0) & (places <= 1)).all(-1, keepdim=True)
-    return torch.cat([places * edges, v.float()], -1).masked_fill((v == UNLABELLED) | ~inside, 0.0)
-
-
-def schema_of(data: dict[str, Any]) -> KeypointSchema:
-    """Return the schema of a dataset's YAML: its points by number, and the pairs of ``flip_idx``."""
-    num = data["kpt_shape"][0]
-    order = data.get("flip_idx") or range(num)
-    pairs = tuple((point, other) for point, other in enumerate(order) if point < other)
-    return KeypointSchema(tuple(f"point {i}" for i in range(num)), flip_pairs=pairs)
-
-
-def to_yolo(batch: PaddedBatchedDenseSample, *, like: Batch, mask_ratio: int, overlap: bool) -> Batch:
-    """Return the fields of Ultralytics' loader that a paste changes: the inverse of `from_yolo`.
-
-    Args:
-        batch: the pasted batch.
-        like: the loader's batch, for the fields that it has and their dtypes.
-        mask_ratio: masks have the images' size over this.
-        overlap: masks as one map per image, in which the smaller object wins, with objects in order of descending area;
-            else one mask per object.
-
-    Returns:
-        ``img``, ``batch_idx`` [M], ``cls`` [M, 1], ``bboxes`` [M, 4] and, as ``like`` has them, ``masks``,
-        ``sem_masks`` [B, h, w], the class of each pixel (0 where there is no object), and ``keypoints``.
-    """
-    rows, slots = has_object(batch).nonzero(as_tuple=True)
-    masks = None
-    if "masks" in like and batch.instance_masks is not None:
-        masks = _reduced(batch.instance_masks[rows, slots], mask_ratio)
-        if overlap:
-            order = torch.argsort(masks.flatten(1).sum(1), descending=True, stable=True)
-            order = order[torch.argsort(rows[order], stable=True)]
-            rows, slots, masks = rows[order], slots[order], masks[order]
-    boxes, labels = batch.boxes[rows, slots], batch.labels[rows, slots]
-    out: Batch = {
-        "img": batch.images,
-        "batch_idx": rows.to(like["batch_idx"].dtype),
-        "cls": labels[:, None].to(like["cls"].dtype),
-        "bboxes": cxcywh(boxes, batch.canvas_size).to(like["bboxes"].dtype),
-    }
-    if masks is not None:
-        smallest_last = torch.argsort(masks.flatten(1).sum(1), stable=True).flip(0)
-        order = torch.arange(len(rows), device=rows.device) if overlap else smallest_last
-        shown = _shown(masks, rows, order, batch.batch_size)
-        first = torch.searchsorted(rows, torch.arange(batch.batch_size, device=rows.device))
-        numbers = torch.where(shown >= 0, shown - first[:, None, None] + 1, 0)
-        holds = torch.uint8 if not numbers.numel() or int(numbers.max()) < 256 else torch.int32  # as the loader does
-        out["masks"] = numbers.to(holds) if overlap else masks.to(torch.uint8)
-        if "sem_masks" in like:
-            classes = torch.cat([labels, labels.new_zeros(1)])[shown]  # -1 is the last
-            out["sem_masks"] = classes.to(like["sem_masks"].dtype)
-    if batch.keypoints is not None:
-        points = batch.keypoints[rows, slots, :, : like["keypoints"].shape[-1]].clone()
-        height, width = batch.canvas_size
-        points[..., :2] /= torch.tensor([width, height], dtype=points.dtype, device=points.device)
-        out["keypoints"] = points.to(like["keypoints"].dtype)
-    return out
-
-
-def _reduced(masks: Tensor, ratio: int) -> Tensor:
-    """Return masks [N, H, W] bool at 1 / ``ratio`` of their size, as OpenCV's linear resize of 0 and 1 gives them."""
-    if ratio == 1 or not len(masks):
-        return masks[:, : masks.shape[1] // ratio, : masks.shape[2] // ratio]
-    size = masks.shape[1] // ratio, masks.shape[2] // ratio
-    smooth = interpolate(masks[:, None].float(), size, mode="bilinear", align_corners=False)
-    return torch.as_tensor(smooth[:, 0] >= 0.5)
-
-
-def _shown(masks: Tensor, rows: Tensor, order: Tensor, batch_size: int) -> Tensor:
-    """Return the object that is seen at each pixel, [B, h, w] int64: its index in the flat list, -1 if there is none.
-
-    Args:
-        masks: [M, h, w] bool.
-        rows: [M] int64, the image of each.
-        order: [M] int64, indices of objects; each is seen before those that precede it.
-        batch_size: B.
-    """
-    depth = torch.empty_like(order)
-    depth[order] = torch.arange(1, len(order) + 1, device=order.device)
-    pixels = masks.flatten(1) * depth[:, None]
-    top = torch.zeros(batch_size, pixels.shape[1], dtype=torch.int64, device=masks.device)
-    top.scatter_reduce_(0, rows[:, None].expand_as(pixels), pixels, "amax")
-    return torch.cat([order.new_full((1,), -1), order])[top].view(batch_size, *masks.shape[1:])

@@ -1,0 +1,102 @@
+"""Crops of the trainer's own dataset for one batch after another: what ``balance=`` of the adapters draws from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from segpaste.bank import DatasetBank, InstanceBank, create_bank_dataloader
+from segpaste.bank.build.dataset_bank import Samples
+from segpaste.bank.read.class_draws import DrawMode
+from segpaste.types import StagedCrops
+
+
+class DatasetCrops:
+    """Objects of a whole dataset, drawn with balanced classes and cut out by workers, ahead of the training steps.
+
+    What is drawn depends on the seed, the epoch, the rank and the number of the step. The first process prints what to
+    expect of an epoch.
+
+    Args:
+        owner: named by the errors and in what is printed.
+        augment: the augmentation, with ``config.source.kind="bank"``, which says how many crops an image receives.
+        dataset: samples of the dataset, or a bank.
+        balance: how classes are drawn, see `segpaste.BankSampler`.
+        batch_size: images of a batch, at most.
+        num_steps: batches of an epoch.
+        seed: of everything drawn.
+        num_workers: processes that cut crops; 0 cuts them in this one.
+
+    Raises:
+        ValueError: ``augment`` does not paste crops of a bank, or ``balance`` is no mode.
+        BankError: the dataset has no objects that can be cut out.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        augment: Any,
+        dataset: Samples | InstanceBank,
+        balance: DrawMode,
+        *,
+        batch_size: int,
+        num_steps: int,
+        seed: int = 0,
+        num_workers: int = 0,
+    ) -> None:
+        source = expect_crops(owner, augment, balance)
+        bank = dataset if isinstance(dataset, InstanceBank) else DatasetBank(dataset)
+        self.owner, self.balance = owner, balance
+        self.loader = create_bank_dataloader(
+            bank,
+            batch_size=batch_size,
+            crops_per_target=source.crops_per_target,
+            steps=max(num_steps, 1),
+            mode=balance,
+            base_seed=seed,
+            num_workers=num_workers,
+            persistent_workers=num_workers > 0,
+        )
+        self._epoch = -1
+        self._steps: Iterator[StagedCrops] = iter(())
+        self._has_printed = False
+
+    def take(self, num_targets: int, epoch: int) -> StagedCrops:
+        """Return the crops of the next batch of an epoch.
+
+        Raises:
+            BankError: a crop cannot be cut out.
+        """
+        self._print_expected()
+        staged = next(self._steps, None) if epoch == self._epoch else None
+        if staged is None:  # a new epoch, or more steps than the trainer had said
+            self.loader.set_epoch(epoch)
+            self._epoch, self._steps = epoch, iter(self.loader)
+            staged = next(self._steps)
+        return staged.first(num_targets)
+
+    def _print_expected(self) -> None:
+        if not self._has_printed and self.loader.sampler.replica.rank == 0:
+            print(
+                f"{self.owner}: pastes expected in an epoch, balance={self.balance!r}\n{self.loader.report()}",
+                flush=True,
+            )
+        self._has_printed = True
+
+
+def expect_crops(owner: str, augment: Any, balance: str) -> Any:
+    """Return the ``config.source`` of an augmentation that pastes crops which are given to it.
+
+    Raises:
+        ValueError: it pastes other objects.
+    """
+    source = getattr(getattr(augment, "config", None), "source", None)
+    if source is None or source.kind != "bank" or getattr(augment, "crops", None) is not None:
+        came = f"a {type(augment).__name__} without such a config" if source is None else f"kind={source.kind!r}"
+        if getattr(augment, "crops", None) is not None:
+            came = "one with a source_pool of its own, which has a balance of its own"
+        raise ValueError(
+            f"{owner}: expected an augmentation with source.kind='bank' because balance={balance!r} is given, got "
+            f"{came}; give BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind='bank', crops_per_target=4)))"
+        )
+    return source

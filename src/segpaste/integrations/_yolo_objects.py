@@ -1,0 +1,80 @@
+"""The objects of an Ultralytics dataset as samples, for crops of the whole dataset."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from typing import Any
+
+import numpy as np
+import torch
+
+from segpaste.integrations._yolo_batches import from_yolo
+from segpaste.types import DenseSample, KeypointSchema
+
+
+class YoloObjects:
+    """Images of a dataset of Ultralytics at the size that it loads them, before any augmentation.
+
+    Args:
+        dataset: of Ultralytics, with polygons or boxes.
+        class_names: the name of each class.
+        schema: what the keypoints are called, if it has any.
+        from_boxes: objects without polygons get rectangles as masks, not none.
+    """
+
+    def __init__(
+        self, dataset: Any, class_names: tuple[str, ...], schema: KeypointSchema | None, *, from_boxes: bool
+    ) -> None:
+        self.dataset = copy.copy(dataset)
+        self.dataset.augment = False  # reads neither count for mosaics nor stay in memory
+        self.class_names, self.schema, self.from_boxes = class_names, schema, from_boxes
+
+    def __len__(self) -> int:
+        return len(self.dataset.labels)
+
+    @property
+    def digest(self) -> str:
+        """A digest of the image files."""
+        return hashlib.sha256("\n".join(map(str, self.dataset.im_files)).encode()).hexdigest()
+
+    def instance_labels(self, index: int) -> list[int]:
+        """Return the class of each object."""
+        labels: list[int] = self.dataset.labels[index]["cls"].reshape(-1).astype(np.int64).tolist()
+        return labels
+
+    def __getitem__(self, index: int) -> DenseSample:
+        label = self.dataset.labels[index]
+        image = self.dataset.load_image(index)[0]
+        image = image[..., ::-1] if image.ndim == 3 else np.repeat(image[..., None], 3, 2)  # BGR, or grey
+        num = len(label["cls"])
+        batch = {
+            "img": torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))[None],
+            "batch_idx": torch.zeros(num),
+            "cls": torch.from_numpy(label["cls"].reshape(-1, 1)),
+            "bboxes": torch.from_numpy(label["bboxes"].reshape(-1, 4)),
+        }
+        if (masks := self._masks(label, image.shape[:2])) is not None:
+            batch["masks"] = masks
+        if label.get("keypoints") is not None:
+            batch["keypoints"] = torch.from_numpy(label["keypoints"])
+        return from_yolo(batch, num, overlap=False, schema=self.schema).to_batched().to_samples()[0]
+
+    def _masks(self, label: dict[str, Any], size: tuple[int, int]) -> torch.Tensor | None:
+        """Return one mask per object, [N, H, W] uint8: of its polygon, as the loader draws it, or of its box."""
+        num, (height, width) = len(label["cls"]), size
+        if not num:
+            return torch.zeros(0, height, width, dtype=torch.uint8)
+        edges = np.array([width, height], np.float32)
+        if len(label["segments"]) == num:
+            from ultralytics.data.utils import polygons2masks
+
+            return torch.from_numpy(polygons2masks(size, [polygon * edges for polygon in label["segments"]], color=1))
+        if not self.from_boxes:
+            return None
+        masks = torch.zeros(num, height, width, dtype=torch.uint8)
+        centres, sides = label["bboxes"][:, :2] * edges, label["bboxes"][:, 2:] * edges
+        starts, ends = np.floor(centres - sides / 2).clip(0), np.ceil(centres + sides / 2)
+        for mask, (x1, y1), (x2, y2) in zip(masks, starts.astype(int), ends.astype(int), strict=True):
+            mask[y1:y2, x1:x2] = 1
+        return masks
