@@ -44,7 +44,7 @@ wheels: $(VENV)/.dev
 	$(BIN)/python scripts/build_wheels.py --out dist
 
 clean:
-	rm -rf $(VENV) demo_out site dist
+	rm -rf $(VENV) demo_out example_out site dist
 
 # The stamps make a second run immediate; an interrupted installation leaves none and is taken up again.
 $(VENV)/.core: pyproject.toml constraints.txt $(NATIVE) | $(BIN)/pip

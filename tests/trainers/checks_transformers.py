@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import transformers
 from torch.utils.data import DataLoader, Dataset, Subset
 from trainer_data import NUM_CLASSES, SIZE, dataset_of, expect_flat_memory
 
+from example_runs import expect_example_runs
 from segpaste import BatchCopyPaste
 from segpaste.integrations.huggingface import CopyPasteCollator, Inputs, to_detr, to_mask_labels
 from segpaste.types import DenseSample, select_instances
@@ -207,3 +209,7 @@ def test_the_trainer_of_transformers(num_workers: int, tmp_path: Any) -> None:
     assert len(first) == 5
     assert torch.tensor(first).isfinite().all()
     assert losses() == first
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    expect_example_runs("12_hugging_face_mask2former", tmp_path)

@@ -21,6 +21,7 @@ from ultralytics.models.yolo.obb import OBBTrainer
 from ultralytics.models.yolo.pose import PoseTrainer
 from ultralytics.models.yolo.segment import SegmentationTrainer
 
+from example_runs import expect_example_runs
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import SourceConfig
 from segpaste.bank import DatasetBank
@@ -327,3 +328,7 @@ def test_masks_of_another_size_are_refused(folder: Path) -> None:
     batch = loaded(folder / "segment" / "data.yaml", "segment", 2, overlap_mask=True)
     with pytest.raises(ValueError, match=r"expected the size of the images, \[96, 96\], got \[24, 24\]"):
         from_yolo(batch, 8, overlap=True)
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    expect_example_runs("13_ultralytics_segmentation", tmp_path)

@@ -1,0 +1,47 @@
+"""How tests run an example: as a user does, with this interpreter, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from PIL import Image
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+PRINTS = {
+    "01_first_paste": r"placed [1-9]\d* of \d+ objects",
+    "02_own_dataset": r"an epoch: PasteSummary\(8 images: \d+ tried, [1-9]\d* placed",
+    "03_rare_classes": r"checkered cube +\d+ +\d+ +\d+$",
+    "04_panoptic": r"violations: none of 14 invariants",
+    "05_depth_and_normals": r" +3 +\d\.\d\d m +\d\.\d\d +\d\.\d\d +\d\.\d\d m +\d\.\d\d m",
+    "06_vit_patches": r"aligned +[1-9]\d* pastes, [1-9]\d*\.\d mixed tokens a paste",
+    "07_keypoints": r"survivors: [1-9]\d* of \d+ visible points are hidden by a paste",
+    "08_class_batches": r"batch of 3 classes, [1-9]\d* objects pasted",
+    "09_replay": r"equal bit for bit: image, boxes, .*, panoptic_map, depth, normals$",
+    "10_compiled_step": r"12 steps, compiled once",
+    "11_torchvision_mask_rcnn": r"step 4: loss \d+\.\d+, [1-9]\d* objects",
+    "12_hugging_face_mask2former": r"losses (\d+\.\d+(, |$)){4}",
+    "13_ultralytics_segmentation": r"losses (\d+\.\d+(, |$)){4}",
+}
+"""The start of a line that each example prints."""
+
+IN_SUITES = {"12_hugging_face_mask2former": "transformers", "13_ultralytics_segmentation": "ultralytics"}
+"""Examples that need a trainer: the suite ``trainers/checks_NAME.py`` runs them beside it."""
+
+
+def expect_example_runs(name: str, folder: Path) -> str:
+    """Run an example in an empty folder and return what it prints; it must print its line and write its picture."""
+    command = [sys.executable, str(EXAMPLES / f"{name}.py"), "--out", "pictures"]
+    settings = {**os.environ, "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=300)
+    assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-3000:]
+    assert re.search(f"^{PRINTS[name]}", run.stdout, re.MULTILINE), run.stdout[-3000:]
+    with Image.open(folder / "pictures" / f"{name}.png") as picture:
+        picture.load()
+        assert min(picture.size) > 100
+    assert [path.name for path in folder.iterdir() if path.name != "pictures"] == []
+    return run.stdout
