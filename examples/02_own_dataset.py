@@ -6,6 +6,7 @@ small COCO folder of rendered scenes is written first, so that there is somethin
     python examples/02_own_dataset.py
     python examples/02_own_dataset.py data.yaml
     python examples/02_own_dataset.py roboflow_export
+    python examples/02_own_dataset.py instances.json --images photos
 """
 
 # %%
@@ -17,14 +18,15 @@ import numpy as np
 from PIL import Image
 from pycocotools import mask as coco_masks
 
-from segpaste import BatchCopyPaste, create_coco_dataloader
+from segpaste import BatchCopyPaste, create_coco_dataloader, get_preset
 from segpaste.augmentation import PasteSummary
 from segpaste.datasets import open_dataset
 from segpaste.datasets.scenes import SceneDataset
 from segpaste.viz import draw_instances, gallery_png
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("data", nargs="?", help="a folder or a data.yaml; by default scenes are written and read")
+parser.add_argument("data", nargs="?", help="a folder, data.yaml or COCO file; by default scenes are written and read")
+parser.add_argument("--images", help="the folder of the photos, with a COCO file")
 parser.add_argument("--out", type=Path, default="example_out", help="folder of the picture")
 args = parser.parse_args()
 
@@ -64,13 +66,13 @@ path = args.data or write_coco(SceneDataset(num_scenes=8, seed=0), args.out / "s
 #
 # `open_dataset` finds out what lies at the path, and opens the split to train on. The loader resizes each photo by a
 # random factor and cuts or pads it to one size. Its batches are padded, so the augmentation takes them as they are.
-# Reports add up.
+# The preset pastes up to ten objects of another image. Reports add up.
 
 # %%
-dataset = open_dataset(path)
+dataset = open_dataset(path, images_dir=args.images)
 print(type(dataset).__name__, "with", len(dataset), "photos of", len(dataset.class_names), "classes")
 loader = create_coco_dataloader(dataset=dataset, batch_size=4, size=256, scale_range=(0.8, 1.25), max_instances=32)
-augment = BatchCopyPaste()
+augment = BatchCopyPaste(get_preset("simple_copy_paste").config)
 summary = 0
 for batch in loader:
     augmented, report = augment(batch, return_report=True)

@@ -39,7 +39,7 @@ print("canvas", batch.canvas_size, "becomes", free_batch.canvas_size)
 # ## Aligned pastes
 #
 # `patch_aligned_paste` with `align="instance"` scales the box of each object to whole patches and places it on the
-# grid. A mask that does not fill its box still mixes tokens along its own edge; the corners of a box do not.
+# grid. A mask that does not fill its box still mixes tokens along its own edge.
 
 # %%
 aligned_placement = {**placement, "pad_to_multiple": args.patch, "patch_aligned_paste": True, "align": "instance"}
