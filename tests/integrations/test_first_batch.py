@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,7 @@ import torch
 from PIL import Image
 from torch import distributed
 from torch.testing._internal.distributed.fake_pg import FakeStore
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 from torchvision import tv_tensors
 
 from samples import make_batch, make_samples
@@ -37,6 +38,21 @@ def unchanged(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
 
 def batch_of(samples: list[DenseSample]) -> PaddedBatchedDenseSample:
     return BatchedDenseSample.from_samples(samples).to_padded(4)
+
+
+class SlowStart(Dataset[DenseSample]):
+    """Samples of which the first comes after all others of the first epoch's workers."""
+
+    def __init__(self, samples: list[DenseSample]) -> None:
+        self.samples = samples
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> DenseSample:
+        if index == 0:
+            time.sleep(1.5)
+        return self.samples[index]
 
 
 class TestFirstBatch:
@@ -96,7 +112,7 @@ class TestCollator:
         )
         samples = make_samples(8)
         loader = DataLoader(
-            samples,
+            SlowStart(samples),
             2,
             collate_fn=collator,
             num_workers=num_workers,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -16,7 +18,8 @@ from trainer_data import NUM_CLASSES, SIZE, dataset_of, expect_flat_memory
 from example_runs import expect_example_runs
 from segpaste import BatchCopyPaste
 from segpaste.integrations.huggingface import CopyPasteCollator, Inputs, to_detr, to_mask_labels
-from segpaste.types import DenseSample, select_instances
+from segpaste.types import BatchedDenseSample, DenseSample, select_instances
+from segpaste.viz import show
 
 COLOURS = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 PLAIN = {"mean": [0.0] * 3, "std": [1.0] * 3}
@@ -109,8 +112,8 @@ MODELS: dict[str, tuple[Callable[[], torch.nn.Module], Callable[..., Inputs]]] =
 }
 
 
-def collator_of(name: str) -> CopyPasteCollator:
-    return CopyPasteCollator(BatchCopyPaste(), MAX_INSTANCES, MODELS[name][1])
+def collator_of(name: str, **options: Any) -> CopyPasteCollator:
+    return CopyPasteCollator(BatchCopyPaste(), MAX_INSTANCES, MODELS[name][1], **options)
 
 
 def train(name: str, dataset: Dataset[DenseSample], num_steps: int, num_workers: int = 0) -> list[float]:
@@ -185,7 +188,7 @@ def test_images_without_objects_are_accepted(name: str) -> None:
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_the_trainer_of_transformers(num_workers: int, tmp_path: Any) -> None:
-    def losses() -> list[float]:
+    def losses(picture: Path | None = None) -> list[float]:
         torch.manual_seed(0)
         arguments = transformers.TrainingArguments(
             output_dir=str(tmp_path),
@@ -201,14 +204,33 @@ def test_the_trainer_of_transformers(num_workers: int, tmp_path: Any) -> None:
             seed=3,
         )
         data = Subset(dataset_of("scenes"), range(12))
-        trainer = transformers.Trainer(eomt(), arguments, train_dataset=data, data_collator=collator_of("eomt"))
+        collator = collator_of("eomt", first_batch=picture)
+        trainer = transformers.Trainer(eomt(), arguments, train_dataset=data, data_collator=collator)
         trainer.train()
         return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
     first = losses()
     assert len(first) == 5
     assert torch.tensor(first).isfinite().all()
-    assert losses() == first
+    assert losses(tmp_path / "copy_paste_batch.png") == first
+    assert (tmp_path / "copy_paste_batch.png").stat().st_size
+
+
+def test_inputs_of_the_processor_are_shown_as_ours_are() -> None:
+    samples = [dataset_of("scenes")[i] for i in range(2)]
+    bare = {"semantic_map": None, "panoptic_map": None}
+    batch = BatchedDenseSample.from_samples([replace(s, **bare) for s in samples]).to_padded(MAX_INSTANCES)
+    numbers = [(s.instance_masks * torch.arange(1, s.num_instances + 1)[:, None, None]).amax(0) for s in samples]
+    maps = [torch.where(number > 0, number, 255).numpy() for number in numbers]
+    tables = [dict(enumerate(s.labels.tolist(), start=1)) for s in samples]
+    processor = transformers.Mask2FormerImageProcessor(do_resize=False, ignore_index=255)
+    images = [torch.as_tensor(s.image) for s in samples]
+    theirs = processor(images, maps, instance_id_to_semantic_id=tables, return_tensors="pt")
+    pages = [
+        np.asarray(show(inputs, mean=processor.image_mean, std=processor.image_std)).astype(int)
+        for inputs in (theirs, to_mask_labels(batch, mean=processor.image_mean, std=processor.image_std))
+    ]
+    assert np.abs(pages[0] - pages[1]).max() <= 1
 
 
 def test_the_example_runs(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from segpaste.bank import DatasetBank
 from segpaste.integrations._yolo_objects import YoloObjects
 from segpaste.integrations.ultralytics import from_yolo, schema_of, to_yolo, with_copy_paste
 from segpaste.types import PaddedBatchedDenseSample, tight_boxes
+from segpaste.viz import show
 
 POINTS = 3
 STILL = {"mosaic": 0.0, "translate": 0.0, "scale": 0.0, "fliplr": 0.0, "hsv_h": 0.0, "hsv_s": 0.0, "hsv_v": 0.0}
@@ -116,6 +117,7 @@ def test_twenty_steps(name: str, folder: Path, tmp_path: Path) -> None:
     trainer_cls, model, data, options = CASES[name]
     epochs = 5 if data == "pose" else 4  # of four and five steps
     assert len(losses_of(trainer_cls, model, folder / data / "data.yaml", tmp_path, epochs=epochs, **options)) == 20
+    assert not list(tmp_path.rglob("*.jpg"))  # plots=False
 
 
 FROM_THE_DATASET: dict[str, tuple[type[Any], str, str, BatchCopyPasteConfig]] = {
@@ -322,6 +324,43 @@ def test_keypoints_come_back(folder: Path) -> None:
     again = to_yolo(from_yolo(own, 16, overlap=True, schema=schema), like=own, mask_ratio=4, overlap=True)
     for name in again:
         assert torch.allclose(again[name].float(), own[name].float(), atol=1e-6), name
+
+
+@pytest.mark.parametrize("name", ["segment", "pose by boxes"])
+def test_the_first_batch_is_a_picture_beside_the_trainers_own(name: str, folder: Path, tmp_path: Path) -> None:
+    """It shows what the trainer gets."""
+    trainer_cls, model, data, options = CASES[name]
+    seen: list[dict[str, Any]] = []
+
+    class Watched(trainer_cls):  # type: ignore[misc]
+        def preprocess_batch(self, batch: dict[str, Any]) -> dict[str, Any]:
+            seen.append({name: v.clone() if isinstance(v, torch.Tensor) else v for name, v in batch.items()})
+            return dict(super().preprocess_batch(batch))
+
+    losses_of(Watched, model, folder / data / "data.yaml", tmp_path, plots=True, **options)
+    (path,) = tmp_path.rglob("copy_paste_batch.*")
+    assert (path.parent / "train_batch0.jpg").exists()
+    again = tmp_path / "again.jpg"
+    show(seen[0], class_names={0: "blue", 1: "red"}, path=again)
+    assert path.read_bytes() == again.read_bytes()
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_batches_of_the_loader_are_shown(folder: Path, overlap: bool) -> None:
+    """At a quarter of the resolution and in full, before and after the trainer makes floats of them, alike."""
+    data, options = folder / "segment" / "data.yaml", {"overlap_mask": overlap}
+    whole, small = (loaded(data, "segment", 4, mask_ratio=ratio, **options) for ratio in (1, 4))
+    pages = [np.asarray(show(batch)).astype(int) for batch in (whole, small, {**small, "img": small["img"] / 255})]
+    assert np.array_equal(pages[1], pages[2])
+    assert np.abs(pages[0] - pages[1]).mean() < 3  # edges of masks
+    image = whole["img"][0].permute(1, 2, 0).numpy().repeat(4, 0).repeat(4, 1)
+    objects = whole["batch_idx"] == 0
+    free = np.ones((384, 384), bool)
+    for x, y, w, h in (whole["bboxes"][objects] * 384).tolist():
+        free[max(0, int(y - h / 2) - 20) : int(y + h / 2) + 20, max(0, int(x - w / 2) - 4) : int(x + w / 2) + 60] = (
+            False
+        )
+    assert np.array_equal(pages[0][10:394, 10:394][free], image[free])
 
 
 def test_masks_of_another_size_are_refused(folder: Path) -> None:
