@@ -40,6 +40,7 @@ ARROWS: dict[str, set[str]] = {
     "replay": {"types", "augmentation", "engine", "datasets", "bank", "seeding"},
     "experimental": {"types", "engine", "augmentation", "seeding"},
     "integrations": {"types", "viz", "bank"},  # and the framework of each module
+    "integrations.lightning": {"types", "viz", "bank", "augmentation", "datasets", "seeding"},  # it makes loaders
 }
 ROOMS = {key.partition(".")[0] for key in ARROWS} | {"cli"}
 ARROWS["cli"] = ROOMS - {"cli"} | {"segpaste"}

@@ -1,0 +1,79 @@
+"""What a callback needs of Lightning: its name, the hook that batches pass through, the progress of training."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from segpaste.extras import require
+
+HOOK = "on_after_batch_transfer"
+
+
+def find_lightning() -> Any:
+    """Return Lightning under the name that is imported already, or else under one that is installed.
+
+    Raises:
+        MissingPackageError: it is installed under neither name.
+    """
+    for name in ("lightning.pytorch", "pytorch_lightning"):
+        if name in sys.modules:
+            return sys.modules[name]
+    return require("pytorch_lightning") if find_spec("lightning") is None else import_module("lightning.pytorch")
+
+
+framework: Any = find_lightning()
+
+
+def owner_of_hook(data: Any, model: Any) -> Any:
+    """Return the object whose hook Lightning calls: the DataModule where it has one of its own, else the model."""
+    plain = getattr(framework.LightningDataModule, HOOK)
+    return model if data is None or getattr(getattr(data, HOOK), "__func__", None) is plain else data
+
+
+def wrap(owner: Any, before: Callable[[Any], Any]) -> Callable[[], None]:
+    """Let the hook of an object be called with what ``before`` makes of a batch.
+
+    Returns:
+        A function that undoes it.
+    """
+    hook, attributes = getattr(owner, HOOK), vars(owner)
+    was_there = HOOK in attributes
+
+    @functools.wraps(hook)  # Lightning compares the wrapped function with its own to find out who has a hook
+    def wrapped(batch: Any, dataloader_idx: int) -> Any:
+        return hook(before(batch), dataloader_idx)
+
+    def unwrap() -> None:
+        if attributes.get(HOOK) is wrapped:
+            del attributes[HOOK]
+            if was_there:
+                attributes[HOOK] = hook
+
+    attributes[HOOK] = wrapped
+    return unwrap
+
+
+def has_limit(trainer: Any) -> bool:
+    """Return whether training has a last epoch or a last step."""
+    return trainer.max_epochs not in (None, -1) or trainer.max_steps != -1
+
+
+def num_batches_done(trainer: Any) -> int:
+    """Return the number of batches of the epoch that come before the one that is being moved to the device."""
+    return int(trainer.fit_loop.batch_idx) + 1
+
+
+def progress_of(trainer: Any) -> float:
+    """Return the part of training that is done, 0 to 1, by the limit of the trainer that comes first."""
+    done = 0.0
+    if trainer.max_epochs not in (None, -1):
+        of_epoch = num_batches_done(trainer) / trainer.num_training_batches
+        done = (trainer.current_epoch + of_epoch) / trainer.max_epochs
+    if trainer.max_steps != -1:
+        done = max(done, trainer.global_step / trainer.max_steps)
+    return min(done, 1.0)

@@ -1,0 +1,283 @@
+"""Lightning: a callback that pastes into every training batch, and a DataModule of photos, made to resume.
+
+    from segpaste import BatchCopyPaste
+    from segpaste.integrations.lightning import CopyPasteCallback, CopyPasteDataModule
+
+    data = CopyPasteDataModule("data.yaml", batch_size=8, size=640)
+    Trainer(max_epochs=50, callbacks=[CopyPasteCallback(BatchCopyPaste())]).fit(model, datamodule=data)
+
+The batch is pasted on the trainer's device: after the transfer, and before ``on_after_batch_transfer`` of the model or
+of the DataModule, where colours are often normalised. Validation is not touched. Not for a ``training_step`` that takes
+``dataloader_iter``: Lightning does not move its batches.
+
+The classes are Lightning's under the name that is in use, ``lightning.pytorch`` or ``pytorch_lightning``. Where both
+are installed, import yours before this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from os import PathLike
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import Dataset
+
+from segpaste.augmentation.loading import AugmentedLoader
+from segpaste.augmentation.schedule import Schedule
+from segpaste.datasets import DatasetError, EpochDataLoader, create_coco_dataloader, find_dataset, open_dataset
+from segpaste.integrations._lightning import (
+    HOOK,
+    framework,
+    has_limit,
+    num_batches_done,
+    owner_of_hook,
+    progress_of,
+    wrap,
+)
+from segpaste.seeding import derive_seed, to_int64
+from segpaste.types import DenseSample, PaddedBatchedDenseSample, StagedCrops
+from segpaste.types.check import check_class
+
+__all__ = ["CopyPasteCallback", "CopyPasteDataModule"]
+
+TRAINING_ONLY = ("scale_range", "hflip_prob", "min_area_px", "decode_reduced", "shuffle", "sampler", "drop_last")
+"""Options of `create_coco_dataloader` that the loader for validation does not get."""
+
+
+class CopyPasteCallback(framework.Callback):
+    """A callback that pastes into every training batch, once it is on the device.
+
+    A batch is a `segpaste.PaddedBatchedDenseSample`, or a pair of one and of staged crops, as
+    `segpaste.bank.zip_loaders` gives; the training step gets the padded batch. Batches without ``sample_seeds`` get
+    seeds of torch's initial seed on the first rank, the epoch, the rank and the place in the epoch.
+
+    Checkpoints hold the schedule of the augmentation and that seed. Lightning keeps the places of the loaders in them.
+
+    Args:
+        augment: the augmentation, such as `segpaste.BatchCopyPaste`, compiled or not; a module is moved to the device.
+        progress: set the progress of the schedule before each batch, see
+            `segpaste.augmentation.schedule.Schedule.at`; False leaves the schedule to its owner.
+
+    Raises:
+        TypeError: ``augment`` cannot be called, or ``progress`` is no bool.
+    """
+
+    def __init__(self, augment: Callable[..., PaddedBatchedDenseSample] | nn.Module, progress: bool = True) -> None:
+        super().__init__()
+        if isinstance(augment, type) or not callable(augment):
+            raise TypeError(f"CopyPasteCallback: expected an augmentation, got {augment!r:.80}; try BatchCopyPaste()")
+        check_class("progress", progress, bool)
+        self.augment = augment
+        self.progress = progress
+        self._base_seed: int | None = None
+        self._is_training = self._has_run = False
+        self._unwrap: Callable[[], None] | None = None
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Let batches pass through the augmentation, from now until `teardown`."""
+        self._end()
+        self._base_seed = None  # another training may be seeded differently
+        if stage == "fit":
+            owner = owner_of_hook(trainer.datamodule, pl_module)
+            self._unwrap = wrap(owner, partial(self._after_transfer, trainer))
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Put back the hook that `setup` replaced."""
+        self._end()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Put back the hook, because Lightning calls no `teardown` after an exception."""
+        self._end()
+
+    def _end(self) -> None:
+        if self._unwrap is not None:
+            self._unwrap()
+        self._unwrap = None
+        self._is_training = False
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        """Move the augmentation to the device of the model."""
+        if isinstance(self.augment, nn.Module):
+            self.augment.to(pl_module.device)
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Check that progress can be known, and agree on a seed."""
+        if self.progress and self._fades() and not has_limit(trainer):
+            raise ValueError(
+                "CopyPasteCallback: expected max_epochs or max_steps in the Trainer, for the augmentation fades out at "
+                "the end of training, got neither; give one, or progress=False and call augment.schedule.at"
+            )
+        if isinstance(trainer.train_dataloader, AugmentedLoader):
+            raise ValueError(
+                "CopyPasteCallback: expected a loader of batches without pastes, got one of from_dataloader, which "
+                "pastes already; give the loader inside it"
+            )
+        if self._base_seed is None:
+            self._base_seed = int(trainer.strategy.broadcast(torch.initial_seed() % (1 << 64)))
+        self._is_training, self._has_run = True, False
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Paste no more."""
+        self._is_training = False
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        """Check that the batch was pasted.
+
+        Raises:
+            RuntimeError: Lightning has not called the hook with it.
+        """
+        if not self._has_run:
+            raise RuntimeError(
+                f"CopyPasteCallback: expected Lightning to call {HOOK} with every training batch, got one that it was "
+                "not called with; a training_step that takes dataloader_iter must paste by itself"
+            )
+        self._has_run = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the augmentation, which is that of its schedule, and the seed."""
+        module = _module_of(self.augment)
+        return {"augment": None if module is None else dict(module.state_dict()), "base_seed": self._base_seed}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take a state from a checkpoint."""
+        module = _module_of(self.augment)
+        if module is not None and state_dict["augment"] is not None:
+            module.load_state_dict(state_dict["augment"])
+        self._base_seed = state_dict["base_seed"]
+
+    def _after_transfer(self, trainer: Any, batch: Any) -> Any:
+        """Return a batch that was moved to the device, with pastes if it is one to train on."""
+        if not (self._is_training and trainer.training):
+            return batch
+        self._has_run = True
+        target, staged = _parts_of(batch)
+        schedule = _schedule_of(self.augment)
+        if self.progress and schedule is not None:
+            schedule.at(progress_of(trainer))
+        options = {} if staged is None else {"staged": staged}
+        with torch.no_grad():
+            return self.augment(self._seeded(target, trainer), **options)
+
+    def _seeded(self, batch: PaddedBatchedDenseSample, trainer: Any) -> PaddedBatchedDenseSample:
+        if batch.sample_seeds is not None:
+            return batch
+        assert self._base_seed is not None
+        first = num_batches_done(trainer) << 32
+        keys = self._base_seed, trainer.current_epoch, trainer.global_rank, 0
+        seeds = [to_int64(derive_seed(*keys, first + row)) for row in range(batch.batch_size)]
+        return batch.derived(sample_seeds=torch.tensor(seeds, dtype=torch.int64, device=batch.device))
+
+    def _fades(self) -> bool:
+        config = getattr(_module_of(self.augment), "config", None)
+        return _schedule_of(self.augment) is not None and config is not None and config.placement.fade_last > 0
+
+
+def _module_of(augment: Any) -> nn.Module | None:
+    """Return the module of an augmentation, also of a compiled one; None if it is another callable."""
+    module = getattr(augment, "_orig_mod", augment)
+    return module if isinstance(module, nn.Module) else None
+
+
+def _schedule_of(augment: Any) -> Schedule | None:
+    schedule = getattr(_module_of(augment), "schedule", None)
+    return schedule if isinstance(schedule, Schedule) else None
+
+
+def _parts_of(batch: Any) -> tuple[PaddedBatchedDenseSample, StagedCrops | None]:
+    """Return the targets of a batch, and the crops to paste if it has any."""
+    target, staged = batch if isinstance(batch, tuple | list) and len(batch) == 2 else (batch, None)
+    if not isinstance(target, PaddedBatchedDenseSample) or not isinstance(staged, StagedCrops | None):
+        raise TypeError(
+            "CopyPasteCallback: expected PaddedBatchedDenseSample, or a pair of it and StagedCrops, got "
+            f"{type(batch).__name__}; take CopyPasteDataModule or EpochDataLoader, or make it one in "
+            "on_before_batch_transfer"
+        )
+    return target, staged
+
+
+class CopyPasteDataModule(framework.LightningDataModule):
+    """A DataModule of padded batches: jittered and in a new order each epoch to train on, unchanged for validation.
+
+    Both loaders are `segpaste.datasets.EpochDataLoader`s: each rank reads its part, the checkpoint holds the place in
+    the epoch, and a resumed training reads what is left of it. Images for validation are resized to fit into ``size``,
+    and padded.
+
+    Args:
+        data: a map-style dataset of `DenseSample`, or the path of a YOLO dataset or of COCO folders, see
+            `segpaste.datasets.open_dataset`.
+        val: a dataset for validation. By default the split of ``data`` whose name begins with ``val``, if it has one.
+        batch_size: B, on each rank.
+        size: (H, W) of every sample, or the side of a square.
+        split: the split of ``data`` to train on; by default ``train``, or the only one that is not held out.
+        val_split: the split of ``data`` for validation.
+        options: see `segpaste.create_coco_dataloader`. Those of the jitter, ``shuffle``, ``sampler`` and ``drop_last``
+            are for training alone.
+
+    Attributes:
+        train_data: the dataset to train on.
+        val_data: the dataset for validation, or None.
+
+    Raises:
+        DatasetError: the path holds no dataset, or no such split.
+        TypeError, ValueError: a split of what is no path, both ``val`` and ``val_split``, or an option that is unknown
+            or out of its range.
+    """
+
+    def __init__(
+        self,
+        data: Dataset[DenseSample] | str | PathLike[str],
+        val: Dataset[DenseSample] | None = None,
+        *,
+        batch_size: int,
+        size: int | tuple[int, int] = 512,
+        split: str | None = None,
+        val_split: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if val is not None and val_split is not None:
+            raise ValueError("CopyPasteDataModule: expected a dataset as val or a val_split, got both")
+        if isinstance(data, str | PathLike):
+            data, found = _opened(data, split, val_split, with_val=val is None)
+            val = found if val is None else val
+        elif (split, val_split) != (None, None):
+            raise ValueError(
+                f"CopyPasteDataModule: expected split and val_split with a path only, got {type(data).__name__}; give "
+                "the dataset of the split"
+            )
+        self.train_data = data
+        self.val_data = val
+        self._options = {"batch_size": batch_size, "size": size, **options}
+        self._training_loader()  # wrong options are told here
+
+    def train_dataloader(self) -> EpochDataLoader:
+        """Return a new loader of jittered samples."""
+        return self._training_loader()
+
+    def val_dataloader(self) -> EpochDataLoader | list[EpochDataLoader]:
+        """Return a new loader of samples in the order of the dataset; no loader if there is nothing to validate on."""
+        if self.val_data is None:
+            return []
+        options = {name: value for name, value in self._options.items() if name not in TRAINING_ONLY}
+        return create_coco_dataloader(
+            dataset=self.val_data, scale_range=(1.0, 1.0), hflip_prob=0.0, shuffle=False, **options
+        )
+
+    def _training_loader(self) -> EpochDataLoader:
+        return create_coco_dataloader(dataset=self.train_data, **self._options)
+
+
+def _opened(
+    path: str | PathLike[str], split: str | None, val_split: str | None, *, with_val: bool
+) -> tuple[Dataset[DenseSample], Dataset[DenseSample] | None]:
+    """Return the splits of a dataset to train and to validate on."""
+    train = open_dataset(path, split)
+    if with_val and val_split is None:
+        names = [name for name in find_dataset(path).splits if name.startswith("val")]
+        if len(names) > 1:
+            raise DatasetError(f"{path}: expected one split for validation, got {', '.join(names)}; give val_split=")
+        val_split = names[0] if names else None
+    return train, None if val_split is None else open_dataset(path, val_split)

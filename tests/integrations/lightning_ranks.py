@@ -1,0 +1,70 @@
+"""Trainings with pastes on two ranks. Lightning starts the second process from the first.
+
+Usage: lightning_ranks.py FOLDER [TINY_COCO]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_world import Training, data_of, fit, framework, scenes, trainer
+from torch.utils.data import DataLoader, DistributedSampler
+
+from segpaste import BatchCopyPaste, CocoDetectionV2
+from segpaste.integrations.lightning import CopyPasteCallback
+from segpaste.types import BatchedDenseSample
+
+NUM_STEPS, RESUMES_AT = 20, 6
+
+
+class Unseeded(Training):
+    """Of samples in lists a padded batch without seeds."""
+
+    def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        return BatchedDenseSample.from_samples(batch).to_padded(24, overflow="largest")
+
+
+def on_ranks() -> dict[str, Any]:
+    strategy = framework.strategies.DDPStrategy(process_group_backend="gloo", timeout=timedelta(seconds=120))
+    return {"devices": 2, "strategy": strategy, "max_steps": NUM_STEPS}
+
+
+def train_unseeded(folder: Path) -> Training:
+    """Train with other seeds of torch on each rank."""
+    made = trainer(folder, [CopyPasteCallback(BatchCopyPaste())], **on_ranks())
+    model = Unseeded()
+    torch.manual_seed(made.global_rank)
+    loader: Any = DataLoader(
+        scenes(),  # type: ignore[arg-type]
+        2,
+        collate_fn=list,
+        sampler=DistributedSampler(scenes(), 2, made.global_rank),  # type: ignore[arg-type]
+    )
+    made.fit(model, loader)
+    return model
+
+
+def main(folder: Path, photos: Path | None) -> None:
+    torch.set_num_threads(1)
+    runs = {
+        "whole": lambda: fit(folder, data_of(scenes()), every=RESUMES_AT, **on_ranks()),
+        "workers": lambda: fit(folder, data_of(scenes(), 2), **on_ranks()),
+        "resumed": lambda: fit(folder, data_of(scenes()), resume=RESUMES_AT, **on_ranks()),
+        "unseeded": lambda: train_unseeded(folder),
+    }
+    if photos is not None:
+        coco = CocoDetectionV2(photos / "val2017", photos / "annotations" / "instances_val2017.json")
+        runs["photos"] = lambda: fit(folder, data_of(coco, 2), **on_ranks())
+    for name, run in runs.items():
+        model = run()
+        result = {"seen": model.seen, "peaks": model.peaks, "samples": model.samples, "num_val": len(model.validated)}
+        (folder / f"{name}-{model.global_rank}.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)

@@ -1,0 +1,398 @@
+"""The callback and the DataModule for Lightning in trainings of one process; `test_lightning_ranks` has two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as lightning
+import torch
+from lightning_world import FADING, SIZE, Training, data_of, fit, scenes, trainer
+from pytorch_lightning.callbacks import ModelCheckpoint, ModelSummary
+from pytorch_lightning.utilities.model_helpers import is_overridden
+from torch.utils.data import DataLoader
+
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig, CocoDetectionV2, create_bank_dataloader
+from segpaste.augmentation import SourceConfig
+from segpaste.bank import zip_loaders
+from segpaste.datasets import DatasetError, EpochDataLoader
+from segpaste.integrations.lightning import CopyPasteCallback, CopyPasteDataModule
+from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
+from small_bank import small_bank
+from yolo_files import write_roboflow
+
+EPOCH = 7
+"""Steps of an epoch: fourteen scenes in batches of two."""
+
+
+def padded(samples: list[DenseSample]) -> PaddedBatchedDenseSample:
+    return BatchedDenseSample.from_samples(samples).to_padded(24, overflow="largest")
+
+
+def same(one: PaddedBatchedDenseSample, other: PaddedBatchedDenseSample) -> bool:
+    names = ("images", "instance_masks", "labels", "boxes", "instance_valid")
+    return all(torch.equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
+class TestTraining:
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_twenty_steps_twice(self, tmp_path: Path, num_workers: int) -> None:
+        first = fit(tmp_path, data_of(scenes(), num_workers), max_steps=20)
+        again = fit(tmp_path, data_of(scenes(), num_workers), max_steps=20)
+        assert len(first.seen) == 20
+        assert torch.tensor([seen.loss for seen in first.seen]).isfinite().all()
+        assert first.seen == again.seen
+        assert first.peaks[-1] - first.peaks[10] < 64 << 20
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_twenty_steps_of_photos_twice(self, tmp_path: Path, test_data: Path, num_workers: int) -> None:
+        folder = test_data / "tiny_coco"
+
+        def seen() -> Training:
+            photos = CocoDetectionV2(folder / "val2017", folder / "annotations" / "instances_val2017.json")
+            return fit(tmp_path, data_of(photos, num_workers), max_steps=20)
+
+        first = seen()
+        assert len(first.seen) == 20
+        assert torch.tensor([s.loss for s in first.seen]).isfinite().all()
+        assert first.seen == seen().seen
+        assert first.peaks[-1] - first.peaks[10] < 64 << 20
+
+    def test_the_step_sees_what_the_augmentation_makes_of_the_loaders_batch(self, tmp_path: Path) -> None:
+        data = data_of(scenes())
+        model = fit(tmp_path, data, max_steps=1, config=BatchCopyPasteConfig())
+        plain = next(iter(data.train_dataloader()))
+        assert same(model.trained[0], BatchCopyPaste()(plain))
+        assert not same(model.trained[0], plain)
+
+    def test_eight_images_are_learned(self, tmp_path: Path) -> None:
+        data = CopyPasteDataModule(
+            scenes(8), batch_size=8, size=SIZE, max_instances=24, scale_range=(1.0, 1.0), hflip_prob=0.0
+        )
+        torch.manual_seed(0)
+        model = Training(rate=0.03)
+        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_epochs=40).fit(model, datamodule=data)
+        losses = [seen.loss for seen in model.seen]
+        assert len({seen.pixels for seen in model.seen}) == 40  # the pastes are others in each epoch
+        assert sum(losses[-5:]) / 5 < losses[0] / 2, losses[::5]
+
+    def test_validation_is_untouched(self, tmp_path: Path) -> None:
+        """In the sanity check and after each epoch, also where it comes in the middle of one."""
+        data = data_of(scenes())
+        model = fit(tmp_path, data, max_epochs=2, val_check_interval=3)
+        loaders: Any = data.val_dataloader()
+        plain = list(loaders)
+        assert len(plain) == 3
+        assert [i for i, _ in model.validated] == [0, 1, *range(3), *range(3), *range(3), *range(3)]
+        assert all(same(batch, plain[i]) for i, batch in model.validated)
+        assert torch.equal(plain[0].images[0], scenes(5)[0].image)
+
+    def test_validate_alone(self, tmp_path: Path) -> None:
+        data, model = data_of(scenes()), Training()
+        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())]).validate(model, datamodule=data, verbose=False)
+        assert same(model.validated[0][1], next(iter(data.val_dataloader())))
+
+    @pytest.mark.slow
+    def test_a_compiled_augmentation_gives_the_same(self, tmp_path: Path) -> None:
+        compiled = torch.compile(BatchCopyPaste(FADING), fullgraph=True)
+        torch.manual_seed(0)
+        model = Training(compiled)
+        data = data_of(scenes())
+        made = trainer(tmp_path, [CopyPasteCallback(compiled)], max_steps=9)
+        made.fit(model, datamodule=data)
+        eager = fit(tmp_path, data, max_steps=9)
+        assert model.seen == eager.seen
+        assert model.seen[-1].paste_prob < 1
+
+    def test_crops_of_a_bank(self, tmp_path: Path) -> None:
+        bank = small_bank(tmp_path / "bank", [0, 1, 2, 1])
+        config = BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=2))
+
+        def loader() -> Any:
+            targets = data_of(scenes()).train_dataloader()
+            crops = create_bank_dataloader(bank, batch_size=2, crops_per_target=2, steps=len(targets))
+            return zip_loaders(targets, crops)
+
+        model = Training()
+        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste(config))], max_steps=1).fit(model, loader())
+        target, crops = next(iter(loader()))
+        assert same(model.trained[0], BatchCopyPaste(config)(target, staged=crops))
+
+
+class TestResuming:
+    @pytest.mark.parametrize(
+        ("limits", "steps"),
+        [
+            ({"max_epochs": 2}, [3, EPOCH, 9]),
+            ({"max_steps": 11}, [3, EPOCH, 9]),
+            ({"max_epochs": 2, "val_check_interval": 3}, [3, 4]),
+            ({"max_epochs": 2, "limit_train_batches": 4}, [2, 4, 5]),
+        ],
+        ids=str,
+    )
+    def test_a_resumed_training_is_the_same(self, tmp_path: Path, limits: dict[str, Any], steps: list[int]) -> None:
+        """Losses, pastes and their probability: in the middle of an epoch and at its end."""
+        whole = fit(tmp_path, data_of(scenes()), every=1, **limits)
+        for step in steps:
+            assert fit(tmp_path, data_of(scenes()), resume=step, **limits).seen == whole.seen[step:]
+
+    def test_with_workers(self, tmp_path: Path) -> None:
+        whole = fit(tmp_path, data_of(scenes(), 2), every=3, max_epochs=2)
+        assert fit(tmp_path, data_of(scenes(), 2), resume=3, max_epochs=2).seen == whole.seen[3:]
+
+    def test_a_checkpoint_of_an_epochs_end(self, tmp_path: Path) -> None:
+        torch.manual_seed(0)
+        model, save = Training(), ModelCheckpoint(tmp_path, save_last=True)
+        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste()), save], max_epochs=2).fit(
+            model, datamodule=data_of(scenes())
+        )
+        again = Training()
+        resumed = trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_epochs=3)
+        resumed.fit(again, datamodule=data_of(scenes()), ckpt_path=tmp_path / "last.ckpt")
+        torch.manual_seed(0)
+        whole = Training()
+        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_epochs=3).fit(whole, datamodule=data_of(scenes()))
+        assert again.seen == whole.seen[2 * EPOCH :]
+
+    def test_a_schedule_that_its_owner_sets(self, tmp_path: Path) -> None:
+        """It is in the checkpoint, which torch reads as plain values."""
+        augment = BatchCopyPaste()
+        augment.schedule.set(paste_prob=0.25)
+        made = trainer(tmp_path, [CopyPasteCallback(augment, progress=False)], max_steps=2)
+        made.fit(Training(), datamodule=data_of(scenes()))
+        made.save_checkpoint(tmp_path / "made.ckpt")
+        state = torch.load(tmp_path / "made.ckpt", weights_only=True)["callbacks"]["CopyPasteCallback"]
+        assert state["augment"]["schedule._extra_state"]["paste_prob"] == 0.25
+        resumed = BatchCopyPaste()
+        seen = Training(resumed)
+        made = trainer(tmp_path, [CopyPasteCallback(resumed, progress=False)], max_steps=3)
+        made.fit(seen, datamodule=data_of(scenes()), ckpt_path=tmp_path / "made.ckpt")
+        assert [s.paste_prob for s in seen.seen] == [0.25]
+
+    def test_data_of_another_training_is_refused(self, tmp_path: Path) -> None:
+        fit(tmp_path, data_of(scenes()), every=3, max_epochs=1)
+        with pytest.raises(ValueError, match="dataset is '14 samples of SceneDataset' there and '12 samples"):
+            fit(tmp_path, data_of(scenes(12)), resume=3, max_epochs=1)
+
+
+class TestProgress:
+    @pytest.mark.parametrize(
+        ("limits", "done"),
+        [
+            ({"max_epochs": 2}, [step / 14 for step in range(14)]),
+            ({"max_steps": 10}, [step / 10 for step in range(10)]),
+            ({"max_epochs": 2, "max_steps": 10}, [step / 10 for step in range(10)]),
+            ({"max_epochs": 1, "max_steps": 100}, [step / 7 for step in range(7)]),
+            ({"max_epochs": 2, "limit_train_batches": 3}, [step / 6 for step in range(6)]),
+            ({"max_epochs": 2, "accumulate_grad_batches": 2}, [step / 14 for step in range(14)]),
+        ],
+        ids=lambda value: str(value) if isinstance(value, dict) else "",
+    )
+    def test_the_schedule_follows_the_trainer(self, tmp_path: Path, limits: dict[str, Any], done: list[float]) -> None:
+        probs = [seen.paste_prob for seen in fit(tmp_path, data_of(scenes()), **limits).seen]
+        assert probs == pytest.approx([min(1.0, (1 - part) / 0.75) for part in done], abs=1e-8)
+
+    def test_training_without_an_end(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match="expected max_epochs or max_steps in the Trainer"):
+            fit(tmp_path, data_of(scenes()), max_epochs=-1)
+        model = Training()
+        callbacks = [CopyPasteCallback(BatchCopyPaste()), Stop(3)]
+        trainer(tmp_path, callbacks, max_epochs=-1).fit(model, datamodule=data_of(scenes()))
+        assert len(model.seen) == 3
+
+
+class Stop(lightning.Callback):
+    """Ends a training, or fails in it, at a step."""
+
+    def __init__(self, step: int, error: Exception | None = None) -> None:
+        self.step, self.error = step, error
+
+    def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
+        if trainer.global_step == self.step:
+            trainer.should_stop = True
+            if self.error is not None:
+                raise self.error
+
+
+class Normalises(Training):
+    """Normalises colours where they are on the device."""
+
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        return batch.derived(images=batch.images.float() / 255)
+
+
+class Divides(CopyPasteDataModule):
+    """The same in the DataModule."""
+
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        return batch.derived(images=batch.images.float() / 255)
+
+
+class TestHook:
+    @pytest.mark.parametrize("owner", ["model", "data", "both", "data_without_datamodule"])
+    def test_pastes_come_before_the_users_hook(self, tmp_path: Path, owner: str) -> None:
+        kind = CopyPasteDataModule if owner == "model" else Divides
+        data = kind(scenes(), scenes(5), batch_size=2, size=SIZE, max_instances=24)
+        model = Training() if owner.startswith("data") else Normalises()
+        made = trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_steps=1)
+        plain = next(iter(data.train_dataloader()))
+        expected = BatchCopyPaste()(plain)
+        if owner == "data_without_datamodule":  # its hook is not Lightning's then
+            made.fit(model, data.train_dataloader())
+            assert same(model.trained[0], expected)
+            return
+        made.fit(model, datamodule=data)
+        assert same(model.trained[0], expected.derived(images=expected.images.float() / 255))
+        assert "on_after_batch_transfer" not in {**vars(model), **vars(data)}
+
+    def test_it_is_put_back_after_an_error(self, tmp_path: Path) -> None:
+        model, data = Normalises(), data_of(scenes())
+        callback = CopyPasteCallback(BatchCopyPaste())
+        with pytest.raises(OSError, match="disk"):
+            trainer(tmp_path, [callback, Stop(2, OSError("disk"))], max_steps=4).fit(model, datamodule=data)
+        assert "on_after_batch_transfer" not in vars(model)
+        trainer(tmp_path, [callback], max_steps=1).fit(model, datamodule=data)
+        assert len(model.seen) == 3
+
+    def test_an_attribute_is_put_back(self, tmp_path: Path) -> None:
+        model = Training()
+        model.on_after_batch_transfer = own = lambda batch, dataloader_idx: batch
+        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_steps=1).fit(model, datamodule=data_of(scenes()))
+        assert model.on_after_batch_transfer is own
+
+    def test_a_hook_of_the_users_is_not_pretended(self, tmp_path: Path) -> None:
+        """Or Lightning would warn of it."""
+        found = []
+
+        class Looks(lightning.Callback):
+            def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
+                found.append(is_overridden("on_after_batch_transfer", pl_module))
+
+        for model in (Training(), Normalises()):
+            callbacks = [CopyPasteCallback(BatchCopyPaste()), Looks()]
+            trainer(tmp_path, callbacks, max_steps=1).fit(model, datamodule=data_of(scenes()))
+        assert found == [False, True]
+
+    def test_an_example_input_is_no_batch(self, tmp_path: Path) -> None:
+        model = Training()
+        model.example_input_array = torch.zeros(1, 3, SIZE, SIZE)
+        model.forward = model.net.forward
+        callbacks = [CopyPasteCallback(BatchCopyPaste()), ModelSummary()]
+        made = trainer(tmp_path, callbacks, max_steps=1, enable_model_summary=True)
+        made.fit(model, datamodule=data_of(scenes()))
+        assert len(model.seen) == 1
+
+
+class Unseeded(Training):
+    """Of samples in lists a padded batch without seeds."""
+
+    def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        return padded(batch)
+
+
+def test_batches_without_seeds_get_some(tmp_path: Path) -> None:
+    """Of torch's seed and the place. The checkpoint has it: a training of another seed resumes with the first one's."""
+
+    def train(seed: int, resume: bool = False) -> list[list[int]]:
+        torch.manual_seed(seed)
+        save, model = ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=7, save_top_k=-1), Unseeded()
+        made = trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste()), save], max_epochs=2)
+        path = tmp_path / "step=7.ckpt" if resume else None
+        made.fit(model, DataLoader(scenes(), 2, collate_fn=list), ckpt_path=path)  # type: ignore[arg-type]
+        return [seen.seeds for seen in model.seen]
+
+    first = train(0)
+    assert len({seed for seeds in first for seed in seeds}) == 28
+    assert train(1, resume=True) == first[7:]
+    assert train(0) == first
+    assert train(1) != first
+
+
+class TakesTheLoader(Training):
+    def training_step(self, dataloader_iter: Any) -> torch.Tensor:  # type: ignore[override]
+        return self.loss_of(next(dataloader_iter)[0])
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ((BatchCopyPaste,), "expected an augmentation"),
+            ((BatchCopyPasteConfig(),), "expected an augmentation"),
+            ((BatchCopyPaste(), 1), "progress: expected bool"),
+        ],
+    )
+    def test_wrong_arguments(self, arguments: Any, message: str) -> None:
+        with pytest.raises(TypeError, match=message):
+            CopyPasteCallback(*arguments)
+
+    def test_a_batch_of_another_kind(self, tmp_path: Path) -> None:
+        loader = DataLoader(scenes(), 2, collate_fn=list)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="or a pair of it and StagedCrops, got list; take Copy"):
+            trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_steps=1).fit(Training(), loader)
+
+    def test_a_loader_that_pastes_already(self, tmp_path: Path) -> None:
+        loader = BatchCopyPaste.from_dataloader(data_of(scenes()).train_dataloader(), 24)
+        with pytest.raises(ValueError, match="got one of from_dataloader, which pastes already"):
+            trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_steps=1).fit(Training(), loader)
+
+    def test_a_step_that_takes_the_loader(self, tmp_path: Path) -> None:
+        with pytest.raises(RuntimeError, match="that takes dataloader_iter must paste by itself"):
+            trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_steps=1).fit(
+                TakesTheLoader(), data_of(scenes()).train_dataloader()
+            )
+
+
+class TestDataModule:
+    def test_a_folder_has_its_splits(self, tmp_path: Path) -> None:
+        write_roboflow(tmp_path, ("train", "valid", "test"))
+        data = CopyPasteDataModule(tmp_path, batch_size=2, size=32)
+        assert data.train_data.annotations_file.parent.name == "train"
+        assert data.val_data is not None
+        assert data.val_data.annotations_file.parent.name == "valid"
+        other = CopyPasteDataModule(tmp_path, batch_size=2, size=32, split="valid", val_split="test")
+        assert other.train_data.annotations_file.parent.name == "valid"
+        assert other.val_data is not None
+        assert other.val_data.annotations_file.parent.name == "test"
+        own = scenes(3)
+        assert CopyPasteDataModule(tmp_path, own, batch_size=2, size=32).val_data is own
+
+    def test_a_folder_without_a_split_for_validation(self, tmp_path: Path) -> None:
+        write_roboflow(tmp_path, ("train", "test"))
+        data = CopyPasteDataModule(tmp_path, batch_size=1, size=32)
+        assert data.val_data is None
+        model = Training()
+        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_steps=2).fit(model, datamodule=data)
+        assert len(model.seen) == 2
+        assert model.validated == []
+
+    def test_options_reach_the_loaders(self) -> None:
+        data = data_of(scenes(), base_seed=7, drop_last=True, scale_range=(0.5, 0.5), on_error="skip")
+        train, val = data.train_dataloader(), data.val_dataloader()
+        assert isinstance(val, EpochDataLoader)
+        assert train.identity()["loader_seed"] == val.identity()["loader_seed"] == 7
+        assert (train.drop_last, val.drop_last) == (True, False)
+        assert (train.on_error, val.on_error) == ("skip", "skip")
+        assert next(iter(train)).padding_mask is not None
+        assert [key[4] for batch in val for key in batch.sample_keys.tolist()] == [0, 1, 2, 3, 4]
+
+    @pytest.mark.parametrize(
+        ("options", "error", "message"),
+        [
+            ({"split": "train"}, ValueError, "expected split and val_split with a path only, got SceneDataset"),
+            ({"val_split": "val"}, ValueError, "expected a dataset as val or a val_split, got both"),
+            ({"batchsize": 3}, TypeError, "batchsize"),
+            ({"drop_last": 3}, TypeError, "drop_last: expected bool"),
+        ],
+    )
+    def test_wrong_arguments(self, options: Any, error: type[Exception], message: str) -> None:
+        with pytest.raises(error, match=message):
+            data_of(scenes(), **options)
+
+    def test_several_splits_for_validation(self, tmp_path: Path) -> None:
+        write_roboflow(tmp_path, ("train", "val", "valid"))
+        with pytest.raises(DatasetError, match="expected one split for validation, got val, valid; give val_split="):
+            CopyPasteDataModule(tmp_path, batch_size=1)
+        assert CopyPasteDataModule(tmp_path, batch_size=1, val_split="val").val_data is not None
