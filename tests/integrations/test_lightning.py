@@ -295,10 +295,12 @@ class Unseeded(Training):
 def test_batches_without_seeds_get_some(tmp_path: Path) -> None:
     """Of torch's seed and the place. The checkpoint has it: a training of another seed resumes with the first one's."""
 
+    paste = CopyPasteCallback(BatchCopyPaste())  # for all trainings
+
     def train(seed: int, resume: bool = False) -> list[list[int]]:
         torch.manual_seed(seed)
         save, model = ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=7, save_top_k=-1), Unseeded()
-        made = trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste()), save], max_epochs=2)
+        made = trainer(tmp_path, [paste, save], max_epochs=2)
         path = tmp_path / "step=7.ckpt" if resume else None
         made.fit(model, DataLoader(scenes(), 2, collate_fn=list), ckpt_path=path)  # type: ignore[arg-type]
         return [seen.seeds for seen in model.seen]
@@ -396,3 +398,4 @@ class TestDataModule:
         with pytest.raises(DatasetError, match="expected one split for validation, got val, valid; give val_split="):
             CopyPasteDataModule(tmp_path, batch_size=1)
         assert CopyPasteDataModule(tmp_path, batch_size=1, val_split="val").val_data is not None
+        assert len(CopyPasteDataModule(tmp_path, scenes(3), batch_size=1).val_data or []) == 3

@@ -14,6 +14,7 @@ import torch
 from lightning_ranks import NUM_STEPS, RESUMES_AT
 
 import segpaste
+from segpaste.seeding import derive_seed, to_int64
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lightning_ranks")]
 
@@ -75,6 +76,8 @@ def test_ranks_share_an_epoch(runs: Runs) -> None:
 
 
 def test_seeds_that_the_callback_gives(runs: Runs) -> None:
-    """Of the first rank's seed, and different on each."""
-    one, other = ([seed for step in steps for seed in step[0]] for steps in seen(runs, "unseeded"))
-    assert len({*one, *other}) == len(one) + len(other)
+    """Of the first rank's seed, though the second has another one, and of the place: different everywhere."""
+    found = [[seed for step in steps for seed in step[0]] for steps in seen(runs, "unseeded")]
+    assert len({*found[0], *found[1]}) == len(found[0]) + len(found[1])
+    for rank, seeds in enumerate(found):
+        assert seeds[:2] == [to_int64(derive_seed(0, 0, rank, 0, row)) for row in range(2)]

@@ -64,12 +64,7 @@ def test_twenty_steps_twice_and_resumed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("imports", "found"),
-    [
-        ("pytorch_lightning", "pytorch_lightning"),
-        ("lightning.pytorch", "lightning.pytorch"),
-        ("sys", "lightning.pytorch"),
-    ],
+    ("imports", "found"), [("pytorch_lightning", "pytorch_lightning"), ("sys", "lightning.pytorch")]
 )
 def test_the_name_in_use_is_taken(imports: str, found: str) -> None:
     code = f"import {imports}\nfrom segpaste.integrations import lightning\nprint(lightning.framework.__name__)"
