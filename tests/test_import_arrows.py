@@ -38,7 +38,7 @@ ARROWS: dict[str, set[str]] = {
     "encoder": {"seeding", "samplers", "bank", "workspace"},  # a bank's embeddings may stand for a CSV
     "presets": {"augmentation", "types"},
     "replay": {"types", "augmentation", "engine", "datasets", "bank", "seeding"},
-    "experimental": {"types", "engine", "augmentation", "seeding"},
+    "experimental": {"types", "engine", "augmentation", "seeding", "integrations"},
     "integrations": {"types", "viz", "bank"},  # and the framework of each module
     "integrations.lightning": {"types", "viz", "bank", "augmentation", "datasets", "seeding"},  # it makes loaders
 }

@@ -1,0 +1,243 @@
+"""Copy-paste as a transform of one sample, where people put their transforms; objects come from a bank.
+
+Not for speed: `segpaste.BatchCopyPaste` on whole batches, on their device, costs a fraction. Use this where the loop or
+the trainer cannot be changed, or where samples differ in size until they reach the model.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchvision.transforms import v2
+
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
+from segpaste.augmentation.inputs import arguments, prepare
+from segpaste.augmentation.report import PasteReport, nothing_pasted_warning
+from segpaste.augmentation.sources.crop_pool import BankPool, is_bank
+from segpaste.integrations import _albumentations, _detection
+from segpaste.integrations._one_image import Annotated, Outcome, check_others, outcome_of, to_sample
+from segpaste.integrations._targets import LabelMap, to_framework
+from segpaste.types import FIELDS, BatchedDenseSample, DenseSample, KeypointSchema, PaddedBatchedDenseSample
+from segpaste.types.check import check_count, not_none
+
+PATIENCE = 32
+"""Samples in a row that nothing could be pasted into, before a warning says so."""
+
+_OWN_FIELDS = {field.name for field in FIELDS} - {"image", *_detection.READ}
+"""Names that tell the dictionary of a `DenseSample` from a detection target."""
+
+
+class CopyPaste(v2.Transform):
+    """Pastes objects of a bank into one sample at a time: `BatchCopyPaste` on a batch of one.
+
+        transforms = v2.Compose([v2.RandomHorizontalFlip(), CopyPaste(bank, label_map=1), v2.ToDtype(...)])
+
+    It takes a `DenseSample` or its ``to_dict()``; an image and a detection target, as two arguments, as a pair or as
+    one dictionary with ``image``; or the dictionary that an AlbumentationsX pipeline returns. It returns the same form,
+    in which every field is true to the pixels: masks are cut, boxes and areas are those of what is seen, hidden objects
+    have no row, and pastes stand last.
+
+    Put it after transforms that move or resize the image, for a paste is drawn in pixels, and before normalisation, for
+    crops have colours. Seeds come from torch's global generator, which a ``DataLoader`` seeds in each worker and each
+    epoch.
+
+    Args:
+        source_pool: an instance bank (`segpaste.open_bank`). Workers open it again by its path.
+        config: options of the paste; ``source.kind`` is ``bank``, which is the default. ``source.value_range``, the
+            value of white in float images, is 1 unless it is set.
+        max_instances: pastes fill an image up to this many instances; its own are all kept. By default there is room
+            for all pastes.
+        label_map: the class id in the targets of each class of the bank: a number to add, a list, or a table; a class
+            whose id is below 0 is never pasted. For AlbumentationsX it may give texts, such as ``bank.class_names``. A
+            `DenseSample` has the ids of the bank by default; the other forms need it.
+        keypoint_schema: names of the keypoints of detection targets, which are refused without it.
+        bbox_format: that of ``bboxes``, as ``coord_format`` of ``A.BboxParams``: ``pascal_voc``, ``coco``, ``cxcywh``,
+            ``albumentations`` or ``yolo``. If it is given, dictionaries of arrays have boxes afterwards.
+        label_field: field of labels in dictionaries of arrays.
+        keep: names of entries that are true of the image whatever is pasted. Texts, numbers, ``image_id``, ``size``,
+            ``orig_size`` and ``file_name`` are kept in any case.
+        drop: names of entries to leave out, such as tensors with a value for each object. All others are an error.
+
+    Attributes:
+        augment: the `BatchCopyPaste` that it calls.
+
+    Raises:
+        TypeError: an argument is of another class.
+        ValueError: the bank is empty, the config is for another source, or ``label_map`` lacks a class of the bank.
+    """
+
+    def __init__(
+        self,
+        source_pool: BankPool,
+        config: BatchCopyPasteConfig | None = None,
+        *,
+        max_instances: int | None = None,
+        label_map: LabelMap | Sequence[str] | Mapping[int, str] | None = None,
+        keypoint_schema: KeypointSchema | None = None,
+        bbox_format: str | None = None,
+        label_field: str = "labels",
+        keep: Sequence[str] = (),
+        drop: Sequence[str] = (),
+    ) -> None:
+        super().__init__()
+        if not is_bank(source_pool):
+            raise TypeError(
+                f"CopyPaste: expected source_pool to be a bank, got {type(source_pool).__name__}; open one with "
+                "open_bank(path)"
+            )
+        config = arguments.checked_config(config, source_pool)
+        if config.source.kind == "bank" and config.source.value_range is None:
+            config = config.model_copy(update={"source": config.source.model_copy(update={"value_range": 1.0})})
+        limit = config.max_instances if max_instances is None else max_instances
+        if limit is not None:
+            check_count("CopyPaste: max_instances", limit)
+        in_place = config.placement.pad_to_multiple is None  # into the copy that makes a batch of a sample
+        config = config.model_copy(update={"max_instances": None})
+        self.augment = _OfOne(config, source_pool=source_pool, inplace=in_place)
+        self.max_instances, self.keypoint_schema = limit, keypoint_schema
+        self.bbox_format, self.label_field = _albumentations.checked_format(bbox_format), label_field
+        self.keep, self.drop = _names("keep", keep), _names("drop", drop)
+        self._class_names = tuple(source_pool.class_names)
+        self._class_ids, self._class_texts = _class_table(label_map, len(self._class_names))
+        self._num_in_vain: int | None = 0
+
+    def forward(self, *inputs: Any) -> Any:
+        """Return the sample with pastes, in the form in which it was given.
+
+        Raises:
+            TypeError: it is of another form.
+            ValueError: it has no masks, an entry that is not known, or needs an option that is not given.
+        """
+        given = inputs[0] if len(inputs) == 1 else inputs
+        if isinstance(given, DenseSample):
+            return self._of_sample(given)
+        if isinstance(given, Mapping) and "image" in given:
+            if _OWN_FIELDS & set(given):
+                return self._of_sample(DenseSample.from_dict(given)).to_dict()
+            if isinstance(given["image"], np.ndarray):
+                return self._of_arrays(given)
+            target = {name: value for name, value in given.items() if name != "image"}
+            image, target = self._of_target(given["image"], target)
+            return {"image": image, **target}
+        if isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[1], Mapping):
+            image, target = self._of_target(*given)
+            return [image, target] if isinstance(given, list) else (image, target)
+        got = ", ".join(type(value).__name__ for value in inputs) or "nothing"
+        raise TypeError(
+            f"CopyPaste: expected a DenseSample, an image and its target, or a dictionary with 'image', got {got}; "
+            "batches go to segpaste.BatchCopyPaste"
+        )
+
+    def _of_sample(self, sample: DenseSample) -> DenseSample:
+        if self._class_texts is not None:
+            raise ValueError(
+                "CopyPaste: expected class ids in label_map, for labels of samples are integers, got texts"
+            )
+        return self._pasted(sample)[0].to_batched().to_samples()[0]
+
+    def _of_target(self, image: Any, target: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        self._check_options()
+        if self._class_texts is not None:
+            raise ValueError(
+                "CopyPaste: expected class ids in label_map, for labels of targets are integers, got texts"
+            )
+        target = {name: value for name, value in target.items() if name not in self.drop}
+        check_others(target, _detection.READ, self.keep)
+        schema = self.keypoint_schema
+        given = _detection.read_target(image, target, from_boxes=self._from_boxes, with_keypoints=schema is not None)
+        return _detection.write_target(image, target, self._outcome(given))
+
+    def _of_arrays(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        self._check_options()
+        data = {name: value for name, value in data.items() if name not in self.drop}
+        check_others(data, ("image", "masks", "bboxes", self.label_field), self.keep)
+        names = self.bbox_format, self.label_field
+        found = self._outcome(_albumentations.read_dictionary(data, *names, from_boxes=self._from_boxes))
+        return _albumentations.write_dictionary(data, found, *names, texts=self._class_texts)
+
+    def _outcome(self, given: Annotated) -> Outcome:
+        batch, report = self._pasted(to_sample(given, self.keypoint_schema, from_boxes=self._from_boxes))
+        return outcome_of(given, batch, report.slot_layer[0] >= 0)
+
+    def _pasted(self, sample: DenseSample) -> tuple[PaddedBatchedDenseSample, PasteReport]:
+        """Return the sample, as a batch of one, after the paste."""
+        crops = self.augment.crops
+        assert crops is not None
+        padded = BatchedDenseSample.from_samples([sample]).to_padded(self._num_slots(sample.num_instances))
+        batch = prepare.seeded(padded, None)
+        staged = crops.staged(not_none(batch.sample_seeds))
+        if self._class_ids is not None:
+            staged.class_ids.copy_(self._class_ids[staged.class_ids])
+        out, report = self.augment(batch, staged=staged.to(batch.device), return_report=True)
+        self._warn_if_in_vain(report)
+        return out, report
+
+    def _num_slots(self, num_own: int) -> int:
+        """Return K: room for all pastes as far as the limits allow, never less than the sample's own instances."""
+        config = self.augment.config
+        limits = [num_own + config.num_layers]
+        if self.max_instances is not None:
+            limits.append(self.max_instances)
+        if config.panoptic is not None:
+            limits.append(config.panoptic.taxonomy.max_instances_per_image)
+        return max(num_own, min(limits))
+
+    @property
+    def _from_boxes(self) -> bool:
+        return self.augment.config.source.mask_from == "boxes"
+
+    def _check_options(self) -> None:
+        """Check the options that forms without a padding mask and with class ids of their own need."""
+        if self._class_ids is None and self._class_texts is None:
+            raise ValueError(
+                "CopyPaste: expected label_map, for targets of datasets have class ids of their own, got None; give "
+                f"the id of each class of the bank, {list(self._class_names)[:8]}, as a list, or a number to add"
+            )
+        if self.augment.config.placement.pad_to_multiple is not None:
+            raise ValueError(
+                "CopyPaste: expected no placement.pad_to_multiple, for only a DenseSample can say what is padding; pad "
+                "with a transform of torchvision"
+            )
+
+    def _warn_if_in_vain(self, report: PasteReport) -> None:
+        """Warn once if nothing could be pasted into the first samples."""
+        if self._num_in_vain is None or not int(report.num_tried.sum()):
+            return
+        self._num_in_vain += 1
+        message = nothing_pasted_warning(report, self.augment.config)
+        if message is not None and self._num_in_vain == PATIENCE:
+            warnings.warn(f"CopyPaste pasted nothing into {PATIENCE} samples; of the last one: {message}", stacklevel=5)
+        if message is None or self._num_in_vain == PATIENCE:
+            self._num_in_vain = None
+
+
+class _OfOne(BatchCopyPaste):
+    """A module for batches of one, into which it is usual that nothing can be pasted."""
+
+    def _warn(self, message: str | None) -> None:
+        pass
+
+
+def _names(label: str, names: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise TypeError(f"CopyPaste: expected {label} to be a list of names, got the text {names!r}")
+    return tuple(names)
+
+
+def _class_table(label_map: Any, num_classes: int) -> tuple[Tensor | None, tuple[Any, ...] | None]:
+    """Return the class id of each class of a bank, [num_classes] int64, or its text; None for what is not given."""
+    if label_map is None:
+        return None, None
+    values = label_map.values() if isinstance(label_map, Mapping) else label_map
+    if isinstance(values, int | str) or not any(isinstance(value, str) for value in values):
+        return to_framework(torch.arange(num_classes), label_map), None
+    table = label_map if isinstance(label_map, Mapping) else dict(enumerate(label_map))
+    missing = sorted(set(range(num_classes)) - set(table))
+    if missing:
+        raise ValueError(f"label_map: expected a text for every class of the bank, got none for {missing[:20]}")
+    return None, tuple(table[class_id] for class_id in range(num_classes))

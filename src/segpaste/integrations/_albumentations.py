@@ -1,0 +1,151 @@
+"""Dictionaries of AlbumentationsX, one at a time: read for a paste, and written after it.
+
+They hold ``image`` [H, W, 3], ``masks``, ``bboxes`` and a field of labels, as NumPy arrays and lists. The package
+itself is not needed. See https://albumentations.ai/docs/3-basic-usage/bounding-boxes-augmentations/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from segpaste.integrations._one_image import Annotated, Outcome, joined
+
+FORMATS = ("pascal_voc", "coco", "cxcywh", "albumentations", "yolo")
+"""Formats of boxes by their names there: xyxy, xywh and cxcywh in pixels; xyxy and cxcywh as fractions."""
+
+_CENTRED, _RELATIVE = ("cxcywh", "yolo"), ("albumentations", "yolo")
+
+
+def checked_format(bbox_format: str | None) -> str | None:
+    """Return a format of boxes if there is one of this name."""
+    if bbox_format is not None and bbox_format not in FORMATS:
+        raise ValueError(f"CopyPaste: expected bbox_format to be one of {', '.join(FORMATS)}, got {bbox_format!r}")
+    return bbox_format
+
+
+def read_dictionary(
+    data: Mapping[str, Any], bbox_format: str | None, label_field: str, *, from_boxes: bool
+) -> Annotated:
+    """Return what a dictionary says of its image; labels that are no integers are read as 0.
+
+    Args:
+        data: ``image`` [H, W, 3], uint8 or float32 in 0..1; ``masks``, a list of [H, W] or an array [N, H, W];
+            ``bboxes`` [N, 4] in ``bbox_format``; the field of labels.
+        bbox_format: one of `FORMATS`; None if there are no boxes.
+        label_field: name of the field with one label for each object.
+        from_boxes: an image without masks is pasted into by its boxes; an image without objects then has no masks.
+
+    Raises:
+        ValueError: an array is of another shape, or a field has another length than the others.
+    """
+    image = data["image"]
+    if image.ndim != 3 or image.shape[2] != 3:
+        raise ValueError(f"CopyPaste: expected an image [H, W, 3], got {list(image.shape)}")
+    size, masks, boxes = image.shape[:2], data.get("masks"), data.get("bboxes")
+    if boxes is not None and bbox_format is None:
+        raise ValueError(
+            f"CopyPaste: expected bbox_format because there are bboxes, got None; give that of A.BboxParams: "
+            f"{', '.join(FORMATS)}"
+        )
+    num = len(masks) if masks is not None else 0 if boxes is None else len(boxes)
+    if boxes is not None and len(boxes) != num:
+        raise ValueError(
+            f"CopyPaste: expected a mask for each of {len(boxes)} bboxes, got {num}: A.Compose leaves out boxes and "
+            "keeps their masks; give it masks and labels without bboxes and bbox_params: boxes are made of the masks"
+        )
+    labels = data.get(label_field, () if not num else None)
+    if labels is None or len(labels) != num:
+        raise ValueError(
+            f"CopyPaste: expected {label_field!r} with one label for each of {num} objects, got "
+            f"{'none' if labels is None else len(labels)}; label_field names the field"
+        )
+    if masks is None and (boxes is None or (not num and not from_boxes)):
+        masks = np.zeros((0, *size), bool)
+    return Annotated(
+        torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1),
+        torch.zeros(num, 4) if boxes is None else _xyxy(boxes, str(bbox_format), size),
+        torch.zeros(num, dtype=torch.int64),
+        None if masks is None else _masks(masks, size),
+        torch.zeros(num, dtype=torch.bool),
+    )
+
+
+def write_dictionary(
+    data: Mapping[str, Any],
+    found: Outcome,
+    bbox_format: str | None,
+    label_field: str,
+    *,
+    texts: Sequence[Any] | None,
+) -> dict[str, Any]:
+    """Return the dictionary after a paste, each field in the class that it had.
+
+    Args:
+        data: the dictionary before it.
+        found: the image after it.
+        bbox_format: as given to `read_dictionary`; if it is given there are boxes, also where there were none.
+        label_field: as given there.
+        texts: what to write for the label of a paste; by default the label.
+    """
+    written: dict[str, Any] = {"image": found.image.permute(1, 2, 0).contiguous().numpy()}
+    height, width = written["image"].shape[:2]
+    if found.masks is not None:
+        masks, given = found.masks.numpy(), data.get("masks")
+        dtype = given[0].dtype if isinstance(given, list | tuple) and len(given) else getattr(given, "dtype", np.uint8)
+        masks = masks.astype(dtype)
+        written["masks"] = type(given)(masks) if isinstance(given, list | tuple) else masks
+    if bbox_format is not None:
+        written["bboxes"] = _boxes_like(data.get("bboxes"), _in_format(found.boxes, bbox_format, (height, width)))
+    pasted = found.labels[found.rows < 0].tolist()
+    pasted = pasted if texts is None else [texts[label] for label in pasted]
+    written[label_field] = joined(data.get(label_field, []), found.rows, pasted)
+    if found.masks is None:  # the config leaves them out, or there were none
+        data = {name: value for name, value in data.items() if name != "masks"}
+    return {**data, **written}
+
+
+def _masks(masks: Any, size: tuple[int, int]) -> Tensor:
+    """Return masks as [N, H, W] bool."""
+    stacked = np.asarray(masks) if len(masks) else np.zeros((0, *size), bool)
+    if stacked.ndim != 3 or stacked.shape[1:] != size:
+        raise ValueError(f"CopyPaste: expected masks [N, {size[0]}, {size[1]}], got {list(stacked.shape)}")
+    return torch.from_numpy(stacked != 0)
+
+
+def _xyxy(boxes: Any, bbox_format: str, size: tuple[int, int]) -> Tensor:
+    """Return boxes in pixels, [N, 4] float32 xyxy."""
+    values = np.asarray(boxes, np.float64) if len(boxes) else np.zeros((0, 4))
+    if values.ndim != 2 or values.shape[1] != 4:
+        raise ValueError(
+            f"CopyPaste: expected bboxes [N, 4], got {list(values.shape)}; give labels as a field, by label_fields"
+        )
+    low, high = values[:, :2], values[:, 2:]
+    if bbox_format == "coco":
+        high = low + high
+    elif bbox_format in _CENTRED:
+        low, high = low - high / 2, low + high / 2
+    scale = np.array([size[1], size[0]] * 2 if bbox_format in _RELATIVE else [1.0] * 4)
+    return torch.from_numpy((np.concatenate([low, high], 1) * scale).astype(np.float32))
+
+
+def _in_format(boxes: Tensor, bbox_format: str, size: tuple[int, int]) -> np.ndarray[Any, Any]:
+    """Return xyxy boxes in a format, [N, 4] float64; the inverse of `_xyxy`."""
+    scale = np.array([size[1], size[0]] * 2 if bbox_format in _RELATIVE else [1.0] * 4)
+    values = boxes.numpy().astype(np.float64) / scale
+    low, high = values[:, :2], values[:, 2:]
+    if bbox_format in _CENTRED:
+        return np.concatenate([(low + high) / 2, high - low], 1)
+    return np.concatenate([low, high - low if bbox_format == "coco" else high], 1)
+
+
+def _boxes_like(given: Any, boxes: np.ndarray[Any, Any]) -> Any:
+    """Return boxes as an array of the given dtype, by default float32, or as a list of tuples or lists."""
+    if not isinstance(given, list | tuple):
+        return boxes.astype(np.float32 if given is None else given.dtype)
+    row = type(given[0]) if len(given) and isinstance(given[0], list | tuple) else tuple
+    return type(given)(row(values) for values in boxes.tolist())

@@ -1,0 +1,142 @@
+"""Images and targets of torchvision's detection datasets, one at a time: read for a paste, and written after it.
+
+The form is that of ``torchvision.datasets.wrap_dataset_for_transforms_v2``: an image, and a dictionary with ``boxes``,
+``labels``, ``masks``, ``iscrowd`` and ``area``. Lists of them, as models take them, are the concern of
+`segpaste.integrations.torchvision`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torchvision import tv_tensors
+from torchvision.transforms.v2 import functional as F
+
+from segpaste.integrations._one_image import Annotated, Outcome, in_form_of, joined
+
+READ = ("boxes", "labels", "masks", "iscrowd", "area", "keypoints")
+"""The entries of a target that are read and written."""
+
+_FORMATS = (tv_tensors.BoundingBoxFormat.XYXY, tv_tensors.BoundingBoxFormat.XYWH, tv_tensors.BoundingBoxFormat.CXCYWH)
+
+
+def read_target(image: Any, target: Mapping[str, Any], *, from_boxes: bool, with_keypoints: bool) -> Annotated:
+    """Return what a target says of its image.
+
+    Args:
+        image: a PIL image of mode RGB, or a tensor [3, H, W] uint8 or float32 in 0..1.
+        target: its annotations; a missing entry means that the image has none.
+        from_boxes: an image without masks is pasted into by its boxes; an image without objects then has no masks.
+        with_keypoints: keypoints are known by name, so they may be there.
+
+    Raises:
+        TypeError, ValueError: an entry is of another class, shape or format, or its length is not that of the others.
+    """
+    pixels = pixels_of(image)
+    boxes, masks = _boxes(target.get("boxes")), target.get("masks")
+    if masks is not None:
+        masks = torch.as_tensor(masks).as_subclass(Tensor).bool()
+    num = len(boxes) if boxes is not None else len(masks) if masks is not None else 0
+    if masks is None and not num and not from_boxes:
+        masks = pixels.new_zeros(0, *pixels.shape[-2:], dtype=torch.bool)
+    zeros = pixels.new_zeros(num, dtype=torch.int64)
+    labels = _entries(target, "labels", num, None if num else zeros)
+    is_crowd = _entries(target, "iscrowd", num, zeros).bool()
+    _entries(target, "area", num, zeros)
+    if masks is not None and len(masks) != num:
+        raise ValueError(f"CopyPaste: expected a mask for each of {num} boxes, got {len(masks)}")
+    keypoints = target.get("keypoints")
+    if keypoints is not None:
+        if not with_keypoints or not isinstance(keypoints, Tensor) or isinstance(keypoints, tv_tensors.KeyPoints):
+            raise ValueError(
+                "CopyPaste: expected no keypoints, or a tensor [N, P, 3] of (x, y, visibility) that keypoint_schema "
+                f"names, got {type(keypoints).__name__}; give keypoint_schema=KeypointSchema(names, flip_pairs), or "
+                "drop=('keypoints',)"
+            )
+        keypoints = keypoints.float()
+    corners = pixels.new_zeros(num, 4, dtype=torch.float32) if boxes is None else boxes
+    return Annotated(pixels, corners, labels.long(), masks, is_crowd, keypoints)
+
+
+def write_target(image: Any, target: Mapping[str, Any], found: Outcome) -> tuple[Any, dict[str, Any]]:
+    """Return the image and the target after a paste, each in the class that it had; a paste is no crowd."""
+    size = found.image.shape[-2], found.image.shape[-1]
+    boxes, num_pasted = target.get("boxes"), int((found.rows < 0).sum())
+    written: dict[str, Any] = {"boxes": _boxes_like(boxes, found.boxes, size)}
+    written["labels"] = in_form_of(target.get("labels", found.labels), found.labels)
+    if found.masks is not None:
+        masks = target.get("masks")
+        dtype = masks.dtype if isinstance(masks, Tensor) else torch.uint8
+        written["masks"] = tv_tensors.Mask(found.masks.to(dtype))
+        if isinstance(masks, Tensor) and not isinstance(masks, tv_tensors.Mask):
+            written["masks"] = written["masks"].as_subclass(Tensor)
+    if "iscrowd" in target:
+        written["iscrowd"] = joined(target["iscrowd"], found.rows, [0] * num_pasted)
+    if "area" in target:
+        written["area"] = in_form_of(target["area"], found.areas)
+    if found.keypoints is not None:
+        written["keypoints"] = in_form_of(target["keypoints"], found.keypoints)
+    if found.masks is None:  # the config leaves them out, or there were none
+        target = {name: value for name, value in target.items() if name != "masks"}
+    return pixels_like(image, found.image), {**target, **written}
+
+
+def pixels_of(image: Any) -> Tensor:
+    """Return an image as a plain tensor [C, H, W]; see `read_target`."""
+    if isinstance(image, Image.Image):
+        if image.mode != "RGB":
+            raise ValueError(f"CopyPaste: expected an image of mode RGB, got {image.mode}; call image.convert('RGB')")
+        pixels: Tensor = F.pil_to_tensor(image)
+        return pixels
+    if not isinstance(image, Tensor):
+        raise TypeError(f"CopyPaste: expected the image to be a tensor or a PIL image, got {type(image).__name__}")
+    plain: Tensor = image.as_subclass(Tensor)
+    return plain
+
+
+def pixels_like(given: Any, pixels: Tensor) -> Any:
+    """Return pixels in the class of the image that was given."""
+    if isinstance(given, Image.Image):
+        return F.to_pil_image(pixels)
+    return tv_tensors.wrap(pixels, like=given) if isinstance(given, tv_tensors.TVTensor) else pixels
+
+
+def _boxes(boxes: Any) -> Tensor | None:
+    """Return boxes as plain xyxy, [N, 4] float32."""
+    if boxes is None:
+        return None
+    if isinstance(boxes, tv_tensors.BoundingBoxes):
+        if boxes.format not in _FORMATS:
+            raise ValueError(
+                f"CopyPaste: expected boxes of format XYXY, XYWH or CXCYWH, got {boxes.format.name}: an angle does not "
+                "follow a paste"
+            )
+        boxes = F.convert_bounding_box_format(boxes, new_format=tv_tensors.BoundingBoxFormat.XYXY)
+    plain = torch.as_tensor(boxes).as_subclass(Tensor).float()
+    return plain.reshape(0, 4) if not plain.numel() else plain
+
+
+def _boxes_like(given: Any, boxes: Tensor, size: tuple[int, int]) -> Any:
+    """Return xyxy boxes in the class, format and dtype of those that were given; by default as tagged xyxy."""
+    if given is not None and not isinstance(given, tv_tensors.BoundingBoxes):
+        return in_form_of(given, boxes)
+    tagged = tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size)
+    if given is None:
+        return tagged
+    tagged = F.convert_bounding_box_format(tagged, new_format=given.format)
+    return tv_tensors.wrap(tagged.as_subclass(Tensor).to(given.dtype), like=tagged)
+
+
+def _entries(target: Mapping[str, Any], name: str, num: int, default: Tensor | None) -> Tensor:
+    """Return an entry with one value for each object, [N]."""
+    value = target.get(name, default)
+    if value is None:
+        raise ValueError(f"CopyPaste: expected {name!r} beside {num} objects, got {sorted(target)}")
+    if np.ndim(value) != 1 or len(value) != num:
+        raise ValueError(f"CopyPaste: expected {name!r} with one value for each of {num} objects, got {value!r:.80}")
+    return torch.as_tensor(value).as_subclass(Tensor)
