@@ -15,6 +15,7 @@ import pytest
 HERE = Path(__file__).parent
 TRAINERS = sorted(path.stem for path in HERE.glob("*.txt"))
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled"}
+OFFLINE |= {"ALBUMENTATIONS_NO_TELEMETRY": "1", "ALBUMENTATIONS_OFFLINE": "1"}
 
 pytestmark = [pytest.mark.slow, pytest.mark.first]
 
