@@ -233,15 +233,21 @@ def test_a_given_value_range_stays(bank: MemmapBank) -> None:
     assert CopyPaste(bank, config).augment.config.source.value_range == 255.0
 
 
-def test_boxes_without_masks_are_pasted_over_as_boxes(bank: MemmapBank) -> None:
+@pytest.mark.parametrize("form", ["XYXY", "XYWH", "CXCYWH"])
+def test_boxes_without_masks_are_pasted_over_as_boxes(form: str, bank: MemmapBank) -> None:
     photo = coded_photo(0)
     boxes = target_of(photo)
     boxes.pop("masks")
+    corners = boxes["boxes"]
+    within = tv_tensors.wrap(
+        corners + torch.tensor([0.25, 0.5, -0.5, -0.25]), like=corners
+    )  # rounded outwards: the same
+    boxes["boxes"] = F.convert_bounding_box_format(within, new_format=form)
     with pytest.raises(ValueError, match="expected masks beside"):
         CopyPaste(bank, coded_config(), label_map=IDS[:3])(image_of(photo), boxes)
     paste = CopyPaste(bank, coded_config(mask_from="boxes"), label_map=IDS[:3])
     filled = Photo(photo.pixels, [])
-    for row, (x1, y1, x2, y2) in zip(photo.rows, boxes["boxes"].int().tolist(), strict=True):
+    for row, (x1, y1, x2, y2) in zip(photo.rows, corners.int().tolist(), strict=True):
         mask = np.zeros_like(row.mask)
         mask[y1:y2, x1:x2] = True
         filled.rows.append(row._replace(mask=mask))
@@ -253,10 +259,11 @@ def test_boxes_without_masks_are_pasted_over_as_boxes(bank: MemmapBank) -> None:
         expect_target_true(filled, with_masks, expected)
         assert "masks" not in target
         assert torch.equal(image, with_masks)
-        assert torch.equal(target["boxes"], expected["boxes"])
+        found = F.convert_bounding_box_format(target["boxes"], new_format="XYXY")
+        assert torch.equal(found, expected["boxes"])
         assert target["labels"].tolist() == expected["labels"].tolist()
         assert target["iscrowd"] == expected["iscrowd"]
-        sides = target["boxes"][:, 2:] - target["boxes"][:, :2]
+        sides = found[:, 2:] - found[:, :2]
         own = torch.tensor([not crowd for crowd in target["iscrowd"]])
         assert torch.equal(target["area"][own], sides.prod(1)[own])
 

@@ -40,7 +40,9 @@ def test_pastes_fill_up_to_a_limit_and_own_instances_stay(bank: MemmapBank) -> N
         sample = make_sample((60, 80), num_own, ["instance"])
         torch.manual_seed(0)
         assert paste(sample).num_instances == expected if not num_own else paste(sample).num_instances <= expected
-    assert CopyPaste(bank, coded_config(5).model_copy(update={"max_instances": 2}))(empty_sample()).num_instances == 2
+    paste = CopyPaste(bank, coded_config(5).model_copy(update={"max_instances": 2}))
+    assert paste(empty_sample()).num_instances == 2
+    assert paste(make_sample((60, 80), 4, ["instance"])).num_instances == 4
 
 
 def test_an_image_that_is_full_stays_as_it_is(bank: MemmapBank) -> None:

@@ -104,7 +104,7 @@ class CopyPaste(v2.Transform):
         self.keep, self.drop = _names("keep", keep), _names("drop", drop)
         self._class_names = tuple(source_pool.class_names)
         self._class_ids, self._class_texts = _class_table(label_map, len(self._class_names))
-        self._num_in_vain: int | None = 0
+        self._num_without_paste: int | None = 0
 
     def forward(self, *inputs: Any) -> Any:
         """Return the sample with pastes, in the form in which it was given.
@@ -174,7 +174,7 @@ class CopyPaste(v2.Transform):
         if self._class_ids is not None:
             staged.class_ids.copy_(self._class_ids[staged.class_ids])
         out, report = self.augment(batch, staged=staged.to(batch.device), return_report=True)
-        self._warn_if_in_vain(report)
+        self._warn_if_nothing_pasted(report)
         return out, report
 
     def _num_slots(self, num_own: int) -> int:
@@ -204,16 +204,16 @@ class CopyPaste(v2.Transform):
                 "with a transform of torchvision"
             )
 
-    def _warn_if_in_vain(self, report: PasteReport) -> None:
+    def _warn_if_nothing_pasted(self, report: PasteReport) -> None:
         """Warn once if nothing could be pasted into the first samples."""
-        if self._num_in_vain is None or not int(report.num_tried.sum()):
+        if self._num_without_paste is None or not int(report.num_tried.sum()):
             return
-        self._num_in_vain += 1
+        self._num_without_paste += 1
         message = nothing_pasted_warning(report, self.augment.config)
-        if message is not None and self._num_in_vain == PATIENCE:
+        if message is not None and self._num_without_paste == PATIENCE:
             warnings.warn(f"CopyPaste pasted nothing into {PATIENCE} samples; of the last one: {message}", stacklevel=5)
-        if message is None or self._num_in_vain == PATIENCE:
-            self._num_in_vain = None
+        if message is None or self._num_without_paste == PATIENCE:
+            self._num_without_paste = None
 
 
 class _OfOne(BatchCopyPaste):

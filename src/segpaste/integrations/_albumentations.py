@@ -130,7 +130,8 @@ def _xyxy(boxes: Any, bbox_format: str, size: tuple[int, int]) -> Tensor:
     elif bbox_format in _CENTRED:
         low, high = low - high / 2, low + high / 2
     scale = np.array([size[1], size[0]] * 2 if bbox_format in _RELATIVE else [1.0] * 4)
-    return torch.from_numpy((np.concatenate([low, high], 1) * scale).astype(np.float32))
+    corners = (np.concatenate([low, high], 1) * scale).round(3)  # fractions in float32 miss whole pixels by less
+    return torch.from_numpy(corners.astype(np.float32))
 
 
 def _in_format(boxes: Tensor, bbox_format: str, size: tuple[int, int]) -> np.ndarray[Any, Any]:
