@@ -141,8 +141,12 @@ def picture_sizes(batch: PaddedBatchedDenseSample) -> list[tuple[int, int]]:
     height, width = batch.canvas_size
     if batch.padding_mask is None:
         return [(height, width)] * batch.batch_size
-    inside = ~batch.padding_mask[:, 0]
-    return [(_extent(rows.any(1)), _extent(rows.any(0))) for rows in inside]
+    return extents(~batch.padding_mask[:, 0])
+
+
+def extents(inside: Tensor) -> list[tuple[int, int]]:
+    """Return (height, width) up to the last row and column with a True pixel, of each of [B, H, W] bool."""
+    return [(_extent(pixels.any(1)), _extent(pixels.any(0))) for pixels in inside]
 
 
 def _extent(present: Tensor) -> int:
@@ -192,6 +196,24 @@ def cxcywh(boxes: Tensor, size: tuple[int, int]) -> Tensor:
     low, high = boxes[:, :2], boxes[:, 2:]
     edges = torch.tensor([width, height], dtype=boxes.dtype, device=boxes.device)
     return torch.cat([(low + high) / 2 / edges, (high - low) / edges], 1)
+
+
+def crowd_region(boxes: Tensor, masks: Tensor | None, size: Sequence[int]) -> Tensor | None:
+    """Return the pixels [H, W] bool of crowds, by their masks [N, H, W] or their boxes; None where there is no crowd.
+
+    Args:
+        boxes: [N, 4] xyxy in pixels.
+        masks: None where there are boxes only.
+        size: [2], H and W.
+    """
+    if not len(boxes):
+        return None
+    if masks is not None:
+        return masks.any(0)
+    region = torch.zeros(*size, dtype=torch.bool, device=boxes.device)
+    for x1, y1, x2, y2 in torch.cat([boxes[:, :2].floor(), boxes[:, 2:].ceil()], 1).long().clamp(min=0).tolist():
+        region[y1:y2, x1:x2] = True
+    return region
 
 
 def batch_of(

@@ -19,6 +19,7 @@ from segpaste.integrations._targets import (
     LabelMap,
     Objects,
     batch_of,
+    crowd_region,
     from_framework,
     objects_of,
     picture_sizes,
@@ -101,20 +102,9 @@ def from_detection(
         boxes, ids = target["boxes"].float(), target["labels"].long()
         masks = target.get("masks", boxes.new_zeros(0, *image.shape[-2:])).bool() if with_masks else None
         is_crowd = target["iscrowd"].bool() if "iscrowd" in target else torch.zeros_like(ids, dtype=torch.bool)
-        crowds.append(_region(image, boxes[is_crowd], None if masks is None else masks[is_crowd]))
+        size = image.shape[-2:]
+        crowds.append(crowd_region(boxes[is_crowd], None if masks is None else masks[is_crowd], size))
         keep = ~is_crowd
         labels = from_framework(ids[keep], label_map)  # a crowd may be of a category that is not trained
         objects.append(Objects(boxes[keep], labels, None if masks is None else masks[keep], keep.nonzero()[:, 0]))
     return batch_of(pictures, objects, crowds, max_instances)
-
-
-def _region(image: Tensor, boxes: Tensor, masks: Tensor | None) -> Tensor | None:
-    """Return the pixels [H, W] of crowds, by their masks or their boxes; None where there is no crowd."""
-    if not len(boxes):
-        return None
-    if masks is not None:
-        return masks.any(0)
-    region = torch.zeros(image.shape[-2:], dtype=torch.bool, device=image.device)
-    for x1, y1, x2, y2 in torch.cat([boxes[:, :2].floor(), boxes[:, 2:].ceil()], 1).long().clamp(min=0).tolist():
-        region[y1:y2, x1:x2] = True
-    return region

@@ -1,0 +1,190 @@
+"""Batches of RF-DETR's loader, a `NestedTensor` and a target per image, as padded batches and back.
+
+Nothing of RF-DETR is imported: a `NestedTensor` is recognised by its attributes, and copied.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from segpaste.integrations._targets import (
+    LabelMap,
+    Objects,
+    batch_of,
+    crowd_region,
+    cxcywh,
+    extents,
+    from_framework,
+    normalized,
+    objects_of,
+    to_framework,
+)
+from segpaste.types import PaddedBatchedDenseSample
+
+Target = dict[str, Tensor]
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+class Form(NamedTuple):
+    """What the values of a batch of RF-DETR mean.
+
+    Attributes:
+        normalized: images are normalised by the mean and deviation of ImageNet, and boxes are (centre x, centre y,
+            width, height) as fractions of their image; else images are 0..1, and boxes xyxy in pixels.
+        label_map: RF-DETR's labels of ours, see `label_map_of`.
+        with_masks: targets shall have the masks that they came with.
+    """
+
+    normalized: bool = True
+    label_map: LabelMap = 0
+    with_masks: bool = True
+
+
+def from_nested(samples: Any, targets: Sequence[Target], max_instances: int, form: Form) -> PaddedBatchedDenseSample:
+    """Return a batch of RF-DETR's loader as a padded batch of uint8 images.
+
+    Args:
+        samples: its `NestedTensor`: ``tensors`` [B, 3, H, W] float32; ``mask`` [B, H, W] bool, True in padding, or
+            None; images lie at the top left.
+        targets: B dictionaries: ``boxes`` [N, 4] and ``labels`` [N]; perhaps ``masks`` [N, h, w] bool in the size
+            of the image without padding; ``iscrowd`` [N], whose objects become the crowd mask; ``valid`` [N] bool,
+            False in rows that hold no object.
+        max_instances: K; an image with more objects keeps its largest.
+        form: what the values mean.
+
+    Raises:
+        ValueError: images that are not in the form, or a label that is not in the label map.
+    """
+    images, sizes = _colours(samples.tensors, form), _sizes(samples)
+    objects, crowds = zip(
+        *(_objects(target, size, images.shape[-2:], form) for target, size in zip(targets, sizes, strict=True)),
+        strict=True,
+    )
+    batch = batch_of(list(images), objects, crowds, max_instances)
+    if samples.mask is None or samples.no_padding:
+        return batch
+    return batch.derived(padding_mask=samples.mask[:, None])
+
+
+def _objects(target: Target, size: tuple[int, int], canvas: Sequence[int], form: Form) -> tuple[Objects, Tensor | None]:
+    """Return the objects of an image, with masks of the canvas, and the region [H, W] of its crowds."""
+    boxes, ids, masks = target["boxes"].float(), target["labels"], None
+    if form.normalized:
+        height, width = size
+        centres, sides = boxes.view(-1, 2, 2).mul(boxes.new_tensor([width, height])).unbind(1)
+        boxes = torch.cat([centres - sides / 2, centres + sides / 2], 1)
+    if "masks" in target:
+        below, right = (whole - part for whole, part in zip(canvas, target["masks"].shape[1:], strict=True))
+        masks = pad(target["masks"], (0, right, 0, below))
+    there = target.get("valid", torch.ones_like(ids)).bool()
+    crowd = there & target.get("iscrowd", torch.zeros_like(ids)).bool()
+    keep = there & ~crowd
+    region = crowd_region(boxes[crowd], None if masks is None else masks[crowd], canvas)
+    labels = from_framework(ids[keep], form.label_map)
+    return Objects(boxes[keep], labels, None if masks is None else masks[keep], keep.nonzero()[:, 0]), region
+
+
+def _colours(images: Tensor, form: Form) -> Tensor:
+    """Return images in 0..255 uint8."""
+    mean, std = (images.new_tensor(values).view(-1, 1, 1) for values in _normalization(form))
+    values = (images * std + mean) * 255
+    low, high = (float(value) for value in values.aminmax())
+    if low < -1 or high > 256:
+        kind = f"normalised by mean {MEAN} and std {STD}" if form.normalized else "in 0..1"
+        raise ValueError(f"samples: expected images {kind}, got values that stand for {low:.0f}..{high:.0f} of 0..255")
+    return values.round().clamp(0, 255).to(torch.uint8)
+
+
+def _normalization(form: Form) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the mean and the standard deviation of each channel."""
+    return (MEAN, STD) if form.normalized else ((0.0,) * 3, (1.0,) * 3)
+
+
+def _sizes(samples: Any) -> list[tuple[int, int]]:
+    """Return (height, width) of each image of a batch without its padding."""
+    batch_size, _, height, width = samples.tensors.shape
+    return [(height, width)] * batch_size if samples.mask is None or samples.no_padding else extents(~samples.mask)
+
+
+def to_nested(
+    batch: PaddedBatchedDenseSample, samples: Any, targets: Sequence[Target], form: Form
+) -> tuple[Any, list[Target]]:
+    """Return the batch of RF-DETR's loader after a paste: the inverse of `from_nested`.
+
+    Args:
+        batch: the pasted batch.
+        samples: the loader's images; pixels that the paste leaves as they are keep their values.
+        targets: the loader's targets, for what a paste does not change.
+        form: what the values mean.
+
+    Returns:
+        The images, and B dictionaries with the keys of ``targets``: ``boxes``, ``labels``, ``area``, ``iscrowd`` (0),
+        and ``masks`` if ``form`` says so. An object whose mask the paste leaves whole keeps its box and its area; those
+        of others follow from their masks. Targets with ``valid`` have as many rows as before.
+
+    Raises:
+        ValueError: the paste has changed the size of the images.
+    """
+    if batch.images.shape != samples.tensors.shape:
+        shapes = [list(images.shape) for images in (samples.tensors, batch.images)]
+        raise ValueError(f"augment: expected images of the shape {shapes[0]}, as before the paste, got {shapes[1]}")
+    changed = (batch.images != _colours(samples.tensors, form)).any(1, keepdim=True)
+    pasted = copy.copy(samples)
+    values = normalized(batch, *_normalization(form)).to(samples.tensors.dtype)
+    pasted.tensors = torch.where(changed, values, samples.tensors)
+    rows = []
+    for b, (found, target, size) in enumerate(zip(objects_of(batch), targets, _sizes(samples), strict=True)):
+        before, _ = _objects(target, size, batch.canvas_size, form)
+        ids = batch.labels.new_zeros(0) if batch.instance_ids is None else batch.instance_ids[b, found.slots].long()
+        rows.append(_target(found, target, size, form, *_whole(found, ids, before)))
+    return pasted, rows
+
+
+def _whole(found: Objects, ids: Tensor, before: Objects) -> tuple[Tensor, Tensor]:
+    """Return which objects still have the mask that they came with, [N] bool, and the row of each in its target, [N].
+
+    Args:
+        found: the objects after the paste.
+        ids: [N] int64, their ids; i + 1 was given to the i-th object before the paste.
+        before: the objects before the paste, whose ``slots`` are rows of the target.
+    """
+    if found.masks is None or before.masks is None or not len(before.slots):
+        return torch.zeros_like(found.labels, dtype=torch.bool), torch.zeros_like(found.labels)
+    known = (ids >= 1) & (ids <= len(before.slots))
+    which = torch.where(known, ids - 1, 0)
+    return known & (found.masks == before.masks[which]).flatten(1).all(1), before.slots[which]
+
+
+def _target(found: Objects, like: Target, size: tuple[int, int], form: Form, is_whole: Tensor, rows: Tensor) -> Target:
+    """Return the target of an image with these objects; those that are whole keep the box and the area of their row."""
+    height, width = size
+    boxes = cxcywh(found.boxes, size) if form.normalized else found.boxes
+    area = (found.boxes[:, 2:] - found.boxes[:, :2]).prod(1)
+    target = {name: value for name, value in like.items() if name not in ("masks", "valid")}
+    if "masks" in like and found.masks is not None:
+        area = found.masks.flatten(1).sum(1, dtype=torch.float32)
+        if form.with_masks:
+            target["masks"] = found.masks[:, :height, :width]
+    if len(like["labels"]):
+        boxes = torch.where(is_whole[:, None], like["boxes"][rows], boxes)
+        area = torch.where(is_whole, like["area"][rows], area)
+    labels = to_framework(found.labels, form.label_map)
+    target |= {"boxes": boxes, "labels": labels, "area": area, "iscrowd": torch.zeros_like(labels)}
+    return _filled(target, like["valid"]) if "valid" in like else target
+
+
+def _filled(target: Target, valid: Tensor) -> Target:
+    """Return a target with rows of zeros after its objects, as many as ``valid`` has, and which rows are objects."""
+    num, rows = len(target["labels"]), len(valid)
+    filled = {name: target[name] for name in target}
+    for name in ("boxes", "labels", "area", "iscrowd", "masks"):
+        if name in target:
+            filled[name] = torch.cat([target[name], target[name].new_zeros(rows - num, *target[name].shape[1:])])
+    return {**filled, "valid": torch.arange(rows, device=valid.device) < num}

@@ -1,0 +1,169 @@
+"""RF-DETR: its data module for detection and segmentation, with copy-paste in every training batch.
+
+    import rfdetr.training
+    from segpaste import BatchCopyPaste
+    from segpaste.integrations.rfdetr import with_copy_paste
+
+    pasting = with_copy_paste(rfdetr.training.RFDETRDataModule, BatchCopyPaste(), max_instances=64)
+    rfdetr.training.RFDETRDataModule = pasting
+    rfdetr.RFDETRSegNano().train(dataset_dir="folder")
+
+The batch is pasted after its transfer to the device, and before the module's own augmentations there. Images come
+normalised from the loader, or as 0..1 if the module normalises them on the device: what is pasted are 0..255 colours,
+and a pixel that no paste changes keeps its value bit for bit. Validation is not touched. Not for keypoint models.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from segpaste.integrations._nested import Form, Target, from_nested, to_nested
+from segpaste.integrations._targets import LabelMap
+from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.check import check_count
+
+__all__ = ["Form", "from_nested", "label_map_of", "to_nested", "with_copy_paste"]
+
+Augment = Callable[[PaddedBatchedDenseSample], PaddedBatchedDenseSample]
+Module = TypeVar("Module")
+
+
+def with_copy_paste(datamodule: Module, augment: Augment, max_instances: int) -> Module:
+    """Return a data module that pastes into every training batch.
+
+    For detection its training dataset is built with masks if its objects have polygons: they are pasted by their
+    outline, and the model gets boxes as before. ``augment`` sees the labels that segpaste's readers give to the same
+    dataset, so a bank that was built from it fits.
+
+    Args:
+        datamodule: a data module of RF-DETR, or its class. Boxes without polygons are pasted only if ``augment`` has
+            ``source.mask_from="boxes"``.
+        augment: the augmentation, such as `segpaste.BatchCopyPaste`; a module is moved to the batch's device.
+        max_instances: K, the objects of an image after the paste; an image with more keeps its largest.
+
+    Returns:
+        A subclass for a class; an instance becomes one of the subclass of its class, and is returned.
+
+    Raises:
+        TypeError: ``datamodule`` is neither.
+        ValueError: ``max_instances`` is negative.
+    """
+    check_count("max_instances", max_instances)
+    base: type[Any] = datamodule if isinstance(datamodule, type) else type(datamodule)
+    if not (hasattr(base, "on_after_batch_transfer") and hasattr(base, "setup")):
+        raise TypeError(f"with_copy_paste: expected a data module of rfdetr or its class, got {datamodule!r:.80}")
+
+    class CopyPasteDataModule(base):
+        """The data module, with pasted batches."""
+
+        _built_to_paste = False
+
+        def setup(self, stage: str) -> None:
+            """Build the datasets of a stage; that of training has masks if it can."""
+            if stage == "fit":
+                _setup_to_fit(self, super().setup)
+            else:
+                super().setup(stage)
+
+        def on_after_batch_transfer(self, batch: tuple[Any, Any], dataloader_idx: int) -> tuple[Any, Any]:
+            """Paste into a training batch, then do what the data module does."""
+            if self.trainer is not None and self.trainer.training:
+                batch = _pasted(batch, augment, max_instances, _form_of(self))
+            ready: tuple[Any, Any] = super().on_after_batch_transfer(batch, dataloader_idx)
+            return ready
+
+    CopyPasteDataModule.__name__ = f"CopyPaste{base.__name__}"
+    if isinstance(datamodule, type):
+        return CopyPasteDataModule  # type: ignore[return-value]
+    datamodule.__class__ = CopyPasteDataModule
+    return datamodule
+
+
+def _setup_to_fit(datamodule: Any, setup: Callable[[str], None]) -> None:
+    """Build the datasets to fit on; that of training has masks if the model needs them or the objects have polygons."""
+    model_config = datamodule.model_config
+    if model_config.use_grouppose_keypoints:
+        raise ValueError(
+            "with_copy_paste: expected a model for detection or segmentation, got one for keypoints; its batches have "
+            "no masks to paste by"
+        )
+    if model_config.segmentation_head or datamodule._built_to_paste:
+        setup("fit")
+        return
+    setup("validate")
+    datamodule._dataset_train = None
+    with _masks_loaded(model_config):
+        setup("fit")
+    if not _has_polygons(datamodule._dataset_train):
+        datamodule._dataset_train = None
+        setup("fit")
+    datamodule._built_to_paste = True
+
+
+@contextlib.contextmanager
+def _masks_loaded(model_config: Any) -> Iterator[None]:
+    """Let datasets be built with masks."""
+    model_config.segmentation_head = True
+    try:
+        yield
+    finally:
+        model_config.segmentation_head = False
+
+
+def _has_polygons(dataset: Any) -> bool:
+    """Tell whether the objects of a dataset that was built with masks have outlines.
+
+    In a COCO file every object must have one, for others have an empty mask. In YOLO labels a box stands for its own
+    outline, so one other outline is enough.
+    """
+    if hasattr(dataset, "sv_dataset"):
+        images = (dataset.sv_dataset.get_image_info(i) for i in range(len(dataset)))
+        return any(_is_outline(polygon) for image in images for polygon in image.polygons)
+    if not hasattr(dataset, "coco"):
+        return False
+    objects = [row for row in dataset.coco.anns.values() if not row.get("iscrowd")]
+    return bool(objects) and all(row.get("segmentation") for row in objects)
+
+
+def _is_outline(polygon: Any) -> bool:
+    """Tell whether a polygon [P, 2] is another than the four corners of a box."""
+    return len(polygon) != 4 or any(len(set(axis.tolist())) != 2 for axis in polygon.T)
+
+
+def _form_of(datamodule: Any) -> Form:
+    return Form(
+        normalized=datamodule._kornia_pipeline is None,
+        label_map=label_map_of(datamodule._dataset_train),
+        with_masks=datamodule.model_config.segmentation_head,
+    )
+
+
+def label_map_of(dataset: Any) -> LabelMap:
+    """Return the labels that a dataset of RF-DETR gives to our classes.
+
+    Our readers number the categories of a COCO file by ascending id. RF-DETR takes ids as they are for
+    ``dataset_file="coco"``; for Roboflow's folders it numbers them, too, but leaves out groups without objects.
+    """
+    categories = getattr(getattr(dataset, "coco", None), "cats", None)
+    if categories is None:
+        return 0
+    numbers = getattr(dataset, "cat2label", None) or {class_id: class_id for class_id in categories}
+    table = {label: numbers[class_id] for label, class_id in enumerate(sorted(categories)) if class_id in numbers}
+    return 0 if all(label == number for label, number in table.items()) else table
+
+
+def _pasted(batch: tuple[Any, Any], augment: Augment, max_instances: int, form: Form) -> tuple[Any, list[Target]]:
+    """Return a batch of the loader, on the device to paste on, with pastes."""
+    samples, targets = batch
+    if isinstance(augment, nn.Module):
+        augment.to(samples.tensors.device)
+    if targets and "valid" in targets[0]:
+        max_instances = min(max_instances, len(targets[0]["valid"]))
+    with torch.no_grad():
+        pasted = augment(from_nested(samples, targets, max_instances, form))
+        return to_nested(pasted, samples, targets, form)

@@ -1,0 +1,526 @@
+"""RF-DETR's own training on small folders, with pasted batches and random weights; run by `test_trainers`."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pycocotools.mask
+import pytest
+import pytorch_lightning as lightning
+import rfdetr.datasets.kornia_transforms
+import rfdetr.training
+import torch
+from PIL import Image
+from rfdetr.config import RFDETRNanoConfig, RFDETRSegNanoConfig, SegmentationTrainConfig, TrainConfig
+from rfdetr.models.backbone import dinov2
+from rfdetr.training import RFDETRDataModule, RFDETRModelModule, build_trainer
+from trainer_data import SIZE, data_folder, dataset_of
+
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig, CocoDetectionV2
+from segpaste.augmentation import SourceConfig
+from segpaste.datasets import open_dataset
+from segpaste.integrations.rfdetr import Form, from_nested, label_map_of, to_nested, with_copy_paste
+from segpaste.types import PaddedBatchedDenseSample, tight_boxes
+
+SMALL = {
+    "out_feature_indexes": [1, 2],
+    "num_windows": 1,
+    "patch_size": 16,
+    "resolution": SIZE,
+    "positional_encoding_size": SIZE // 16,
+    "hidden_dim": 32,
+    "dec_layers": 1,
+    "sa_nheads": 2,
+    "ca_nheads": 2,
+    "num_queries": 20,
+    "num_select": 20,
+    "group_detr": 1,
+    "pretrain_weights": None,
+    "device": "cpu",
+}
+QUIET = {"tensorboard": False, "use_ema": False, "dont_save_weights": True, "accelerator": "cpu", "seed": 3}
+QUIET |= {"augmentation_backend": "torchvision", "progress_bar": None}
+STILL = {"multi_scale": False, "scale_jitter": False, "aug_config": {}}
+TASKS = ("detect", "segment")
+CATEGORIES = [{"id": 0, "name": "things", "supercategory": "none"}]
+CATEGORIES += [{"id": 2 * n + 1, "name": f"class {n}", "supercategory": "things"} for n in range(8)]
+MAX_INSTANCES = 32
+MOST_STEPS = 400
+EMPTY = 15
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def small_backbone() -> Iterator[None]:
+    """Two narrow layers instead of DINOv2's twelve."""
+    patch = pytest.MonkeyPatch()
+    own = dinov2.get_config
+    narrow = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "mlp_ratio": 2}
+    patch.setattr(dinov2, "get_config", lambda *args: {**own(*args), **narrow})
+    patch.setitem(dinov2.size_to_width, "small", 32)
+    yield
+    patch.undo()
+
+
+def write_split(folder: Path, images: range, image_dir: Path) -> None:
+    """Write scenes as COCO with run lengths; the last image has no object, the one before it a crowd."""
+    image_dir.mkdir(parents=True)
+    tables: dict[str, list[Any]] = {"images": [], "annotations": [], "categories": CATEGORIES}
+    for number in images:
+        sample = dataset_of("scenes")[number]
+        name = f"{number}.png"
+        Image.fromarray(sample.image.permute(1, 2, 0).numpy()).save(image_dir / name)
+        tables["images"].append({"id": number, "file_name": name, "height": SIZE, "width": SIZE})
+        if number == images[-1]:
+            continue
+        for mask, label in zip(sample.instance_masks, sample.labels.tolist(), strict=True):
+            run_lengths = pycocotools.mask.encode(np.asfortranarray(mask.numpy().astype(np.uint8)))
+            box = pycocotools.mask.toBbox(run_lengths).tolist()
+            tables["annotations"].append(
+                {
+                    "id": len(tables["annotations"]) + 1,
+                    "image_id": number,
+                    "category_id": CATEGORIES[label + 1]["id"],
+                    "bbox": box,
+                    "area": int(mask.sum()),
+                    "iscrowd": int(number == images[-2] and label == sample.labels[0]),
+                    "segmentation": {"size": [SIZE, SIZE], "counts": run_lengths["counts"].decode()},
+                }
+            )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text(json.dumps(tables))
+
+
+@pytest.fixture(scope="session")
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Scenes in the folders of a Roboflow export, whose first category is a group without objects."""
+    root = tmp_path_factory.mktemp("export")
+    for split, images in (("train", range(16)), ("valid", range(12, 16))):
+        write_split(root / split / "_annotations.coco.json", images, root / split)
+    return root
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of tiny_coco, whose category ids have gaps."""
+    root = tmp_path_factory.mktemp("photos") / "tiny_coco"
+    shutil.copytree(data_folder() / "tiny_coco", root, copy_function=shutil.copyfile)
+    for place in [root, *root.rglob("*")]:
+        place.chmod(0o755)
+    return root
+
+
+def configs(task: str, data: Path, out: Path, **options: Any) -> tuple[Any, Any]:
+    """Return the model's and the training's configuration."""
+    raw = (data / "annotations").exists()
+    model = {**SMALL, "num_classes": 90 if raw else 8, **options.pop("model", {})}
+    layout = {"dataset_file": "coco" if raw else "roboflow", "dataset_dir": str(data), "output_dir": str(out)}
+    chosen = {**QUIET, **layout, "batch_size": 4, "num_workers": 0, "epochs": 4, "multi_scale": False, **options}
+    if task == "segment":
+        return RFDETRSegNanoConfig(**model), SegmentationTrainConfig(**chosen)
+    return RFDETRNanoConfig(**model), TrainConfig(**chosen)
+
+
+class Notes(lightning.Callback):
+    """What a training was like."""
+
+    def __init__(self) -> None:
+        self.losses: list[float] = []
+        self.peaks: list[int] = []
+
+    def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
+        loss = outputs["loss"] if isinstance(outputs, dict) else outputs
+        self.losses.append(loss.item())
+        self.peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def losses_of(task: str, data: Path, out: Path, augment: Any = None, steps: int = 20, **options: Any) -> list[float]:
+    """Train for some steps of four images, pasted, and return the losses."""
+    lightning.seed_everything(3)
+    model_config, train_config = configs(task, data, out, **options)
+    datamodule = with_copy_paste(
+        RFDETRDataModule(model_config, train_config), augment or BatchCopyPaste(), MAX_INSTANCES
+    )
+    notes = Notes()
+    trainer = build_trainer(
+        train_config, model_config, max_steps=steps, limit_val_batches=0, enable_checkpointing=False, callbacks=[notes]
+    )
+    trainer.fit(RFDETRModelModule(model_config, train_config), datamodule)
+    assert torch.tensor(notes.losses).isfinite().all()
+    assert notes.peaks[-1] - notes.peaks[len(notes.peaks) // 2] < 64 << 10, "kilobytes"
+    return notes.losses
+
+
+def ready(task: str, data: Path, out: Path, augment: Any, **options: Any) -> Any:
+    """Return a data module that pastes, set up to fit as a trainer would, without its random changes."""
+    model_config, train_config = configs(task, data, out, **STILL | options)
+    datamodule = with_copy_paste(RFDETRDataModule(model_config, train_config), augment, MAX_INSTANCES)
+    datamodule.trainer = build_trainer(train_config, model_config, include_training_callbacks=False)
+    datamodule.trainer.training = True
+    datamodule.setup("fit")
+    return datamodule
+
+
+def batch_of(datamodule: Any, images: Sequence[int], paste: bool = True, as_loaded: bool = True) -> Any:
+    """Return some images as a training step gets them, or as they are loaded, or as RF-DETR itself would give them."""
+    dataset = datamodule._dataset_train
+    batch = datamodule._collate_fn_train([dataset[i] for i in images])
+    batch = datamodule.transfer_batch_to_device(batch, torch.device("cpu"), 0)
+    if paste:
+        return datamodule.on_after_batch_transfer(batch, 0)
+    return batch if as_loaded else RFDETRDataModule.on_after_batch_transfer(datamodule, batch, 0)
+
+
+def are_colours(images: torch.Tensor) -> bool:
+    """Tell whether normalised images stand for whole numbers of 0..255."""
+    values = (images * torch.tensor(STD).view(-1, 1, 1) + torch.tensor(MEAN).view(-1, 1, 1)) * 255
+    return torch.allclose(values, values.round(), atol=1e-3)
+
+
+def loss_of(module: Any, samples: Any, targets: Any) -> torch.Tensor:
+    """Return the weighted sum of RF-DETR's losses."""
+    losses, weights = module.criterion(module.model(samples, targets), targets), module.criterion.weight_dict
+    return torch.stack([losses[name] * weights[name] for name in losses if name in weights]).sum()
+
+
+def on_this_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Kornia's augmentations run without CUDA; they are the same."""
+    for module in (rfdetr.training.module_data, rfdetr.datasets.kornia_transforms):
+        monkeypatch.setattr(module, "_has_cuda_device", lambda: True)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("data", ["scenes", "photos"])
+@pytest.mark.parametrize("task", TASKS)
+def test_twenty_steps(task: str, data: str, workers: int, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    assert len(losses_of(task, request.getfixturevalue(data), tmp_path, num_workers=workers)) == 20
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("task", TASKS)
+def test_the_same_seed_gives_the_same_losses(scenes: Path, tmp_path: Path, task: str, workers: int) -> None:
+    first, second = (losses_of(task, scenes, tmp_path, steps=6, num_workers=workers) for _ in range(2))
+    assert first == second
+    assert first != losses_of(task, scenes, tmp_path, augment=lambda batch: batch, steps=6, num_workers=workers)
+
+
+@pytest.mark.parametrize("backend", ["albumentations", "kornia"])
+def test_the_other_augmentations_of_rfdetr(
+    scenes: Path, tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_this_device(monkeypatch)
+    assert len(losses_of("segment", scenes, tmp_path, augmentation_backend=backend, multi_scale=True)) == 20
+
+
+def test_the_lines_of_the_guide(scenes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The class takes the place of RF-DETR's, and its `train` uses it, with validation and checkpoints."""
+    seen: list[PaddedBatchedDenseSample] = []
+    pasting = with_copy_paste(RFDETRDataModule, lambda batch: seen.append(batch) or batch, MAX_INSTANCES)
+    monkeypatch.setattr(rfdetr.training, "RFDETRDataModule", pasting)
+    options = {**QUIET, "epochs": 1, "batch_size": 4, "num_workers": 0, "multi_scale": False}
+    rfdetr.RFDETRSegNano(**SMALL, num_classes=8).train(dataset_dir=str(scenes), output_dir=str(tmp_path), **options)
+    assert len(seen) == 5
+    assert all(batch.instance_masks is not None and batch.images.dtype == torch.uint8 for batch in seen)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_eight_pasted_images_are_learned(scenes: Path, tmp_path: Path, task: str) -> None:
+    lightning.seed_everything(3)
+    model_config, train_config = configs(task, scenes, tmp_path, **STILL)
+    samples, targets = batch_of(ready(task, scenes, tmp_path, BatchCopyPaste()), range(8))
+    module = RFDETRModelModule(model_config, train_config).train()
+    optimizer = torch.optim.AdamW(module.model.parameters(), 2e-3)
+    losses: list[float] = []
+    while len(losses) < MOST_STEPS and (not losses or losses[-1] >= losses[0] / 2):
+        loss = loss_of(module, samples, targets)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(module.model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 2, losses[:: max(1, len(losses) // 10)]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_images_without_objects_are_accepted(scenes: Path, tmp_path: Path, task: str) -> None:
+    """In a batch with others and in a batch of their own; the loss is finite and has gradients."""
+    model_config, train_config = configs(task, scenes, tmp_path, **STILL)
+    module = RFDETRModelModule(model_config, train_config).train()
+    datamodule = ready(task, scenes, tmp_path, BatchCopyPaste())
+    for images in ([0, EMPTY, 1], [EMPTY, EMPTY]):
+        samples, targets = batch_of(datamodule, images)
+        loss = loss_of(module, samples, targets)
+        loss.backward()
+        assert loss.isfinite()
+    assert [len(target["labels"]) for target in targets] == [0, 0]
+    assert all(target["boxes"].shape == (0, 4) for target in targets)
+
+
+DIFFERENCES = {
+    "boxes": "an object without a pixel at this size has no row",
+    "labels": "the same",
+    "area": "the same",
+    "iscrowd": "the same",
+    "masks": "the same; for detection, targets have no masks: they were loaded to paste by",
+}
+"""Fields in which an unchanged batch comes back otherwise than RF-DETR's loader gives it, and why."""
+
+
+def compared(own: Any, ours: Any, task: str) -> dict[str, int]:
+    """Return in how many images each field differs; bits are equal but for the rows of objects without a pixel."""
+    (samples, targets), (other, others) = own, ours
+    assert torch.equal(samples.tensors, other.tensors)
+    assert torch.equal(samples.mask, other.mask)
+    assert samples.no_padding == other.no_padding
+    differing: dict[str, int] = {}
+    for target, again in zip(targets, others, strict=True):
+        assert set(target) - set(again) == ({"masks"} if task == "detect" else set())
+        assert set(again) <= set(target)
+        has_pixel = target["masks"].flatten(1).any(1)
+        for name, value in again.items():
+            assert value.dtype == target[name].dtype
+            differing[name] = differing.get(name, 0) + (not same(value, target[name]))
+            rows = target[name][has_pixel] if name in DIFFERENCES else target[name]
+            assert same(value, rows), name
+    return {name: num for name, num in differing.items() if num}
+
+
+def same(value: torch.Tensor, other: torch.Tensor) -> bool:
+    return value.shape == other.shape and torch.equal(value, other)
+
+
+@pytest.mark.parametrize("square", [True, False])
+@pytest.mark.parametrize("data", ["scenes", "photos"])
+@pytest.mark.parametrize("task", TASKS)
+def test_an_unpasted_batch_comes_back_as_the_loader_gives_it(
+    task: str, data: str, square: bool, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Images of other shapes are padded: boxes are fractions of each image without its padding."""
+    datamodule = ready(task, request.getfixturevalue(data), tmp_path, lambda batch: batch, square_resize_div_64=square)
+    differing: dict[str, int] = {}
+    paddings = 0
+    for first in range(0, 16, 4):
+        images = range(first, first + 4)
+        own, ours = batch_of(datamodule, images, paste=False), batch_of(datamodule, images)
+        paddings += int(own[0].mask.sum())
+        differing |= compared(own, ours, task)
+    assert (paddings > 0) == (data == "photos" and not square)
+    rows = {"boxes", "labels", "area", "iscrowd"} | ({"masks"} if task == "segment" else set())
+    assert set(differing) == (rows if data == "photos" else set())
+    assert set(differing) <= set(DIFFERENCES)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_paste_changes_what_it_covers_only(scenes: Path, tmp_path: Path, task: str) -> None:
+    datamodule = ready(task, scenes, tmp_path, BatchCopyPaste())
+    own, ours = batch_of(datamodule, range(4), paste=False), batch_of(datamodule, range(4))
+    assert sum(len(target["labels"]) for target in ours[1]) > sum(len(target["labels"]) for target in own[1])
+    changed = (own[0].tensors != ours[0].tensors).any(1)
+    assert 0.01 < changed.float().mean() < 0.9
+    assert are_colours(ours[0].tensors)
+    for target, again, pixels in zip(own[1], ours[1], changed, strict=True):
+        kept = [(again["boxes"] == box).all(1).any() for box in target["boxes"]]
+        assert sum(map(bool, kept)) > 0
+        if task == "segment":
+            assert again["masks"].flatten(1).any(1).all()
+            assert not (pixels & ~again["masks"].any(0)).any()
+            centres, sides = (again["boxes"] * SIZE).view(-1, 2, 2).unbind(1)
+            fitting = tight_boxes(again["masks"])
+            assert torch.allclose(torch.cat([centres - sides / 2, centres + sides / 2], 1), fitting, atol=1e-3)
+        assert set(again["labels"].tolist()) <= set(range(8))
+        assert (again["boxes"][:, :2] >= again["boxes"][:, 2:] / 2 - 1e-6).all()
+
+
+@pytest.mark.parametrize("backend", ["torchvision", "kornia"])
+def test_the_paste_sees_the_colours_of_the_file(
+    scenes: Path, tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_this_device(monkeypatch)
+    seen: list[PaddedBatchedDenseSample] = []
+    augment = lambda batch: seen.append(batch) or batch  # noqa: E731
+    batch_of(ready("segment", scenes, tmp_path, augment, augmentation_backend=backend), range(4))
+    for b in range(4):
+        sample = dataset_of("scenes")[b]
+        assert torch.equal(seen[0].images[b], sample.image)
+        assert torch.equal(seen[0].instance_masks[b, : len(sample.labels)], sample.instance_masks)
+
+
+def test_padding_is_not_pasted_over(photos: Path, tmp_path: Path) -> None:
+    datamodule = ready("detect", photos, tmp_path, BatchCopyPaste(), square_resize_div_64=False)
+    own, ours = batch_of(datamodule, range(4), paste=False), batch_of(datamodule, range(4))
+    changed = (own[0].tensors != ours[0].tensors).any(1)
+    assert changed.any()
+    assert own[0].mask.any()
+    assert not (changed & own[0].mask).any()
+    for target in ours[1]:
+        centres, sides = target["boxes"].view(-1, 2, 2).unbind(1)
+        assert (centres + sides / 2 <= 1 + 1e-6).all()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_pastes_come_before_the_augmentations_on_the_device(
+    scenes: Path, tmp_path: Path, task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loader then gives 0..1 and boxes in pixels; an unpasted batch leaves Kornia the same, bit for bit."""
+    on_this_device(monkeypatch)
+    options = {"augmentation_backend": "kornia", "aug_config": {"HorizontalFlip": {"p": 0.5}}}
+    datamodule = ready(task, scenes, tmp_path, lambda batch: batch, **options)
+    batches = []
+    for paste in (False, True):
+        torch.manual_seed(0)
+        batches.append(batch_of(datamodule, range(4), paste=paste, as_loaded=False))
+    (samples, targets), (other, others) = batches
+    assert samples.tensors.min() < 0
+    assert torch.equal(samples.tensors, other.tensors)
+    for target, again in zip(targets, others, strict=True):
+        assert all(same(again[name], target[name]) for name in again)
+    pasted = batch_of(ready(task, scenes, tmp_path, BatchCopyPaste(), **options), range(4))
+    assert sum(len(target["labels"]) for target in pasted[1]) > sum(len(target["labels"]) for target in targets)
+    assert all((target["boxes"] <= 1).all() for target in pasted[1])
+    assert are_colours(pasted[0].tensors)
+
+
+def test_targets_keep_their_number_of_rows(scenes: Path, tmp_path: Path) -> None:
+    """`pad_targets_to` fills targets with rows that are no objects: not for the paste, and there after it."""
+    for rows in (12, 40):
+        datamodule = ready("segment", scenes, tmp_path, BatchCopyPaste(), pad_targets_to=rows)
+        own, ours = batch_of(datamodule, range(4), paste=False), batch_of(datamodule, range(4))
+        for target, again in zip(own[1], ours[1], strict=True):
+            assert {name: value.shape for name, value in again.items()} == {n: v.shape for n, v in target.items()}
+            assert target["valid"].sum() < again["valid"].sum() <= rows
+            assert not again["boxes"][~again["valid"]].any()
+            assert (again["boxes"][again["valid"], 2:] > 0).all()
+
+
+def test_only_training_is_pasted_and_has_masks(scenes: Path, tmp_path: Path) -> None:
+    datamodule = ready("detect", scenes, tmp_path, BatchCopyPaste())
+    assert datamodule._dataset_train.include_masks
+    assert not datamodule._dataset_val.include_masks
+    assert not datamodule.model_config.segmentation_head
+    built = datamodule._dataset_train
+    datamodule.setup("fit")
+    assert datamodule._dataset_train is built
+    datamodule.trainer.validating = True
+    samples, targets = batch_of(datamodule, range(2))
+    datamodule.trainer.training = True
+    own = batch_of(datamodule, range(2), paste=False)
+    assert torch.equal(samples.tensors, own[0].tensors)
+    assert len(targets[0]["labels"]) == len(own[1][0]["labels"])
+
+
+def test_boxes_without_outlines_are_pasted_as_rectangles(scenes: Path, tmp_path: Path) -> None:
+    """One object without a segmentation is enough; nothing is pasted unless `mask_from` says so."""
+    data = tmp_path / "boxes"
+    shutil.copytree(scenes, data)
+    path = data / "train" / "_annotations.coco.json"
+    tables = json.loads(path.read_text())
+    del next(row for row in tables["annotations"] if not row["iscrowd"])["segmentation"]
+    path.write_text(json.dumps(tables))
+    config = BatchCopyPasteConfig(source=SourceConfig(mask_from="boxes"))
+    for augment, grows in ((BatchCopyPaste(), False), (BatchCopyPaste(config), True)):
+        datamodule = ready("detect", data, tmp_path, augment)
+        assert not datamodule._dataset_train.include_masks
+        own, ours = batch_of(datamodule, range(4), paste=False), batch_of(datamodule, range(4))
+        counts = [sum(len(target["labels"]) for target in targets) for _, targets in (own, ours)]
+        assert (counts[1] > counts[0]) == grows
+        if not grows:
+            for target, again in zip(own[1], ours[1], strict=True):
+                assert torch.allclose(again["boxes"], target["boxes"], atol=1e-6)
+
+
+@pytest.mark.parametrize(("row", "outlined"), [("1 0.2 0.2 0.7 0.2 0.2 0.7", True), ("1 0.5 0.5 0.4 0.4", False)])
+def test_yolo_folders(tmp_path: Path, row: str, outlined: bool) -> None:
+    for kind in ("images", "labels"):
+        (tmp_path / "train" / kind).mkdir(parents=True)
+    for number in range(4):
+        pixels = dataset_of("scenes")[number].image.permute(1, 2, 0).numpy()
+        Image.fromarray(pixels).save(tmp_path / "train" / "images" / f"{number}.png")
+        (tmp_path / "train" / "labels" / f"{number}.txt").write_text(f"0 0.3 0.3 0.2 0.2\n{row}\n")
+    lines = ["train: train/images", "val: train/images", "names: [box, other]", "nc: 2"]
+    (tmp_path / "data.yaml").write_text("\n".join(lines))
+    datamodule = ready("detect", tmp_path, tmp_path, BatchCopyPaste(), dataset_file="yolo")
+    assert datamodule._dataset_train.include_masks == outlined
+    assert label_map_of(datamodule._dataset_train) == 0
+    _, targets = batch_of(datamodule, range(4))
+    assert sum(len(target["labels"]) for target in targets) > 8 or not outlined
+    assert {label for target in targets for label in target["labels"].tolist()} == {0, 1}
+
+
+def test_labels_are_those_of_our_readers(scenes: Path, photos: Path, tmp_path: Path) -> None:
+    """RF-DETR takes the ids of a COCO file as labels, and numbers those of an export, without its group."""
+    for data, split in ((scenes, "train"), (photos, "train2017")):
+        seen: list[PaddedBatchedDenseSample] = []
+        datamodule = ready("segment", data, tmp_path, lambda batch: seen.append(batch) or batch)  # noqa: B023
+        _, targets = batch_of(datamodule, range(4))
+        if data is scenes:
+            ours = open_dataset(data, split)
+        else:
+            ours = CocoDetectionV2(data / split, data / "annotations" / "instances_train2017.json")
+        own = datamodule._dataset_train
+        names = {
+            label: own.coco.cats[own.label2cat[label] if own.label2cat else label]["name"]
+            for label in own_labels(targets)
+        }
+        for b, target in enumerate(targets):
+            labels = seen[0].labels[b, seen[0].instance_masks[b].flatten(1).any(1)].tolist()
+            assert [ours.class_names[label] for label in labels] == [names[n] for n in target["labels"].tolist()]
+
+
+def own_labels(targets: Sequence[dict[str, torch.Tensor]]) -> set[int]:
+    return {label for target in targets for label in target["labels"].tolist()}
+
+
+def test_crowds_are_not_pasted(scenes: Path, tmp_path: Path) -> None:
+    """RF-DETR's loader leaves them out; those of a loader that does not are regions, not objects."""
+    datamodule = ready("segment", scenes, tmp_path, lambda batch: batch)
+    samples, targets = batch_of(datamodule, range(2), paste=False)
+    targets[0]["iscrowd"][0] = 1
+    batch = from_nested(samples, targets, MAX_INSTANCES, Form())
+    assert batch.crowd_mask is not None
+    assert torch.equal(batch.crowd_mask[0, 0], targets[0]["masks"][0])
+    assert not batch.crowd_mask[1].any()
+    assert batch.instance_valid[0].sum() == len(targets[0]["labels"]) - 1
+    _, again = to_nested(batch, samples, targets, Form())
+    assert torch.equal(again[0]["boxes"], targets[0]["boxes"][1:])
+    del targets[0]["masks"], targets[1]["masks"]
+    boxes = from_nested(samples, targets, MAX_INSTANCES, Form()).crowd_mask
+    assert boxes is not None
+    assert torch.equal(boxes[0, 0] | batch.crowd_mask[0, 0], boxes[0, 0])
+
+
+def test_one_graph_serves_all_batches(scenes: Path, tmp_path: Path) -> None:
+    graphs: list[Any] = []
+
+    def count(graph: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(BatchCopyPaste(), backend=count, fullgraph=True, dynamic=False)
+    datamodule = ready("segment", scenes, tmp_path, compiled)
+    for images in (range(4), range(4, 8), [EMPTY] * 4):
+        batch_of(datamodule, images)
+    assert len(graphs) == 1
+
+
+def test_what_is_refused(scenes: Path, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="expected a data module of rfdetr or its class, got 'x'"):
+        with_copy_paste("x", BatchCopyPaste(), 8)
+    datamodule = ready("segment", scenes, tmp_path, lambda batch: batch)
+    samples, targets = batch_of(datamodule, range(2), paste=False)
+    with pytest.raises(
+        ValueError, match=r"expected images in 0\.\.1, got values that stand for -\d+\.\.\d+ of 0\.\.255"
+    ):
+        from_nested(samples, targets, 8, Form(normalized=False))
+    batch = from_nested(samples, targets, 8, Form())
+    cut = batch.derived(images=batch.images[:, :, :48])
+    with pytest.raises(ValueError, match=r"expected images of the shape \[2, 3, 96, 96\].* got \[2, 3, 48, 96\]"):
+        to_nested(cut, samples, targets, Form())
+    datamodule.model_config.use_grouppose_keypoints = True
+    with pytest.raises(ValueError, match="expected a model for detection or segmentation, got one for keypoints"):
+        datamodule.setup("fit")
