@@ -1,6 +1,7 @@
-"""The adapters under real trainers, each in an environment of its own that `make test` sets up beside this one.
+"""The adapters under real trainers, most in environments of their own that `make test` sets up beside this one.
 
-A file ``NAME.txt`` of this folder lists the packages of an environment; the suite ``checks_NAME.py`` runs there.
+A suite is a file ``checks_NAME.py`` or ``checks_NAME_PART.py`` of this folder. If a file ``NAME.txt`` lists packages, it
+runs in the environment that has them, else in this one, in a process of its own.
 """
 
 from __future__ import annotations
@@ -13,16 +14,22 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-TRAINERS = sorted(path.stem for path in HERE.glob("*.txt"))
+SUITES = sorted(path.stem.removeprefix("checks_") for path in HERE.glob("checks_*.py"))
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled"}
 OFFLINE |= {"ALBUMENTATIONS_NO_TELEMETRY": "1", "ALBUMENTATIONS_OFFLINE": "1"}
 
 pytestmark = [pytest.mark.slow, pytest.mark.first]
 
 
-@pytest.mark.parametrize("name", TRAINERS)
+def test_each_environment_has_a_suite() -> None:
+    assert {path.stem for path in HERE.glob("*.txt")} <= {name.partition("_")[0] for name in SUITES}
+
+
+@pytest.mark.parametrize("name", SUITES)
 def test_the_suite_passes_beside_the_trainer(name: str, tmp_path: Path) -> None:
-    python = Path(sys.prefix) / "trainers" / name / "bin" / "python"
+    trainer = name.partition("_")[0]
+    has_own = (HERE / f"{trainer}.txt").exists()
+    python = Path(sys.prefix) / "trainers" / trainer / "bin" / "python" if has_own else Path(sys.executable)
     if not python.exists():
         pytest.fail(f"expected the environment {python.parents[1]}: `make test` sets it up; see the Makefile")
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={tmp_path / 'work'}"]

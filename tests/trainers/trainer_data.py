@@ -11,7 +11,7 @@ import pytest
 from torch.utils.data import Dataset
 
 from segpaste import CocoDetectionV2
-from segpaste.datasets import make_large_scale_jittering
+from segpaste.datasets import make_large_scale_jittering, open_dataset
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.types import DenseSample
 
@@ -20,14 +20,14 @@ SIZE = 96
 
 
 class Jittered(Dataset[DenseSample]):
-    """Photos of tiny_coco at one size, the same each time."""
+    """Photos at one size, the same each time."""
 
-    def __init__(self, folder: Path) -> None:
-        self.photos = CocoDetectionV2(folder / "val2017", folder / "annotations" / "instances_val2017.json")
+    def __init__(self, photos: Dataset[DenseSample]) -> None:
+        self.photos = photos
         self.jitter = make_large_scale_jittering((SIZE, SIZE))
 
     def __len__(self) -> int:
-        return len(self.photos)
+        return len(self.photos)  # type: ignore[arg-type]
 
     def __getitem__(self, index: int) -> DenseSample:
         return self.jitter(self.photos[index], index)
@@ -42,10 +42,16 @@ def data_folder() -> Path:
 
 
 def dataset_of(name: str) -> Dataset[DenseSample]:
-    """Return the dataset called ``scenes`` or ``tiny_coco``."""
+    """Return the dataset called ``scenes``, ``tiny_coco`` or ``coco128_seg``."""
     if name == "scenes":
         return SceneDataset(16, SceneConfig(height=SIZE, width=SIZE), seed=0)
-    return Jittered(data_folder() / "tiny_coco")
+    return Jittered(tiny_coco() if name == "tiny_coco" else open_dataset(data_folder() / name))
+
+
+def tiny_coco() -> CocoDetectionV2:
+    """Return photos as their COCO file has them, some with crowds, two without objects."""
+    folder = data_folder() / "tiny_coco"
+    return CocoDetectionV2(folder / "val2017", folder / "annotations" / "instances_val2017.json")
 
 
 def expect_flat_memory(step: Callable[[], object], num_steps: int = 20, most_bytes: int = 64 << 20) -> None:
