@@ -1,7 +1,7 @@
 """The adapters under real trainers, most in environments of their own that `make test` sets up beside this one.
 
-A suite is a file ``checks_NAME.py`` or ``checks_NAME_PART.py`` of this folder. If a file ``NAME.txt`` lists packages, it
-runs in the environment that has them, else in this one, in a process of its own.
+A suite is a file ``checks_NAME.py`` or ``checks_NAME_PART.py`` of this folder. If a file ``NAME.txt`` lists packages,
+it runs in the environment that has them, else in this one, in a process of its own.
 """
 
 from __future__ import annotations
