@@ -15,9 +15,10 @@ from coded_pastes import coded_bank, coded_config
 from samples import SCHEMA, make_batch, make_sample
 from segpaste import BatchCopyPasteConfig
 from segpaste.augmentation import PanopticConfig, PanopticTaxonomy, PlacementConfig, SourceConfig
-from segpaste.bank import MemmapBank
+from segpaste.bank import DatasetBank, MemmapBank
+from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.experimental import CopyPaste
-from segpaste.types import DenseSample
+from segpaste.types import DenseSample, Modality
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,21 @@ def test_class_ids_below_0_are_never_pasted(bank: MemmapBank) -> None:
     assert labels == {40, 7}
 
 
+def test_objects_of_a_dataset(capsys: pytest.CaptureFixture[str]) -> None:
+    dataset = SceneDataset(6, SceneConfig(height=60, width=80), modalities=[Modality.INSTANCE])
+    config = coded_config(3)
+    paste = CopyPaste(dataset, config, balance="class_uniform", label_map=5)
+    assert capsys.readouterr().out.startswith("CopyPaste: pastes expected in 1000 samples\nclass")
+    pool = CopyPaste(DatasetBank(dataset), config, balance="class_uniform", label_map=5)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        out = paste(empty_sample())
+        torch.manual_seed(seed)
+        assert torch.equal(out.image, pool(empty_sample()).image)
+        assert out.num_instances > 0
+        assert int(out.labels.min()) >= 5
+
+
 def test_a_transform_can_be_pickled_and_printed(bank: MemmapBank) -> None:
     paste = CopyPaste(bank, label_map=1)
     again = pickle.loads(pickle.dumps(paste))
@@ -100,8 +116,8 @@ def test_only_long_failure_is_worth_a_warning(bank: MemmapBank) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"source_pool": None}, TypeError, "expected source_pool to be a bank, got NoneType"),
-        ({"source_pool": "bank"}, TypeError, r"got str; open one with open_bank\(path\)"),
+        ({"source_pool": None}, TypeError, "expected source_pool to be a bank or a dataset, got NoneType"),
+        ({"source_pool": "bank"}, TypeError, r"got str; open a bank with open_bank\(path\)"),
         ({"config": BatchCopyPasteConfig()}, ValueError, "expected source.kind='bank'"),
         ({"config": {}}, TypeError, "BatchCopyPasteConfig"),
         ({"label_map": [1, 2]}, ValueError, "expected a class id for every label, got none for 2"),

@@ -25,7 +25,7 @@ from example_runs import expect_example_runs
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import SourceConfig
 from segpaste.bank import DatasetBank
-from segpaste.integrations._yolo_objects import YoloObjects
+from segpaste.integrations._yolo.objects import YoloObjects
 from segpaste.integrations.ultralytics import from_yolo, schema_of, to_yolo, with_copy_paste
 from segpaste.types import PaddedBatchedDenseSample, tight_boxes
 from segpaste.viz import show

@@ -18,9 +18,9 @@ from torchvision.transforms import v2
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation.inputs import arguments, prepare
 from segpaste.augmentation.report import PasteReport, nothing_pasted_warning
-from segpaste.augmentation.sources.crop_pool import BankPool, is_bank
-from segpaste.integrations import _albumentations, _detection
-from segpaste.integrations._one_image import Annotated, Outcome, check_others, outcome_of, to_sample
+from segpaste.augmentation.sources.crop_pool import Balance, BankPool, is_bank, is_dataset
+from segpaste.experimental.forms import albumentations, detection
+from segpaste.experimental.forms.one_image import Annotated, Outcome, check_others, outcome_of, to_sample
 from segpaste.integrations._targets import LabelMap, to_framework
 from segpaste.types import FIELDS, BatchedDenseSample, DenseSample, KeypointSchema, PaddedBatchedDenseSample
 from segpaste.types.check import check_count, not_none
@@ -28,7 +28,7 @@ from segpaste.types.check import check_count, not_none
 PATIENCE = 32
 """Samples in a row that nothing could be pasted into, before a warning says so."""
 
-_OWN_FIELDS = {field.name for field in FIELDS} - {"image", *_detection.READ}
+_OWN_FIELDS = {field.name for field in FIELDS} - {"image", *detection.READ}
 """Names that tell the dictionary of a `DenseSample` from a detection target."""
 
 
@@ -47,9 +47,12 @@ class CopyPaste(v2.Transform):
     epoch.
 
     Args:
-        source_pool: an instance bank (`segpaste.open_bank`). Workers open it again by its path.
+        source_pool: an instance bank (`segpaste.open_bank`), which workers open again by its path; or a dataset of
+            `DenseSample`, whose objects are cut out when they are drawn (`segpaste.bank.DatasetBank`).
         config: options of the paste; ``source.kind`` is ``bank``, which is the default. ``source.value_range``, the
             value of white in float images, is 1 unless it is set.
+        balance: how the classes of the pool are drawn, see `segpaste.BankSampler`; by default by its repeat factors.
+            What 1000 samples are expected to receive is then printed.
         max_instances: pastes fill an image up to this many instances; its own are all kept. By default there is room
             for all pastes.
         label_map: the class id in the targets of each class of the bank: a number to add, a list, or a table; a class
@@ -76,6 +79,7 @@ class CopyPaste(v2.Transform):
         source_pool: BankPool,
         config: BatchCopyPasteConfig | None = None,
         *,
+        balance: Balance | None = None,
         max_instances: int | None = None,
         label_map: LabelMap | Sequence[str] | Mapping[int, str] | None = None,
         keypoint_schema: KeypointSchema | None = None,
@@ -85,10 +89,10 @@ class CopyPaste(v2.Transform):
         drop: Sequence[str] = (),
     ) -> None:
         super().__init__()
-        if not is_bank(source_pool):
+        if not (is_bank(source_pool) or is_dataset(source_pool)):
             raise TypeError(
-                f"CopyPaste: expected source_pool to be a bank, got {type(source_pool).__name__}; open one with "
-                "open_bank(path)"
+                f"CopyPaste: expected source_pool to be a bank or a dataset, got {type(source_pool).__name__}; open a "
+                "bank with open_bank(path)"
             )
         config = arguments.checked_config(config, source_pool)
         if config.source.kind == "bank" and config.source.value_range is None:
@@ -98,11 +102,14 @@ class CopyPaste(v2.Transform):
             check_count("CopyPaste: max_instances", limit)
         in_place = config.placement.pad_to_multiple is None  # into the copy that makes a batch of a sample
         config = config.model_copy(update={"max_instances": None})
-        self.augment = _OfOne(config, source_pool=source_pool, inplace=in_place)
+        self.augment = _OfOne(config, source_pool=source_pool, balance=balance, inplace=in_place)
         self.max_instances, self.keypoint_schema = limit, keypoint_schema
-        self.bbox_format, self.label_field = _albumentations.checked_format(bbox_format), label_field
+        self.bbox_format, self.label_field = albumentations.checked_format(bbox_format), label_field
         self.keep, self.drop = _names("keep", keep), _names("drop", drop)
-        self._class_names = tuple(source_pool.class_names)
+        crops = not_none(self.augment.crops)
+        if balance is not None:
+            print(f"CopyPaste: pastes expected in 1000 samples\n{crops.report(1000)}", flush=True)
+        self._class_names = tuple(crops.bank.class_names)
         self._class_ids, self._class_texts = _class_table(label_map, len(self._class_names))
         self._num_without_paste: int | None = 0
 
@@ -147,18 +154,18 @@ class CopyPaste(v2.Transform):
                 "CopyPaste: expected class ids in label_map, for labels of targets are integers, got texts"
             )
         target = {name: value for name, value in target.items() if name not in self.drop}
-        check_others(target, _detection.READ, self.keep)
+        check_others(target, detection.READ, self.keep)
         schema = self.keypoint_schema
-        given = _detection.read_target(image, target, from_boxes=self._from_boxes, with_keypoints=schema is not None)
-        return _detection.write_target(image, target, self._outcome(given))
+        given = detection.read_target(image, target, from_boxes=self._from_boxes, with_keypoints=schema is not None)
+        return detection.write_target(image, target, self._outcome(given))
 
     def _of_arrays(self, data: Mapping[str, Any]) -> dict[str, Any]:
         self._check_options()
         data = {name: value for name, value in data.items() if name not in self.drop}
         check_others(data, ("image", "masks", "bboxes", self.label_field), self.keep)
         names = self.bbox_format, self.label_field
-        found = self._outcome(_albumentations.read_dictionary(data, *names, from_boxes=self._from_boxes))
-        return _albumentations.write_dictionary(data, found, *names, texts=self._class_texts)
+        found = self._outcome(albumentations.read_dictionary(data, *names, from_boxes=self._from_boxes))
+        return albumentations.write_dictionary(data, found, *names, texts=self._class_texts)
 
     def _outcome(self, given: Annotated) -> Outcome:
         batch, report = self._pasted(to_sample(given, self.keypoint_schema, from_boxes=self._from_boxes))

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.integrations._first_batch import FirstBatch
 from segpaste.integrations._pool import DatasetCrops, expect_crops
-from segpaste.integrations._yolo_batches import Batch, from_yolo, schema_of, to_yolo
-from segpaste.integrations._yolo_objects import YoloObjects
+from segpaste.integrations._yolo.batches import Batch, from_yolo, schema_of, to_yolo
+from segpaste.integrations._yolo.objects import YoloObjects
 from segpaste.types import KeypointSchema, PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_count
 

@@ -1,6 +1,6 @@
 """One annotated image, without the names and forms of a framework: into a sample, and back after a paste.
 
-The forms that a transform takes per sample (`_detection`, `_albumentations`) read into `Annotated` and write an
+The forms that a transform takes per sample (`detection`, `albumentations`) read into `Annotated` and write an
 `Outcome`; what happens to crowds, to objects that are hidden and to the order of rows is decided here alone.
 """
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as F
 
-from segpaste.integrations._one_image import Annotated, Outcome, in_form_of, joined
+from segpaste.experimental.forms.one_image import Annotated, Outcome, in_form_of, joined
 
 READ = ("boxes", "labels", "masks", "iscrowd", "area", "keypoints")
 """The entries of a target that are read and written."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from segpaste.integrations._yolo_batches import from_yolo
+from segpaste.integrations._yolo.batches import from_yolo
 from segpaste.types import DenseSample, KeypointSchema
 
 

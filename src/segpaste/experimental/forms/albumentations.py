@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from segpaste.integrations._one_image import Annotated, Outcome, joined
+from segpaste.experimental.forms.one_image import Annotated, Outcome, joined
 
 FORMATS = ("pascal_voc", "coco", "cxcywh", "albumentations", "yolo")
 """Formats of boxes by their names there: xyxy, xywh and cxcywh in pixels; xyxy and cxcywh as fractions."""

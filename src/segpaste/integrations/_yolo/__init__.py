@@ -1,0 +1,1 @@
+"""Batches and objects of Ultralytics as segpaste has them."""
