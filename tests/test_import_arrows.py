@@ -40,7 +40,8 @@ ARROWS: dict[str, set[str]] = {
     "replay": {"types", "augmentation", "engine", "datasets", "bank", "seeding"},
     "experimental": {"types", "engine", "augmentation", "seeding", "integrations"},
     "integrations": {"types", "viz", "bank"},  # and the framework of each module
-    "integrations.lightning": {"types", "viz", "bank", "augmentation", "datasets", "seeding"},  # it makes loaders
+    "integrations.lightning": {"types", "viz", "bank", "augmentation", "seeding"},
+    "integrations._lightning.data_module": {"types", "bank", "datasets"},  # it makes loaders
 }
 ROOMS = {key.partition(".")[0] for key in ARROWS} | {"cli"}
 ARROWS["cli"] = ROOMS - {"cli"} | {"segpaste"}

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PlacementConfig
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
-from segpaste.integrations._lightning import framework
+from segpaste.integrations._lightning.hooks import framework
 from segpaste.integrations.lightning import CopyPasteCallback, CopyPasteDataModule
 from segpaste.seeding import keys_of
 from segpaste.types import PaddedBatchedDenseSample

@@ -10,15 +10,17 @@ import pytorch_lightning as lightning
 import torch
 from lightning_world import FADING, SIZE, Training, data_of, fit, scenes, trainer
 from pytorch_lightning.callbacks import ModelCheckpoint, ModelSummary
+from pytorch_lightning.loggers import CSVLogger
 from pytorch_lightning.utilities.model_helpers import is_overridden
 from torch.utils.data import DataLoader
 
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, CocoDetectionV2, create_bank_dataloader
-from segpaste.augmentation import SourceConfig
+from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.bank import zip_loaders
 from segpaste.datasets import DatasetError, EpochDataLoader
 from segpaste.integrations.lightning import CopyPasteCallback, CopyPasteDataModule
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
+from segpaste.viz import show
 from small_bank import small_bank
 from yolo_files import write_roboflow
 
@@ -119,6 +121,53 @@ class TestTraining:
         trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste(config))], max_steps=1).fit(model, loader())
         target, crops = next(iter(loader()))
         assert same(model.trained[0], BatchCopyPaste(config)(target, staged=crops))
+
+
+class TestBalance:
+    CONFIG = BatchCopyPasteConfig(
+        source=SourceConfig(kind="bank", crops_per_target=2), placement=PlacementConfig(scale_range=(0.5, 1.0))
+    )
+
+    @staticmethod
+    def data(**options: Any) -> CopyPasteDataModule:
+        given = {"batch_size": 1, "max_instances": 24, "balance": "class_uniform", "crops_per_target": 2, **options}
+        return CopyPasteDataModule(scenes(), scenes(5), size=SIZE, **given)
+
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_batches_of_one_receive_objects_of_the_dataset(
+        self, tmp_path: Path, num_workers: int, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        model = fit(tmp_path, self.data(num_workers=num_workers), max_steps=10, config=self.CONFIG)
+        printed = capsys.readouterr().out
+        assert printed.count("CopyPasteDataModule: pastes expected in an epoch") == 1
+        plain = [target for target, _ in self.data(num_workers=num_workers).train_dataloader()]
+        pixels = [batch.images.double().sum().item() for batch in plain]
+        assert sum(seen.pixels != own for seen, own in zip(model.seen, pixels, strict=False)) >= 8
+
+    def test_a_resumed_training_is_the_same(self, tmp_path: Path) -> None:
+        whole = fit(tmp_path, self.data(), max_steps=9, every=4, config=self.CONFIG)
+        resumed = fit(tmp_path, self.data(), max_steps=9, resume=4, config=self.CONFIG)
+        assert resumed.seen == whole.seen[4:]
+
+    def test_a_mode_that_is_none(self) -> None:
+        with pytest.raises(ValueError, match=r"expected mode .*, got 'fair'"):
+            self.data(balance="fair")
+
+
+class TestFirstBatch:
+    def test_a_picture_lies_beside_the_log(self, tmp_path: Path) -> None:
+        logger = CSVLogger(tmp_path / "logs", version=0)
+        model = fit(tmp_path, data_of(scenes()), max_steps=3, logger=logger, config=BatchCopyPasteConfig())
+        show(model.trained[0], path=tmp_path / "expected.jpg")
+        picture = Path(logger.log_dir) / "copy_paste_batch.jpg"
+        assert picture.read_bytes() == (tmp_path / "expected.jpg").read_bytes()
+
+    def test_none_without_a_logger_or_if_it_is_switched_off(self, tmp_path: Path) -> None:
+        fit(tmp_path, data_of(scenes()), max_steps=1)
+        callback = CopyPasteCallback(BatchCopyPaste(), first_batch=False)
+        made = trainer(tmp_path, [callback], max_steps=1, logger=CSVLogger(tmp_path / "logs"))
+        made.fit(Training(), datamodule=data_of(scenes()))
+        assert not list(tmp_path.rglob("*.jpg"))
 
 
 class TestResuming:

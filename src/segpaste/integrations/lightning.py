@@ -18,17 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import Dataset
 
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.schedule import Schedule
-from segpaste.datasets import DatasetError, EpochDataLoader, create_coco_dataloader, find_dataset, open_dataset
-from segpaste.integrations._lightning import (
+from segpaste.integrations._first_batch import FirstBatch
+from segpaste.integrations._lightning.data_module import CopyPasteDataModule
+from segpaste.integrations._lightning.hooks import (
     HOOK,
     framework,
     has_limit,
@@ -38,13 +38,12 @@ from segpaste.integrations._lightning import (
     wrap,
 )
 from segpaste.seeding import derive_seed, to_int64
-from segpaste.types import DenseSample, PaddedBatchedDenseSample, StagedCrops
+from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_class
 
 __all__ = ["CopyPasteCallback", "CopyPasteDataModule"]
 
-TRAINING_ONLY = ("scale_range", "hflip_prob", "min_area_px", "decode_reduced", "shuffle", "sampler", "drop_last")
-"""Options of `create_coco_dataloader` that the loader for validation does not get."""
+PICTURE = "copy_paste_batch.jpg"
 
 
 class CopyPasteCallback(framework.Callback):
@@ -60,18 +59,27 @@ class CopyPasteCallback(framework.Callback):
         augment: the augmentation, such as `segpaste.BatchCopyPaste`, compiled or not; a module is moved to the device.
         progress: set the progress of the schedule before each batch, see
             `segpaste.augmentation.schedule.Schedule.at`; False leaves the schedule to its owner.
+        first_batch: save a picture of the first pasted batch as ``copy_paste_batch.jpg`` in the folder of the logger,
+            if there is a logger.
 
     Raises:
-        TypeError: ``augment`` cannot be called, or ``progress`` is no bool.
+        TypeError: ``augment`` cannot be called, or ``progress`` or ``first_batch`` is no bool.
     """
 
-    def __init__(self, augment: Callable[..., PaddedBatchedDenseSample] | nn.Module, progress: bool = True) -> None:
+    def __init__(
+        self,
+        augment: Callable[..., PaddedBatchedDenseSample] | nn.Module,
+        progress: bool = True,
+        first_batch: bool = True,
+    ) -> None:
         super().__init__()
         if isinstance(augment, type) or not callable(augment):
             raise TypeError(f"CopyPasteCallback: expected an augmentation, got {augment!r:.80}; try BatchCopyPaste()")
         check_class("progress", progress, bool)
+        check_class("first_batch", first_batch, bool)
         self.augment = augment
         self.progress = progress
+        self.first_batch = FirstBatch() if first_batch else None
         self._base_seed: int | None = None
         self._is_training = self._has_run = False
         self._unwrap: Callable[[], None] | None = None
@@ -159,7 +167,10 @@ class CopyPasteCallback(framework.Callback):
             schedule.at(progress_of(trainer))
         options = {} if staged is None else {"staged": staged}
         with torch.no_grad():
-            return self.augment(self._seeded(target, trainer), **options)
+            pasted = self.augment(self._seeded(target, trainer), **options)
+        if self.first_batch is not None and trainer.loggers:
+            self.first_batch.save(pasted, Path(trainer.log_dir) / PICTURE)
+        return pasted
 
     def _seeded(self, batch: PaddedBatchedDenseSample, trainer: Any) -> PaddedBatchedDenseSample:
         if batch.sample_seeds is not None:
@@ -196,88 +207,3 @@ def _parts_of(batch: Any) -> tuple[PaddedBatchedDenseSample, StagedCrops | None]
             "on_before_batch_transfer"
         )
     return target, staged
-
-
-class CopyPasteDataModule(framework.LightningDataModule):
-    """A DataModule of padded batches: jittered and in a new order each epoch to train on, unchanged for validation.
-
-    Both loaders are `segpaste.datasets.EpochDataLoader`s: each rank reads its part, the checkpoint holds the place in
-    the epoch, and a resumed training reads what is left of it. Images for validation are resized to fit into ``size``,
-    and padded.
-
-    Args:
-        data: a map-style dataset of `DenseSample`, or the path of a YOLO dataset or of COCO folders, see
-            `segpaste.datasets.open_dataset`.
-        val: a dataset for validation. By default the split of ``data`` whose name begins with ``val``, if it has one.
-        batch_size: B, on each rank.
-        size: (H, W) of every sample, or the side of a square.
-        split: the split of ``data`` to train on; by default ``train``, or the only one that is not held out.
-        val_split: the split of ``data`` for validation.
-        options: see `segpaste.create_coco_dataloader`. Those of the jitter, ``shuffle``, ``sampler`` and ``drop_last``
-            are for training alone.
-
-    Attributes:
-        train_data: the dataset to train on.
-        val_data: the dataset for validation, or None.
-
-    Raises:
-        DatasetError: the path holds no dataset, or no such split.
-        TypeError, ValueError: a split of what is no path, both ``val`` and ``val_split``, or an option that is unknown
-            or out of its range.
-    """
-
-    def __init__(
-        self,
-        data: Dataset[DenseSample] | str | PathLike[str],
-        val: Dataset[DenseSample] | None = None,
-        *,
-        batch_size: int,
-        size: int | tuple[int, int] = 512,
-        split: str | None = None,
-        val_split: str | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__()
-        if val is not None and val_split is not None:
-            raise ValueError("CopyPasteDataModule: expected a dataset as val or a val_split, got both")
-        if isinstance(data, str | PathLike):
-            data, found = _opened(data, split, val_split, with_val=val is None)
-            val = found if val is None else val
-        elif (split, val_split) != (None, None):
-            raise ValueError(
-                f"CopyPasteDataModule: expected split and val_split with a path only, got {type(data).__name__}; give "
-                "the dataset of the split"
-            )
-        self.train_data = data
-        self.val_data = val
-        self._options = {"batch_size": batch_size, "size": size, **options}
-        self._training_loader()  # wrong options are told here
-
-    def train_dataloader(self) -> EpochDataLoader:
-        """Return a new loader of jittered samples."""
-        return self._training_loader()
-
-    def val_dataloader(self) -> EpochDataLoader | list[EpochDataLoader]:
-        """Return a new loader of samples in the order of the dataset; no loader if there is nothing to validate on."""
-        if self.val_data is None:
-            return []
-        options = {name: value for name, value in self._options.items() if name not in TRAINING_ONLY}
-        return create_coco_dataloader(
-            dataset=self.val_data, scale_range=(1.0, 1.0), hflip_prob=0.0, shuffle=False, **options
-        )
-
-    def _training_loader(self) -> EpochDataLoader:
-        return create_coco_dataloader(dataset=self.train_data, **self._options)
-
-
-def _opened(
-    path: str | PathLike[str], split: str | None, val_split: str | None, *, with_val: bool
-) -> tuple[Dataset[DenseSample], Dataset[DenseSample] | None]:
-    """Return the splits of a dataset to train and to validate on."""
-    train = open_dataset(path, split)
-    if with_val and val_split is None:
-        names = [name for name in find_dataset(path).splits if name.startswith("val")]
-        if len(names) > 1:
-            raise DatasetError(f"{path}: expected one split for validation, got {', '.join(names)}; give val_split=")
-        val_split = names[0] if names else None
-    return train, None if val_split is None else open_dataset(path, val_split)

@@ -1,0 +1,1 @@
+"""Parts of the adapter of Lightning: its hooks and its DataModule."""

@@ -1,0 +1,131 @@
+"""DataModule of padded batches, made to resume."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any, cast
+
+from torch.utils.data import Dataset
+
+from segpaste.bank import DatasetBank, create_bank_dataloader, zip_loaders
+from segpaste.bank.build.dataset_bank import Samples
+from segpaste.bank.read.class_draws import DrawMode
+from segpaste.datasets import DatasetError, EpochDataLoader, create_coco_dataloader, find_dataset, open_dataset
+from segpaste.integrations._lightning.hooks import framework
+from segpaste.types import DenseSample
+
+TRAINING_ONLY = ("scale_range", "hflip_prob", "min_area_px", "decode_reduced", "shuffle", "sampler", "drop_last")
+"""Options of `create_coco_dataloader` that the loader for validation does not get."""
+
+
+class CopyPasteDataModule(framework.LightningDataModule):
+    """A DataModule of padded batches: jittered and in a new order each epoch to train on, unchanged for validation.
+
+    Both loaders are `segpaste.datasets.EpochDataLoader`s: each rank reads its part, the checkpoint holds the place in
+    the epoch, and a resumed training reads what is left of it. Images for validation are resized to fit into ``size``,
+    and padded.
+
+    Args:
+        data: a map-style dataset of `DenseSample`, or the path of a YOLO dataset or of COCO folders, see
+            `segpaste.datasets.open_dataset`.
+        val: a dataset for validation. By default the split of ``data`` whose name begins with ``val``, if it has one.
+        batch_size: B, on each rank.
+        size: (H, W) of every sample, or the side of a square.
+        split: the split of ``data`` to train on; by default ``train``, or the only one that is not held out.
+        val_split: the split of ``data`` for validation.
+        balance: draw objects from all of ``data``, classes by this mode of `segpaste.BankSampler`. Batches to train on
+            are then pairs of a batch and of crops, for a `CopyPasteCallback` whose ``augment`` has
+            ``source.kind="bank"``. What an epoch is expected to draw is printed when it begins for the first time.
+        crops_per_target: with ``balance``, objects that are drawn for each image.
+        options: see `segpaste.create_coco_dataloader`. Those of the jitter, ``shuffle``, ``sampler`` and ``drop_last``
+            are for training alone.
+
+    Attributes:
+        train_data: the dataset to train on.
+        val_data: the dataset for validation, or None.
+
+    Raises:
+        DatasetError: the path holds no dataset, or no such split.
+        TypeError, ValueError: a split of what is no path, both ``val`` and ``val_split``, or an option that is unknown
+            or out of its range.
+        BankError: with ``balance``, the data has no objects that can be cut out.
+    """
+
+    def __init__(
+        self,
+        data: Dataset[DenseSample] | str | PathLike[str],
+        val: Dataset[DenseSample] | None = None,
+        *,
+        batch_size: int,
+        size: int | tuple[int, int] = 512,
+        split: str | None = None,
+        val_split: str | None = None,
+        balance: DrawMode | None = None,
+        crops_per_target: int = 1,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if val is not None and val_split is not None:
+            raise ValueError("CopyPasteDataModule: expected a dataset as val or a val_split, got both")
+        if isinstance(data, str | PathLike):
+            data, found = _opened(data, split, val_split, with_val=val is None)
+            val = found if val is None else val
+        elif (split, val_split) != (None, None):
+            raise ValueError(
+                f"CopyPasteDataModule: expected split and val_split with a path only, got {type(data).__name__}; give "
+                "the dataset of the split"
+            )
+        self.train_data = data
+        self.val_data = val
+        self._options = {"batch_size": batch_size, "size": size, **options}
+        self._balance, self._crops_per_target = balance, crops_per_target
+        self._pool = None if balance is None else DatasetBank(cast(Samples, data))
+        self._has_printed = False
+        self._with_crops(self._training_loader())  # wrong options are told here
+
+    def train_dataloader(self) -> EpochDataLoader | zip_loaders:
+        """Return a new loader of jittered samples, with crops to paste if classes are balanced."""
+        loader = self._with_crops(self._training_loader())
+        if isinstance(loader, zip_loaders) and not self._has_printed and loader.bank_loader.sampler.replica.rank == 0:
+            print(f"CopyPasteDataModule: pastes expected in an epoch\n{loader.bank_loader.report()}", flush=True)
+            self._has_printed = True
+        return loader
+
+    def val_dataloader(self) -> EpochDataLoader | list[EpochDataLoader]:
+        """Return a new loader of samples in the order of the dataset; no loader if there is nothing to validate on."""
+        if self.val_data is None:
+            return []
+        options = {name: value for name, value in self._options.items() if name not in TRAINING_ONLY}
+        return create_coco_dataloader(
+            dataset=self.val_data, scale_range=(1.0, 1.0), hflip_prob=0.0, shuffle=False, **options
+        )
+
+    def _with_crops(self, loader: EpochDataLoader) -> EpochDataLoader | zip_loaders:
+        if self._pool is None or self._balance is None:
+            return loader
+        same = "num_workers", "base_seed", "rank", "num_replicas", "pin_memory", "persistent_workers"
+        crops = create_bank_dataloader(
+            self._pool,
+            batch_size=self._options["batch_size"],
+            crops_per_target=self._crops_per_target,
+            steps=len(loader),
+            mode=self._balance,
+            **{name: self._options[name] for name in same if name in self._options},
+        )
+        return zip_loaders(loader, crops)
+
+    def _training_loader(self) -> EpochDataLoader:
+        return create_coco_dataloader(dataset=self.train_data, **self._options)
+
+
+def _opened(
+    path: str | PathLike[str], split: str | None, val_split: str | None, *, with_val: bool
+) -> tuple[Dataset[DenseSample], Dataset[DenseSample] | None]:
+    """Return the splits of a dataset to train and to validate on."""
+    train = open_dataset(path, split)
+    if with_val and val_split is None:
+        names = [name for name in find_dataset(path).splits if name.startswith("val")]
+        if len(names) > 1:
+            raise DatasetError(f"{path}: expected one split for validation, got {', '.join(names)}; give val_split=")
+        val_split = names[0] if names else None
+    return train, None if val_split is None else open_dataset(path, val_split)
