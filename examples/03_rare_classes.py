@@ -10,7 +10,6 @@ whatever else is in the batch. The report says what to expect before training; t
 # %%
 import argparse
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -35,30 +34,14 @@ args = parser.parse_args()
 # %% [markdown]
 # ## A dataset with a long tail
 #
-# A bank is built from any dataset that can name its photos and annotations. Those of `open_dataset` can; for others,
-# such as scenes, these three methods are enough.
+# A bank is built from any dataset that can name its images and annotations: those of `open_dataset`, scenes, and any
+# other that has the methods of `segpaste.bank.Photos`.
 
 # %%
-
-
-class Rooms(SceneDataset):
-    """Scenes whose photos and annotations have numbers."""
-
-    def image_id(self, index: int) -> int:
-        """Return the number of a photo."""
-        return index
-
-    def annotation_ids(self, index: int) -> range:
-        """Return the number of each instance of a photo: that of instance id i + 1 is at position i."""
-        return range(len(self.scene(index).solids))
-
-    def left_out(self, index: int) -> Mapping[str, int]:
-        """Return how many annotations are no instances, by reason."""
-        return {}
-
-
 long_tail = SceneConfig(height=192, width=192, num_classes=6, long_tail=1.5, rays_per_px=1)
-dataset = open_dataset(args.data) if args.data else Rooms(32, long_tail, seed=3, modalities=["image", "instance"])
+dataset = (
+    open_dataset(args.data) if args.data else SceneDataset(32, long_tail, seed=3, modalities=["image", "instance"])
+)
 class_names = dataset.class_names if args.data else long_tail.thing_names
 
 # %% [markdown]

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from samples import make_batch, make_samples
-from segpaste import BatchCopyPaste
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig
+from segpaste.augmentation import SourceConfig
+from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.integrations.huggingface import CopyPasteCollator, to_detr, to_mask_labels
-from segpaste.types import IGNORE_INDEX, PaddedBatchedDenseSample
+from segpaste.types import IGNORE_INDEX, Modality, PaddedBatchedDenseSample
 
 COLOURS = {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4]}
 
@@ -92,6 +94,20 @@ def test_what_the_batch_lacks_is_said() -> None:
         to_mask_labels(make_batch(1, modalities=[]), **COLOURS)
     with pytest.raises(ValueError, match="pass masks=False"):
         to_detr(make_batch(1, modalities=[]), **COLOURS)
+
+
+def test_the_collator_prints_what_to_expect(capsys: pytest.CaptureFixture[str]) -> None:
+    dataset = SceneDataset(4, SceneConfig(height=32, width=32), modalities=[Modality.INSTANCE])
+    config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
+    collator = CopyPasteCollator(
+        BatchCopyPaste(config, source_pool=dataset, balance="class_uniform"), 24, partial(to_detr, **COLOURS)
+    )
+    assert capsys.readouterr().out.startswith("CopyPasteCollator: pastes expected in 1000 images\nclass")
+    torch.manual_seed(0)
+    pasted = sum(len(collator([dataset[i]])["labels"][0]["class_labels"]) - dataset[i].num_instances for i in range(4))
+    assert pasted > 0
+    CopyPasteCollator(BatchCopyPaste(config, source_pool=dataset), 24, partial(to_detr, **COLOURS))
+    assert capsys.readouterr().out == ""
 
 
 def test_the_collator_pads_pastes_and_converts() -> None:

@@ -88,6 +88,44 @@ def test_the_same_seed_gives_the_same_losses(scenes: Path, tmp_path: Path, task:
     assert first != losses_of(task, scenes, tmp_path, augment=lambda batch: batch, steps=6, num_workers=workers)
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("data", ["scenes", "photos"])
+@pytest.mark.parametrize("task", TASKS)
+def test_batches_of_one_receive_objects_of_the_dataset(
+    task: str,
+    data: str,
+    workers: int,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    placed: list[int] = []
+    before: set[int] = set()
+
+    class Counting(BatchCopyPaste):
+        def forward(self, target: Any, *args: Any, **options: Any) -> Any:
+            out, report = super().forward(target, *args, **options, return_report=True)
+            placed.append(int(report.num_placed.sum()))
+            before.update(target.labels[target.instance_valid].tolist())
+            assert set(out.labels[report.slot_layer >= 0].tolist()) <= allowed
+            return out
+
+    allowed = set(range(1, 9)) if data == "scenes" else set(range(80))  # scenes: class 0 is a group
+    config = BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=2))
+    folder, options = request.getfixturevalue(data), {"batch_size": 1, "num_workers": workers, "steps": 12}
+    losses = losses_of(task, folder, tmp_path, Counting(config), balance="class_uniform", **options)
+    assert len(losses) == len(placed) == 12
+    assert sum(num > 0 for num in placed) >= 8
+    assert before <= allowed
+    assert capsys.readouterr().out.count("pastes expected in an epoch, balance='class_uniform'") == 1
+    assert (tmp_path / "copy_paste_batch.jpg").stat().st_size
+
+
+def test_balance_needs_crops() -> None:
+    with pytest.raises(ValueError, match=r"expected an augmentation with source.kind='bank' because balance="):
+        with_copy_paste(RFDETRDataModule, BatchCopyPaste(), 8, balance="natural")
+
+
 @pytest.mark.parametrize("backend", ["albumentations", "kornia"])
 def test_the_other_augmentations_of_rfdetr(
     scenes: Path, tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch

@@ -105,10 +105,10 @@ class Notes(lightning.Callback):
 def losses_of(task: str, data: Path, out: Path, augment: Any = None, steps: int = 20, **options: Any) -> list[float]:
     """Train for some steps of four images, pasted, and return the losses."""
     lightning.seed_everything(3)
+    balance = options.pop("balance", None)
     model_config, train_config = configs(task, data, out, **options)
-    datamodule = with_copy_paste(
-        RFDETRDataModule(model_config, train_config), augment or BatchCopyPaste(), MAX_INSTANCES
-    )
+    module = RFDETRDataModule(model_config, train_config)
+    datamodule = with_copy_paste(module, augment or BatchCopyPaste(), MAX_INSTANCES, balance)
     notes = Notes()
     trainer = build_trainer(
         train_config, model_config, max_steps=steps, limit_val_batches=0, enable_checkpointing=False, callbacks=[notes]

@@ -90,18 +90,8 @@ class Inputs:
 class Scenes(SceneDataset):
     """Synthetic scenes with ids, as `ReadPhotos`."""
 
-    def image_id(self, index: int) -> int:
-        return index
-
     def file_name(self, index: int) -> str:
         return f"scene {index}"
-
-    def annotation_ids(self, index: int) -> Sequence[int]:
-        """Every solid of the scene; those that are hidden are not in its sample."""
-        return range(1, len(self.scene(index).solids) + 1)
-
-    def left_out(self, index: int) -> Mapping[str, int]:
-        return {}
 
     def crowds(self, index: int) -> Sequence[Crowd]:
         return ()

@@ -156,7 +156,9 @@ class CopyPasteCollator:
     (``remove_unused_columns=False`` in its arguments).
 
     Args:
-        augment: the augmentation, such as `segpaste.BatchCopyPaste`.
+        augment: the augmentation, such as `segpaste.BatchCopyPaste`. With ``source_pool=dataset`` objects of the whole
+            dataset are cut out where the collator runs, in the workers of the Trainer's loader; with ``balance`` what
+            is expected of each class is printed here.
         max_instances: K; an image with more instances keeps its largest.
         convert: makes the inputs of a pasted batch, such as `to_mask_labels` with its options bound.
         first_batch: save a picture of the first pasted batch there, ``.png`` or ``.jpg``, such as
@@ -179,6 +181,9 @@ class CopyPasteCollator:
     ) -> None:
         check_count("max_instances", max_instances)
         self.augment = augment
+        crops = getattr(augment, "crops", None)
+        if crops is not None and crops.balance is not None:
+            print(f"CopyPasteCollator: pastes expected in 1000 images\n{crops.report(1000)}", flush=True)
         self.max_instances = max_instances
         self.convert = convert
         self.path = first_batch

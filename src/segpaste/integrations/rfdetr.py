@@ -17,23 +17,32 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
+from segpaste.bank.read.class_draws import DrawMode
+from segpaste.integrations._coco_objects import CocoObjects
+from segpaste.integrations._first_batch import FirstBatch
 from segpaste.integrations._nested import Form, Target, from_nested, to_nested
+from segpaste.integrations._pool import DatasetCrops, expect_crops
 from segpaste.integrations._targets import LabelMap
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import check_count
 
 __all__ = ["Form", "from_nested", "label_map_of", "to_nested", "with_copy_paste"]
 
-Augment = Callable[[PaddedBatchedDenseSample], PaddedBatchedDenseSample]
+Augment = Callable[..., PaddedBatchedDenseSample]
 Module = TypeVar("Module")
+PICTURE = "copy_paste_batch.jpg"
+MOST_WORKERS = 2
 
 
-def with_copy_paste(datamodule: Module, augment: Augment, max_instances: int) -> Module:
+def with_copy_paste(
+    datamodule: Module, augment: Augment, max_instances: int, balance: DrawMode | None = None
+) -> Module:
     """Return a data module that pastes into every training batch.
 
     For detection its training dataset is built with masks if its objects have polygons: they are pasted by their
@@ -45,15 +54,22 @@ def with_copy_paste(datamodule: Module, augment: Augment, max_instances: int) ->
             ``source.mask_from="boxes"``.
         augment: the augmentation, such as `segpaste.BatchCopyPaste`; a module is moved to the batch's device.
         max_instances: K, the objects of an image after the paste; an image with more keeps its largest.
+        balance: draw the objects from the whole training set, classes by this mode of `segpaste.BankSampler`, instead
+            of from the other images of the batch. ``augment`` then has ``source.kind="bank"``. For COCO files whose
+            objects have outlines; each image is read at the resolution of the model.
+
+    The first batch is drawn to ``copy_paste_batch.jpg`` in the ``output_dir`` of the training.
 
     Returns:
         A subclass for a class; an instance becomes one of the subclass of its class, and is returned.
 
     Raises:
         TypeError: ``datamodule`` is neither.
-        ValueError: ``max_instances`` is negative.
+        ValueError: ``max_instances`` is negative, or ``augment`` does not paste what ``balance`` draws.
     """
     check_count("max_instances", max_instances)
+    if balance is not None:
+        expect_crops("with_copy_paste", augment, balance)
     base: type[Any] = datamodule if isinstance(datamodule, type) else type(datamodule)
     if not (hasattr(base, "on_after_batch_transfer") and hasattr(base, "setup")):
         raise TypeError(f"with_copy_paste: expected a data module of rfdetr or its class, got {datamodule!r:.80}")
@@ -62,10 +78,12 @@ def with_copy_paste(datamodule: Module, augment: Augment, max_instances: int) ->
         """The data module, with pasted batches."""
 
         _built_to_paste = False
+        _crops: DatasetCrops | None = None
 
         def setup(self, stage: str) -> None:
             """Build the datasets of a stage; that of training has masks if it can."""
             if stage == "fit":
+                self._first_batch, self._crops = FirstBatch(), None
                 _setup_to_fit(self, super().setup)
             else:
                 super().setup(stage)
@@ -73,7 +91,9 @@ def with_copy_paste(datamodule: Module, augment: Augment, max_instances: int) ->
         def on_after_batch_transfer(self, batch: tuple[Any, Any], dataloader_idx: int) -> tuple[Any, Any]:
             """Paste into a training batch, then do what the data module does."""
             if self.trainer is not None and self.trainer.training:
-                batch = _pasted(batch, augment, max_instances, _form_of(self))
+                if balance is not None and self._crops is None:
+                    self._crops = _crops_of(self, augment, balance, len(batch[1]))
+                batch = _pasted(self, batch, augment, max_instances)
             ready: tuple[Any, Any] = super().on_after_batch_transfer(batch, dataloader_idx)
             return ready
 
@@ -157,13 +177,40 @@ def label_map_of(dataset: Any) -> LabelMap:
     return 0 if all(label == number for label, number in table.items()) else table
 
 
-def _pasted(batch: tuple[Any, Any], augment: Augment, max_instances: int, form: Form) -> tuple[Any, list[Target]]:
+def _crops_of(datamodule: Any, augment: Augment, balance: DrawMode, batch_size: int) -> DatasetCrops:
+    """Return crops of all objects of the dataset that a data module trains on."""
+    dataset, config = datamodule._dataset_train, datamodule.train_config
+    if not hasattr(dataset, "coco"):
+        raise ValueError(
+            f"with_copy_paste: expected a dataset of COCO files because balance={balance!r} is given, got "
+            f"{type(dataset).__name__}; leave balance out, or give BatchCopyPaste(source_pool=open_dataset(folder))"
+        )
+    return DatasetCrops(
+        "with_copy_paste",
+        augment,
+        CocoObjects(dataset, datamodule.model_config.resolution),
+        balance,
+        batch_size=batch_size,
+        num_steps=int(datamodule.trainer.num_training_batches),
+        seed=config.seed or 0,
+        num_workers=min(config.num_workers, MOST_WORKERS),
+    )
+
+
+def _pasted(datamodule: Any, batch: tuple[Any, Any], augment: Augment, max_instances: int) -> tuple[Any, list[Target]]:
     """Return a batch of the loader, on the device to paste on, with pastes."""
     samples, targets = batch
+    form = _form_of(datamodule)
     if isinstance(augment, nn.Module):
         augment.to(samples.tensors.device)
     if targets and "valid" in targets[0]:
         max_instances = min(max_instances, len(targets[0]["valid"]))
     with torch.no_grad():
-        pasted = augment(from_nested(samples, targets, max_instances, form))
+        target = from_nested(samples, targets, max_instances, form)
+        if datamodule._crops is None:
+            pasted = augment(target)
+        else:
+            crops = datamodule._crops.take(target.batch_size, datamodule.trainer.current_epoch)
+            pasted = augment(target, staged=crops.to(target.device))
+        datamodule._first_batch.save(pasted, Path(datamodule.train_config.output_dir) / PICTURE)
         return to_nested(pasted, samples, targets, form)

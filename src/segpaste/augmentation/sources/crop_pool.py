@@ -159,6 +159,9 @@ class SeededCrops:
         crops_per_target: K, number of crops for each target.
         balance: how classes are drawn, see `segpaste.BankSampler`; by default by its repeat factors.
 
+    Attributes:
+        balance: as given; None if it was not asked for.
+
     Raises:
         TypeError: ``bank`` is neither a bank nor a dataset.
         ValueError: it is empty, or ``balance`` is no mode.
@@ -173,7 +176,7 @@ class SeededCrops:
                 "BatchCopyPaste.from_dataloader(..., source_pool=loader)"
             )
         self._sampler = sampler = BankSampler(bank, mode=balance or DEFAULT, rank=0, num_replicas=1)
-        self.bank, self.crops_per_target = bank, crops_per_target
+        self.bank, self.crops_per_target, self.balance = bank, crops_per_target, balance
         self._crops, self._table = sampler.crops, ClassTable(sampler.probabilities)
 
     def report(self, num_targets: int) -> DrawReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
@@ -104,6 +104,18 @@ class SceneDataset(Dataset[DenseSample]):
 
     def __len__(self) -> int:
         return self.num_scenes
+
+    def image_id(self, index: int) -> int:
+        """Return the id of the image, which is its index."""
+        return index
+
+    def annotation_ids(self, index: int) -> Sequence[int]:
+        """Return the id of every solid of a scene, hidden ones too; instance id i + 1 is at position i."""
+        return range(1, len(self.scene(index).solids) + 1)
+
+    def left_out(self, index: int) -> Mapping[str, int]:
+        """Return how many annotations are no instances, by reason: none of a scene."""
+        return {}
 
     def scene(self, index: int) -> Scene:
         """Return the geometry behind the sample of an index; its instance ids are positions in ``solids`` plus 1.
