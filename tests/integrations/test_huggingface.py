@@ -11,7 +11,7 @@ from samples import make_batch, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import SourceConfig
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
-from segpaste.integrations.huggingface import CopyPasteCollator, to_detr, to_mask_labels
+from segpaste.integrations.huggingface import CopyPasteCollator, to_detr, to_mask_labels, to_oneformer
 from segpaste.types import IGNORE_INDEX, Modality, PaddedBatchedDenseSample
 
 COLOURS = {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4]}
@@ -70,6 +70,76 @@ def test_semantic_segments() -> None:
     for classes, masks, labels in zip(batch.semantic_maps, inputs["mask_labels"], inputs["class_labels"], strict=True):
         assert labels.tolist() == sorted(set(classes.flatten().tolist()) - {IGNORE_INDEX})
         assert all(torch.equal(mask.bool(), classes == label) for mask, label in zip(masks, labels, strict=True))
+
+
+def characters(lines: list[str], *, max_length: int, **options: object) -> dict[str, torch.Tensor]:
+    """A tokenizer that gives the code of each character; 7 where the attention mask is 0."""
+    assert options == {"padding": "max_length", "truncation": True, "return_tensors": "pt"}
+    codes = torch.full((len(lines), max_length), 7)
+    mask = torch.zeros_like(codes)
+    for row, line in enumerate(lines):
+        codes[row, : len(line)] = torch.tensor([ord(letter) for letter in line])
+        mask[row, : len(line)] = 1
+    return {"input_ids": codes, "attention_mask": mask}
+
+
+def spelled(tokens: torch.Tensor) -> list[str]:
+    return ["".join(map(chr, row)).rstrip("\0") for row in tokens.tolist()]
+
+
+NAMES = [f"class{n}" for n in range(20)]
+TEXTS = {"class_names": NAMES, "tokenizer": characters, "num_text": 8, "max_length": 30}
+
+
+@pytest.mark.parametrize("task", ["panoptic", "semantic", "instance"])
+def test_texts_of_oneformer_name_the_segments_of_the_task(task: str) -> None:
+    options = {"num_instances": (3, 0, 2), "padding": (4, 3)}
+    inputs = to_oneformer(make_batch(3, **options), **COLOURS, **TEXTS, tasks=[task], label_map=10)
+    alone = {} if task == "panoptic" else {"modalities": [task]}  # segments are as in a batch that has nothing else
+    expected = to_mask_labels(make_batch(3, **options, **alone), **COLOURS, label_map=10)
+    for name, values in expected.items():
+        assert all(torch.equal(one, other) for one, other in zip(inputs[name], values, strict=True)), name
+    assert spelled(inputs["task_inputs"]) == [f"the task is {task}"] * 3
+    rest = f"{'an' if task == 'instance' else 'a'} {task} photo"
+    for labels, texts in zip(inputs["class_labels"], inputs["text_inputs"], strict=True):
+        names = [f"a photo with a {NAMES[label - 10]}" for label in sorted(labels.tolist())]
+        assert spelled(texts) == [*names, *[rest] * 8][:8]
+
+
+def test_each_image_draws_a_task_from_torchs_generator() -> None:
+    batch = make_batch(8, padding=(4, 3))
+    torch.manual_seed(0)
+    drawn = [spelled(to_oneformer(batch, **COLOURS, **TEXTS)["task_inputs"]) for _ in range(2)]
+    assert len(set(drawn[0])) == 3
+    assert drawn[0] != drawn[1]
+    torch.manual_seed(0)
+    assert spelled(to_oneformer(batch, **COLOURS, **TEXTS)["task_inputs"]) == drawn[0]
+
+
+def test_texts_that_find_no_place_are_left_out() -> None:
+    inputs = to_oneformer(make_batch(1, num_instances=3), **COLOURS, **{**TEXTS, "num_text": 2}, tasks=["instance"])
+    assert inputs["text_inputs"].shape == (1, 2, 30)
+    assert len(inputs["class_labels"][0]) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tasks": "instance"}, "tasks: expected some of panoptic, instance, semantic, got 'instance'"),
+        ({"tasks": ["depth"]}, "tasks: expected some of"),
+        ({"tasks": []}, "tasks: expected some of"),
+        ({}, r"without labels for panoptic, semantic; pass tasks=\['instance'\]"),
+        (
+            {"tasks": ["instance"], "class_names": NAMES[:1]},
+            "class_names: expected a name for every label, got 1 names",
+        ),
+        ({"tasks": ["instance"], "num_text": -1}, "num_text: expected at least 0, got -1"),
+    ],
+)
+def test_what_oneformer_cannot_train_on_is_refused(options: dict[str, object], message: str) -> None:
+    batch = make_batch(1, modalities=["instance"])
+    with pytest.raises(ValueError, match=message):
+        to_oneformer(batch, **COLOURS, **{**TEXTS, **options})
 
 
 def test_detr_labels() -> None:

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from tiny_oneformer import CLASS_NAMES, MAX_LENGTH, NUM_TEXT, oneformer, tokenizer
 from torch.utils.data import DataLoader, Dataset, Subset
 from trainer_data import NUM_CLASSES, SIZE, dataset_of, expect_flat_memory
 
 from example_runs import expect_example_runs
 from segpaste import BatchCopyPaste
-from segpaste.integrations.huggingface import CopyPasteCollator, Inputs, to_detr, to_mask_labels
-from segpaste.types import BatchedDenseSample, DenseSample, select_instances
+from segpaste.integrations.huggingface import CopyPasteCollator, Inputs, to_detr, to_mask_labels, to_oneformer
+from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, select_instances
 from segpaste.viz import show
 
 COLOURS = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
@@ -104,9 +105,18 @@ def rt_detr() -> torch.nn.Module:
     return transformers.RTDetrForObjectDetection(config)
 
 
+TEXTS = {"class_names": CLASS_NAMES, "tokenizer": tokenizer(), "num_text": NUM_TEXT, "max_length": MAX_LENGTH}
+
+
+def oneformer_inputs(batch: PaddedBatchedDenseSample) -> Inputs:
+    tasks = ["instance"] if batch.panoptic_maps is None else ["panoptic", "semantic", "instance"]
+    return to_oneformer(batch, **COLOURS, **TEXTS, tasks=tasks)
+
+
 MODELS: dict[str, tuple[Callable[[], torch.nn.Module], Callable[..., Inputs]]] = {
     "mask2former": (mask2former, partial(to_mask_labels, **COLOURS)),
     "eomt": (eomt, partial(to_mask_labels, **COLOURS, with_pixel_mask=False)),
+    "oneformer": (oneformer, oneformer_inputs),
     "detr": (detr, partial(to_detr, **COLOURS)),
     "rt_detr": (rt_detr, partial(to_detr, **PLAIN, masks=False)),
 }

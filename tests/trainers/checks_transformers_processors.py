@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 import transformers
 from differences import Differences
+from tiny_oneformer import MAX_LENGTH, NUM_TEXT, tokenizer
 from torch import Tensor
 from trainer_data import data_folder, tiny_coco
 
 from segpaste.datasets import FixedSizeCrop
-from segpaste.integrations.huggingface import to_detr, to_mask_labels
+from segpaste.integrations.huggingface import to_detr, to_mask_labels, to_oneformer
 from segpaste.types import BatchedDenseSample, PaddedBatchedDenseSample
 
 PAGE = "huggingface.md"
@@ -108,17 +110,54 @@ def test_the_tables_of_mask_labels(name: str) -> None:
     processor: Any = kind(do_resize=False, ignore_index=ignore_index)
     options = {**colours(processor), "label_map": tiny_coco().category_ids, "with_pixel_mask": name != "eomt"}
     table = Differences(OVERLAPS)
-    for images, targets, batch in photos_of(batch_size):
-        own = to_mask_labels(batch, **options)
-        shown = [masks[:, : x.shape[1], : x.shape[2]] for masks, x in zip(own["mask_labels"], images, strict=True)]
-        rows = [enumerate(image["annotations"], 1) for image in targets]
-        classes = [{n: row["category_id"] + first_class for n, row in image} for image in rows]
-        theirs = processor(images, list(map(_map, shown)), instance_id_to_semantic_id=classes, return_tensors="pt")
+    for found in photos_of(batch_size):
+        own = to_mask_labels(found.batch, **options)
+        maps, ids = maps_of(found, own["mask_labels"], first_class)
+        theirs = processor(found.images, maps, instance_id_to_semantic_id=ids, return_tensors="pt")
         table.compare(theirs, own)
         for masks, others in zip(own["mask_labels"], theirs["mask_labels"], strict=True):
             assert torch.equal(masks.any(0), others.any(0))
             assert not ((masks != others).any(0) & (masks.sum(0) < 2)).any()
     table.expect_in_guide(PAGE)
+
+
+ONEFORMER = {
+    **OVERLAPS,
+    "text_inputs": "the processor names the objects of the images before in the batch, too",
+}
+
+
+def test_the_table_of_oneformer(tmp_path: Path) -> None:
+    """Without photos that have no objects: the processor takes none."""
+    photos = tiny_coco()
+    names = [f"class{n}" for n in range(len(photos.class_names))]
+    classes = {
+        category: {"name": name, "isthing": 1} for category, name in zip(photos.category_ids, names, strict=True)
+    }
+    (tmp_path / "classes.json").write_text(json.dumps(classes))
+    files = {"repo_path": str(tmp_path), "class_info_file": "classes.json"}
+    images = transformers.OneFormerImageProcessor(do_resize=False, ignore_index=0, num_text=NUM_TEXT, **files)
+    lengths = {"max_seq_length": MAX_LENGTH, "task_seq_length": MAX_LENGTH}
+    processor = transformers.OneFormerProcessor(images, tokenizer(), **lengths)
+    texts = {"class_names": names, "tokenizer": tokenizer(), "num_text": NUM_TEXT, "max_length": MAX_LENGTH}
+    options = {**colours(images), **texts, "label_map": photos.category_ids, "tasks": ["instance"]}
+    table = Differences(ONEFORMER)
+    for found in photos_of(5):
+        own = to_oneformer(found.batch, **options)
+        if all(len(labels) for labels in own["class_labels"]):
+            maps, ids = maps_of(found, own["mask_labels"], 0)
+            tasks = ["instance"] * len(maps)
+            theirs = processor(found.images, tasks, maps, instance_id_to_semantic_id=ids, return_tensors="pt")
+            table.compare(theirs, own)
+            assert torch.equal(theirs["text_inputs"][0], own["text_inputs"][0])
+    table.expect_in_guide(PAGE)
+
+
+def maps_of(found: Photos, own: list[Tensor], first_class: int) -> tuple[list[Tensor], list[dict[int, int]]]:
+    """Return the map of objects of each image, and the class of each number in it, counted from ``first_class``."""
+    shown = [masks[:, : image.shape[1], : image.shape[2]] for masks, image in zip(own, found.images, strict=True)]
+    rows = [enumerate(image["annotations"], 1) for image in found.annotations]
+    return list(map(_map, shown)), [{n: row["category_id"] + first_class for n, row in image} for image in rows]
 
 
 def _map(masks: Tensor) -> Tensor:

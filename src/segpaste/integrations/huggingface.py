@@ -18,20 +18,20 @@ import torch
 from torch import Tensor
 
 from segpaste.integrations._first_batch import FirstBatch
+from segpaste.integrations._segments import TASKS, segments_of, segments_of_task, texts_of
 from segpaste.integrations._targets import (
     LabelMap,
     cxcywh,
-    has_object,
     normalized,
     objects_of,
     picture_sizes,
     pixel_mask,
     to_framework,
 )
-from segpaste.types import IGNORE_INDEX, BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
+from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 from segpaste.types.check import check_count
 
-__all__ = ["CopyPasteCollator", "to_detr", "to_mask_labels"]
+__all__ = ["CopyPasteCollator", "to_detr", "to_mask_labels", "to_oneformer"]
 
 Inputs = dict[str, Any]
 
@@ -73,29 +73,83 @@ def to_mask_labels(
     inputs: Inputs = {"pixel_values": normalized(batch, mean, std, scale)}
     if with_pixel_mask:
         inputs["pixel_mask"] = pixel_mask(batch)
-    segments = [_segments(batch, b) for b in range(batch.batch_size)]
+    segments = [segments_of(batch, b) for b in range(batch.batch_size)]
     inputs["mask_labels"] = [masks.float() for masks, _ in segments]
     inputs["class_labels"] = [to_framework(labels, label_map) for _, labels in segments]
     return inputs
 
 
-def _segments(batch: PaddedBatchedDenseSample, b: int) -> tuple[Tensor, Tensor]:
-    """Return the masks [N, H, W] bool and labels [N] of the segments of one image."""
-    masks, labels = batch.images.new_zeros(0, *batch.canvas_size, dtype=torch.bool), batch.labels.new_zeros(0)
-    if batch.instance_masks is not None:
-        keep = has_object(batch)[b]
-        masks, labels = batch.instance_masks[b, keep], batch.labels[b, keep]
-    if batch.semantic_maps is None or (batch.panoptic_maps is None and batch.instance_masks is not None):
-        return masks, labels
-    classes = batch.semantic_maps[b]
-    if batch.panoptic_maps is not None:
-        classes = classes.masked_fill(batch.panoptic_maps[b] > 0, IGNORE_INDEX)
-    if batch.padding_mask is not None:
-        classes = classes.masked_fill(batch.padding_mask[b, 0], IGNORE_INDEX)
-    if batch.crowd_mask is not None:
-        classes = classes.masked_fill(batch.crowd_mask[b, 0], IGNORE_INDEX)
-    present = torch.unique(classes[classes != IGNORE_INDEX])
-    return torch.cat([masks, classes == present[:, None, None]]), torch.cat([labels, present])
+def to_oneformer(
+    batch: PaddedBatchedDenseSample,
+    *,
+    mean: Sequence[float],
+    std: Sequence[float],
+    class_names: Sequence[str],
+    tokenizer: Callable[..., Mapping[str, Tensor]],
+    num_text: int,
+    tasks: Sequence[str] = TASKS,
+    max_length: int = 77,
+    label_map: LabelMap = 0,
+    scale: float = 255.0,
+) -> Inputs:
+    """Return the inputs of OneFormer: segments of one task per image, and the texts that name them after the paste.
+
+    The texts are those of "OneFormer: One Transformer to Rule Universal Image Segmentation" (Jain et al., CVPR 2023):
+    "a photo with a CLASS" for each segment, filled up with "a TASK photo". The model reads them if ``is_training=True``
+    in its configuration.
+
+    Args:
+        batch: B images in 0..``scale``.
+        mean: of each channel of images in 0..1, as ``image_mean`` of the processor's image processor.
+        std: likewise.
+        class_names: the name of each label of the batch.
+        tokenizer: that of the processor.
+        num_text: texts of an image: ``config.num_queries - config.text_encoder_n_ctx``. Further segments get none.
+        tasks: each image draws one from torch's generator: ``instance`` needs instance masks, ``semantic`` semantic
+            maps, ``panoptic`` panoptic maps.
+        max_length: tokens of a text, ``config.task_seq_len`` and ``config.text_encoder_context_length``.
+        label_map: class ids of the model, see `segpaste.integrations._targets.LabelMap`.
+        scale: the value of white.
+
+    Returns:
+        Those of `to_mask_labels`, with segments of the task; ``task_inputs`` [B, ``max_length``] int64 and
+        ``text_inputs`` [B, ``num_text``, ``max_length``] int64, tokens, 0 after the end.
+
+    Raises:
+        TypeError, ValueError: ``label_map`` has no id for a label, ``class_names`` no name, a task is unknown, or the
+            batch lacks what it needs.
+    """
+    _check_tasks(batch, tasks)
+    check_count("num_text", num_text)
+    drawn = [tasks[i] for i in torch.randint(len(tasks), (batch.batch_size,)).tolist()]
+    segments = [segments_of_task(batch, b, task) for b, task in enumerate(drawn)]
+    texts = [texts_of(labels, class_names, task, num_text) for (_, labels), task in zip(segments, drawn, strict=True)]
+
+    def tokens(lines: list[str]) -> Tensor:
+        found = tokenizer(lines, padding="max_length", max_length=max_length, truncation=True, return_tensors="pt")
+        return (found["input_ids"] * found["attention_mask"]).to(batch.device)
+
+    return {
+        "pixel_values": normalized(batch, mean, std, scale),
+        "pixel_mask": pixel_mask(batch),
+        "mask_labels": [masks.float() for masks, _ in segments],
+        "class_labels": [to_framework(labels, label_map) for _, labels in segments],
+        "task_inputs": tokens([f"the task is {task}" for task in drawn]),
+        "text_inputs": torch.stack([tokens(lines) for lines in texts]),
+    }
+
+
+def _check_tasks(batch: PaddedBatchedDenseSample, tasks: Sequence[str]) -> None:
+    needs = {"panoptic": batch.panoptic_maps, "instance": batch.instance_masks, "semantic": batch.semantic_maps}
+    if isinstance(tasks, str) or not tasks or not set(tasks) <= set(needs):
+        raise ValueError(f"tasks: expected some of {', '.join(needs)}, got {tasks!r:.80}")
+    lacking = [task for task in tasks if needs[task] is None]
+    if lacking:
+        possible = [task for task in needs if needs[task] is not None]
+        raise ValueError(
+            f"to_oneformer: expected a batch for the tasks {', '.join(tasks)}, got one without labels for "
+            f"{', '.join(lacking)}; pass tasks={possible}"
+        )
 
 
 def to_detr(
