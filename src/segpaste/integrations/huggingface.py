@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from segpaste.integrations._first_batch import FirstBatch
-from segpaste.integrations._segments import TASKS, segments_of, segments_of_task, texts_of
+from segpaste.integrations._huggingface.hub import HubSamples
+from segpaste.integrations._huggingface.segments import TASKS, segments_of, segments_of_task, texts_of
 from segpaste.integrations._targets import (
     LabelMap,
     cxcywh,
@@ -31,7 +32,7 @@ from segpaste.integrations._targets import (
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 from segpaste.types.check import check_count
 
-__all__ = ["CopyPasteCollator", "to_detr", "to_mask_labels", "to_oneformer"]
+__all__ = ["CopyPasteCollator", "HubSamples", "to_detr", "to_mask_labels", "to_oneformer"]
 
 Inputs = dict[str, Any]
 

@@ -1,0 +1,170 @@
+"""Datasets of the ``datasets`` package as samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torchvision import tv_tensors
+
+from segpaste.datasets.formats.rle import decode_segmentation
+from segpaste.integrations._targets import crowd_region
+from segpaste.types import IGNORE_INDEX, CrowdMask, DenseSample, SemanticMap
+
+Transforms = Callable[[DenseSample], DenseSample]
+
+
+class HubSamples:
+    """A map-style dataset of `DenseSample` over a dataset of Hugging Face ``datasets``.
+
+    Columns are read as the guides of transformers name and fill them:
+
+    - ``objects``, a record of lists: ``bbox`` [x, y, width, height] in pixels and ``category``, from 0; with
+      ``segmentation``, COCO polygons or run lengths, the objects have masks, else boxes alone. ``iscrowd`` objects
+      become the crowd mask.
+    - ``instance_map``, an image whose first channel is the class and whose second is the number of the object, 0 where
+      there is none.
+    - ``semantic_map``, an image of classes.
+
+    Args:
+        dataset: with random access: not a streamed one.
+        image: column of the photos.
+        objects, instance_map, semantic_map: columns of the annotations; at least one, and one of the first two.
+        class_names: the name of each class; by default those of the feature of ``category``.
+        void: value of unlabelled pixels in the maps, 255 by default.
+        transforms: called with every sample, returns the one to use instead.
+
+    Raises:
+        TypeError: the dataset has no random access.
+        ValueError: a column is missing, no annotations are named, or two columns say what the objects are.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        image: str = "image",
+        objects: str | None = None,
+        instance_map: str | None = None,
+        semantic_map: str | None = None,
+        class_names: Sequence[str] | None = None,
+        void: int = IGNORE_INDEX,
+        transforms: Transforms | None = None,
+    ) -> None:
+        if not hasattr(dataset, "__len__") or not hasattr(dataset, "column_names"):
+            raise TypeError(
+                f"HubSamples: expected a dataset of the datasets package with random access, got "
+                f"{type(dataset).__name__}; load it without streaming"
+            )
+        named = {"image": image, "objects": objects, "instance_map": instance_map, "semantic_map": semantic_map}
+        for role, column in named.items():
+            if column is not None and column not in dataset.column_names:
+                raise ValueError(
+                    f"HubSamples: expected a column among {', '.join(dataset.column_names)} as {role}, got {column!r}"
+                )
+        if objects is not None and instance_map is not None:
+            raise ValueError("HubSamples: expected objects or an instance_map, got both; leave one out")
+        if objects is None and instance_map is None and semantic_map is None:
+            raise ValueError("HubSamples: expected a column with annotations, got none; give objects=, or a map")
+        self.dataset, self.image, self.void, self.transforms = dataset, image, void, transforms
+        self.objects, self.instance_map, self.semantic_map = objects, instance_map, semantic_map
+        found = class_names if class_names is not None else _names_of(dataset, objects)
+        self.class_names = None if found is None else tuple(found)
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def image_id(self, index: int) -> int:
+        """Return the id of an image, which is its index."""
+        return index
+
+    @property
+    def digest(self) -> str:
+        """The fingerprint that the package gives to the dataset."""
+        return str(getattr(self.dataset, "_fingerprint", ""))
+
+    def __getitem__(self, index: int) -> DenseSample:
+        """Read one sample.
+
+        Raises:
+            ValueError: an annotation is not what it must be.
+        """
+        row = self.dataset[index]
+        photo = np.array(row[self.image].convert("RGB"))
+        image = torch.from_numpy(photo).permute(2, 0, 1).contiguous()
+        fields: dict[str, Any] = {}
+        if self.semantic_map is not None:
+            fields["semantic_map"] = SemanticMap(self._classes(_pixels(row[self.semantic_map]), photo))
+        if self.objects is not None:
+            sample = _of_objects(image, row[self.objects], fields)
+        elif self.instance_map is not None:
+            sample = DenseSample.from_masks(image, *self._instances(_pixels(row[self.instance_map]), photo), **fields)
+        else:
+            sample = _of_boxes(image, torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64), fields)
+        return self.transforms(sample) if self.transforms else sample
+
+    def _classes(self, values: NDArray[Any], photo: NDArray[Any]) -> Tensor:
+        """Return a map of classes [H, W] int64, with the void value as ignored."""
+        if values.shape[:2] != photo.shape[:2]:
+            raise ValueError(f"HubSamples: expected a map of {photo.shape[:2]} pixels, got {values.shape[:2]}")
+        classes = torch.from_numpy(values[..., 0] if values.ndim == 3 else values).long()
+        return torch.where(classes == self.void, IGNORE_INDEX, classes)
+
+    def _instances(self, values: NDArray[Any], photo: NDArray[Any]) -> tuple[Tensor, Tensor]:
+        """Return the masks [N, H, W] and labels [N] of an instance map."""
+        if values.ndim != 3 or values.shape[2] < 2:
+            raise ValueError(
+                f"HubSamples: expected {self.instance_map} with a channel of classes and one of objects, got "
+                f"{list(values.shape)}"
+            )
+        classes = self._classes(values, photo)
+        numbers = torch.where(classes == IGNORE_INDEX, 0, torch.from_numpy(values[..., 1]).long())
+        objects = torch.from_numpy(np.unique(numbers[numbers > 0]))
+        masks = numbers == objects[:, None, None]
+        return masks, torch.stack([classes[mask][0] for mask in masks]) if len(masks) else objects
+
+
+def _of_objects(image: Tensor, objects: Mapping[str, Any], fields: dict[str, Any]) -> DenseSample:
+    """Return a sample of lists of objects: with masks if they have segmentations, else of boxes."""
+    height, width = image.shape[1:]
+    num = len(objects["bbox"])
+    boxes = torch.tensor(objects["bbox"], dtype=torch.float32).reshape(num, 4)
+    ends = torch.tensor([width, height], dtype=torch.float32)
+    boxes = torch.cat([boxes[:, :2].clamp(min=0), torch.minimum(boxes[:, :2] + boxes[:, 2:], ends)], 1)
+    labels = torch.tensor(objects["category"], dtype=torch.int64)
+    masks = None
+    if "segmentation" in objects:
+        found = [decode_segmentation(given, (height, width)) for given in objects["segmentation"]]
+        masks = torch.from_numpy(np.array(found, bool).reshape(num, height, width))
+    seen = (boxes[:, 2:] > boxes[:, :2]).all(1) if masks is None else masks.flatten(1).any(1)
+    if "iscrowd" in objects:  # in all samples or in none, as batches need it
+        crowd = torch.tensor(objects["iscrowd"], dtype=torch.bool)
+        region = crowd_region(boxes[crowd], None if masks is None else masks[crowd], (height, width))
+        nothing = torch.zeros(height, width, dtype=torch.bool)
+        fields["crowd_mask"] = CrowdMask((nothing if region is None else region)[None])
+        seen &= ~crowd
+    if masks is None:
+        return _of_boxes(image, boxes[seen], labels[seen], fields)
+    return DenseSample.from_masks(image, masks[seen], labels[seen], **fields)
+
+
+def _of_boxes(image: Tensor, boxes: Tensor, labels: Tensor, fields: dict[str, Any]) -> DenseSample:
+    found = tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(image.shape[1], image.shape[2]))
+    return DenseSample(image=tv_tensors.Image(image), boxes=found, labels=labels, **fields)
+
+
+def _pixels(image: Any) -> NDArray[Any]:
+    return np.array(image)
+
+
+def _names_of(dataset: Any, objects: str | None) -> Sequence[str] | None:
+    """Return the class names that the features of a dataset have for its objects; None if they have none."""
+    if objects is None:
+        return None
+    feature = dataset.features[objects]
+    category = feature["category"] if isinstance(feature, Mapping) else getattr(feature, "feature", {})["category"]
+    return getattr(getattr(category, "feature", category), "names", None)
