@@ -2,7 +2,7 @@
 
     augment = BatchCopyPaste(source_pool=DatasetBank(dataset), balance="class_uniform")
 
-Nothing is written. A read of a crop reads its image and all annotations of that image, 5 to 20 ms for a photo, so read
+Nothing is written. A read of a crop reads its image and all annotations of that image, some 10 ms for a photo, so read
 them in the workers of a loader (`segpaste.create_bank_dataloader`). Each process keeps the crops that it read last.
 If training still waits for crops, build a bank: `segpaste.bank.build_bank`.
 """
