@@ -26,6 +26,8 @@ PRINTS = {
     "11_torchvision_mask_rcnn": r"step 4: loss \d+\.\d+, [1-9]\d* objects",
     "12_hugging_face_mask2former": r"losses (\d+\.\d+(, |$)){4}",
     "13_ultralytics_segmentation": r"losses (\d+\.\d+(, |$)){4}",
+    "14_lightning": r"probability of a paste in the last step: 0\.33",
+    "15_small_batches": r"batch 2: 2 of 4 images are pasted into",
 }
 """The start of a line that each example prints."""
 
