@@ -115,15 +115,13 @@ class TestBalance:
         assert uniform is not None
         seeds = torch.arange(400)
         for crops in (natural, uniform):
-            report = crops.report(400)
+            report = crops.report(1200)
             drawn = torch.bincount(crops.staged(seeds).class_ids.flatten(), minlength=len(report.class_names))
             expected = torch.tensor(report.expected_draws)
             assert float(expected.sum()) == pytest.approx(1200)
             assert ((drawn - expected).abs() <= 5 * expected.sqrt()).all()
         counts = torch.tensor(natural.report(1).num_crops)
-        assert torch.allclose(
-            torch.tensor(natural.report(1).expected_draws), 3 * counts / counts.sum(), rtol=0, atol=1e-6
-        )
+        assert torch.allclose(torch.tensor(natural.report(1).expected_draws), counts / counts.sum(), rtol=0, atol=1e-6)
         shares = torch.tensor(uniform.report(1).expected_draws)
         assert len(set(shares[counts > 0].tolist())) == 1
 
@@ -146,6 +144,21 @@ class TestBalance:
         )
         lines = capsys.readouterr().out.splitlines()[2:]
         assert sum(float(line.split()[-3]) for line in lines) == pytest.approx(6 * 3, abs=0.5)
+
+    @pytest.mark.parametrize(("paste_prob", "k_range"), [(0.5, (1, 256)), (1.0, (1, 1)), (1.0, (1, 2)), (0.5, (2, 4))])
+    def test_the_expected_number_is_what_is_tried(self, paste_prob: float, k_range: tuple[int, int]) -> None:
+        config = BatchCopyPasteConfig(source=SOURCE, placement=PlacementConfig(paste_prob=paste_prob, k_range=k_range))
+        augment = BatchCopyPaste(config, source_pool=INSTANCES, balance="class_uniform")
+        batch = batch_of(INSTANCES, *range(12))
+        tried = 0
+        for turn in range(20):
+            seeded = batch.derived(sample_seeds=torch.arange(12) + 1000 * turn)
+            tried += int(augment(seeded, return_report=True)[1].num_tried.sum())
+        assert tried == pytest.approx(240 * augment.pastes_per_image, rel=0.15)
+        report = augment.expected_pastes(240)
+        assert report is not None
+        assert sum(report.expected_draws) == pytest.approx(240 * augment.pastes_per_image, abs=0.51)
+        assert BatchCopyPaste().expected_pastes(5) is None
 
     def test_refuses(self) -> None:
         with pytest.raises(ValueError, match="expected source_pool with balance='class_uniform'"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import fields
+from dataclasses import fields, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ import pytest
 import torch
 from build_cases import Listed, build
 from photo_folder import NAMES
+from torch.utils.data import Subset
+from torchvision import tv_tensors
 
 from segpaste import CocoDetectionV2
 from segpaste.bank import (
@@ -251,16 +253,67 @@ class TestRefuses:
         with pytest.raises(BankError, match="expected labels from 0 to 2, for there are 3 class names, got 0 to 3"):
             DatasetBank(Squares(([4, 4], [0, 3])))
 
-    def test_float_images(self) -> None:
+    def test_samples_that_nothing_is_cut_out_of(self) -> None:
         class Floats(Squares):
             def __getitem__(self, index: int) -> DenseSample:
-                sample = super().__getitem__(index)
-                values = {**sample.to_dict(), "image": sample.image.float()}
-                return DenseSample.from_dict(values)
+                return replace(super().__getitem__(index), image=tv_tensors.Image(torch.zeros(3, 20, 20)))
 
-        bank = DatasetBank(Floats(([4], [0])))
-        with pytest.raises(BankError, match=r"DatasetBank: sample 0: crop: expected an image of uint8"):
-            bank[0]
+        with pytest.raises(BankError, match=r"expected images of uint8 \[3, H, W\], got torch.float32"):
+            DatasetBank(Floats(([4], [0])))
+
+        class Boxes(Squares):
+            def __getitem__(self, index: int) -> DenseSample:
+                return replace(super().__getitem__(index), instance_masks=None, instance_ids=None)
+
+        with pytest.raises(BankError, match="expected samples with instance_masks, got none"):
+            DatasetBank(Boxes(([4], [0])))
+
+    def test_transforms(self) -> None:
+        dataset: Any = Squares(([4], [0]))
+        dataset.transforms = lambda sample: sample
+        for given in (dataset, Subset(dataset, [0])):
+            with pytest.raises(BankError, match="expected a dataset without transforms"):
+                DatasetBank(given)
+        dataset.transforms = None
+        assert len(DatasetBank(dataset)) == 1
+
+    def test_names_with_gaps(self) -> None:
+        with pytest.raises(BankError, match=r"expected class_names of 0 to 1, got \[0, 2\]"):
+            DatasetBank(Squares(([4], [0])), class_names={0: "a", 2: "b"})
+
+
+class TestParts:
+    """A `Subset` has what its dataset has."""
+
+    def test_names_labels_and_version(self) -> None:
+        class Labelled(Squares):
+            num_reads = 0
+
+            def __getitem__(self, index: int) -> DenseSample:
+                self.num_reads += 1
+                return super().__getitem__(index)
+
+            def instance_labels(self, index: int) -> torch.Tensor:
+                return torch.tensor(self.images[index][1])
+
+            def image_id(self, index: int) -> int:
+                return 100 + index
+
+        dataset = Labelled(*[([side, side + 1], [0, 0]) for side in range(3, 9)])
+        banks = [DatasetBank(Subset(dataset, part), crop_size=(9, 9)) for part in ([4, 1], [5, 0], [4, 1])]
+        assert dataset.num_reads == 3
+        assert banks[0].class_names == ("a", "b", "c")
+        assert [int(banks[0][n].image.max()) for n in range(4)] == [7, 8, 4, 5]
+        assert [banks[0][n].image_id for n in range(4)] == [104, 104, 101, 101]
+        assert banks[0].version == banks[2].version != banks[1].version
+
+    def test_parts_of_a_dataset_without_ids_have_versions_of_their_own(self) -> None:
+        dataset = Squares(([4], [0]), ([5], [0]))
+        one, other = (DatasetBank(Subset(dataset, [n]), crop_size=(9, 9)) for n in range(2))
+        assert one.version != other.version
+
+    def test_names_by_label(self) -> None:
+        assert DatasetBank(Squares(([4], [0])), class_names={1: "b", 0: "a"}).class_names == ("a", "b")
 
 
 class TestProcesses:

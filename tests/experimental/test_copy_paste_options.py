@@ -73,7 +73,7 @@ def test_objects_of_a_dataset(capsys: pytest.CaptureFixture[str]) -> None:
     dataset = SceneDataset(6, SceneConfig(height=60, width=80), modalities=[Modality.INSTANCE])
     config = coded_config(3)
     paste = CopyPaste(dataset, config, balance="class_uniform", label_map=5)
-    assert capsys.readouterr().out.startswith("CopyPaste: pastes expected in 1000 samples\nclass")
+    assert capsys.readouterr().out.startswith("CopyPaste: pastes expected in 1000 images\nclass")
     pool = CopyPaste(DatasetBank(dataset), config, balance="class_uniform", label_map=5)
     for seed in range(4):
         torch.manual_seed(seed)

@@ -188,7 +188,8 @@ def test_the_collator_pads_pastes_and_converts() -> None:
         return BatchCopyPaste()(batch)
 
     collator = CopyPasteCollator(augment, 2, partial(to_detr, **COLOURS))
-    inputs = collator(make_samples(3, num_instances=(3, 1, 2), modalities=["instance"]))
+    with pytest.warns(UserWarning, match="more objects than max_instances=2 slots"):
+        inputs = collator(make_samples(3, num_instances=(3, 1, 2), modalities=["instance"]))
     assert seen[0].max_instances == 2
     assert seen[0].instance_valid.sum(1).tolist() == [2, 1, 2]  # the largest are kept
     assert len(inputs["labels"]) == 3

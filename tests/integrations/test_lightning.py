@@ -139,7 +139,7 @@ class TestBalance:
     ) -> None:
         model = fit(tmp_path, self.data(num_workers=num_workers), max_steps=10, config=self.CONFIG)
         printed = capsys.readouterr().out
-        assert printed.count("CopyPasteDataModule: pastes expected in an epoch") == 1
+        assert printed.count("CopyPasteDataModule: crops of an epoch, on each of 1 ranks") == 1
         plain = [target for target, _ in self.data(num_workers=num_workers).train_dataloader()]
         pixels = [batch.images.double().sum().item() for batch in plain]
         assert sum(seen.pixels != own for seen, own in zip(model.seen, pixels, strict=False)) >= 8

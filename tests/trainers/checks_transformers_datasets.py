@@ -108,7 +108,7 @@ def test_run_lengths_and_polygons_are_masks() -> None:
 
     class Rows:
         column_names = ("image", "objects")
-        features: ClassVar = {"objects": {"category": None}}
+        features: ClassVar = {"objects": {"category": None, "bbox": None}}
 
         def __len__(self) -> int:
             return 1
@@ -121,6 +121,31 @@ def test_run_lengths_and_polygons_are_masks() -> None:
     assert sample.boxes.tolist() == [[2, 2, 9, 7], [0, 0, 1, 12]]
     assert sample.crowd_mask is not None
     assert sample.crowd_mask.any()
+
+
+def test_a_number_may_be_of_an_object_in_each_class() -> None:
+    things = np.zeros((12, 16, 3), np.uint8)
+    things[1:4, 1:5, :2] = 1, 1
+    things[6:11, 6:11, :2] = 2, 1
+    image = np.zeros((12, 16, 3), np.uint8)
+    rows = datasets.Dataset.from_list([{"image": Image.fromarray(image), "things": Image.fromarray(things)}])
+    sample = HubSamples(rows, instance_map="things", class_names=NAMES)[0]
+    assert sample.labels.tolist() == [1, 2]
+    assert sample.instance_masks.flatten(1).sum(1).tolist() == [12, 25]
+
+
+def test_lists_of_records_and_labels_without_a_read() -> None:
+    image = Image.fromarray(np.zeros((12, 16, 3), np.uint8))
+    records = [{"bbox": [1.0, 2.0, 3.0, 4.0], "category": 2}, {"bbox": [0.0, 0.0, 5.0, 5.0], "category": 0}]
+    rows = datasets.Dataset.from_list([{"image": image, "objects": records}, {"image": image, "objects": []}])
+    for given in (rows, rows.with_format("torch")):
+        samples = HubSamples(given, objects="objects", class_names={0: "a", 1: "b", 2: "c"})
+        assert samples.class_names == ("a", "b", "c")
+        assert samples.instance_labels(0) == samples[0].labels.tolist() == [2, 0]
+        assert samples[1].labels.tolist() == samples.instance_labels(1) == []
+    wrong = datasets.Dataset.from_list([{"image": image, "objects": [{"bbox": [1.0, 2.0, 3.0, 4.0], "label": 2}]}])
+    with pytest.raises(ValueError, match="expected bbox and category in 'objects', got bbox, label; rename them"):
+        HubSamples(wrong, objects="objects")
 
 
 def test_maps_give_back_the_objects(scenes: Any) -> None:

@@ -20,7 +20,7 @@ from segpaste.augmentation.rules.paste_rules import paste_rules
 from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.sources import source_check
 from segpaste.augmentation.sources.bank_source import BankSource
-from segpaste.augmentation.sources.crop_pool import Balance, BankPool, CropPool, SeededCrops, SourcePool
+from segpaste.augmentation.sources.crop_pool import Balance, BankPool, CropPool, Report, SeededCrops, SourcePool
 from segpaste.augmentation.sources.placement import PlacementRequest
 from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
 from segpaste.engine import (
@@ -53,7 +53,7 @@ class BatchCopyPaste(nn.Module):
             target, by the target's seed alone; eager code only. It needs ``config.source`` of ``kind="bank"``, which
             is then the default.
         balance: how the classes of ``source_pool`` are drawn, see `segpaste.BankSampler`; by default by its repeat
-            factors. ``crops.report(num_targets)`` says what that gives.
+            factors. `expected_pastes` says what that gives.
         inplace: paste into the batch's own tensors. On the CPU only what changes is touched then; on other devices, and
             if tensors are neither row-major nor channels-last images, new tensors are made and copied.
 
@@ -216,6 +216,21 @@ class BatchCopyPaste(nn.Module):
             )
         pool = None if source_pool is None else CropPool(source_pool, module.config.num_layers, balance)
         return AugmentedLoader(loader, module, max_instances, device, pool)
+
+    @property
+    def pastes_per_image(self) -> float:
+        """Expected number of objects drawn for an image, by the current schedule; some may not fit."""
+        low, high = self.schedule.k_range
+        most, num = self.config.num_layers, high - low + 1
+        counted = range(low, min(high, most) + 1)  # the others are cut to ``most``
+        return self.schedule.paste_prob * (sum(counted) + most * (num - len(counted))) / num
+
+    def expected_pastes(self, num_images: int) -> Report | None:
+        """Return how often each class of ``source_pool`` is expected to be pasted into so many images.
+
+        Objects that do not fit are included. Without ``source_pool`` it is None.
+        """
+        return None if self.crops is None else self.crops.report(round(num_images * self.pastes_per_image))
 
     @property
     def _tables(self) -> Classes:

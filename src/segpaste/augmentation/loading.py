@@ -100,10 +100,10 @@ class AugmentedLoader(LoaderWrapper):
             return
         self._has_printed = True
         num_steps = len(self.loader) if isinstance(self.loader, Sized) else 1
-        schedule = getattr(self.augment, "schedule", None)
-        paste_prob = 1.0 if schedule is None else schedule.paste_prob
-        report = self.crops.report(round(num_steps * batch_size * paste_prob))
-        print(f"{self.owner}: pastes expected in {num_steps} batches of {batch_size}\n{report}", flush=True)
+        per_image = getattr(self.augment, "pastes_per_image", self.crops.crops_per_target)
+        report = self.crops.report(round(num_steps * batch_size * per_image))
+        where = "" if this.replica.num_replicas == 1 else f" on each of {this.replica.num_replicas} ranks"
+        print(f"{self.owner}: pastes expected in {num_steps} batches of {batch_size}{where}\n{report}", flush=True)
 
     def _seeded(self, batch: PaddedBatchedDenseSample, this: EpochPass, first: int) -> PaddedBatchedDenseSample:
         """Return the batch with seeds; ``first`` is the position of its first row in the epoch."""

@@ -21,6 +21,7 @@ from segpaste.augmentation.report import PasteReport, nothing_pasted_warning
 from segpaste.augmentation.sources.crop_pool import Balance, BankPool, is_bank, is_dataset
 from segpaste.experimental.forms import albumentations, detection
 from segpaste.experimental.forms.one_image import Annotated, Outcome, check_others, outcome_of, to_sample
+from segpaste.integrations._pool import print_expected
 from segpaste.integrations._targets import LabelMap, to_framework
 from segpaste.types import FIELDS, BatchedDenseSample, DenseSample, KeypointSchema, PaddedBatchedDenseSample
 from segpaste.types.check import check_count, not_none
@@ -52,7 +53,7 @@ class CopyPaste(v2.Transform):
         config: options of the paste; ``source.kind`` is ``bank``, which is the default. ``source.value_range``, the
             value of white in float images, is 1 unless it is set.
         balance: how the classes of the pool are drawn, see `segpaste.BankSampler`; by default by its repeat factors.
-            What 1000 samples are expected to receive is then printed.
+            What 1000 images are expected to receive is then printed.
         max_instances: pastes fill an image up to this many instances; its own are all kept. By default there is room
             for all pastes.
         label_map: the class id in the targets of each class of the bank: a number to add, a list, or a table; a class
@@ -107,8 +108,7 @@ class CopyPaste(v2.Transform):
         self.bbox_format, self.label_field = albumentations.checked_format(bbox_format), label_field
         self.keep, self.drop = _names("keep", keep), _names("drop", drop)
         crops = not_none(self.augment.crops)
-        if balance is not None:
-            print(f"CopyPaste: pastes expected in 1000 samples\n{crops.report(1000)}", flush=True)
+        print_expected("CopyPaste", self.augment)
         self._class_names = tuple(crops.bank.class_names)
         self._class_ids, self._class_texts = _class_table(label_map, len(self._class_names))
         self._num_without_paste: int | None = 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torchvision.io import ImageReadMode, decode_image
+from PIL import Image
 from torchvision.transforms import v2
 
 from segpaste.types import DenseSample
@@ -42,7 +42,8 @@ class CocoObjects:
 
     def __getitem__(self, index: int) -> DenseSample:
         image_id = self.ids[index]
-        image = decode_image(str(self.root / self.coco.imgs[image_id]["file_name"]), ImageReadMode.RGB)
+        with Image.open(self.root / self.coco.imgs[image_id]["file_name"]) as photo:
+            image = torch.from_numpy(np.array(photo.convert("RGB"))).permute(2, 0, 1).contiguous()
         found = [self.coco.annToMask(row).astype(bool) for row in self._rows(index)]
         masks = torch.from_numpy(np.stack(found)) if found else image.new_zeros(0, *image.shape[1:], dtype=torch.bool)
         labels = torch.tensor(self.instance_labels(index), dtype=torch.int64)

@@ -35,7 +35,7 @@ class FirstBatch:
             path: the file, ``.png`` or ``.jpg``; None saves nothing.
             options: to `segpaste.viz.show`, such as ``class_names``, ``mean`` and ``std``.
         """
-        if path is None or self._saved or not _is_first_process():
+        if path is None or self._saved or not is_first_process():
             return
         self._saved.fill_(True)
         try:
@@ -48,7 +48,7 @@ class FirstBatch:
             )
 
 
-def _is_first_process() -> bool:
+def is_first_process() -> bool:
     worker = get_worker_info()
     if worker is not None and worker.id > 0:
         return False

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from segpaste.bank import DatasetBank, InstanceBank, create_bank_dataloader
-from segpaste.bank.build.dataset_bank import Samples
+from segpaste.bank.build.listing import Samples
 from segpaste.bank.read.class_draws import DrawMode
+from segpaste.bank.read.sampler import BankSampler, report_draws
+from segpaste.integrations._first_batch import is_first_process
 from segpaste.types import StagedCrops
 
 
@@ -45,8 +47,9 @@ class DatasetCrops:
         num_workers: int = 0,
     ) -> None:
         source = expect_crops(owner, augment, balance)
-        bank = dataset if isinstance(dataset, InstanceBank) else DatasetBank(dataset)
-        self.owner, self.balance = owner, balance
+        self.bank = bank = dataset if isinstance(dataset, InstanceBank) else DatasetBank(dataset)
+        self.owner, self.balance, self.augment = owner, balance, augment
+        self.num_images = max(num_steps, 1) * batch_size
         self.loader = create_bank_dataloader(
             bank,
             batch_size=batch_size,
@@ -76,12 +79,21 @@ class DatasetCrops:
         return staged.first(num_targets)
 
     def _print_expected(self) -> None:
-        if not self._has_printed and self.loader.sampler.replica.rank == 0:
-            print(
-                f"{self.owner}: pastes expected in an epoch, balance={self.balance!r}\n{self.loader.report()}",
-                flush=True,
-            )
+        replica = self.loader.sampler.replica
+        if not self._has_printed and replica.rank == 0:
+            num = round(self.num_images * replica.num_replicas * self.augment.pastes_per_image)
+            bank, sampler = self.bank, self.loader.draws
+            assert isinstance(sampler, BankSampler)
+            report = report_draws(bank.class_names, sampler.crops.counts, sampler.probabilities, num)
+            print(f"{self.owner}: pastes expected in an epoch, balance={self.balance!r}\n{report}", flush=True)
         self._has_printed = True
+
+
+def print_expected(owner: str, augment: Any) -> None:
+    """Print what 1000 images are expected to receive, if an augmentation has a pool whose balance was asked for."""
+    crops = getattr(augment, "crops", None)
+    if crops is not None and crops.balance is not None and is_first_process():
+        print(f"{owner}: pastes expected in 1000 images\n{augment.expected_pastes(1000)}", flush=True)
 
 
 def expect_crops(owner: str, augment: Any, balance: str) -> Any:

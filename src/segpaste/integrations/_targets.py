@@ -6,6 +6,7 @@ pieces together; none converts pixels or boxes itself.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -127,6 +128,7 @@ def slots_of(image_idx: Tensor, areas: Tensor, batch_size: int, max_instances: i
     kept = torch.arange(len(image_idx), device=image_idx.device)
     counts = torch.bincount(image_idx, minlength=batch_size)
     if len(kept) and int(counts.max()) > max_instances:
+        warn_of_overflow(max_instances)
         images = [torch.nonzero(image_idx == b)[:, 0] for b in range(batch_size)]
         largest = [rows[areas[rows].argsort(descending=True, stable=True)[:max_instances]] for rows in images]
         kept = torch.cat(largest).sort().values
@@ -134,6 +136,15 @@ def slots_of(image_idx: Tensor, areas: Tensor, batch_size: int, max_instances: i
     rows = image_idx[kept]
     first = counts.cumsum(0) - counts
     return kept, rows, torch.arange(len(kept), device=kept.device) - first[rows]
+
+
+def warn_of_overflow(max_instances: int) -> None:
+    """Warn that some objects found no slot; Python shows the same warning once."""
+    warnings.warn(
+        f"an image has more objects than max_instances={max_instances} slots: its largest are kept, the others become "
+        "background, in this and in later batches; give more slots",
+        stacklevel=4,
+    )
 
 
 def picture_sizes(batch: PaddedBatchedDenseSample) -> list[tuple[int, int]]:
@@ -234,6 +245,8 @@ def batch_of(
     if not images:
         raise ValueError("expected at least one image, got none; skip empty batches")
     height, width = (max(image.shape[axis] for image in images) for axis in (-2, -1))
+    if any(len(found.labels) > max_instances for found in objects):
+        warn_of_overflow(max_instances)
     with_crowds = any(crowd is not None for crowd in crowds)
     samples = []
     for image, found, crowd in zip(images, objects, crowds, strict=True):

@@ -20,6 +20,7 @@ from torch import Tensor
 from segpaste.integrations._first_batch import FirstBatch
 from segpaste.integrations._huggingface.hub import HubSamples
 from segpaste.integrations._huggingface.segments import TASKS, segments_of, segments_of_task, texts_of
+from segpaste.integrations._pool import print_expected
 from segpaste.integrations._targets import (
     LabelMap,
     cxcywh,
@@ -28,6 +29,7 @@ from segpaste.integrations._targets import (
     picture_sizes,
     pixel_mask,
     to_framework,
+    warn_of_overflow,
 )
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 from segpaste.types.check import check_count
@@ -236,9 +238,7 @@ class CopyPasteCollator:
     ) -> None:
         check_count("max_instances", max_instances)
         self.augment = augment
-        crops = getattr(augment, "crops", None)
-        if crops is not None and crops.balance is not None:
-            print(f"CopyPasteCollator: pastes expected in 1000 images\n{crops.report(1000)}", flush=True)
+        print_expected("CopyPasteCollator", augment)
         self.max_instances = max_instances
         self.convert = convert
         self.path = first_batch
@@ -247,6 +247,8 @@ class CopyPasteCollator:
 
     def __call__(self, samples: Sequence[DenseSample]) -> Inputs:
         """Return the inputs of the samples, which are of one size, with pastes between them."""
+        if any(sample.num_instances > self.max_instances for sample in samples):
+            warn_of_overflow(self.max_instances)
         batch = BatchedDenseSample.from_samples(samples).to_padded(self.max_instances, overflow="largest")
         pasted = self.augment(batch)
         white = getattr(self.convert, "keywords", {}).get("scale", 255.0)  # of a partial

@@ -78,6 +78,11 @@ def with_copy_paste(
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
             _check_task(self.args.task)
+            if balance is not None and (self.args.bgr or self.data.get("channels", 3) != 3):
+                raise ValueError(
+                    "with_copy_paste: expected colour images and bgr=0 with balance, for crops are RGB, got "
+                    f"bgr={self.args.bgr} and {self.data.get('channels', 3)} channels; leave balance out"
+                )
             self.first_batch = FirstBatch()
             self.crops: DatasetCrops | None = None
 
@@ -146,19 +151,25 @@ def _has_polygons(labels: Sequence[Batch]) -> bool:
 
 def _crops_of(trainer: Any, augment: Any, balance: DrawMode, schema: KeypointSchema | None) -> DatasetCrops:
     """Return crops of all objects of the dataset that a trainer trains on."""
-    dataset = trainer.train_loader.dataset
+    dataset, names = trainer.train_loader.dataset, trainer.data["names"]
+    from_boxes = augment.config.source.mask_from == "boxes"
+    if not from_boxes and not _has_polygons(dataset.labels):
+        raise ValueError(
+            f"with_copy_paste: expected polygons, for balance={balance!r} cuts objects out by them, got boxes; set "
+            "source.mask_from='boxes' to cut out rectangles"
+        )
     objects = YoloObjects(
         dataset,
-        tuple(trainer.data["names"].values()),
+        tuple(names[label] for label in range(len(names))),
         schema,
-        from_boxes=augment.config.source.mask_from == "boxes",
+        from_boxes=from_boxes,
     )
     return DatasetCrops(
         "with_copy_paste",
         augment,
         objects,
         balance,
-        batch_size=trainer.batch_size,
+        batch_size=trainer.train_loader.batch_size,  # on this rank
         num_steps=len(trainer.train_loader),
         seed=trainer.args.seed,
         num_workers=min(trainer.args.workers, MOST_WORKERS),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.bank import BankSampler, DatasetBank, InstanceBank, stage_bank_batch
-from segpaste.bank.build.dataset_bank import Samples
+from segpaste.bank.build.listing import Samples
 from segpaste.bank.read.class_draws import ClassTable, DrawMode, uniforms
 from segpaste.bank.read.pairing import PairedCrops
 from segpaste.bank.read.sampler import DrawReport, report_draws
@@ -22,6 +22,9 @@ from segpaste.types import StagedCrops
 
 Balance = DrawMode
 """How often classes are drawn, see `segpaste.bank.read.class_draws`."""
+
+Report = DrawReport
+"""Table of what is expected of each class."""
 
 DEFAULT: Balance = "repeat_factor"
 
@@ -99,11 +102,11 @@ class CropPool(Stateful):
         """The loader of crops; None where they are drawn of a bank."""
         return None if isinstance(self.pool, InstanceBank) else self.pool
 
-    def report(self, num_targets: int) -> DrawReport | None:
-        """Return what a bank is expected to give to so many targets; None where a loader decides it."""
+    def report(self, num_draws: int) -> DrawReport | None:
+        """Return what so many draws of a bank are expected to be of; None where a loader decides it."""
         if self._sampler is None or not isinstance(self.pool, InstanceBank):
             return None
-        return expected_draws(self.pool, self._sampler, num_targets * self.crops_per_target)
+        return expected_draws(self.pool, self._sampler, num_draws)
 
     def begin(self, this: EpochPass) -> None:
         """Begin a pass: let the crops follow the pass over the targets."""
@@ -179,9 +182,9 @@ class SeededCrops:
         self.bank, self.crops_per_target, self.balance = bank, crops_per_target, balance
         self._crops, self._table = sampler.crops, ClassTable(sampler.probabilities)
 
-    def report(self, num_targets: int) -> DrawReport:
-        """Return what the bank is expected to give to so many targets, if every one of them is pasted into."""
-        return expected_draws(self.bank, self._sampler, num_targets * self.crops_per_target)
+    def report(self, num_draws: int) -> DrawReport:
+        """Return what so many draws are expected to be of."""
+        return expected_draws(self.bank, self._sampler, num_draws)
 
     def staged(self, seeds: Tensor) -> StagedCrops:
         """Read the crops of the targets with these seeds.

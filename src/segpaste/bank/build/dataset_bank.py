@@ -13,16 +13,18 @@ import hashlib
 import json
 import operator
 import threading
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import Subset
 
 from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, crop_object, groups_of
-from segpaste.bank.build.parts import Selection, stored_id
+from segpaste.bank.build.listing import Samples, attribute_of, check_first, checked_names, image_ids, objects_of
+from segpaste.bank.build.parts import Selection
 from segpaste.bank.format.protocol import Columns
 from segpaste.bank.format.reads import checked_read
 from segpaste.bank.schema.record import Array, BankError, Crop, Layout
@@ -35,14 +37,6 @@ EVERY_OBJECT = Selection(min_area_px=1, min_part_frac=0.0)
 MOST_TRIES = 16
 
 
-class Samples(Protocol):
-    """A map-style dataset of samples; readers of segpaste also name classes, ids and labels."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int) -> DenseSample: ...
-
-
 class DatasetBank:
     """An `InstanceBank` of all objects of a dataset, cut out when they are read.
 
@@ -51,10 +45,11 @@ class DatasetBank:
     never pasted.
 
     Args:
-        dataset: samples of uint8 images [3, H, W] with instance masks and without padding: no transforms that resize.
-            The labels come from its ``instance_labels(index)`` if it has that method, as readers of segpaste do. Of
-            any other dataset each sample is read once.
-        class_names: the name of each label; by default the ``class_names`` of the dataset.
+        dataset: samples of uint8 images [3, H, W] with instance masks and without padding, the same at every read: a
+            dataset with ``transforms`` is refused. The labels come from its ``instance_labels(index)`` if it has that
+            method, as readers of segpaste do, also through a `torch.utils.data.Subset`. Of any other dataset each
+            sample is read once.
+        class_names: the name of each label, a list or a dictionary; by default the ``class_names`` of the dataset.
         crop_size: (h, w) of every crop, pixels. Larger objects are shrunk.
         margin_frac: background kept about each object, see `segpaste.bank.build_bank`.
         selection: which objects may be pasted; by default all that have a pixel.
@@ -66,7 +61,8 @@ class DatasetBank:
         version: digest of the dataset's ids and labels and of the options; changed pixels do not change it.
 
     Raises:
-        BankError: the dataset has no objects, no class names, or labels that are no classes.
+        BankError: the dataset has transforms, no objects, no class names, labels that are no classes, or samples that
+            nothing can be cut out of.
 
     A bank of this class can be pickled if its dataset can; the crops that it keeps stay behind.
     """
@@ -75,19 +71,25 @@ class DatasetBank:
         self,
         dataset: Samples,
         *,
-        class_names: Sequence[str] | None = None,
+        class_names: Sequence[str] | Mapping[int, str] | None = None,
         crop_size: tuple[int, int] = (256, 256),
         margin_frac: float = DEFAULT_MARGIN_FRAC,
         selection: Selection = EVERY_OBJECT,
         cache_bytes: int = 256 << 20,
     ) -> None:
         self.dataset, self.margin_frac, self.selection, self.cache_bytes = dataset, margin_frac, selection, cache_bytes
-        self.class_names = _checked_names(dataset, class_names)
-        self._image_idx, self._ordinals, self._class_ids = _objects_of(dataset, len(self.class_names))
-        self._image_ids = _image_ids(dataset)
+        if attribute_of(dataset, "transforms") is not None:
+            raise BankError(
+                "DatasetBank: expected a dataset without transforms, so that an object is the same at every read, got "
+                "one with; open it a second time without them"
+            )
+        self.class_names = checked_names(dataset, class_names)
+        self._image_idx, self._ordinals, self._class_ids = objects_of(dataset, len(self.class_names))
+        self._image_ids = image_ids(dataset)
         self._of_class = SamplesOfClasses(self._class_ids, len(self.class_names))
         self.class_frequencies: tuple[int, ...] = tuple(self._of_class.counts.tolist())
         first = dataset[int(self._image_idx[0])]
+        check_first(first)
         self.layout = Layout(crop_size, groups_of(first), first.keypoint_schema)
         self.crop_size, self.metric_depth = self.layout.crop_size, first.metric_depth
         self._flags = flags_of(first)
@@ -219,45 +221,10 @@ class DatasetBank:
             "margin_frac": self.margin_frac,
             "selection": {name: getattr(self.selection, name) for name in Selection.__slots__},
             "groups": self.layout.groups,
-            "dataset": str(getattr(self.dataset, "digest", "")),
+            "dataset": str(attribute_of(self.dataset, "digest") or ""),
+            "subset": [int(i) for i in self.dataset.indices] if isinstance(self.dataset, Subset) else None,
         }
         digest = hashlib.sha256(json.dumps(facts).encode())
         for column in (self._image_ids, self._image_idx, self._class_ids):
             digest.update(np.ascontiguousarray(column, "<i8").tobytes())
         return digest.hexdigest()
-
-
-def _checked_names(dataset: Samples, class_names: Sequence[str] | None) -> tuple[str, ...]:
-    names = getattr(dataset, "class_names", None) if class_names is None else class_names
-    if names is None:
-        raise BankError(f"DatasetBank: expected class_names, for a {type(dataset).__name__} names none; give them")
-    return tuple(str(name) for name in names)
-
-
-def _image_ids(dataset: Samples) -> NDArray[np.int64]:
-    """Return the id of each image; its index if the dataset has no ids."""
-    id_of = getattr(dataset, "image_id", operator.index)
-    return np.array([stored_id(id_of(image), "image") for image in range(len(dataset))], np.int64)
-
-
-def _objects_of(dataset: Samples, num_classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return for every object its image, its number among those of its class in that image, and its label, [N] each."""
-    images: list[int] = []
-    ordinals: list[int] = []
-    labels: list[int] = []
-    labels_of = getattr(dataset, "instance_labels", None) or (lambda image: dataset[image].labels.tolist())
-    for image in range(len(dataset)):
-        seen: Counter[int] = Counter()
-        for label in labels_of(image):
-            images.append(image)
-            ordinals.append(seen[label])
-            labels.append(label)
-            seen[label] += 1
-    if not labels:
-        raise BankError("DatasetBank: expected a dataset with objects, got none")
-    if not 0 <= min(labels) <= max(labels) < num_classes:
-        raise BankError(
-            f"DatasetBank: expected labels from 0 to {num_classes - 1}, for there are {num_classes} class names, got "
-            f"{min(labels)} to {max(labels)}"
-        )
-    return np.array(images, np.int64), np.array(ordinals, np.int64), np.array(labels, np.int64)

@@ -23,9 +23,9 @@ class HubSamples:
 
     Columns are read as the guides of transformers name and fill them:
 
-    - ``objects``, a record of lists: ``bbox`` [x, y, width, height] in pixels and ``category``, from 0; with
-      ``segmentation``, COCO polygons or run lengths, the objects have masks, else boxes alone. ``iscrowd`` objects
-      become the crowd mask.
+    - ``objects``, a record of lists or a list of records: ``bbox`` [x, y, width, height] in pixels and ``category``,
+      from 0; with ``segmentation``, COCO polygons or run lengths, the objects have masks, else boxes alone. ``iscrowd``
+      objects become the crowd mask.
     - ``instance_map``, an image whose first channel is the class and whose second is the number of the object, 0 where
       there is none.
     - ``semantic_map``, an image of classes.
@@ -51,7 +51,7 @@ class HubSamples:
         objects: str | None = None,
         instance_map: str | None = None,
         semantic_map: str | None = None,
-        class_names: Sequence[str] | None = None,
+        class_names: Sequence[str] | Mapping[int, str] | None = None,
         void: int = IGNORE_INDEX,
         transforms: Transforms | None = None,
     ) -> None:
@@ -70,10 +70,17 @@ class HubSamples:
             raise ValueError("HubSamples: expected objects or an instance_map, got both; leave one out")
         if objects is None and instance_map is None and semantic_map is None:
             raise ValueError("HubSamples: expected a column with annotations, got none; give objects=, or a map")
+        self._plain = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
         self.dataset, self.image, self.void, self.transforms = dataset, image, void, transforms
         self.objects, self.instance_map, self.semantic_map = objects, instance_map, semantic_map
         found = class_names if class_names is not None else _names_of(dataset, objects)
+        if isinstance(found, Mapping):
+            found = [found[label] for label in range(len(found))]
         self.class_names = None if found is None else tuple(found)
+        if objects is not None:  # the labels are known without reading a photo
+            columns = dataset.select_columns(objects) if hasattr(dataset, "select_columns") else dataset
+            self._objects = columns.with_format(None) if hasattr(columns, "with_format") else columns
+            self.instance_labels = self._labels
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -81,6 +88,12 @@ class HubSamples:
     def image_id(self, index: int) -> int:
         """Return the id of an image, which is its index."""
         return index
+
+    def _labels(self, index: int) -> list[int]:
+        """Return the label of each object that is no crowd, without reading the photo."""
+        objects = _record_of_lists(self._objects[index][self.objects])
+        crowd = objects.get("iscrowd") or [0] * len(objects["category"])
+        return [int(label) for label, is_crowd in zip(objects["category"], crowd, strict=True) if not is_crowd]
 
     @property
     def digest(self) -> str:
@@ -93,7 +106,7 @@ class HubSamples:
         Raises:
             ValueError: an annotation is not what it must be.
         """
-        row = self.dataset[index]
+        row = self._plain[index]
         photo = np.array(row[self.image].convert("RGB"))
         image = torch.from_numpy(photo).permute(2, 0, 1).contiguous()
         fields: dict[str, Any] = {}
@@ -122,20 +135,25 @@ class HubSamples:
                 f"{list(values.shape)}"
             )
         classes = self._classes(values, photo)
-        numbers = torch.where(classes == IGNORE_INDEX, 0, torch.from_numpy(values[..., 1]).long())
-        objects = torch.from_numpy(np.unique(numbers[numbers > 0]))
-        masks = numbers == objects[:, None, None]
-        return masks, torch.stack([classes[mask][0] for mask in masks]) if len(masks) else objects
+        numbers = torch.where(classes == IGNORE_INDEX, 0, torch.from_numpy(values[..., 1].astype(np.int64)))
+        objects = np.unique(torch.stack([numbers[numbers > 0], classes[numbers > 0]], 1).numpy(), axis=0)
+        masks = torch.zeros(len(objects), *numbers.shape, dtype=torch.bool)
+        for n, (number, label) in enumerate(objects.tolist()):  # a number may be of one object in each class
+            masks[n] = (numbers == number) & (classes == label)
+        return masks, torch.from_numpy(objects[:, 1]).long()
 
 
 def _of_objects(image: Tensor, objects: Mapping[str, Any], fields: dict[str, Any]) -> DenseSample:
     """Return a sample of lists of objects: with masks if they have segmentations, else of boxes."""
     height, width = image.shape[1:]
+    objects = _record_of_lists(objects)
     num = len(objects["bbox"])
     boxes = torch.tensor(objects["bbox"], dtype=torch.float32).reshape(num, 4)
     ends = torch.tensor([width, height], dtype=torch.float32)
     boxes = torch.cat([boxes[:, :2].clamp(min=0), torch.minimum(boxes[:, :2] + boxes[:, 2:], ends)], 1)
     labels = torch.tensor(objects["category"], dtype=torch.int64)
+    if num and int(labels.min()) < 0:
+        raise ValueError(f"HubSamples: expected categories from 0, got {int(labels.min())}; leave such objects out")
     masks = None
     if "segmentation" in objects:
         found = [decode_segmentation(given, (height, width)) for given in objects["segmentation"]]
@@ -152,6 +170,14 @@ def _of_objects(image: Tensor, objects: Mapping[str, Any], fields: dict[str, Any
     return DenseSample.from_masks(image, masks[seen], labels[seen], **fields)
 
 
+def _record_of_lists(objects: Any) -> dict[str, Any]:
+    """Return the objects of an image as lists by name; they may also be a list of records."""
+    if not isinstance(objects, Mapping):
+        names = objects[0].keys() if len(objects) else ("bbox", "category")
+        return {name: [row[name] for row in objects] for name in names}
+    return {name: [] if values is None else values for name, values in objects.items()}
+
+
 def _of_boxes(image: Tensor, boxes: Tensor, labels: Tensor, fields: dict[str, Any]) -> DenseSample:
     found = tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(image.shape[1], image.shape[2]))
     return DenseSample(image=tv_tensors.Image(image), boxes=found, labels=labels, **fields)
@@ -166,5 +192,8 @@ def _names_of(dataset: Any, objects: str | None) -> Sequence[str] | None:
     if objects is None:
         return None
     feature = dataset.features[objects]
-    category = feature["category"] if isinstance(feature, Mapping) else getattr(feature, "feature", {})["category"]
+    fields = feature if isinstance(feature, Mapping) else getattr(feature, "feature", {})
+    if "category" not in fields or "bbox" not in fields:
+        raise ValueError(f"HubSamples: expected bbox and category in {objects!r}, got {', '.join(fields)}; rename them")
+    category = fields["category"]
     return getattr(getattr(category, "feature", category), "names", None)

@@ -8,7 +8,7 @@ from typing import Any, cast
 from torch.utils.data import Dataset
 
 from segpaste.bank import DatasetBank, create_bank_dataloader, zip_loaders
-from segpaste.bank.build.dataset_bank import Samples
+from segpaste.bank.build.listing import Samples
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.datasets import DatasetError, EpochDataLoader, create_coco_dataloader, find_dataset, open_dataset
 from segpaste.integrations._lightning.hooks import framework
@@ -35,7 +35,7 @@ class CopyPasteDataModule(framework.LightningDataModule):
         val_split: the split of ``data`` for validation.
         balance: draw objects from all of ``data``, classes by this mode of `segpaste.BankSampler`. Batches to train on
             are then pairs of a batch and of crops, for a `CopyPasteCallback` whose ``augment`` has
-            ``source.kind="bank"``. What an epoch is expected to draw is printed when it begins for the first time.
+            ``source.kind="bank"``. What to expect of an epoch is printed when it first begins.
         crops_per_target: with ``balance``, objects that are drawn for each image.
         options: see `segpaste.create_coco_dataloader`. Those of the jitter, ``shuffle``, ``sampler`` and ``drop_last``
             are for training alone.
@@ -65,6 +65,10 @@ class CopyPasteDataModule(framework.LightningDataModule):
         **options: Any,
     ) -> None:
         super().__init__()
+        if balance is None and crops_per_target != 1:
+            raise ValueError(
+                f"CopyPasteDataModule: expected balance with crops_per_target={crops_per_target}, got None; give a mode"
+            )
         if val is not None and val_split is not None:
             raise ValueError("CopyPasteDataModule: expected a dataset as val or a val_split, got both")
         if isinstance(data, str | PathLike):
@@ -87,7 +91,8 @@ class CopyPasteDataModule(framework.LightningDataModule):
         """Return a new loader of jittered samples, with crops to paste if classes are balanced."""
         loader = self._with_crops(self._training_loader())
         if isinstance(loader, zip_loaders) and not self._has_printed and loader.bank_loader.sampler.replica.rank == 0:
-            print(f"CopyPasteDataModule: pastes expected in an epoch\n{loader.bank_loader.report()}", flush=True)
+            num = loader.bank_loader.sampler.replica.num_replicas
+            print(f"CopyPasteDataModule: crops of an epoch, on each of {num} ranks\n{loader.bank_loader.report()}")
             self._has_printed = True
         return loader
 

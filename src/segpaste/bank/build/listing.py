@@ -1,0 +1,94 @@
+"""The objects of a dataset, listed for a bank: its images, their ids, and the labels of their objects."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import Subset
+
+from segpaste.bank.build.parts import stored_id
+from segpaste.bank.schema.record import BankError
+from segpaste.types import DenseSample
+
+
+class Samples(Protocol):
+    """A map-style dataset of samples; readers of segpaste also name classes, ids and labels."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> DenseSample: ...
+
+
+def checked_names(dataset: Samples, class_names: Sequence[str] | Mapping[int, str] | None) -> tuple[str, ...]:
+    """Return the name of each class, as given or as the dataset has them."""
+    names = attribute_of(dataset, "class_names") if class_names is None else class_names
+    if names is None:
+        raise BankError(f"DatasetBank: expected class_names, for a {type(dataset).__name__} names none; give them")
+    if isinstance(names, Mapping):
+        if sorted(names) != list(range(len(names))):
+            raise BankError(f"DatasetBank: expected class_names of 0 to {len(names) - 1}, got {sorted(names)[:20]}")
+        names = [names[label] for label in range(len(names))]
+    return tuple(str(name) for name in names)
+
+
+def attribute_of(dataset: Any, name: str) -> Any:
+    """Return an attribute of a dataset, or of the one that it is a part of; None if there is none."""
+    found = getattr(dataset, name, None)
+    return attribute_of(dataset.dataset, name) if found is None and isinstance(dataset, Subset) else found
+
+
+def _by_index(dataset: Any, name: str) -> Callable[[int], Any] | None:
+    """Return a method that takes the index of a sample, also of the dataset that this one is a part of."""
+    found = getattr(dataset, name, None)
+    if found is not None or not isinstance(dataset, Subset):
+        return found
+    inner, indices = _by_index(dataset.dataset, name), dataset.indices
+    return None if inner is None else lambda index: inner(int(indices[index]))
+
+
+def check_first(sample: DenseSample) -> None:
+    """Refuse a dataset by its first sample, before training."""
+    if sample.instance_masks is None:
+        raise BankError(
+            "DatasetBank: expected samples with instance_masks, got none; objects are cut out by their masks"
+        )
+    if sample.image.dtype != torch.uint8 or sample.image.shape[0] != 3:
+        raise BankError(
+            f"DatasetBank: expected images of uint8 [3, H, W], got {sample.image.dtype} {list(sample.image.shape)}; "
+            "convert them"
+        )
+
+
+def image_ids(dataset: Samples) -> NDArray[np.int64]:
+    """Return the id of each image; its index if the dataset has no ids."""
+    id_of = _by_index(dataset, "image_id") or operator.index
+    return np.array([stored_id(id_of(image), "image") for image in range(len(dataset))], np.int64)
+
+
+def objects_of(dataset: Samples, num_classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return for every object its image, its number among those of its class in that image, and its label, [N] each."""
+    images: list[int] = []
+    ordinals: list[int] = []
+    labels: list[int] = []
+    labels_of = _by_index(dataset, "instance_labels") or (lambda image: dataset[image].labels.tolist())
+    for image in range(len(dataset)):
+        seen: Counter[int] = Counter()
+        for label in map(int, labels_of(image)):
+            images.append(image)
+            ordinals.append(seen[label])
+            labels.append(label)
+            seen[label] += 1
+    if not labels:
+        raise BankError("DatasetBank: expected a dataset with objects, got none")
+    if not 0 <= min(labels) <= max(labels) < num_classes:
+        raise BankError(
+            f"DatasetBank: expected labels from 0 to {num_classes - 1}, for there are {num_classes} class names, got "
+            f"{min(labels)} to {max(labels)}"
+        )
+    return np.array(images, np.int64), np.array(ordinals, np.int64), np.array(labels, np.int64)
