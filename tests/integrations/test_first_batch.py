@@ -58,16 +58,16 @@ class SlowStart(Dataset[DenseSample]):
 class TestFirstBatch:
     def test_the_first_is_saved_and_others_are_not(self, tmp_path: Path) -> None:
         path, first = tmp_path / "new" / "batch.png", FirstBatch()
-        first.save(make_batch(2, seed=1), path, class_names={1: "one"})
-        first.save(make_batch(2, seed=2), path)
+        first.draw(make_batch(2, seed=1), path, class_names={1: "one"})
+        first.draw(make_batch(2, seed=2), path)
         assert np.array_equal(pixels(path), viz.show(make_batch(2, seed=1), class_names={1: "one"}))
         path.unlink()
-        first.save(make_batch(2, seed=3), path)
+        first.draw(make_batch(2, seed=3), path)
         assert not path.exists()
 
     def test_without_a_path_nothing_is_drawn(self) -> None:
         first = FirstBatch()
-        first.save("nothing that can be drawn", None)
+        first.draw("nothing that can be drawn", None)
         assert not first._saved
 
     @pytest.mark.parametrize("cause", ["batch", "folder"])
@@ -78,24 +78,24 @@ class TestFirstBatch:
         with pytest.warns(
             UserWarning, match=rf"{name}: the picture of the first batch is missing, and training goes on"
         ):
-            first.save(batch, tmp_path / name)
+            first.draw(batch, tmp_path / name)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            first.save(batch, tmp_path / name)
+            first.draw(batch, tmp_path / name)
 
     @pytest.mark.parametrize("rank", ["0", "1"])
     def test_of_processes_of_a_launcher_the_first_saves(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: str
     ) -> None:
         monkeypatch.setenv("RANK", rank)
-        FirstBatch().save(make_batch(1), tmp_path / "batch.png")
+        FirstBatch().draw(make_batch(1), tmp_path / "batch.png")
         assert (tmp_path / "batch.png").exists() == (rank == "0")
 
     @pytest.mark.parametrize("rank", [0, 1])
     def test_of_a_process_group_the_first_saves(self, tmp_path: Path, rank: int) -> None:
         distributed.init_process_group("fake", rank=rank, world_size=2, store=FakeStore())
         try:
-            FirstBatch().save(make_batch(1), tmp_path / "batch.png")
+            FirstBatch().draw(make_batch(1), tmp_path / "batch.png")
         finally:
             distributed.destroy_process_group()
         assert (tmp_path / "batch.png").exists() == (rank == 0)

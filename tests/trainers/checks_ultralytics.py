@@ -198,14 +198,12 @@ def test_grey_borders_are_padding(size: tuple[int, int], moves: dict[str, float]
 
 def test_balance_needs_colours_and_outlines(folder: Path, tmp_path: Path) -> None:
     options = {"project": str(tmp_path), "device": "cpu", "imgsz": 96, "batch": 4, "workers": 0, "epochs": 1}
-    data, crops = {"data": str(folder / "pose" / "data.yaml")}, BatchCopyPaste(config(kind="bank"))
+    options |= {"model": "yolo11n-pose.yaml", "data": str(folder / "pose" / "data.yaml")}
+    pasting = with_copy_paste(PoseTrainer, BatchCopyPaste(config(kind="bank")), 8, "natural")
     with pytest.raises(ValueError, match="expected colour images and bgr=0 with balance"):
-        with_copy_paste(PoseTrainer, crops, 8, "natural")(overrides=options | data | {"bgr": 0.5})
-    trainer = with_copy_paste(PoseTrainer, crops, 8, "natural")(
-        overrides={"model": "yolo11n-pose.yaml"} | options | data
-    )
+        pasting(overrides=options | {"bgr": 0.5})
     with pytest.raises(ValueError, match="expected polygons, for balance='natural' cuts objects out by them"):
-        trainer.train()
+        pasting(overrides=options).train()
 
 
 def test_balance_needs_crops() -> None:

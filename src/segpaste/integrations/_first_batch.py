@@ -16,7 +16,7 @@ __all__ = ["FirstBatch"]
 
 
 class FirstBatch:
-    """Saves a picture of the first batch that it is given, and ignores those that follow.
+    """Draws a picture of the first batch that it is given, and ignores those that follow.
 
     Of several processes only the first one saves: rank 0, and in its loader worker 0. Make it in the process that
     starts the workers. Their copies share its memory, so the workers of the next epoch save nothing again.
@@ -25,7 +25,7 @@ class FirstBatch:
     def __init__(self) -> None:
         self._saved = torch.zeros((), dtype=torch.bool).share_memory_()  # type: ignore[no-untyped-call]
 
-    def save(self, batch: object, path: str | os.PathLike[str] | None, **options: Any) -> None:
+    def draw(self, batch: object, path: str | os.PathLike[str] | None, **options: Any) -> None:
         """Save a picture of the batch if it is the first.
 
         A picture that cannot be drawn or written becomes a warning: training does not depend on it.

@@ -252,5 +252,5 @@ class CopyPasteCollator:
         batch = BatchedDenseSample.from_samples(samples).to_padded(self.max_instances, overflow="largest")
         pasted = self.augment(batch)
         white = getattr(self.convert, "keywords", {}).get("scale", 255.0)  # of a partial
-        self.first_batch.save(pasted, self.path, class_names=self.class_names, value_range=(0.0, white))
+        self.first_batch.draw(pasted, self.path, class_names=self.class_names, value_range=(0.0, white))
         return self.convert(pasted)

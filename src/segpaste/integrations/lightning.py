@@ -169,7 +169,7 @@ class CopyPasteCallback(framework.Callback):
         with torch.no_grad():
             pasted = self.augment(self._seeded(target, trainer), **options)
         if self.first_batch is not None and trainer.loggers:
-            self.first_batch.save(pasted, Path(trainer.log_dir) / PICTURE)
+            self.first_batch.draw(pasted, Path(trainer.log_dir) / PICTURE)
         return pasted
 
     def _seeded(self, batch: PaddedBatchedDenseSample, trainer: Any) -> PaddedBatchedDenseSample:

@@ -212,5 +212,5 @@ def _pasted(datamodule: Any, batch: tuple[Any, Any], augment: Augment, max_insta
         else:
             crops = datamodule._crops.take(target.batch_size, datamodule.trainer.current_epoch)
             pasted = augment(target, staged=crops.to(target.device))
-        datamodule._first_batch.save(pasted, Path(datamodule.train_config.output_dir) / PICTURE)
+        datamodule._first_batch.draw(pasted, Path(datamodule.train_config.output_dir) / PICTURE)
         return to_nested(pasted, samples, targets, form)

@@ -109,7 +109,7 @@ def with_copy_paste(
             staged = None if self.crops is None else self.crops.take(len(moved["img"]), self.epoch).to(self.device)
             pasted = _pasted(moved, augment, max_instances, schema, self.args, staged)
             if self.args.plots:
-                self.first_batch.save(pasted, self.save_dir / PICTURE, class_names=self.data["names"])
+                self.first_batch.draw(pasted, self.save_dir / PICTURE, class_names=self.data["names"])
             ready: Batch = super().preprocess_batch(pasted)
             return ready
 
