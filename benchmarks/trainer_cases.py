@@ -5,7 +5,6 @@ Each imports its framework when it is made, for no environment has all of them.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,56 +15,11 @@ import torch
 from PIL import Image
 
 from segpaste.datasets.formats.yolo.writer import data_yaml, sample_labels
-from segpaste.datasets.scenes import SceneConfig, SceneDataset
-from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
+from segpaste.datasets.scenes import SceneDataset
+from segpaste.types import DenseSample
 
-NUM_CLASSES = 8
-MAX_INSTANCES = 32
-COLOURS = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
-
-Paste = Callable[[Callable[..., Any], Any], Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """Something to train.
-
-    Attributes:
-        batch: what the batch and the model are, in words.
-        plain: the batch that the framework's step takes where nothing is pasted.
-        source: the batch that ``paste`` takes.
-        paste: called with an augmentation and ``source``; gives what ``step`` takes.
-        step: forward, losses, backward, optimizer.
-        note: where it compiles.
-    """
-
-    batch: str
-    plain: Any
-    source: Any
-    paste: Paste
-    step: Callable[[Any], object]
-    note: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """A case before it is made.
-
-    Attributes:
-        title: of its row.
-        environment: folder of the environment below ``--trainers``; empty for the one that runs this.
-        make: called with the image side, the batch size and an empty folder.
-    """
-
-    title: str
-    environment: str
-    make: Callable[[int, int, Path], Case]
-
-
-def scenes(size: int, num: int) -> SceneDataset:
-    """Scenes with two to five objects."""
-    config = SceneConfig(height=size, width=size, num_objects_range=(2, 5), num_classes=NUM_CLASSES)
-    return SceneDataset(num, config, seed=0, modalities=["image", "instance"])
+from . import trainer_turns
+from .trainer_turns import COLOURS, MAX_INSTANCES, NUM_CLASSES, Case, Kind, descend, padded_scenes, scenes
 
 
 def write_yolo(folder: Path, samples: SceneDataset) -> Path:
@@ -119,19 +73,16 @@ def ultralytics(size: int, batch_size: int, folder: Path, compiled: bool = False
 
 
 def rfdetr(size: int, batch_size: int, folder: Path) -> Case:
-    """RF-DETR's smallest segmentation model; half of the batch, for its step is the longest."""
+    """RF-DETR's smallest segmentation model at its own resolution; two images, for its step is the longest."""
     from rfdetr.config import RFDETRSegNanoConfig, SegmentationTrainConfig
-    from rfdetr.models.backbone import dinov2
     from rfdetr.training import RFDETRModelModule
     from rfdetr.utilities.tensors import nested_tensor_from_tensor_list
-    from transformers import AutoBackbone
 
     from segpaste.integrations.huggingface import to_detr
     from segpaste.integrations.rfdetr import Form, from_nested, to_nested
 
-    del dinov2, AutoBackbone
     model_config = RFDETRSegNanoConfig(num_classes=NUM_CLASSES, pretrain_weights=None, device="cpu")
-    side, num = (model_config.resolution, max(2, batch_size // 2))
+    side, num = model_config.resolution, 2
     train_config = SegmentationTrainConfig(dataset_dir=str(folder), output_dir=str(folder), batch_size=num)
     module = RFDETRModelModule(model_config, train_config).train()
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-4)
@@ -146,14 +97,14 @@ def rfdetr(size: int, batch_size: int, folder: Path) -> Case:
 
     def step(batch: Any) -> None:
         losses, weights = module.criterion(module.model(*batch), batch[1]), module.criterion.weight_dict
-        _descend(optimizer, sum(losses[name] * weights[name] for name in losses if name in weights))
+        descend(optimizer, sum(losses[name] * weights[name] for name in losses if name in weights))
 
     note = "RF-DETR compiles its models on CUDA only."
     return Case(f"RF-DETR SegNano, {num} × {side}²", source, source, paste, step, note)
 
 
 def mask2former(size: int, batch_size: int, folder: Path) -> Case:
-    """Mask2Former with the Swin-T of its paper."""
+    """Mask2Former with the Swin-T of its paper; two images, for its step is long."""
     import transformers
 
     from segpaste.integrations.huggingface import to_mask_labels
@@ -161,8 +112,7 @@ def mask2former(size: int, batch_size: int, folder: Path) -> Case:
     swin = transformers.SwinConfig(out_features=[f"stage{n}" for n in range(1, 5)], image_size=size)
     config = transformers.Mask2FormerConfig(backbone_config=swin, num_labels=NUM_CLASSES)
     model = transformers.Mask2FormerForUniversalSegmentation(config)
-    half = max(2, batch_size // 2)
-    return _of_transformers(f"Mask2Former, Swin-T, {half} × {size}²", model, to_mask_labels, scenes(size, half))
+    return _of_transformers(f"Mask2Former, Swin-T, 2 × {size}²", model, to_mask_labels, scenes(size, 2))
 
 
 def detr(size: int, batch_size: int, folder: Path) -> Case:
@@ -191,7 +141,7 @@ def _of_transformers(batch: str, model: Any, function: Callable[..., Any], sampl
 
     plain = CopyPasteCollator(lambda found: found, MAX_INSTANCES, convert)(source)
     note = "The Trainer pastes in the workers of its loader, beside the step."
-    return Case(batch, plain, source, paste, lambda inputs: _descend(optimizer, model(**inputs).loss), note)
+    return Case(batch, plain, source, paste, lambda inputs: descend(optimizer, model(**inputs).loss), note)
 
 
 def torchvision(size: int, batch_size: int, folder: Path) -> Case:
@@ -210,41 +160,9 @@ def torchvision(size: int, batch_size: int, folder: Path) -> Case:
         return to_detection(augment(from_detection(*batch, label_map=1, max_instances=MAX_INSTANCES)), label_map=1)
 
     def step(batch: Any) -> None:
-        _descend(optimizer, sum(model(*batch).values()))
+        descend(optimizer, sum(model(*batch).values()))
 
     return Case(f"Mask R-CNN, ResNet-50 FPN, {num} × {size}²", source, source, paste, step)
-
-
-def lightning(size: int, batch_size: int, folder: Path, compiled: bool = False) -> Case:
-    """LR-ASPP with a MobileNet that finds the pixels of each class; the hook that the callback calls, without conversions."""
-    from torchvision.models.segmentation import lraspp_mobilenet_v3_large
-
-    model = lraspp_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=NUM_CLASSES).train()
-    forward = torch.compile(model) if compiled else model
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    source = padded_scenes(size, batch_size)
-
-    def step(batch: PaddedBatchedDenseSample) -> None:
-        scores = forward(batch.images / 255)["out"]
-        of_class = torch.nn.functional.one_hot(batch.labels, NUM_CLASSES) * batch.instance_valid[..., None]
-        wanted = torch.einsum("bkc,bkhw->bchw", of_class.float(), batch.instance_masks.float()).clamp(max=1)
-        _descend(optimizer, torch.nn.functional.binary_cross_entropy_with_logits(scores, wanted))
-
-    note = "The model is compiled." if compiled else ""
-    name = f"LR-ASPP, MobileNetV3, {batch_size} × {size}²"
-    return Case(name, source, source, lambda augment, batch: augment(batch), step, note)
-
-
-def padded_scenes(size: int, num: int) -> PaddedBatchedDenseSample:
-    """A padded batch of scenes."""
-    samples = scenes(size, num)
-    return BatchedDenseSample.from_samples([samples[n] for n in range(num)]).to_padded(MAX_INSTANCES)
-
-
-def _descend(optimizer: torch.optim.Optimizer, loss: Any) -> None:
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
 
 
 CASES = {
@@ -254,6 +172,6 @@ CASES = {
     "mask2former": Kind("transformers, Mask2Former", "transformers", mask2former),
     "detr": Kind("transformers, DETR", "transformers", detr),
     "torchvision": Kind("torchvision", "", torchvision),
-    "lightning": Kind("Lightning", "lightning", lightning),
-    "lightning-compiled": Kind("Lightning, compiled", "lightning", partial(lightning, compiled=True)),
+    "lightning": Kind("Lightning", "lightning", trainer_turns.lightning),
+    "lightning-compiled": Kind("Lightning, compiled", "lightning", partial(trainer_turns.lightning, compiled=True)),
 }

@@ -26,14 +26,11 @@ import torch
 
 from . import report, timing
 from .machine import machine
-from .trainer_cases import CASES, Case
+from .trainer_cases import CASES
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled", "ALBUMENTATIONS_OFFLINE": "1"}
 PACKAGES = ("ultralytics", "rfdetr", "transformers", "torchvision", "lightning")
 HEAD = ["trainer", "step, s", "paste, ms", "paste, compiled, ms", "step with paste, s", "ratio", "on the wall", "steps"]
-
-Times = dict[str, list[tuple[float, float]]]
-"""(CPU, wall) milliseconds of each part."""
 
 
 def main() -> None:
@@ -41,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog=f"python -m {__package__}.trainer_steps", description=_first_line())
     parser.add_argument("--only", action="append", choices=CASES, help="a case, default: all; may be repeated")
     parser.add_argument("--trainers", type=Path, default=Path(".venv/trainers"), help="default: .venv/trainers")
-    parser.add_argument("--seconds", type=float, default=20.0, help="CPU seconds of each case, default: 20")
+    parser.add_argument("--seconds", type=float, default=8.0, help="CPU seconds of each case, default: 8")
     parser.add_argument("--threads", type=int, default=1, help="torch's threads, default: 1")
     parser.add_argument("--no-compile", dest="compile", action="store_false", help="leave compiled augmentations out")
     parser.add_argument("--quick", action="store_true", help="two images of 128², one second, without compiling")
@@ -92,43 +89,13 @@ def measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
         if args.compile and not args.quick:
             augments["paste, compiled"] = torch.compile(BatchCopyPaste(), fullgraph=True)
         start = time.process_time()
-        times = in_turns(case, augments, 1.0 if args.quick else args.seconds)
+        times = case.turns(augments, *((1.0, 1) if args.quick else (args.seconds, 3)))
         seconds = time.process_time() - start
     medians = {
         part: {"cpu": timing.summary([cpu for cpu, _ in values]), "wall": timing.summary([wall for _, wall in values])}
         for part, values in times.items()
     }
     return {"batch": case.batch, "note": case.note, "seconds": seconds, "steps": len(times["step"]), "times": medians}
-
-
-def in_turns(case: Case, augments: dict[str, Callable[..., Any]], seconds: float) -> Times:
-    """Times of a step, of each paste and of a step on what the first pastes, after one of each that does not count.
-
-    At least three turns, and as many as begin within so many CPU seconds.
-    """
-    first = next(iter(augments))
-    for augment in augments.values():  # the compiled one is compiled here
-        pasted = case.paste(augment, case.source)
-    case.step(case.plain)
-    times: Times = {name: [] for name in ("step", *augments, "step with paste")}
-    start = time.process_time()
-    while len(times["step"]) < 3 or time.process_time() - start < seconds:
-        times["step"].append(_clocked(case.step, case.plain)[1])
-        for name, augment in augments.items():
-            out, spent = _clocked(case.paste, augment, case.source)
-            times[name].append(spent)
-            pasted = out if name == first else pasted
-        step = _clocked(case.step, pasted)[1]
-        pasting = times[first][-1]
-        times["step with paste"].append((step[0] + pasting[0], step[1] + pasting[1]))
-    return times
-
-
-def _clocked(function: Callable[..., Any], *args: Any) -> tuple[Any, tuple[float, float]]:
-    """What a function returns, and (CPU, wall) milliseconds that it took."""
-    cpu, wall = time.process_time(), time.perf_counter()
-    out = function(*args)
-    return out, ((time.process_time() - cpu) * 1e3, (time.perf_counter() - wall) * 1e3)
 
 
 def markdown(rows: dict[str, dict[str, Any]], threads: int) -> str:
