@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=CASES, help="a case, default: all; may be repeated")
     parser.add_argument("--trainers", type=Path, default=Path(".venv/trainers"), help="default: .venv/trainers")
     parser.add_argument("--seconds", type=float, default=8.0, help="CPU seconds of each case, default: 8")
+    parser.add_argument("--limit", type=float, default=240.0, help="seconds that a case may take, default: 240")
     parser.add_argument("--threads", type=int, default=1, help="torch's threads, default: 1")
     parser.add_argument("--no-compile", dest="compile", action="store_false", help="leave compiled augmentations out")
     parser.add_argument("--quick", action="store_true", help="two images of 128², one second, without compiling")
@@ -69,7 +70,10 @@ def run_child(name: str, args: argparse.Namespace) -> dict[str, Any]:
         command += ["--threads", str(args.threads), *(["--quick"] if args.quick else [])]
         command += [] if args.compile else ["--no-compile"]
         settings = {**os.environ, **OFFLINE, **timing.ALLOCATOR, "YOLO_CONFIG_DIR": folder}
-        run = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
+        try:
+            run = subprocess.run(command, env=settings, capture_output=True, text=True, check=False, timeout=args.limit)
+        except subprocess.TimeoutExpired:
+            return {"error": f"it took more than {args.limit:.0f} s"}
         if run.returncode:
             return {"error": (run.stderr.strip() or "no output").splitlines()[-1]}
         result: dict[str, Any] = json.loads(found.read_text())
