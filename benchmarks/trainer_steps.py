@@ -30,7 +30,8 @@ from .trainer_cases import CASES
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled", "ALBUMENTATIONS_OFFLINE": "1"}
 PACKAGES = ("ultralytics", "rfdetr", "transformers", "torchvision", "lightning")
-HEAD = ["trainer", "step, s", "paste, ms", "paste, compiled, ms", "step with paste, s", "ratio", "on the wall", "steps"]
+HEAD = ["trainer", "step, s", "paste, ms", "of a step", "paste, compiled, ms", "step with paste, s"]
+HEAD += ["ratio, middle half", "ratio on the wall", "turns"]
 
 
 def main() -> None:
@@ -113,10 +114,12 @@ def markdown(rows: dict[str, dict[str, Any]], threads: int) -> str:
         cpu = {part: times["cpu"]["median_ms"] for part, times in row["times"].items()}
         wall = {part: times["wall"]["median_ms"] for part, times in row["times"].items()}
         compiled = f"{cpu['paste, compiled']:.1f}" if "paste, compiled" in cpu else "–"
-        with_paste = cpu["step with paste"]
-        ratios = [f"{times['step with paste'] / times['step']:.3f}" for times in (cpu, wall)]
-        counts = [f"{cpu['step'] / 1e3:.3f}", f"{cpu['paste']:.1f}", compiled, f"{with_paste / 1e3:.3f}"]
-        body.append([title, *counts, *ratios, str(row["steps"])])
+        step, with_paste = (row["times"][part]["cpu"] for part in ("step", "step with paste"))
+        ratio, low, high = timing.ratio(with_paste, step)
+        counts = [f"{cpu['step'] / 1e3:.2f}", f"{cpu['paste']:.1f}", f"{cpu['paste'] / cpu['step']:.2%}", compiled]
+        counts += [f"{cpu['step with paste'] / 1e3:.2f}", f"{ratio:.2f} ({low:.2f}..{high:.2f})"]
+        counts += [f"{wall['step with paste'] / wall['step']:.2f}", str(row["steps"])]
+        body.append([title, *counts])
         notes.append(f"- {title}: {row['batch']}. {row['note']}".rstrip())
     results = {"settings": {"threads": threads, "device": "cpu"}, "machine": machine(PACKAGES)}
     return "\n\n".join([report.table(HEAD, body), "\n".join(notes), report.setting(results)])
