@@ -30,6 +30,8 @@ from .trainer_cases import CASES
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled", "ALBUMENTATIONS_OFFLINE": "1"}
 PACKAGES = ("ultralytics", "rfdetr", "transformers", "torchvision", "lightning")
+LONGEST = "ultralytics-compiled"
+"""Measured only if it is asked for, because a CPU compiles its model for minutes."""
 HEAD = ["trainer", "step, s", "paste, ms", "of a step", "paste, compiled, ms", "step with paste, s"]
 HEAD += ["ratio, middle half", "ratio on the wall", "turns"]
 
@@ -37,7 +39,9 @@ HEAD += ["ratio, middle half", "ratio on the wall", "turns"]
 def main() -> None:
     """Measure every case in a process of its own, or the one that is asked for in this one."""
     parser = argparse.ArgumentParser(prog=f"python -m {__package__}.trainer_steps", description=_first_line())
-    parser.add_argument("--only", action="append", choices=CASES, help="a case, default: all; may be repeated")
+    parser.add_argument(
+        "--only", action="append", choices=CASES, help=f"a case, default: all but {LONGEST}; may be repeated"
+    )
     parser.add_argument("--trainers", type=Path, default=Path(".venv/trainers"), help="default: .venv/trainers")
     parser.add_argument("--seconds", type=float, default=8.0, help="CPU seconds of each case, default: 8")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds that a case may take, default: 240")
@@ -50,7 +54,7 @@ def main() -> None:
     if args.here is not None:
         args.here.write_text(json.dumps(measure(args.only[0], args)))
         return
-    rows = {name: run_child(name, args) for name in args.only or CASES}
+    rows = {name: run_child(name, args) for name in args.only or [name for name in CASES if name != LONGEST]}
     text = markdown(rows, args.threads)
     print(text)
     if args.out is not None:
