@@ -49,6 +49,7 @@ class FirstBatch:
 
 
 def is_first_process() -> bool:
+    """Tell whether this is rank 0, and in its loader worker 0 or no worker."""
     worker = get_worker_info()
     if worker is not None and worker.id > 0:
         return False
