@@ -79,12 +79,13 @@ def borders_of(images: Tensor) -> Tensor:
     """
     padding = images.new_zeros(len(images), 1, *images.shape[-2:], dtype=torch.bool)
     for dim in (2, 3):
+        others = [d for d in (1, 2, 3) if d != dim]
+        least, most = images.amin(others), images.amax(others)
         for corner in (0, -1):
-            value = images[:, :1, corner, corner, None, None]
-            is_filled = (images == value).all(1, keepdim=True).all(5 - dim, keepdim=True)
-            ordered = is_filled.flip(dim) if corner else is_filled
-            reached = ordered.cumprod(dim).bool()
-            padding |= reached.flip(dim) if corner else reached
+            is_filled = (least == most) & (most == images[:, :1, corner, corner])
+            reached = (is_filled.flip(1) if corner else is_filled).cumprod(1).bool()
+            lines = reached.flip(1) if corner else reached
+            padding |= lines[:, None, :, None] if dim == 2 else lines[:, None, None, :]
     return padding
 
 
