@@ -153,7 +153,7 @@ def train(name: str, dataset: Dataset[DenseSample], num_steps: int, num_workers:
     return losses
 
 
-@pytest.mark.parametrize("data", ["scenes", "tiny_coco"])
+@pytest.mark.parametrize("data", ["scenes", "tiny_coco", "coco128_seg"])
 @pytest.mark.parametrize("name", MODELS)
 def test_twenty_steps(name: str, data: str) -> None:
     losses = train(name, dataset_of(data), 20)

@@ -12,7 +12,7 @@ import pytest
 import torch
 import yaml
 from PIL import Image
-from trainer_data import data_folder
+from trainer_data import NUM_CLASSES, data_folder, dataset_of
 from ultralytics.cfg import get_cfg
 from ultralytics.data.build import build_yolo_dataset
 from ultralytics.data.utils import check_det_dataset
@@ -25,6 +25,9 @@ from example_runs import expect_example_runs
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import SourceConfig
 from segpaste.bank import DatasetBank
+from segpaste.datasets.formats.yolo.labels import Task
+from segpaste.datasets.formats.yolo.writer import data_yaml, sample_labels
+from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.integrations._yolo.objects import YoloObjects
 from segpaste.integrations.ultralytics import from_yolo, schema_of, to_yolo, with_copy_paste
 from segpaste.types import PaddedBatchedDenseSample, tight_boxes
@@ -79,6 +82,23 @@ def photos(tmp_path: Path) -> Path:
     return tmp_path / "data.yaml"
 
 
+def written(name: str, task: Task, folder: Path) -> Path:
+    """Write sixteen samples of scenes or photos as a YOLO dataset, and return its data YAML."""
+    posed = SceneDataset(16, SceneConfig(height=96, width=96), seed=0, keypoints=True)
+    samples = [(posed if task == "pose" else dataset_of(name))[i] for i in range(16)]
+    for kind in ("images", "labels"):
+        (folder / kind).mkdir(parents=True)
+    for number, sample in enumerate(samples):
+        Image.fromarray(sample.image.permute(1, 2, 0).numpy()).save(folder / "images" / f"{number}.png")
+        (folder / "labels" / f"{number}.txt").write_text(sample_labels(sample, task))
+    names = [f"class {n}" for n in range(NUM_CLASSES)]
+    text = data_yaml(
+        names, {"train": "images", "val": "images"}, samples[0].keypoint_schema if task == "pose" else None
+    )
+    (folder / "data.yaml").write_text(f"path: {folder}\n{text}")
+    return folder / "data.yaml"
+
+
 def config(**source: Any) -> BatchCopyPasteConfig:
     return BatchCopyPasteConfig(source=SourceConfig(**source))
 
@@ -110,6 +130,31 @@ CASES: dict[str, tuple[type[Any], str, str, dict[str, Any]]] = {
     "detect on polygons": (DetectionTrainer, "yolo11n.yaml", "segment", {}),
     "pose by boxes": (PoseTrainer, "yolo11n-pose.yaml", "pose", {"config": config(mask_from="boxes")}),
 }
+
+
+OF_SAMPLES: dict[Task, tuple[type[Any], str, BatchCopyPasteConfig]] = {
+    "segment": (SegmentationTrainer, "yolo11n-seg.yaml", config()),
+    "detect": (DetectionTrainer, "yolo11n.yaml", config(mask_from="boxes")),
+    "pose": (PoseTrainer, "yolo11n-pose.yaml", config(mask_from="boxes")),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    ("task", "data"),
+    [
+        ("segment", "scenes"),
+        ("segment", "tiny_coco"),
+        ("detect", "scenes"),
+        ("detect", "tiny_coco"),
+        ("pose", "scenes"),
+    ],
+)
+def test_twenty_steps_of_scenes_and_photos(task: Task, data: str, workers: int, tmp_path: Path) -> None:
+    trainer_cls, model, made = OF_SAMPLES[task]
+    yaml_file = written(data, task, tmp_path / "data")
+    options = {"epochs": 5, "workers": workers, "config": made}
+    assert len(losses_of(trainer_cls, model, yaml_file, tmp_path / "out", **options)) == 20
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -33,7 +33,9 @@ class HubSamples:
     Args:
         dataset: with random access: not a streamed one.
         image: column of the photos.
-        objects, instance_map, semantic_map: columns of the annotations; at least one, and one of the first two.
+        objects: column of lists of objects.
+        instance_map: column of maps of objects, instead.
+        semantic_map: column of maps of classes, alone or beside one of the others.
         class_names: the name of each class; by default those of the feature of ``category``.
         void: value of unlabelled pixels in the maps, 255 by default.
         transforms: called with every sample, returns the one to use instead.
