@@ -28,6 +28,7 @@ PRINTS = {
     "13_ultralytics_segmentation": r"losses (\d+\.\d+(, |$)){4}",
     "14_lightning": r"probability of a paste in the last step: 0\.33",
     "15_small_batches": r"batch 2: 2 of 4 images are pasted into",
+    "16_per_sample_transform": r"\d+ objects in 16 images, \d+ after the pastes",
 }
 """The start of a line that each example prints."""
 
