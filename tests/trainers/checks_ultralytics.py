@@ -157,6 +157,29 @@ def test_twenty_steps_of_scenes_and_photos(task: Task, data: str, workers: int, 
     assert len(losses_of(trainer_cls, model, yaml_file, tmp_path / "out", **options)) == 20
 
 
+@pytest.mark.parametrize("task", OF_SAMPLES)
+def test_eight_pasted_images_are_learned(task: Task, tmp_path: Path) -> None:
+    trainer_cls, model_file, made = OF_SAMPLES[task]
+    options = {"model": model_file, "data": str(written("scenes", task, tmp_path / "data")), "project": str(tmp_path)}
+    fixed = {"imgsz": 96, "batch": 8, "workers": 0, "epochs": 1, "plots": False, "amp": False, "device": "cpu"}
+    torch.manual_seed(0)
+    trainer = with_copy_paste(trainer_cls, BatchCopyPaste(made), 32)(overrides=options | fixed | STILL | {"seed": 3})
+    trainer._setup_train()
+    batch = trainer.preprocess_batch(next(iter(trainer.train_loader)))
+    model = trainer.model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), 2e-3)
+    losses: list[float] = []
+    while len(losses) < 150 and (not losses or losses[-1] >= losses[0] / 2):
+        loss = model(batch)[0].sum()
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
+        optimizer.step()
+        losses.append(loss.item())
+    assert torch.tensor(losses).isfinite().all()
+    assert losses[-1] < losses[0] / 2, losses[::10]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_twenty_steps(name: str, folder: Path, tmp_path: Path) -> None:
     trainer_cls, model, data, options = CASES[name]
