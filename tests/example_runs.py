@@ -29,10 +29,12 @@ PRINTS = {
     "14_lightning": r"probability of a paste in the last step: 0\.33",
     "15_small_batches": r"batch 2: 2 of 4 images are pasted into",
     "16_per_sample_transform": r"\d+ objects in 16 images, \d+ after the pastes",
+    "17_rf_detr": r"objects in the batches: [1-9]",
 }
 """The start of a line that each example prints."""
 
 IN_SUITES = {"12_hugging_face_mask2former": "transformers", "13_ultralytics_segmentation": "ultralytics"}
+IN_SUITES |= {"17_rf_detr": "rfdetr"}
 """Examples that need a trainer: the suite ``trainers/checks_NAME.py`` runs them beside it."""
 
 

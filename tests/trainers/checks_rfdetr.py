@@ -32,6 +32,7 @@ from rfdetr_runs import (
 )
 from trainer_data import SIZE, data_folder, dataset_of
 
+from example_runs import expect_example_runs
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, CocoDetectionV2
 from segpaste.augmentation import SourceConfig
 from segpaste.datasets import open_dataset
@@ -440,3 +441,7 @@ def test_what_is_refused(scenes: Path, tmp_path: Path) -> None:
     datamodule.model_config.use_grouppose_keypoints = True
     with pytest.raises(ValueError, match="expected a model for detection or segmentation, got one for keypoints"):
         datamodule.setup("fit")
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    expect_example_runs("17_rf_detr", tmp_path)
