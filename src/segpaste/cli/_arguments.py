@@ -1,4 +1,4 @@
-"""What the commands' options share: a parser whose errors are one line, number types, options of several commands."""
+"""Options that the commands share: a parser whose errors are one line, number types, options of several commands."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class ReadPhotos(Photos, Protocol):
     """A map-style dataset whose samples know where they come from, and what else was in their photos."""
 
     def file_name(self, index: int) -> str:
-        """What the photo is called."""
+        """Return the name of the photo."""
         ...
 
     def annotation_ids(self, index: int) -> Sequence[int]:

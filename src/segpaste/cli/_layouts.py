@@ -83,7 +83,7 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
 
 
 def schema_of(inputs: Inputs) -> KeypointSchema | None:
-    """What the keypoints of a dataset are called, if it has any."""
+    """Return the names of a dataset's keypoints, if it has any."""
     schema: KeypointSchema | None = getattr(inputs.photos, "keypoint_schema", None)
     return schema
 
@@ -173,7 +173,7 @@ def _yolo_files(data: YoloData, split: str) -> Iterator[tuple[PurePosixPath, Pat
 
 
 def _name_in(source: Path, photo: Path) -> str:
-    """What a photo is called below the folder of its split; of a list, below its last folder ``images``."""
+    """Return the name of a photo below the folder of its split; of a list, below its last folder ``images``."""
     if source.is_dir():
         return photo.relative_to(source).as_posix()
     parts = photo.parts

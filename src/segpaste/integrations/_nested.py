@@ -33,7 +33,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class Form(NamedTuple):
-    """What the values of a batch of RF-DETR mean.
+    """Meaning of the values of a batch of RF-DETR.
 
     Attributes:
         normalized: images are normalised by the mean and deviation of ImageNet, and boxes are (centre x, centre y,

@@ -49,7 +49,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class BuildSummary:
-    """What became of a dataset's annotations.
+    """Counts of a dataset's annotations that became crops, and of the others.
 
     Attributes:
         where: the bank's folder or URL.
@@ -67,7 +67,7 @@ class BuildSummary:
 
     @property
     def num_crops(self) -> int:
-        """Of the bank."""
+        """Number of crops of the bank."""
         return sum(self.kept)
 
 

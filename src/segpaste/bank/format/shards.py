@@ -36,7 +36,7 @@ _ROW_BYTES, _INDEX_BYTES = 64, 1 << 20
 
 
 def shard_name(shard: int) -> str:
-    """Of a shard's file."""
+    """Name of a shard's file."""
     return f"shard-{shard:06d}.tar"
 
 

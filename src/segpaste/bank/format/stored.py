@@ -1,4 +1,4 @@
-"""What the formats share: opening and checking a folder, one set of handles per process, reads into given arrays.
+"""Base of the formats: opening and checking a folder, one set of handles per process, reads into given arrays.
 
 A handle belongs to the process that opened it: after a fork, and in a spawned worker, the files are opened anew, for
 file offsets and LMDB environments must not be shared. A pickled bank carries its path and version, never pixels.
@@ -171,7 +171,7 @@ class StoredBank(ABC):
 
     @abstractmethod
     def _open(self) -> Any:
-        """What reads need, for this process alone; dropping it closes the files."""
+        """Open the files for this process alone; dropping the handle closes them."""
 
     @abstractmethod
     def _read(self, handle: Any, rows: Sequence[int], out: Columns) -> None:

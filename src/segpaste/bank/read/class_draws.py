@@ -118,7 +118,7 @@ def count_photos(bank: InstanceBank, crops: SamplesOfClasses) -> tuple[NDArray[n
 
 
 def photo_fracs(bank: InstanceBank, crops: SamplesOfClasses) -> NDArray[np.float64]:
-    """Of each class the fraction of the bank's photos that show it, [C]; see `count_photos`."""
+    """Return the fraction of the bank's photos that show each class, [C]; see `count_photos`."""
     num_showing, num_photos = count_photos(bank, crops)
     return np.asarray(num_showing / max(num_photos, 1))
 

@@ -1,4 +1,4 @@
-"""What a callback needs of Lightning: its name, the hook that batches pass through, the progress of training."""
+"""Parts of Lightning that a callback needs: its name, the hook that batches pass through, the progress of training."""
 
 from __future__ import annotations
 
