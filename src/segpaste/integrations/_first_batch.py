@@ -12,7 +12,8 @@ from torch.utils.data import get_worker_info
 
 from segpaste.viz import show
 
-__all__ = ["FirstBatch"]
+PICTURE = "copy_paste_batch.jpg"
+"""Name of the file in the trainer's own folder."""
 
 
 class FirstBatch:

@@ -12,6 +12,9 @@ from segpaste.bank.read.sampler import BankSampler, report_draws
 from segpaste.integrations._first_batch import is_first_process
 from segpaste.types import StagedCrops
 
+MOST_WORKERS = 2
+"""Processes that an adapter starts to cut crops, beside those of the trainer."""
+
 
 class DatasetCrops:
     """Objects of a whole dataset, drawn with balanced classes and cut out by workers, ahead of the training steps.

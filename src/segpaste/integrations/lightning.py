@@ -26,7 +26,7 @@ from torch import nn
 
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.schedule import Schedule
-from segpaste.integrations._first_batch import FirstBatch
+from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._lightning.data_module import CopyPasteDataModule
 from segpaste.integrations._lightning.hooks import (
     HOOK,
@@ -42,8 +42,6 @@ from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_class
 
 __all__ = ["CopyPasteCallback", "CopyPasteDataModule"]
-
-PICTURE = "copy_paste_batch.jpg"
 
 
 class CopyPasteCallback(framework.Callback):

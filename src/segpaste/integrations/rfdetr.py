@@ -25,9 +25,9 @@ from torch import nn
 
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.integrations._coco_objects import CocoObjects
-from segpaste.integrations._first_batch import FirstBatch
+from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._nested import Form, Target, from_nested, to_nested
-from segpaste.integrations._pool import DatasetCrops, expect_crops
+from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
 from segpaste.integrations._targets import LabelMap
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import check_count
@@ -36,8 +36,6 @@ __all__ = ["Form", "from_nested", "label_map_of", "to_nested", "with_copy_paste"
 
 Augment = Callable[..., PaddedBatchedDenseSample]
 Module = TypeVar("Module")
-PICTURE = "copy_paste_batch.jpg"
-MOST_WORKERS = 2
 
 
 def with_copy_paste(

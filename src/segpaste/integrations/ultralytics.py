@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 
 from segpaste.bank.read.class_draws import DrawMode
-from segpaste.integrations._first_batch import FirstBatch
-from segpaste.integrations._pool import DatasetCrops, expect_crops
+from segpaste.integrations._first_batch import PICTURE, FirstBatch
+from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
 from segpaste.integrations._yolo.batches import Batch, from_yolo, schema_of, to_yolo
 from segpaste.integrations._yolo.objects import YoloObjects
 from segpaste.types import KeypointSchema, PaddedBatchedDenseSample, StagedCrops
@@ -34,8 +34,6 @@ __all__ = ["from_yolo", "schema_of", "to_yolo", "with_copy_paste"]
 
 Augment = Callable[..., PaddedBatchedDenseSample]
 TASKS = ("segment", "detect", "pose")
-PICTURE = "copy_paste_batch.jpg"
-MOST_WORKERS = 2
 
 
 def with_copy_paste(
