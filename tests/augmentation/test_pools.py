@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from samples import assert_same
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, BatchedDenseSample, PaddedBatchedDenseSample
 from segpaste.augmentation import PanopticConfig, PlacementConfig, SourceConfig
 from segpaste.augmentation.sources.bank_source import source_batch
-from segpaste.bank import DatasetBank, create_bank_dataloader
+from segpaste.bank import BankError, DatasetBank, create_bank_dataloader
 from segpaste.datasets import EpochDataLoader
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.invariants import violations
@@ -88,6 +89,29 @@ class TestDataset:
         )
         for one, other in zip(batches, expected, strict=True):
             assert_same(one, other)
+
+    def test_a_list_of_samples_is_one(self) -> None:
+        samples = [INSTANCES[i] for i in range(4)]
+        named = DatasetBank(samples, class_names=INSTANCES.class_names)
+        loader = [batch_of(INSTANCES, 0)]
+        for pool in (samples, tuple(samples)):
+            with pytest.raises(BankError, match=r"expected class_names, for a (list|tuple) names none; give them"):
+                BatchCopyPaste(source_pool=pool)
+            with pytest.raises(BankError, match=r"expected class_names, for a (list|tuple) names none; give them"):
+                BatchCopyPaste.from_dataloader(loader, K, source_pool=pool)
+        assert len(named) == sum(len(sample.labels) for sample in samples)
+
+    @pytest.mark.parametrize("backend", ["eager", "inductor"])
+    @pytest.mark.slow
+    def test_compiled_code_breaks_where_crops_are_read(self, backend: str) -> None:
+        augment, batch = BatchCopyPaste(OF_POOL, source_pool=INSTANCES), batch_of(INSTANCES, 0, 1)
+        torch.compiler.reset()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert_same(torch.compile(augment, backend=backend)(batch), augment(batch))
+        torch.compiler.reset()
+        with pytest.raises(Exception, match=r"no bank is read in compiled code; with fullgraph=True call it as"):
+            torch.compile(augment, backend=backend, fullgraph=True)(batch)
 
     def test_resumes(self) -> None:
         whole = list(_pooled())

@@ -312,6 +312,14 @@ class TestParts:
         one, other = (DatasetBank(Subset(dataset, [n]), crop_size=(9, 9)) for n in range(2))
         assert one.version != other.version
 
+    def test_ids_that_are_no_integers(self) -> None:
+        class Named(Squares):
+            def image_id(self, index: int) -> str:
+                return f"photo {index}"
+
+        bank = DatasetBank(Named(([4], [0]), ([5, 6], [0, 1])), crop_size=(9, 9))
+        assert [bank[n].image_id for n in range(3)] == [0, 1, 1]
+
     def test_names_by_label(self) -> None:
         assert DatasetBank(Squares(([4], [0])), class_names={1: "b", 0: "a"}).class_names == ("a", "b")
 

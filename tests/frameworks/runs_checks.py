@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -94,6 +95,7 @@ class Processes:
         paths = [Path(segpaste.__file__).parents[1], here, here.parent]
         shared = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PL_"))}
         shared |= {"PYTHONPATH": os.pathsep.join(map(str, paths)), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        shared["PYTHONFAULTHANDLER"] = "1"
         self.processes = [
             subprocess.Popen(
                 [sys.executable, str(here / script), *words],
@@ -107,7 +109,10 @@ class Processes:
         ]
 
     def finish(self, limit_s: float = 300) -> None:
-        """Wait for the end of all; what they said goes to this process's output, for pytest to show."""
+        """Wait for the end of all; what they said goes to this process's output, for pytest to show.
+
+        Those that have not ended in time say where each of their threads is.
+        """
         deadline = time.monotonic() + limit_s
         try:
             for process in self.processes:
@@ -115,9 +120,21 @@ class Processes:
         finally:
             for process in self.processes:
                 if process.poll() is None:
+                    say_where_they_are(process.pid)
                     os.killpg(process.pid, signal.SIGKILL)
                     print(process.communicate()[0])
         assert [process.returncode for process in self.processes] == [0] * len(self.processes)
+
+
+def say_where_they_are(session: int) -> None:
+    """Let all processes of a session write the stacks of their threads, one after the other: PYTHONFAULTHANDLER."""
+    listed = ["ps", "-o", "pid,ppid,stat,wchan:20,etimes,args", "--sid", str(session)]
+    print(subprocess.run(listed, capture_output=True, text=True, check=False).stdout)
+    pids = subprocess.run(["ps", "-o", "pid=", "--sid", str(session)], capture_output=True, text=True, check=False)
+    for pid in sorted(map(int, pids.stdout.split()), reverse=True):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGABRT)
+        time.sleep(0.5)
 
 
 def of_launcher() -> list[dict[str, str]]:

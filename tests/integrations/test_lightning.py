@@ -14,6 +14,7 @@ from pytorch_lightning.loggers import CSVLogger
 from pytorch_lightning.utilities.model_helpers import is_overridden
 from torch.utils.data import DataLoader
 
+from live_tensors import expect_flat
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, CocoDetectionV2, create_bank_dataloader
 from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.bank import zip_loaders
@@ -45,7 +46,7 @@ class TestTraining:
         assert len(first.seen) == 20
         assert torch.tensor([seen.loss for seen in first.seen]).isfinite().all()
         assert first.seen == again.seen
-        assert first.peaks[-1] - first.peaks[10] < 64 << 20
+        expect_flat(first.alive.num_bytes)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("num_workers", [0, 2])
@@ -60,7 +61,7 @@ class TestTraining:
         assert len(first.seen) == 20
         assert torch.tensor([s.loss for s in first.seen]).isfinite().all()
         assert first.seen == seen().seen
-        assert first.peaks[-1] - first.peaks[10] < 64 << 20
+        expect_flat(first.alive.num_bytes)
 
     def test_the_step_sees_what_the_augmentation_makes_of_the_loaders_batch(self, tmp_path: Path) -> None:
         data = data_of(scenes())
@@ -148,6 +149,15 @@ class TestBalance:
         whole = fit(tmp_path, self.data(), max_steps=9, every=4, config=self.CONFIG)
         resumed = fit(tmp_path, self.data(), max_steps=9, resume=4, config=self.CONFIG)
         assert resumed.seen == whole.seen[4:]
+
+    def test_two_sources_of_crops(self, tmp_path: Path) -> None:
+        callback = CopyPasteCallback(BatchCopyPaste(self.CONFIG, source_pool=scenes()))
+        with pytest.raises(ValueError, match="expected an augmentation without source_pool, for the batch comes with"):
+            trainer(tmp_path, [callback], max_steps=1).fit(Training(), datamodule=self.data())
+
+    def test_fewer_crops_than_the_augmentation_pastes(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match="got 1 x 1; give the loader or the data module this batch_"):
+            fit(tmp_path, self.data(crops_per_target=1), max_steps=1, config=self.CONFIG)
 
     def test_a_mode_that_is_none(self) -> None:
         with pytest.raises(ValueError, match=r"expected mode .*, got 'fair'"):

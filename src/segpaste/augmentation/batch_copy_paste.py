@@ -50,8 +50,8 @@ class BatchCopyPaste(nn.Module):
         source: source of the objects; by default as ``config.source`` says.
         source_pool: an instance bank (`segpaste.open_bank`), or a dataset, whose objects are cut out when they are
             drawn (`segpaste.bank.DatasetBank`). A call without staged crops then draws and reads crops of it for each
-            target, by the target's seed alone; eager code only. It needs ``config.source`` of ``kind="bank"``, which
-            is then the default.
+            target, by the target's seed alone; a compiled module has a graph break there. It needs ``config.source`` of
+            ``kind="bank"``, which is then the default.
         balance: how the classes of ``source_pool`` are drawn, see `segpaste.BankSampler`; by default by its repeat
             factors. `expected_pastes` says what that gives.
         inplace: paste into the batch's own tensors. On the CPU only what changes is touched then; on other devices, and
@@ -167,6 +167,8 @@ class BatchCopyPaste(nn.Module):
         batch = self._prepared(target, generator)
         if not prepare.can_be_pasted(batch, self.config):
             return self._unchanged(batch, target, return_report)
+        if staged is None and self.crops is not None and batch.sample_seeds is not None:
+            staged = self.crops.staged(batch.sample_seeds)
         engine = engine_for(batch.device)
         found = engine.survey(batch, self._tables, self.config.ignore_index if self.config.emit_classmix else None)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged)
@@ -261,8 +263,6 @@ class BatchCopyPaste(nn.Module):
         """Ask the source for objects and their placement, and return the scene and the placement."""
         seeds = batch.sample_seeds
         assert seeds is not None
-        if staged is None and self.crops is not None:
-            staged = self.crops.staged(seeds).to(batch.device, non_blocking=True)
         where = found.extent, found.occupied, found.num_free, batch.canvas_size
         request = PlacementRequest(
             seeds, *where, self._placement, self.schedule, self.classes, staged, self._fixed_rules

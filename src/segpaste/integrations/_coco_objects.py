@@ -1,4 +1,4 @@
-"""The objects of a dataset that trainers read by pycocotools as samples, for crops of the whole dataset."""
+"""Objects of the datasets that RF-DETR trains on, as samples, for crops of the whole dataset."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from torch import Tensor
 from torchvision.transforms import v2
 
 from segpaste.types import DenseSample
@@ -46,10 +47,40 @@ class CocoObjects:
             image = torch.from_numpy(np.array(photo.convert("RGB"))).permute(2, 0, 1).contiguous()
         found = [self.coco.annToMask(row).astype(bool) for row in self._rows(index)]
         masks = torch.from_numpy(np.stack(found)) if found else image.new_zeros(0, *image.shape[1:], dtype=torch.bool)
-        labels = torch.tensor(self.instance_labels(index), dtype=torch.int64)
-        sample: DenseSample = self.resize(DenseSample.from_masks(image, masks, labels))
-        return sample
+        return _resized(self.resize, image, masks, self.instance_labels(index))
 
     def _rows(self, index: int) -> list[dict[str, Any]]:
         rows = self.coco.imgToAnns[self.ids[index]]
         return [row for row in rows if row.get("segmentation") and not row.get("iscrowd")]
+
+
+class YoloFolderObjects:
+    """Images of a YOLO folder with their objects, as `CocoObjects` has those of COCO files.
+
+    Args:
+        dataset: RF-DETR's dataset of a YOLO folder, built with masks: ``sv_dataset`` and ``classes``.
+        longest_side: of an image, in pixels; each is resized to it.
+    """
+
+    def __init__(self, dataset: Any, longest_side: int) -> None:
+        self.images, self.class_names = dataset.sv_dataset, tuple(map(str, dataset.classes))
+        self.resize = v2.Resize(None, max_size=longest_side)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def instance_labels(self, index: int) -> list[int]:
+        """Return the label of each object."""
+        return [int(label) for label in self.images.get_image_info(index).class_id]
+
+    def __getitem__(self, index: int) -> DenseSample:
+        _, photo, found = self.images[index]
+        image = torch.from_numpy(np.ascontiguousarray(photo)).permute(2, 0, 1).contiguous()
+        drawn = np.asarray([] if found.mask is None else found.mask, bool)
+        masks = torch.from_numpy(drawn.reshape(-1, *photo.shape[:2]))
+        return _resized(self.resize, image, masks, self.instance_labels(index))
+
+
+def _resized(resize: v2.Resize, image: Tensor, masks: Tensor, labels: list[int]) -> DenseSample:
+    sample: DenseSample = resize(DenseSample.from_masks(image, masks, torch.tensor(labels, dtype=torch.int64)))
+    return sample

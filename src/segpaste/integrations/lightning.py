@@ -164,6 +164,11 @@ class CopyPasteCallback(framework.Callback):
         if self.progress and schedule is not None:
             schedule.at(progress_of(trainer))
         options = {} if staged is None else {"staged": staged}
+        if options and getattr(_module_of(self.augment), "crops", None) is not None:
+            raise ValueError(
+                "CopyPasteCallback: expected an augmentation without source_pool, for the batch comes with crops to "
+                "paste, got one with; leave source_pool out, or balance= of the CopyPasteDataModule"
+            )
         with torch.no_grad():
             pasted = self.augment(self._seeded(target, trainer), **options)
         if self.first_batch is not None and trainer.loggers:

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from segpaste.bank.read.class_draws import DrawMode
-from segpaste.integrations._coco_objects import CocoObjects
+from segpaste.integrations._coco_objects import CocoObjects, YoloFolderObjects
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._nested import Form, Target, from_nested, to_nested
 from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
@@ -53,8 +53,8 @@ def with_copy_paste(
         augment: the augmentation, such as `segpaste.BatchCopyPaste`; a module is moved to the batch's device.
         max_instances: K, the objects of an image after the paste; an image with more keeps its largest.
         balance: draw the objects from the whole training set, classes by this mode of `segpaste.BankSampler`, instead
-            of from the other images of the batch. ``augment`` then has ``source.kind="bank"``. For COCO files whose
-            objects have outlines; each image is read at the resolution of the model.
+            of from the other images of the batch. ``augment`` then has ``source.kind="bank"``. Objects of COCO
+            files without a segmentation are not drawn. Each image is read at the resolution of the model.
 
     The first batch is drawn to ``copy_paste_batch.jpg`` in the ``output_dir`` of the training.
 
@@ -83,6 +83,8 @@ def with_copy_paste(
             if stage == "fit":
                 self._first_batch, self._crops = FirstBatch(), None
                 _setup_to_fit(self, super().setup)
+                if balance is not None:
+                    _expect_outlines(self._dataset_train, balance)
             else:
                 super().setup(stage)
 
@@ -175,18 +177,31 @@ def label_map_of(dataset: Any) -> LabelMap:
     return 0 if all(label == number for label, number in table.items()) else table
 
 
+def _expect_outlines(dataset: Any, balance: DrawMode) -> None:
+    """Refuse a dataset without any object that can be cut out."""
+    has_any = _has_polygons(dataset) if hasattr(dataset, "sv_dataset") else _rows_with_outline(dataset)
+    if not has_any:
+        raise ValueError(
+            f"with_copy_paste: expected objects with outlines because balance={balance!r} cuts them out, got none in "
+            f"the {type(dataset).__name__} to train on; leave balance out"
+        )
+
+
+def _rows_with_outline(dataset: Any) -> bool:
+    """Tell whether any object of a COCO file has an outline."""
+    rows = dataset.coco.anns.values() if hasattr(dataset, "coco") else []
+    return any(row.get("segmentation") and not row.get("iscrowd") for row in rows)
+
+
 def _crops_of(datamodule: Any, augment: Augment, balance: DrawMode, batch_size: int) -> DatasetCrops:
     """Return crops of all objects of the dataset that a data module trains on."""
     dataset, config = datamodule._dataset_train, datamodule.train_config
-    if not hasattr(dataset, "coco"):
-        raise ValueError(
-            f"with_copy_paste: expected a dataset of COCO files because balance={balance!r} is given, got "
-            f"{type(dataset).__name__}; leave balance out, or give BatchCopyPaste(source_pool=open_dataset(folder))"
-        )
+    kind = YoloFolderObjects if hasattr(dataset, "sv_dataset") else CocoObjects
+    objects = kind(dataset, datamodule.model_config.resolution)
     return DatasetCrops(
         "with_copy_paste",
         augment,
-        CocoObjects(dataset, datamodule.model_config.resolution),
+        objects,
         balance,
         batch_size=batch_size,
         num_steps=int(datamodule.trainer.num_training_batches),

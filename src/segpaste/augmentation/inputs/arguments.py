@@ -104,7 +104,7 @@ def check_loader(loader: object, max_instances: object, device: object, source_p
         raise ValueError(f"from_dataloader: expected a device such as 'cuda:0', got {device!r}: {error}") from error
     is_pool = is_bank(source_pool) or is_dataset(source_pool)
     is_pool = is_pool or (hasattr(source_pool, "__iter__") and not isinstance(source_pool, Mapping))
-    if isinstance(source_pool, list | tuple):
+    if isinstance(source_pool, list | tuple) and not is_dataset(source_pool):
         is_pool = all(isinstance(crops, StagedCrops) for crops in source_pool)
     if not is_pool and not isinstance(source_pool, str | PathLike | None):  # `CropPool` says how to open a path
         raise TypeError(

@@ -75,7 +75,7 @@ class BankSource:
             raise ValueError(
                 f"BatchCopyPaste: expected staged crops for {target.batch_size} targets, at least "
                 f"crops_per_target={self.config.crops_per_target} for each, got {staged.batch_size} x "
-                f"{staged.num_crops}; give the loader the same batch size, or stage more"
+                f"{staged.num_crops}; give the loader or the data module this batch_size and crops_per_target"
             )
         if staged.device != target.device:
             raise ValueError(

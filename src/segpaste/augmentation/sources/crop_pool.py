@@ -18,7 +18,7 @@ from segpaste.bank.read.pairing import PairedCrops
 from segpaste.bank.read.sampler import DrawReport, report_draws
 from segpaste.epochs import EpochPass, Stateful, expect_facts, has_state
 from segpaste.seeding import from_int64
-from segpaste.types import StagedCrops
+from segpaste.types import DenseSample, StagedCrops
 
 Balance = DrawMode
 """How often classes are drawn, see `segpaste.bank.read.class_draws`."""
@@ -27,6 +27,11 @@ Report = DrawReport
 """Table of what is expected of each class."""
 
 DEFAULT: Balance = "repeat_factor"
+
+_REASON = (
+    "BatchCopyPaste: no bank is read in compiled code; with fullgraph=True call it as augment(batch, staged=crops), "
+    "with crops of a loader or of augment.crops.staged(batch.sample_seeds)"
+)
 
 BankPool = InstanceBank | Samples
 """Bank from which crops are drawn in the process that pastes them; a dataset is one by `segpaste.bank.DatasetBank`."""
@@ -41,7 +46,9 @@ def is_bank(value: object) -> bool:
 
 
 def is_dataset(value: object) -> bool:
-    """Return whether a value is a map-style dataset, whose objects can be a pool."""
+    """Return whether a value is a map-style dataset, whose objects can be a pool; a list of samples is one."""
+    if isinstance(value, list | tuple) and value:
+        return isinstance(value[0], DenseSample)
     is_map = hasattr(value, "__getitem__") and hasattr(value, "__len__")
     return is_map and not isinstance(value, type | str | bytes | Sequence | Mapping | Tensor) and not is_bank(value)
 
@@ -186,26 +193,22 @@ class SeededCrops:
         """Return what so many draws are expected to be of."""
         return expected_draws(self.bank, self._sampler, num_draws)
 
+    @torch.compiler.disable(reason=_REASON)  # type: ignore[untyped-decorator, no-untyped-call]
     def staged(self, seeds: Tensor) -> StagedCrops:
-        """Read the crops of the targets with these seeds.
+        """Read the crops of the targets with these seeds. Compiled code has a graph break here.
 
         Args:
             seeds: [B] int64; reading them from an accelerator waits for it.
 
         Returns:
-            B x K crops, in the memory of the host.
+            B x K crops, on the device of the seeds.
 
         Raises:
-            ValueError: in compiled code, which cannot read a bank.
             BankError: a crop cannot be read.
         """
-        if torch.compiler.is_compiling():
-            raise ValueError(
-                "BatchCopyPaste: expected staged crops in compiled code, where no bank is read, got none; call it as "
-                "augment(batch, staged=crops), with crops of a loader or of augment.crops.staged(batch.sample_seeds)"
-            )
         drawn = [self._drawn(from_int64(seed)) for seed in seeds.tolist()]
-        return stage_bank_batch(self.bank, np.array(drawn, np.int64).reshape(len(drawn), self.crops_per_target))
+        indices = np.array(drawn, np.int64).reshape(len(drawn), self.crops_per_target)
+        return stage_bank_batch(self.bank, indices).to(seeds.device, non_blocking=True)
 
     def _drawn(self, seed: int) -> NDArray[np.int64]:
         """Draw the crops of one target, [K] int64."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -66,9 +67,12 @@ def check_first(sample: DenseSample) -> None:
 
 
 def image_ids(dataset: Samples) -> NDArray[np.int64]:
-    """Return the id of each image; its index if the dataset has no ids."""
+    """Return the id of each image; the indices of the images if the dataset has no ids, or others than integers."""
     id_of = _by_index(dataset, "image_id") or operator.index
-    return np.array([stored_id(id_of(image), "image") for image in range(len(dataset))], np.int64)
+    ids = [id_of(image) for image in range(len(dataset))]
+    if not all(isinstance(image_id, Integral) for image_id in ids):
+        return np.arange(len(ids), dtype=np.int64)
+    return np.array([stored_id(image_id, "image") for image_id in ids], np.int64)
 
 
 def objects_of(dataset: Samples, num_classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
