@@ -62,7 +62,12 @@ def main(folder: Path, photos: Path | None) -> None:
         runs["photos"] = lambda: fit(folder, data_of(coco, 2), **on_ranks())
     for name, run in runs.items():
         model = run()
-        result = {"seen": model.seen, "peaks": model.peaks, "samples": model.samples, "num_val": len(model.validated)}
+        result = {
+            "seen": model.seen,
+            "alive": model.alive.num_bytes,
+            "samples": model.samples,
+            "num_val": len(model.validated),
+        }
         (folder / f"{name}-{model.global_rank}.json").write_text(json.dumps(result))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import resource
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from live_tensors import LiveTensors
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PlacementConfig
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
@@ -50,7 +50,7 @@ class Training(framework.LightningModule):
         self.validated: list[tuple[int, PaddedBatchedDenseSample]] = []
         self.trained: list[PaddedBatchedDenseSample] = []
         self.samples: list[list[int]] = []
-        self.peaks: list[int] = []
+        self.alive = LiveTensors()
         self.scheduled, self.rate = augment, rate
 
     def loss_of(self, batch: PaddedBatchedDenseSample) -> Tensor:
@@ -66,7 +66,7 @@ class Training(framework.LightningModule):
         if batch.sample_keys is not None:
             self.samples.append([key.sample_idx for key in keys_of(batch.sample_keys)])
         self.trained = [*self.trained[:1], batch]  # the first and the last
-        self.peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+        self.alive.after_step()
         return loss
 
     def validation_step(self, batch: PaddedBatchedDenseSample, batch_idx: int) -> None:

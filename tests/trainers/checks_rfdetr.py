@@ -241,9 +241,11 @@ def test_a_paste_changes_what_it_covers_only(scenes: Path, tmp_path: Path, task:
     changed = (own[0].tensors != ours[0].tensors).any(1)
     assert 0.01 < changed.float().mean() < 0.9
     assert are_colours(ours[0].tensors)
+    num_untouched = 0
     for target, again, pixels in zip(own[1], ours[1], changed, strict=True):
-        kept = [(again["boxes"] == box).all(1).any() for box in target["boxes"]]
-        assert sum(map(bool, kept)) > 0
+        untouched = target["boxes"][~(target["masks"] & pixels).flatten(1).any(1)]
+        num_untouched += len(untouched)
+        assert all((again["boxes"] == box).all(1).any() for box in untouched)
         if task == "segment":
             assert again["masks"].flatten(1).any(1).all()
             assert not (pixels & ~again["masks"].any(0)).any()
@@ -252,6 +254,7 @@ def test_a_paste_changes_what_it_covers_only(scenes: Path, tmp_path: Path, task:
             assert torch.allclose(torch.cat([centres - sides / 2, centres + sides / 2], 1), fitting, atol=1e-3)
         assert set(again["labels"].tolist()) <= set(range(8))
         assert (again["boxes"][:, :2] >= again["boxes"][:, 2:] / 2 - 1e-6).all()
+    assert num_untouched > 0
 
 
 @pytest.mark.parametrize("backend", ["torchvision", "kornia"])
@@ -351,22 +354,65 @@ def test_boxes_without_outlines_are_pasted_as_rectangles(scenes: Path, tmp_path:
                 assert torch.allclose(again["boxes"], target["boxes"], atol=1e-6)
 
 
-@pytest.mark.parametrize(("row", "outlined"), [("1 0.2 0.2 0.7 0.2 0.2 0.7", True), ("1 0.5 0.5 0.4 0.4", False)])
-def test_yolo_folders(tmp_path: Path, row: str, outlined: bool) -> None:
+def yolo_folder(folder: Path, row: str) -> str:
+    """Write four images with two objects each, the second as given, and return the text of the data YAML."""
     for kind in ("images", "labels"):
-        (tmp_path / "train" / kind).mkdir(parents=True)
+        (folder / "train" / kind).mkdir(parents=True)
     for number in range(4):
         pixels = dataset_of("scenes")[number].image.permute(1, 2, 0).numpy()
-        Image.fromarray(pixels).save(tmp_path / "train" / "images" / f"{number}.png")
-        (tmp_path / "train" / "labels" / f"{number}.txt").write_text(f"0 0.3 0.3 0.2 0.2\n{row}\n")
-    lines = ["train: train/images", "val: train/images", "names: [box, other]", "nc: 2"]
-    (tmp_path / "data.yaml").write_text("\n".join(lines))
+        Image.fromarray(pixels).save(folder / "train" / "images" / f"{number}.png")
+        (folder / "train" / "labels" / f"{number}.txt").write_text(f"0 0.3 0.3 0.2 0.2\n{row}\n")
+    return "\n".join(["train: train/images", "val: train/images", "names: [box, other]", "nc: 2"])
+
+
+@pytest.mark.parametrize(("row", "outlined"), [("1 0.2 0.2 0.7 0.2 0.2 0.7", True), ("1 0.5 0.5 0.4 0.4", False)])
+def test_yolo_folders(tmp_path: Path, row: str, outlined: bool) -> None:
+    (tmp_path / "data.yaml").write_text(yolo_folder(tmp_path, row))
     datamodule = ready("detect", tmp_path, tmp_path, BatchCopyPaste(), dataset_file="yolo")
     assert datamodule._dataset_train.include_masks == outlined
     assert label_map_of(datamodule._dataset_train) == 0
     _, targets = batch_of(datamodule, range(4))
     assert sum(len(target["labels"]) for target in targets) > 8 or not outlined
     assert {label for target in targets for label in target["labels"].tolist()} == {0, 1}
+
+
+def test_balance_of_a_yolo_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data.yaml").write_text(yolo_folder(tmp_path, "1 0.2 0.2 0.7 0.2 0.2 0.7"))
+    augment = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=2)))
+    datamodule = ready("detect", tmp_path, tmp_path, augment, balance="class_uniform", dataset_file="yolo")
+    monkeypatch.setattr(type(datamodule.trainer), "num_training_batches", 4)  # known once `fit` has begun
+    placed = 0
+    for image in range(4):
+        own, ours = batch_of(datamodule, [image], paste=False), batch_of(datamodule, [image])
+        placed += int((own[0].tensors != ours[0].tensors).any())
+        assert are_colours(ours[0].tensors)
+    assert placed >= 3
+    objects = datamodule._crops.bank.dataset
+    own = datamodule._dataset_train
+    assert objects.class_names == ("box", "other")
+    for index in range(4):
+        sample, masks = objects[index], own.sv_dataset[index][2].mask
+        assert torch.equal(sample.image, dataset_of("scenes")[index].image)
+        assert torch.equal(sample.instance_masks, torch.from_numpy(masks))
+        assert sample.labels.tolist() == objects.instance_labels(index) == [0, 1]
+
+
+@pytest.mark.parametrize("layout", ["roboflow", "yolo"])
+def test_balance_of_boxes_is_refused_before_training(layout: str, scenes: Path, tmp_path: Path) -> None:
+    data = tmp_path / "boxes"
+    if layout == "yolo":
+        text = yolo_folder(data, "1 0.5 0.5 0.4 0.4")
+        (data / "data.yaml").write_text(text)
+    else:
+        shutil.copytree(scenes, data)
+        path = data / "train" / "_annotations.coco.json"
+        tables = json.loads(path.read_text())
+        for row in tables["annotations"]:
+            del row["segmentation"]
+        path.write_text(json.dumps(tables))
+    augment = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank")))
+    with pytest.raises(ValueError, match="expected objects with outlines because balance='natural' cuts them out, got"):
+        ready("detect", data, tmp_path, augment, balance="natural", dataset_file=layout)
 
 
 def test_labels_are_those_of_our_readers(scenes: Path, photos: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 import torch
 import yaml
 from PIL import Image
+from torch.nn import functional
 from trainer_data import NUM_CLASSES, data_folder, dataset_of
 from ultralytics.cfg import get_cfg
 from ultralytics.data.build import build_yolo_dataset
@@ -20,8 +20,10 @@ from ultralytics.models.yolo.detect import DetectionTrainer
 from ultralytics.models.yolo.obb import OBBTrainer
 from ultralytics.models.yolo.pose import PoseTrainer
 from ultralytics.models.yolo.segment import SegmentationTrainer
+from ultralytics.utils.torch_utils import init_seeds
 
 from example_runs import expect_example_runs
+from live_tensors import LiveTensors, expect_flat
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import SourceConfig
 from segpaste.bank import DatasetBank
@@ -111,16 +113,17 @@ def losses_of(trainer_cls: type[Any], model: str, data: Path, out: Path, **optio
     overrides = {"model": model, "data": str(data), "project": str(out), **fixed, **chosen}
     trainer = with_copy_paste(trainer_cls, augment, 32, balance)(overrides=overrides)
     losses: list[float] = []
-    peaks: list[int] = []
+    alive = LiveTensors()
 
     def note(state: Any) -> None:
         losses.append(state.loss.item())
-        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        alive.after_step()
 
     trainer.add_callback("on_train_batch_end", note)
     trainer.train()
     assert torch.tensor(losses).isfinite().all()
-    assert peaks[-1] - peaks[len(peaks) // 2] < 64 << 10, "kilobytes"
+    if len(losses) > 15:
+        expect_flat(alive.num_bytes)
     return losses
 
 
@@ -242,7 +245,11 @@ def test_the_objects_are_those_of_the_label_files(folder: Path) -> None:
 @pytest.mark.parametrize("size", [(96, 41), (40, 96), (96, 96)], ids=str)
 @pytest.mark.parametrize("moves", [{}, {"hsv_v": 0.4, "translate": 0.1, "scale": 0.5, "fliplr": 0.5}], ids=str)
 def test_grey_borders_are_padding(size: tuple[int, int], moves: dict[str, float], tmp_path: Path) -> None:
-    """Photos of 200 and more on every pixel: what is darker was filled up by the loader."""
+    """Photos of 200 and more on every pixel: what is darker was filled up by the loader.
+
+    Only grey that is mixed with the photo, on its edge, may be taken for a part of it.
+    """
+    init_seeds(7)
     height, width = size
     for kind in ("images", "labels"):
         (tmp_path / kind).mkdir()
@@ -261,7 +268,8 @@ def test_grey_borders_are_padding(size: tuple[int, int], moves: dict[str, float]
     filled = (batch["img"].float().std(1, keepdim=True) == 0) & (batch["img"].amax(1, keepdim=True) < 170)
     assert filled.any() == (height != width or bool(moves))
     assert not (padding & ~filled).any()
-    assert (filled & ~padding).float().mean() < 0.002, "an interpolated edge"
+    beside = functional.max_pool2d((~filled).float(), 3, stride=1, padding=1) > 0
+    assert not (filled & ~padding & ~beside).any()
 
 
 def test_balance_needs_colours_and_outlines(folder: Path, tmp_path: Path) -> None:

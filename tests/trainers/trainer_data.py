@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import resource
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from torch.utils.data import Dataset
 
+from live_tensors import LiveTensors, expect_flat
 from segpaste import CocoDetectionV2
 from segpaste.datasets import make_large_scale_jittering, open_dataset
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
@@ -54,11 +54,10 @@ def tiny_coco() -> CocoDetectionV2:
     return CocoDetectionV2(folder / "val2017", folder / "annotations" / "instances_val2017.json")
 
 
-def expect_flat_memory(step: Callable[[], object], num_steps: int = 20, most_bytes: int = 64 << 20) -> None:
-    """Run a step again and again; the peak of memory may not grow by more after the first half."""
-    for n in range(num_steps):
+def expect_flat_memory(step: Callable[[], object], num_steps: int = 20) -> None:
+    """Run a step again and again; no tensors of it may stay alive."""
+    alive = LiveTensors()
+    for _ in range(num_steps):
         step()
-        if n == num_steps // 2:
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    assert grown < most_bytes, f"{grown} bytes more after {num_steps} steps than after half of them"
+        alive.after_step()
+    expect_flat(alive.num_bytes)
