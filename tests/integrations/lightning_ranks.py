@@ -1,6 +1,6 @@
 """Trainings with pastes on two ranks. Lightning starts the second process from the first.
 
-Usage: lightning_ranks.py FOLDER [TINY_COCO]
+Usage: lightning_ranks.py FOLDER [TEST_DATA]
 """
 
 from __future__ import annotations
@@ -8,18 +8,20 @@ from __future__ import annotations
 import json
 import sys
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from lightning_world import Training, data_of, fit, framework, scenes, trainer
+from lightning_world import Training, data_of, fit, framework, photos_of, scenes, trainer
 from torch.utils.data import DataLoader, DistributedSampler
 
-from segpaste import BatchCopyPaste, CocoDetectionV2
+from segpaste import BatchCopyPaste
 from segpaste.integrations.lightning import CopyPasteCallback
 from segpaste.types import BatchedDenseSample
 
 NUM_STEPS, RESUMES_AT = 20, 6
+PHOTOS = ("tiny_coco", "coco128_seg")
 
 
 class Unseeded(Training):
@@ -58,8 +60,9 @@ def main(folder: Path, photos: Path | None) -> None:
         "unseeded": lambda: train_unseeded(folder),
     }
     if photos is not None:
-        coco = CocoDetectionV2(photos / "val2017", photos / "annotations" / "instances_val2017.json")
-        runs["photos"] = lambda: fit(folder, data_of(coco, 2), **on_ranks())
+        for number, name in enumerate(PHOTOS):
+            data = data_of(photos_of(photos / name), 2 * number)
+            runs[name] = partial(fit, folder, data, **on_ranks())
     for name, run in runs.items():
         model = run()
         result = {

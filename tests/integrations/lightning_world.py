@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from live_tensors import LiveTensors
-from segpaste import BatchCopyPaste, BatchCopyPasteConfig
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig, CocoDetectionV2
 from segpaste.augmentation import PlacementConfig
+from segpaste.datasets import open_dataset
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.integrations._lightning.hooks import framework
 from segpaste.integrations.lightning import CopyPasteCallback, CopyPasteDataModule
@@ -75,6 +76,13 @@ class Training(framework.LightningModule):
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(self.parameters(), lr=self.rate)
+
+
+def photos_of(folder: Path) -> Any:
+    """Return the photos of tiny_coco or coco128_seg."""
+    if folder.name == "tiny_coco":
+        return CocoDetectionV2(folder / "val2017", folder / "annotations" / "instances_val2017.json")
+    return open_dataset(folder)
 
 
 def trainer(folder: Path, callbacks: list[Any], **options: Any) -> Any:

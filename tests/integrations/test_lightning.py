@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import pytorch_lightning as lightning
 import torch
-from lightning_world import FADING, SIZE, Training, data_of, fit, scenes, trainer
+from lightning_world import FADING, SIZE, Training, data_of, fit, photos_of, scenes, trainer
 from pytorch_lightning.callbacks import ModelCheckpoint, ModelSummary
 from pytorch_lightning.loggers import CSVLogger
 from pytorch_lightning.utilities.model_helpers import is_overridden
 from torch.utils.data import DataLoader
 
 from live_tensors import expect_flat
-from segpaste import BatchCopyPaste, BatchCopyPasteConfig, CocoDetectionV2, create_bank_dataloader
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_bank_dataloader
 from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.bank import zip_loaders
 from segpaste.datasets import DatasetError, EpochDataLoader
@@ -50,12 +50,10 @@ class TestTraining:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("num_workers", [0, 2])
-    def test_twenty_steps_of_photos_twice(self, tmp_path: Path, test_data: Path, num_workers: int) -> None:
-        folder = test_data / "tiny_coco"
-
+    @pytest.mark.parametrize("name", ["tiny_coco", "coco128_seg"])
+    def test_twenty_steps_of_photos_twice(self, tmp_path: Path, test_data: Path, name: str, num_workers: int) -> None:
         def seen() -> Training:
-            photos = CocoDetectionV2(folder / "val2017", folder / "annotations" / "instances_val2017.json")
-            return fit(tmp_path, data_of(photos, num_workers), max_steps=20)
+            return fit(tmp_path, data_of(photos_of(test_data / name), num_workers), max_steps=20)
 
         first = seen()
         assert len(first.seen) == 20

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from lightning_ranks import NUM_STEPS, RESUMES_AT
+from lightning_ranks import NUM_STEPS, PHOTOS, RESUMES_AT
 
 import segpaste
 from live_tensors import expect_flat
@@ -28,7 +28,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """By its name, what the two ranks of each training wrote."""
     folder = tmp_path_factory.mktemp("ranks")
     data = os.environ.get("SEGPASTE_TEST_DATA")
-    words = [str(folder), *([str(Path(data).resolve() / "tiny_coco")] if data else [])]
+    words = [str(folder), *([str(Path(data).resolve())] if data else [])]
     paths = [Path(segpaste.__file__).parents[1], HERE, HERE.parent]
     settings = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PL_"))}
     settings |= {"PYTHONPATH": os.pathsep.join(map(str, paths)), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -44,7 +44,7 @@ def seen(runs: Runs, name: str) -> list[list[Any]]:
 
 
 def test_twenty_steps_with_finite_losses_and_flat_memory(runs: Runs) -> None:
-    for name in ("whole", "workers", *(["photos"] if "photos" in runs else [])):
+    for name in ("whole", "workers", *(name for name in PHOTOS if name in runs)):
         for rank in runs[name]:
             losses = torch.tensor([loss for *_, loss in rank["seen"]])
             assert len(losses) == NUM_STEPS
@@ -54,7 +54,7 @@ def test_twenty_steps_with_finite_losses_and_flat_memory(runs: Runs) -> None:
 
 
 def test_photos_were_there(runs: Runs, test_data: Path) -> None:
-    assert "photos" in runs
+    assert runs.keys() >= set(PHOTOS)
 
 
 def test_the_same_seed_gives_the_same_losses(runs: Runs) -> None:

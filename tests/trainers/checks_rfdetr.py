@@ -74,8 +74,20 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture(scope="session")
+def yolo_photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The photos of coco128_seg as a YOLO folder."""
+    root = tmp_path_factory.mktemp("yolo_photos")
+    for kind in ("images", "labels"):
+        shutil.copytree(data_folder() / "coco128_seg" / kind, root / kind, copy_function=shutil.copyfile)
+    names = ", ".join(f"class {n}" for n in range(80))
+    lines = ["train: images/train2017", "val: images/train2017", "nc: 80", f"names: [{names}]"]
+    (root / "data.yaml").write_text("\n".join(lines))
+    return root
+
+
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("data", ["scenes", "photos"])
+@pytest.mark.parametrize("data", ["scenes", "photos", "yolo_photos"])
 @pytest.mark.parametrize("task", TASKS)
 def test_twenty_steps(task: str, data: str, workers: int, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     assert len(losses_of(task, request.getfixturevalue(data), tmp_path, num_workers=workers)) == 20
@@ -368,7 +380,7 @@ def yolo_folder(folder: Path, row: str) -> str:
 @pytest.mark.parametrize(("row", "outlined"), [("1 0.2 0.2 0.7 0.2 0.2 0.7", True), ("1 0.5 0.5 0.4 0.4", False)])
 def test_yolo_folders(tmp_path: Path, row: str, outlined: bool) -> None:
     (tmp_path / "data.yaml").write_text(yolo_folder(tmp_path, row))
-    datamodule = ready("detect", tmp_path, tmp_path, BatchCopyPaste(), dataset_file="yolo")
+    datamodule = ready("detect", tmp_path, tmp_path, BatchCopyPaste())
     assert datamodule._dataset_train.include_masks == outlined
     assert label_map_of(datamodule._dataset_train) == 0
     _, targets = batch_of(datamodule, range(4))
@@ -379,7 +391,7 @@ def test_yolo_folders(tmp_path: Path, row: str, outlined: bool) -> None:
 def test_balance_of_a_yolo_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data.yaml").write_text(yolo_folder(tmp_path, "1 0.2 0.2 0.7 0.2 0.2 0.7"))
     augment = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=2)))
-    datamodule = ready("detect", tmp_path, tmp_path, augment, balance="class_uniform", dataset_file="yolo")
+    datamodule = ready("detect", tmp_path, tmp_path, augment, balance="class_uniform")
     monkeypatch.setattr(type(datamodule.trainer), "num_training_batches", 4)  # known once `fit` has begun
     placed = 0
     for image in range(4):
@@ -412,7 +424,7 @@ def test_balance_of_boxes_is_refused_before_training(layout: str, scenes: Path, 
         path.write_text(json.dumps(tables))
     augment = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank")))
     with pytest.raises(ValueError, match="expected objects with outlines because balance='natural' cuts them out, got"):
-        ready("detect", data, tmp_path, augment, balance="natural", dataset_file=layout)
+        ready("detect", data, tmp_path, augment, balance="natural")
 
 
 def test_labels_are_those_of_our_readers(scenes: Path, photos: Path, tmp_path: Path) -> None:

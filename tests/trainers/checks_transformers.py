@@ -153,10 +153,14 @@ def train(name: str, dataset: Dataset[DenseSample], num_steps: int, num_workers:
     return losses
 
 
-@pytest.mark.parametrize("data", ["scenes", "tiny_coco", "coco128_seg"])
-@pytest.mark.parametrize("name", MODELS)
-def test_twenty_steps(name: str, data: str) -> None:
-    losses = train(name, dataset_of(data), 20)
+DATA = ("scenes", "tiny_coco", "coco128_seg")
+RUNS = [(name, data, (m + d) % 2 * 2) for m, name in enumerate(MODELS) for d, data in enumerate(DATA)]
+"""Each model and each dataset with 0 and with 2 workers."""
+
+
+@pytest.mark.parametrize(("name", "data", "num_workers"), RUNS)
+def test_twenty_steps(name: str, data: str, num_workers: int) -> None:
+    losses = train(name, dataset_of(data), 20, num_workers)
     assert torch.tensor(losses).isfinite().all()
 
 

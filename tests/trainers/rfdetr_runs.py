@@ -80,9 +80,13 @@ def write_split(folder: Path, images: range, image_dir: Path) -> None:
 
 def configs(task: str, data: Path, out: Path, **options: Any) -> tuple[Any, Any]:
     """Return the model's and the training's configuration."""
-    raw = (data / "annotations").exists()
-    model = {**SMALL, "num_classes": 90 if raw else 8, **options.pop("model", {})}
-    layout = {"dataset_file": "coco" if raw else "roboflow", "dataset_dir": str(data), "output_dir": str(out)}
+    kind, num_classes = "roboflow", 8
+    if (data / "annotations").exists():
+        kind, num_classes = "coco", 90
+    elif (data / "data.yaml").exists():
+        kind, num_classes = "yolo", 80
+    model = {**SMALL, "num_classes": num_classes, **options.pop("model", {})}
+    layout = {"dataset_file": kind, "dataset_dir": str(data), "output_dir": str(out)}
     chosen = {**QUIET, **layout, "batch_size": 4, "num_workers": 0, "epochs": 4, "multi_scale": False, **options}
     if task == "segment":
         return RFDETRSegNanoConfig(**model), SegmentationTrainConfig(**chosen)
