@@ -186,6 +186,8 @@ def test_options_that_a_form_needs(bank: MemmapBank) -> None:
         with pytest.raises(ValueError, match="expected class ids in label_map"):
             names(*given)
     padded = BatchCopyPasteConfig(source=SourceConfig(kind="bank"), placement=PlacementConfig(pad_to_multiple=16))
+    with pytest.raises(ValueError, match=r"expected placement\.fade_last=0, .* got 0\.5; leave it out"):
+        CopyPaste(bank, BatchCopyPasteConfig(source=padded.source, placement=PlacementConfig(fade_last=0.5)))
     with pytest.raises(ValueError, match=r"expected no placement\.pad_to_multiple"):
         CopyPaste(bank, padded, label_map=1)(sample.image, target_of(sample))
 

@@ -9,7 +9,7 @@ import torch
 
 from samples import make_batch, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
-from segpaste.augmentation import SourceConfig
+from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.integrations.huggingface import CopyPasteCollator, to_detr, to_mask_labels, to_oneformer
 from segpaste.types import IGNORE_INDEX, Modality, PaddedBatchedDenseSample
@@ -178,6 +178,32 @@ def test_the_collator_prints_what_to_expect(capsys: pytest.CaptureFixture[str]) 
     assert pasted > 0
     CopyPasteCollator(BatchCopyPaste(config, source_pool=dataset), 24, partial(to_detr, **COLOURS))
     assert capsys.readouterr().out == ""
+
+
+def test_ranks_that_are_seeded_alike_paste_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[int]] = []
+
+    def augment(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
+        assert batch.sample_seeds is not None
+        seen.append(batch.sample_seeds.tolist())
+        return batch
+
+    collator = CopyPasteCollator(augment, 4, partial(to_detr, **COLOURS))
+    for rank in ("0", "1", "1", "-1"):
+        monkeypatch.setenv("RANK", rank)
+        torch.manual_seed(3)
+        for _ in range(2):
+            collator(make_samples(3, modalities=["instance"]))
+    first, second, again, alone = (seen[n : n + 2] for n in range(0, 8, 2))
+    assert second == again
+    assert first == alone
+    assert len({seed for batch in (*first, *second) for seed in batch}) == 12
+
+
+def test_the_collator_says_that_nothing_fades() -> None:
+    augment = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(fade_last=0.5)))
+    with pytest.warns(UserWarning, match=r"expected placement\.fade_last=0, for a collator does not hear"):
+        CopyPasteCollator(torch.compile(augment), 4, partial(to_detr, **COLOURS))
 
 
 def test_the_collator_pads_pastes_and_converts() -> None:

@@ -34,7 +34,7 @@ from trainer_data import SIZE, data_folder, dataset_of
 
 from example_runs import expect_example_runs
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, CocoDetectionV2
-from segpaste.augmentation import SourceConfig
+from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.datasets import open_dataset
 from segpaste.integrations.rfdetr import Form, from_nested, label_map_of, to_nested, with_copy_paste
 from segpaste.types import PaddedBatchedDenseSample, tight_boxes
@@ -132,6 +132,24 @@ def test_batches_of_one_receive_objects_of_the_dataset(
     assert before <= allowed
     assert capsys.readouterr().out.count("pastes expected in an epoch, balance='class_uniform'") == 1
     assert (tmp_path / "copy_paste_batch.jpg").stat().st_size
+
+
+@pytest.mark.parametrize("balance", [None, "natural"])
+def test_pastes_fade_with_the_epochs(scenes: Path, tmp_path: Path, balance: Any) -> None:
+    placed: list[int] = []
+
+    class Counting(BatchCopyPaste):
+        def forward(self, *args: Any, **options: Any) -> Any:
+            out, report = super().forward(*args, **options, return_report=True)
+            placed.append(int(report.num_placed.sum()))
+            return out
+
+    kind = "intra_batch" if balance is None else "bank"
+    config = BatchCopyPasteConfig(source=SourceConfig(kind=kind), placement=PlacementConfig(fade_last=0.5))
+    losses_of("detect", scenes, tmp_path, Counting(config), steps=-1, balance=balance, epochs=2)
+    assert len(placed) == 10  # five in an epoch
+    assert all(placed[:5])
+    assert not any(placed[5:])
 
 
 def test_balance_needs_crops() -> None:

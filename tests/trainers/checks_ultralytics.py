@@ -25,7 +25,7 @@ from ultralytics.utils.torch_utils import init_seeds
 from example_runs import expect_example_runs
 from live_tensors import LiveTensors, expect_flat
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
-from segpaste.augmentation import SourceConfig
+from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.bank import DatasetBank
 from segpaste.datasets.formats.yolo.labels import Task
 from segpaste.datasets.formats.yolo.writer import data_yaml, sample_labels
@@ -270,6 +270,44 @@ def test_grey_borders_are_padding(size: tuple[int, int], moves: dict[str, float]
     assert not (padding & ~filled).any()
     beside = functional.max_pool2d((~filled).float(), 3, stride=1, padding=1) > 0
     assert not (filled & ~padding & ~beside).any()
+
+
+@pytest.mark.parametrize(
+    ("grey", "hsv_v", "is_border"),
+    [
+        *[(114, 0.0, True), (80, 0.4, True), (159, 0.4, True), (60, 0.5, True)],
+        *[(60, 0.4, False), (0, 0.4, False), (255, 0.4, False), (140, 0.0, False), (0, 0.99, False)],
+    ],
+)
+def test_plain_margins_of_other_brightness_are_image(grey: int, hsv_v: float, is_border: bool) -> None:
+    images = torch.full((1, 3, 20, 20), grey, dtype=torch.uint8)
+    images[:, :, 5:15] = torch.randint(200, 254, (1, 3, 10, 20), dtype=torch.uint8)
+    batch = {"img": images, "batch_idx": torch.zeros(0), "cls": torch.zeros(0, 1), "bboxes": torch.zeros(0, 4)}
+    padding = from_yolo(batch, 4, overlap=False, hsv_v=hsv_v).padding_mask
+    assert padding is not None
+    assert padding[0, 0, :5].all() == padding[0, 0, 15:].all() == is_border
+    assert not padding[0, 0, 5:15].any()
+
+
+def test_pastes_fade_with_the_epochs(folder: Path, tmp_path: Path) -> None:
+    placed: list[int] = []
+
+    class Counting(BatchCopyPaste):
+        def forward(self, *args: Any, **options: Any) -> Any:
+            out, report = super().forward(*args, **options, return_report=True)
+            placed.append(int(report.num_placed.sum()))
+            return out
+
+    made = BatchCopyPasteConfig(placement=PlacementConfig(fade_last=0.5))
+    options = {"data": str(folder / "segment" / "data.yaml"), "project": str(tmp_path), "device": "cpu", "epochs": 4}
+    fixed = {"imgsz": 96, "batch": 4, "workers": 0, "plots": False, "val": False, "amp": False, "seed": 3}
+    trainer = with_copy_paste(SegmentationTrainer, Counting(made), 16)(
+        overrides={"model": "yolo11n-seg.yaml", **options, **fixed}
+    )
+    trainer.train()
+    assert len(placed) == 20
+    assert sum(map(bool, placed[:10])) > 7
+    assert not any(placed[10:])
 
 
 def test_balance_needs_colours_and_outlines(folder: Path, tmp_path: Path) -> None:

@@ -167,8 +167,7 @@ class BatchCopyPaste(nn.Module):
         batch = self._prepared(target, generator)
         if not prepare.can_be_pasted(batch, self.config):
             return self._unchanged(batch, target, return_report)
-        if staged is None and self.crops is not None and batch.sample_seeds is not None:
-            staged = self.crops.staged(batch.sample_seeds)
+        staged = self._crops_for(batch) if staged is None else staged
         engine = engine_for(batch.device)
         found = engine.survey(batch, self._tables, self.config.ignore_index if self.config.emit_classmix else None)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged)
@@ -246,6 +245,10 @@ class BatchCopyPaste(nn.Module):
         if self.inplace:
             in_place.check_writable(target, self.config)
         return batch
+
+    def _crops_for(self, batch: PaddedBatchedDenseSample) -> StagedCrops | None:
+        """Draw the crops of a batch from ``source_pool``, if there is one."""
+        return None if self.crops is None or batch.sample_seeds is None else self.crops.staged(batch.sample_seeds)
 
     def _unchanged(
         self, batch: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, return_report: bool

@@ -98,6 +98,11 @@ class CopyPaste(v2.Transform):
         config = arguments.checked_config(config, source_pool)
         if config.source.kind == "bank" and config.source.value_range is None:
             config = config.model_copy(update={"source": config.source.model_copy(update={"value_range": 1.0})})
+        if config.placement.fade_last > 0:
+            raise ValueError(
+                "CopyPaste: expected placement.fade_last=0, for a transform does not hear of the progress of training, "
+                f"got {config.placement.fade_last}; leave it out, or paste whole batches with BatchCopyPaste"
+            )
         limit = config.max_instances if max_instances is None else max_instances
         if limit is not None:
             check_count("CopyPaste: max_instances", limit)

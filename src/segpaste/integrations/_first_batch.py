@@ -52,8 +52,11 @@ class FirstBatch:
 def is_first_process() -> bool:
     """Tell whether this is rank 0, and in its loader worker 0 or no worker."""
     worker = get_worker_info()
-    if worker is not None and worker.id > 0:
-        return False
+    return (worker is None or worker.id == 0) and rank_of_process() == 0
+
+
+def rank_of_process() -> int:
+    """Return the rank of this process, also of a loader's worker."""
     if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank() == 0
-    return os.environ.get("RANK", "0") in ("0", "-1")
+        return distributed.get_rank()
+    return max(int(os.environ.get("RANK", "0")), 0)  # a spawned worker has the environment only

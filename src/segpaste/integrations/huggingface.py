@@ -11,16 +11,18 @@ is why these functions take the processor's mean and standard deviation, and the
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from segpaste.integrations._first_batch import FirstBatch
+from segpaste.integrations._first_batch import FirstBatch, rank_of_process
 from segpaste.integrations._huggingface.hub import HubSamples
 from segpaste.integrations._huggingface.segments import TASKS, segments_of, segments_of_task, texts_of
 from segpaste.integrations._pool import print_expected
+from segpaste.integrations._schedule import fades
 from segpaste.integrations._targets import (
     LabelMap,
     cxcywh,
@@ -31,6 +33,7 @@ from segpaste.integrations._targets import (
     to_framework,
     warn_of_overflow,
 )
+from segpaste.seeding import derive_seed, from_int64, to_int64
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 from segpaste.types.check import check_count
 
@@ -209,8 +212,8 @@ class CopyPasteCollator:
         Trainer(model, args, train_dataset=dataset, data_collator=collator)
 
     It pastes where batches are collated, that is in the worker processes of the loader. The seeds of a batch come from
-    torch's generator, which the loader seeds in each worker and each epoch. The Trainer must keep the samples
-    (``remove_unused_columns=False`` in its arguments).
+    torch's generator, which the loader seeds in each worker and each epoch, and from the rank, for trainers seed all
+    ranks alike. The Trainer must keep the samples (``remove_unused_columns=False`` in its arguments).
 
     Args:
         augment: the augmentation, such as `segpaste.BatchCopyPaste`. With ``source_pool=dataset`` objects of the whole
@@ -238,6 +241,12 @@ class CopyPasteCollator:
     ) -> None:
         check_count("max_instances", max_instances)
         self.augment = augment
+        if fades(augment):
+            warnings.warn(
+                "CopyPasteCollator: expected placement.fade_last=0, for a collator does not hear of the progress of "
+                "training, got more; nothing fades unless a callback calls augment.schedule.at, with 0 workers",
+                stacklevel=2,
+            )
         print_expected("CopyPasteCollator", augment)
         self.max_instances = max_instances
         self.convert = convert
@@ -249,8 +258,17 @@ class CopyPasteCollator:
         """Return the inputs of the samples, which are of one size, with pastes between them."""
         if any(sample.num_instances > self.max_instances for sample in samples):
             warn_of_overflow(self.max_instances)
-        batch = BatchedDenseSample.from_samples(samples).to_padded(self.max_instances, overflow="largest")
+        batch = BatchedDenseSample.from_samples(samples).to_padded(
+            self.max_instances, overflow="largest", sample_seeds=_seeds(len(samples))
+        )
         pasted = self.augment(batch)
         white = getattr(self.convert, "keywords", {}).get("scale", 255.0)  # of a partial
         self.first_batch.draw(pasted, self.path, class_names=self.class_names, value_range=(0.0, white))
         return self.convert(pasted)
+
+
+def _seeds(num: int) -> Tensor:
+    """Draw a seed for each of so many samples, [num] int64."""
+    drawn = from_int64(int(torch.randint(-(1 << 63), (1 << 63) - 1, ())))
+    keys = drawn, 0, rank_of_process(), 0
+    return torch.tensor([to_int64(derive_seed(*keys, row)) for row in range(num)], dtype=torch.int64)

@@ -28,6 +28,7 @@ from segpaste.integrations._coco_objects import CocoObjects, YoloFolderObjects
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._nested import Form, Target, from_nested, to_nested
 from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
+from segpaste.integrations._schedule import follow, progress_of
 from segpaste.integrations._targets import LabelMap
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import check_count
@@ -214,6 +215,7 @@ def _pasted(datamodule: Any, batch: tuple[Any, Any], augment: Augment, max_insta
     """Return a batch of the loader, on the device to paste on, with pastes."""
     samples, targets = batch
     form = _form_of(datamodule)
+    follow(augment, progress_of(datamodule.trainer))
     if isinstance(augment, nn.Module):
         augment.to(samples.tensors.device)
     if targets and "valid" in targets[0]:

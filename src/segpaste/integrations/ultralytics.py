@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
+from segpaste.integrations._schedule import follow
 from segpaste.integrations._yolo.batches import Batch, from_yolo, schema_of, to_yolo
 from segpaste.integrations._yolo.objects import YoloObjects
 from segpaste.types import KeypointSchema, PaddedBatchedDenseSample, StagedCrops
@@ -83,6 +84,7 @@ def with_copy_paste(
                 )
             self.first_batch = FirstBatch()
             self.crops: DatasetCrops | None = None
+            self._place = -1, 0  # epoch, and batches of it that have been pasted
 
         def build_dataset(self, img_path: str, mode: str = "train", batch: int | None = None) -> Any:
             """Build a dataset; that of training gives masks at full resolution."""
@@ -101,6 +103,7 @@ def with_copy_paste(
                 name: value.to(self.device, non_blocking=True) if isinstance(value, Tensor) else value
                 for name, value in batch.items()
             }
+            follow(augment, self._progress())
             schema = schema_of(self.data) if "keypoints" in moved else None
             if balance is not None and self.crops is None:
                 self.crops = _crops_of(self, augment, balance, schema)
@@ -110,6 +113,12 @@ def with_copy_paste(
                 self.first_batch.draw(pasted, self.save_dir / PICTURE, class_names=self.data["names"])
             ready: Batch = super().preprocess_batch(pasted)
             return ready
+
+        def _progress(self) -> float:
+            """Return the part of training that is done, and count a batch."""
+            epoch, num_done = self._place if self._place[0] == self.epoch else (self.epoch, 0)
+            self._place = epoch, num_done + 1
+            return float((epoch + num_done / len(self.train_loader)) / self.epochs)
 
     CopyPasteTrainer.__name__ = f"CopyPaste{trainer_cls.__name__}"
     return CopyPasteTrainer
@@ -191,7 +200,7 @@ def _pasted(
     if isinstance(augment, nn.Module):
         augment.to(batch["img"].device)
     with torch.no_grad():
-        target = from_yolo(batch, max_instances, overlap=args.overlap_mask, schema=schema)
+        target = from_yolo(batch, max_instances, overlap=args.overlap_mask, schema=schema, hsv_v=args.hsv_v)
         pasted = augment(target) if staged is None else augment(target, staged=staged)
         changed = to_yolo(pasted, like=batch, mask_ratio=args.mask_ratio, overlap=args.overlap_mask)
     return {**batch, **changed}

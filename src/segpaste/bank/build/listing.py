@@ -30,7 +30,10 @@ def checked_names(dataset: Samples, class_names: Sequence[str] | Mapping[int, st
     """Return the name of each class, as given or as the dataset has them."""
     names = attribute_of(dataset, "class_names") if class_names is None else class_names
     if names is None:
-        raise BankError(f"DatasetBank: expected class_names, for a {type(dataset).__name__} names none; give them")
+        raise BankError(
+            f"DatasetBank: expected class_names, for a {type(dataset).__name__} names none; give "
+            "DatasetBank(dataset, class_names=[...]) in its place"
+        )
     if isinstance(names, Mapping):
         if sorted(names) != list(range(len(names))):
             raise BankError(f"DatasetBank: expected class_names of 0 to {len(names) - 1}, got {sorted(names)[:20]}")

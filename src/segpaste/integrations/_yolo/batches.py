@@ -14,9 +14,17 @@ from segpaste.types.keypoints import UNLABELLED, VISIBLE
 
 Batch = dict[str, Any]
 
+FILLED = 114
+"""The grey that Ultralytics fills borders with."""
+
 
 def from_yolo(
-    batch: Batch, max_instances: int, *, overlap: bool, schema: KeypointSchema | None = None
+    batch: Batch,
+    max_instances: int,
+    *,
+    overlap: bool,
+    schema: KeypointSchema | None = None,
+    hsv_v: float = 0.4,
 ) -> PaddedBatchedDenseSample:
     """Return a batch of Ultralytics' loader as a padded batch.
 
@@ -29,6 +37,7 @@ def from_yolo(
         max_instances: K; an image with more objects keeps its largest.
         overlap: masks are one map per image that holds i + 1 where its i-th object is; else one mask per object.
         schema: what the keypoints are called; beside ``keypoints``.
+        hsv_v: the loader's change of brightness, which borders went through.
 
     Raises:
         ValueError: masks of another size than the images.
@@ -58,7 +67,7 @@ def from_yolo(
         fields["instance_ids"] = torch.where(placed(areas > 0, torch.bool), ids, 0)
     if schema is not None:
         fields.update(keypoints=placed(_points(batch["keypoints"], edges), torch.float32), keypoint_schema=schema)
-    padding = borders_of(images)
+    padding = borders_of(images, hsv_v)
     if masks is not None:
         padding = padding & ~fields["instance_masks"].any(1, keepdim=True)  # what is labelled is image
     fields["padding_mask"] = padding
@@ -67,22 +76,25 @@ def from_yolo(
     return PaddedBatchedDenseSample(images, placed(boxes, torch.float32), labels, valid, **fields)
 
 
-def borders_of(images: Tensor) -> Tensor:
+def borders_of(images: Tensor, hsv_v: float = 0.4) -> Tensor:
     """Return which pixels belong to a grey border, [B, 1, H, W] bool.
 
     A loader that fits images into a square fills up with grey, on all sides, and a change of brightness may follow. So
-    a border consists of whole rows and columns, from an edge inwards, that have one colour everywhere. An image with
+    a border consists of whole rows and columns, from an edge inwards, that have one such grey everywhere. An image with
     such an edge of its own loses nothing but pastes there.
 
     Args:
-        images: [B, C, H, W].
+        images: [B, C, H, W] uint8.
+        hsv_v: the largest relative change of brightness.
     """
+    darkest, brightest = FILLED * (1 - hsv_v) - 1, FILLED * (1 + hsv_v) + 1
     padding = images.new_zeros(len(images), 1, *images.shape[-2:], dtype=torch.bool)
     for dim in (2, 3):
         others = [d for d in (1, 2, 3) if d != dim]
         least, most = images.amin(others), images.amax(others)
         for corner in (0, -1):
             is_filled = (least == most) & (most == images[:, :1, corner, corner])
+            is_filled &= (most >= darkest) & (most <= brightest)
             reached = (is_filled.flip(1) if corner else is_filled).cumprod(1).bool()
             lines = reached.flip(1) if corner else reached
             padding |= lines[:, None, :, None] if dim == 2 else lines[:, None, None, :]
