@@ -22,6 +22,9 @@ export SEGPASTE_NATIVE ?= require
 # What pip leaves uncompiled is compiled by the first process that imports it, and kept, or each of hundreds would.
 unexport PYTHONDONTWRITEBYTECODE
 
+# The checks and the environments of the trainers do not wait for each other.
+MAKEFLAGS += --jobs=2
+
 .PHONY: help demo check test wheels clean
 
 help:

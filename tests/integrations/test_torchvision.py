@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
-from typing import Any
-
 import pytest
 import torch
-from torchvision.models import detection
-from torchvision.models.detection.anchor_utils import AnchorGenerator
 
 from samples import make_batch
-from segpaste import BatchCopyPaste
-from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.integrations.torchvision import from_detection, to_detection
-from segpaste.types import BatchedDenseSample, PaddedBatchedDenseSample
 
 
 def test_targets_hold_what_the_batch_says() -> None:
@@ -101,55 +92,3 @@ def test_targets_that_are_refused(changes: dict[str, torch.Tensor], message: str
     first = {**target, "masks": torch.ones(1, 6, 7, dtype=torch.uint8)}
     with pytest.raises(ValueError, match=message):
         from_detection([torch.zeros(3, 6, 7)] * 2, [first, {**target, **changes}], label_map=1, max_instances=2)
-
-
-def _scenes(size: int = 64) -> PaddedBatchedDenseSample:
-    scenes = SceneDataset(8, SceneConfig(height=size, width=size), seed=0)
-    return BatchedDenseSample.from_samples([scenes[i] for i in range(4)]).to_padded(24)
-
-
-SIZES = {"min_size": 64, "max_size": 64, "box_detections_per_img": 10, "rpn_post_nms_top_n_train": 50}
-
-
-def _backbone() -> torch.nn.Module:
-    """Four strided convolutions to [B, 32, H / 16, W / 16]."""
-    widths = [3, 8, 16, 32, 32]
-    convolutions = [torch.nn.Conv2d(a, b, 3, 2, 1) for a, b in pairwise(widths)]
-    backbone = torch.nn.Sequential(*(layer for c in convolutions for layer in (c, torch.nn.ReLU())))
-    backbone.out_channels = 32  # type: ignore[assignment]
-    return backbone
-
-
-def _anchors() -> AnchorGenerator:
-    return AnchorGenerator(sizes=((8, 16, 32),), aspect_ratios=((0.5, 1.0, 2.0),))
-
-
-def _mask_rcnn(num_classes: int) -> torch.nn.Module:
-    return detection.MaskRCNN(_backbone(), num_classes, rpn_anchor_generator=_anchors(), **SIZES)
-
-
-def _faster_rcnn(num_classes: int) -> torch.nn.Module:
-    return detection.FasterRCNN(_backbone(), num_classes, rpn_anchor_generator=_anchors(), **SIZES)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("make", [_mask_rcnn, _faster_rcnn])
-def test_a_model_learns_pasted_batches(make: Callable[[int], torch.nn.Module]) -> None:
-    def losses() -> list[float]:
-        torch.manual_seed(0)
-        model, augment, found = make(14), BatchCopyPaste(), []
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-        for _ in range(6):
-            parts: dict[str, Any] = model(*to_detection(augment(_scenes()), label_map=1))
-            loss = torch.stack(list(parts.values())).sum()
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
-            optimizer.step()
-            found.append(loss.item())
-        return found
-
-    first = losses()
-    assert all(torch.tensor(first).isfinite())
-    assert min(first[3:]) < first[0]
-    assert losses() == first

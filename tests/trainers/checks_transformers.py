@@ -26,6 +26,8 @@ COLOURS = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 PLAIN = {"mean": [0.0] * 3, "std": [1.0] * 3}
 QUERIES = {"num_queries": 20, "num_labels": NUM_CLASSES}
 FEED_FORWARD = {"d_model": 32, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+RATES = {"mask2former": 1e-2, "eomt": 1e-2}
+"""At which eight images are learned in few steps."""
 MAX_INSTANCES = 24
 MOST_STEPS = 400
 
@@ -175,7 +177,7 @@ def test_eight_pasted_images_are_learned(name: str) -> None:
     torch.manual_seed(0)
     model = MODELS[name][0]()
     inputs = collator_of(name)([dataset_of("scenes")[i] for i in range(8)])
-    optimizer = torch.optim.AdamW(model.parameters(), 2e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), RATES.get(name, 2e-3))
     losses: list[float] = []
     while len(losses) < MOST_STEPS and (not losses or losses[-1] >= losses[0] / 2):
         loss = model(**inputs).loss
