@@ -1,7 +1,7 @@
 """Train RF-DETR with pastes in every training batch.
 
 RF-DETR's `train` takes its data module from `rfdetr.training`; one that pastes is put in its place. Without an argument
-a small folder is written from scenes, as Roboflow exports it. The model has random weights and a small canvas here.
+a small folder is written from scenes, as Roboflow exports it. The model has random weights, few queries and a small canvas here.
 
     python examples/17_rf_detr.py
     python examples/17_rf_detr.py FOLDER --epochs 50 --size 312
@@ -58,7 +58,8 @@ augment = BatchCopyPaste()
 counts = []
 augment.register_forward_hook(lambda module, inputs, output: counts.append(int(output.instance_valid.sum())))
 rfdetr.training.RFDETRDataModule = with_copy_paste(rfdetr.training.RFDETRDataModule, augment, max_instances=64)
-model = rfdetr.RFDETRSegNano(pretrain_weights=None, resolution=args.size, device="cpu")
+few = {"group_detr": 1, "num_queries": 50, "num_select": 50}  # leave this out to train in earnest
+model = rfdetr.RFDETRSegNano(pretrain_weights=None, resolution=args.size, device="cpu", **few)
 model.train(
     dataset_dir=str(data),
     output_dir=str(args.out / "rfdetr"),
