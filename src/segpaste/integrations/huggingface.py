@@ -110,7 +110,8 @@ def to_oneformer(
         std: likewise.
         class_names: the name of each label of the batch.
         tokenizer: that of the processor.
-        num_text: texts of an image: ``config.num_queries - config.text_encoder_n_ctx``. Further segments get none.
+        num_text: texts of an image, 1 at least: ``config.num_queries - config.text_encoder_n_ctx``. Further segments
+            get none.
         tasks: each image draws one from torch's generator: ``instance`` needs instance masks, ``semantic`` semantic
             maps, ``panoptic`` panoptic maps.
         max_length: tokens of a text, ``config.task_seq_len`` and ``config.text_encoder_context_length``.
@@ -126,7 +127,7 @@ def to_oneformer(
             batch lacks what it needs.
     """
     _check_tasks(batch, tasks)
-    check_count("num_text", num_text)
+    check_count("num_text", num_text, least=1)
     drawn = [tasks[i] for i in torch.randint(len(tasks), (batch.batch_size,)).tolist()]
     segments = [segments_of_task(batch, b, task) for b, task in enumerate(drawn)]
     texts = [texts_of(labels, class_names, task, num_text) for (_, labels), task in zip(segments, drawn, strict=True)]
@@ -148,7 +149,9 @@ def to_oneformer(
 def _check_tasks(batch: PaddedBatchedDenseSample, tasks: Sequence[str]) -> None:
     needs = {"panoptic": batch.panoptic_maps, "instance": batch.instance_masks, "semantic": batch.semantic_maps}
     if isinstance(tasks, str) or not tasks or not set(tasks) <= set(needs):
-        raise ValueError(f"tasks: expected some of {', '.join(needs)}, got {tasks!r:.80}")
+        raise ValueError(
+            f"tasks: expected a list of {', '.join(needs)}, or of some of them, such as ['instance'], got {tasks!r:.80}"
+        )
     lacking = [task for task in tasks if needs[task] is None]
     if lacking:
         possible = [task for task in needs if needs[task] is not None]
