@@ -69,7 +69,7 @@ class TestStructures:
             (torch.zeros(2, 3, 8, 8), "got a Tensor"),
             ([], "got a list of 0"),
             (([torch.zeros(3, 8, 8)], []), "got a tuple of 2, first a list of 1, first a Tensor"),
-            (([torch.zeros(3, 8, 8)] * 2, [{"boxes": 0, "labels": 0}]), "got a tuple of 2"),
+            (([torch.zeros(3, 8, 8)] * 2, [{"boxes": 0}] * 2), "got a tuple of 2"),
             ({"img": 0, "cls": 0}, "got a dict with img, cls"),
             ({"pixel_values": 0, "labels": torch.zeros(2, 8, 8)}, "got a dict with pixel_values, labels"),
             (None, "got a NoneType"),
@@ -79,6 +79,22 @@ class TestStructures:
         with pytest.raises(TypeError, match=came) as caught:
             viz.show(batch)
         assert all(structure.name in str(caught.value) for structure in STRUCTURES)
+
+    @pytest.mark.parametrize("num_targets", [1, 4])
+    def test_each_image_needs_a_target(self, num_targets: int) -> None:
+        images, targets = batch_cases.torchvision()
+        came = f"expected one target per image, got 3 images and {num_targets} targets; give an image without objects"
+        with pytest.raises(ValueError, match=came):
+            viz.show((images, (targets * 2)[:num_targets]))
+
+    @pytest.mark.parametrize("masks", ["none", "overlap", "stacked"])
+    @pytest.mark.parametrize("wrong", [-1.0, 3.0, float("nan")])
+    def test_each_object_is_of_an_image_of_the_batch(self, masks: str, wrong: float) -> None:
+        batch = batch_cases.yolo(masks)
+        batch["batch_idx"][2] = wrong
+        came = f"expected batch_idx from 0 to 2, .* in the batch of 3, got {wrong:g}; number the images"
+        with pytest.raises(ValueError, match=came):
+            viz.show(batch)
 
     def test_an_ambiguous_dictionary_is_refused(self) -> None:
         both = batch_cases.mask_labels() | batch_cases.detr()
@@ -128,6 +144,11 @@ class TestPage:
         assert page.width == WIDTH + 2 * GAP
         with pytest.raises(ValueError, match="max_images: expected at least 1"):
             viz.show((images, targets), max_images=0)
+
+    @pytest.mark.parametrize("tile_px", [0, -5])
+    def test_tiles_have_a_pixel(self, tile_px: int) -> None:
+        with pytest.raises(ValueError, match=f"tile_px: expected at least 1, got {tile_px}"):
+            viz.show(batch_cases.ragged(), tile_px=tile_px)
 
     def test_small_images_are_enlarged_and_large_ones_shrunk(self) -> None:
         batch = batch_cases.ragged()

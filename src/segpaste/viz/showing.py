@@ -77,6 +77,7 @@ def show(
         OSError: the file cannot be written; nothing is left behind.
     """
     check_count("max_images", max_images, least=1)
+    check_count("tile_px", tile_px, least=1)
     if path is not None and Path(path).suffix.lower() not in (".png", ".jpg", ".jpeg"):
         raise ValueError(f"show: expected path to end in .png or .jpg, got {os.fspath(path)!r}")
     if (mean is None) != (std is None):

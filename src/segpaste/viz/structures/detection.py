@@ -24,19 +24,27 @@ from segpaste.viz.structures.pictures import (
 
 
 def is_torchvision(batch: object) -> bool:
-    """Tell whether a batch is a pair of images and targets with ``boxes`` and ``labels``, one target per image."""
+    """Tell whether a batch is a pair of images and targets with ``boxes`` and ``labels``."""
     return (
         isinstance(batch, list | tuple)
         and len(batch) == 2
         and is_list(batch[0], Tensor)
         and are_targets(batch[1], "boxes", "labels")
-        and len(batch[0]) == len(batch[1])
     )
 
 
 def of_torchvision(batch: tuple[Sequence[Tensor], Sequence[Mapping[str, Any]]], request: Request) -> Pictures:
-    """Return the images of a batch of torchvision's detection models: ``boxes`` are xyxy in pixels."""
+    """Return the images of a batch of torchvision's detection models: ``boxes`` are xyxy in pixels.
+
+    Raises:
+        ValueError: there is not one target per image.
+    """
     images, targets = batch
+    if len(images) != len(targets):
+        raise ValueError(
+            f"show: expected one target per image, got {len(images)} images and {len(targets)} targets; give an image "
+            "without objects a target whose boxes and labels are empty"
+        )
 
     def sample(b: int) -> DenseSample:
         fields = {name: targets[b].get(name) for name in ("masks", "keypoints")}

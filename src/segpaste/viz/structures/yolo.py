@@ -32,11 +32,25 @@ def of_yolo(batch: Mapping[str, Any], request: Request) -> Pictures:
 
     Masks are maps that hold i + 1 where the i-th object of an image is, or one mask per object; smaller ones are
     enlarged without smoothing. ``sem_masks`` are not shown.
+
+    Raises:
+        ValueError: an object is of an image that the batch does not have.
     """
-    rows = on_cpu(batch["batch_idx"]).reshape(-1).long()
+    rows = _checked_rows(on_cpu(batch["batch_idx"]).reshape(-1), len(batch["img"]))
     overlap = "masks" in batch and is_overlap(on_cpu(batch["masks"]), rows, len(batch["img"]))
     images = batch["img"]
     return Pictures(len(images), lambda b: _sample(batch, pixels(images[b], request), b, rows == b, overlap))
+
+
+def _checked_rows(batch_idx: Tensor, batch_size: int) -> Tensor:
+    """Return the image of each object, [N] int64."""
+    wrong = batch_idx[~((batch_idx >= 0) & (batch_idx < batch_size))]
+    if len(wrong):
+        raise ValueError(
+            f"show: expected batch_idx from 0 to {batch_size - 1}, the place of an object's image in the batch of "
+            f"{batch_size}, got {wrong[0].item():g}; number the images of each batch from 0"
+        )
+    return batch_idx.long()
 
 
 def is_overlap(masks: Tensor, rows: Tensor, batch_size: int) -> bool:
