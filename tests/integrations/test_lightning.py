@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,19 @@ class TestTraining:
         assert same(model.trained[0], BatchCopyPaste(config)(target, staged=crops))
 
 
+class TakesPairs(Training):
+    """A step that gets batches with crops, and does not paste them."""
+
+    def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+        return super().training_step(batch[0], batch_idx)
+
+
+def draws_of(printed: str) -> float:
+    """The sum of the column of draws, of all tables that were printed."""
+    rows = re.findall(r"^\S.*?  +\d+ +[\d.]+% +([\d.]+) +[\d.]+% +[\d.]+$", printed, re.MULTILINE)
+    return sum(map(float, rows))
+
+
 class TestBalance:
     CONFIG = BatchCopyPasteConfig(
         source=SourceConfig(kind="bank", crops_per_target=2), placement=PlacementConfig(scale_range=(0.5, 1.0))
@@ -137,11 +151,52 @@ class TestBalance:
         self, tmp_path: Path, num_workers: int, capsys: pytest.CaptureFixture[str]
     ) -> None:
         model = fit(tmp_path, self.data(num_workers=num_workers), max_steps=10, config=self.CONFIG)
-        printed = capsys.readouterr().out
-        assert printed.count("CopyPasteDataModule: crops of an epoch, on each of 1 ranks") == 1
+        assert "CopyPasteDataModule" not in capsys.readouterr().out  # the callback knows what is pasted
         plain = [target for target, _ in self.data(num_workers=num_workers).train_dataloader()]
         pixels = [batch.images.double().sum().item() for batch in plain]
         assert sum(seen.pixels != own for seen, own in zip(model.seen, pixels, strict=False)) >= 8
+
+    def test_the_pastes_of_an_epoch_are_told(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Of the images that are trained on, and with the probability that the schedule begins with."""
+        source = SourceConfig(kind="bank", crops_per_target=2)
+        seldom = BatchCopyPasteConfig(
+            source=source, placement=PlacementConfig(paste_prob=0.25, k_range=(2, 2), fade_last=0.5)
+        )
+        augment = BatchCopyPaste(seldom)
+        callback, data = CopyPasteCallback(augment), self.data(batch_size=2)
+        trainer(tmp_path, [callback], max_epochs=2).fit(Training(), datamodule=data)
+        head = "CopyPasteCallback: pastes expected in an epoch, balance='class_uniform'\n"
+        printed = capsys.readouterr().out
+        assert printed.count(head) == printed.count("pastes expected") == 1
+        assert draws_of(printed) == pytest.approx(14 * 0.25 * 2, abs=0.5)  # each row is rounded
+        assert augment.schedule.paste_prob < 0.25
+        limited = {"max_epochs": 1, "limit_train_batches": 2}
+        trainer(tmp_path, [callback], **limited).fit(Training(), datamodule=data)
+        assert draws_of(capsys.readouterr().out) == pytest.approx(4 * 0.25 * 2, abs=0.5)
+
+    def test_crops_that_no_callback_pastes(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Without a callback, or with one whose augmentation does not say how much it pastes."""
+        model = TakesPairs()
+        trainer(tmp_path, [], max_steps=1).fit(model, datamodule=self.data())
+        assert len(model.seen) == 1
+        augment = BatchCopyPaste(self.CONFIG)
+        paste = CopyPasteCallback(lambda batch, staged: augment(batch, staged=staged))
+        trainer(tmp_path, [paste], max_steps=1).fit(Training(), datamodule=self.data())
+        printed = capsys.readouterr().out
+        assert printed.count("CopyPasteDataModule: crops of an epoch, on each of 1 ranks\n") == 2
+        assert "pastes expected" not in printed
+        assert draws_of(printed) == pytest.approx(2 * 14 * 2, abs=1)
+
+    def test_crops_that_are_cut_for_nothing(self, tmp_path: Path) -> None:
+        callbacks = [CopyPasteCallback(BatchCopyPaste(self.CONFIG))]
+        with pytest.warns(UserWarning, match="CopyPasteCallback: expected 2 crops") as found:
+            trainer(tmp_path, callbacks, max_steps=3).fit(Training(), datamodule=self.data(crops_per_target=8))
+        messages = [str(warning.message) for warning in found if "CopyPasteCallback: " in str(warning.message)]
+        assert messages == [
+            "CopyPasteCallback: expected 2 crops for each image, for the augmentation pastes no more, got 8; set "
+            "crops_per_target=2 in the CopyPasteDataModule or the loader of the crops, or crops_per_target=8 in the "
+            "SourceConfig"
+        ]
 
     def test_a_resumed_training_is_the_same(self, tmp_path: Path) -> None:
         whole = fit(tmp_path, self.data(), max_steps=9, every=4, config=self.CONFIG)
@@ -162,11 +217,37 @@ class TestBalance:
             self.data(balance="fair")
 
 
+class Floats(Training):
+    """Makes its batches images of floats, in 0 to a value of white, before they are pasted."""
+
+    def __init__(self, white: float) -> None:
+        super().__init__()
+        self.white = white
+
+    def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        target, *crops = batch if isinstance(batch, tuple) else (batch,)
+        target = target.derived(images=target.images.float() * (self.white / 255))
+        return (target, *crops) if crops else target
+
+
 class TestFirstBatch:
     def test_a_picture_lies_beside_the_log(self, tmp_path: Path) -> None:
         logger = CSVLogger(tmp_path / "logs", version=0)
         model = fit(tmp_path, data_of(scenes()), max_steps=3, logger=logger, config=BatchCopyPasteConfig())
-        show(model.trained[0], path=tmp_path / "expected.jpg")
+        show(model.trained[0], path=tmp_path / "expected.jpg", class_names=scenes().class_names)
+        picture = Path(logger.log_dir) / "copy_paste_batch.jpg"
+        assert picture.read_bytes() == (tmp_path / "expected.jpg").read_bytes()
+
+    @pytest.mark.parametrize(("white", "source"), [(1.0, None), (255.0, None), (255.0, 255.0), (4.0, 4.0)])
+    def test_images_of_floats(self, tmp_path: Path, white: float, source: float | None) -> None:
+        """In 0..``white``, pasted from the batch or, with a value range, from a bank."""
+        model, logger = Floats(white), CSVLogger(tmp_path / "logs", version=0)
+        given = {} if source is None else {"source": SourceConfig(kind="bank", value_range=source)}
+        callbacks = [CopyPasteCallback(BatchCopyPaste(BatchCopyPasteConfig(**given)))]
+        data = data_of(scenes(), **({} if source is None else {"balance": "class_uniform"}))
+        trainer(tmp_path, callbacks, max_steps=1, logger=logger).fit(model, datamodule=data)
+        options: Any = {"class_names": scenes().class_names, "value_range": (0, white)}
+        show(model.trained[0], path=tmp_path / "expected.jpg", **options)
         picture = Path(logger.log_dir) / "copy_paste_batch.jpg"
         assert picture.read_bytes() == (tmp_path / "expected.jpg").read_bytes()
 

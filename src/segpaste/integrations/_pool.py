@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from segpaste.bank import DatasetBank, InstanceBank, create_bank_dataloader
+from segpaste.bank import BankDataLoader, DatasetBank, InstanceBank, create_bank_dataloader
 from segpaste.bank.build.listing import Samples
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.bank.read.sampler import BankSampler, report_draws
@@ -82,14 +82,28 @@ class DatasetCrops:
         return staged.first(num_targets)
 
     def _print_expected(self) -> None:
-        replica = self.loader.sampler.replica
-        if not self._has_printed and replica.rank == 0:
-            num = round(self.num_images * replica.num_replicas * self.augment.pastes_per_image)
-            bank, sampler = self.bank, self.loader.draws
-            assert isinstance(sampler, BankSampler)
-            report = report_draws(bank.class_names, sampler.crops.counts, sampler.probabilities, num)
-            print(f"{self.owner}: pastes expected in an epoch, balance={self.balance!r}\n{report}", flush=True)
+        if not self._has_printed:
+            print_epoch(self.owner, self.augment.pastes_per_image, self.loader, self.balance, self.num_images)
         self._has_printed = True
+
+
+def print_epoch(owner: str, per_image: float, loader: BankDataLoader, balance: str, num_images: int) -> None:
+    """Print, on the first rank only, how often each class is expected to be pasted in an epoch of all ranks.
+
+    Args:
+        owner: named in what is printed.
+        per_image: pastes that an image is expected to receive.
+        loader: of the crops, with a `BankSampler`.
+        balance: how it draws classes.
+        num_images: images of an epoch on each rank.
+    """
+    replica, sampler = loader.sampler.replica, loader.draws
+    if replica.rank:
+        return
+    assert isinstance(sampler, BankSampler)
+    num = round(num_images * replica.num_replicas * per_image)
+    report = report_draws(sampler.report().class_names, sampler.crops.counts, sampler.probabilities, num)
+    print(f"{owner}: pastes expected in an epoch, balance={balance!r}\n{report}", flush=True)
 
 
 def print_expected(owner: str, augment: Any) -> None:

@@ -16,13 +16,14 @@ are installed, import yours before this module.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.schedule import Schedule
@@ -51,6 +52,9 @@ class CopyPasteCallback(framework.Callback):
     `segpaste.bank.zip_loaders` gives; the training step gets the padded batch. Batches without ``sample_seeds`` get
     seeds of torch's initial seed on the first rank, the epoch, the rank and the place in the epoch.
 
+    With balanced classes of a `CopyPasteDataModule`, the first process prints how often each class is expected to be
+    pasted in an epoch.
+
     Checkpoints hold the schedule of the augmentation and that seed. Lightning keeps the places of the loaders in them.
 
     Args:
@@ -58,7 +62,8 @@ class CopyPasteCallback(framework.Callback):
         progress: set the progress of the schedule before each batch, see
             `segpaste.augmentation.schedule.Schedule.at`; False leaves the schedule to its owner.
         first_batch: save a picture of the first pasted batch as ``copy_paste_batch.jpg`` in the folder of the logger,
-            if there is a logger.
+            if there is a logger. Float images are drawn in 0..``source.value_range`` of the config, else in 0..255 if
+            any value is above 2, else in 0..1.
 
     Raises:
         TypeError: ``augment`` cannot be called, or ``progress`` or ``first_batch`` is no bool.
@@ -79,7 +84,7 @@ class CopyPasteCallback(framework.Callback):
         self.progress = progress
         self.first_batch = FirstBatch() if first_batch else None
         self._base_seed: int | None = None
-        self._is_training = self._has_run = False
+        self._is_training = self._has_run = self._has_begun = False
         self._unwrap: Callable[[], None] | None = None
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
@@ -123,7 +128,7 @@ class CopyPasteCallback(framework.Callback):
             )
         if self._base_seed is None:
             self._base_seed = int(trainer.strategy.broadcast(torch.initial_seed() % (1 << 64)))
-        self._is_training, self._has_run = True, False
+        self._is_training, self._has_run, self._has_begun = True, False, False
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Paste no more."""
@@ -141,6 +146,11 @@ class CopyPasteCallback(framework.Callback):
                 "not called with; a training_step that takes dataloader_iter must paste by itself"
             )
         self._has_run = False
+
+    @property
+    def pastes_per_image(self) -> float | None:
+        """Expected number of objects drawn for an image; None if the augmentation does not say."""
+        return getattr(_module_of(self.augment), "pastes_per_image", None)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the augmentation, which is that of its schedule, and the seed."""
@@ -171,9 +181,25 @@ class CopyPasteCallback(framework.Callback):
             )
         with torch.no_grad():
             pasted = self.augment(self._seeded(target, trainer), **options)
-        if self.first_batch is not None and trainer.loggers:
-            self.first_batch.draw(pasted, Path(trainer.log_dir) / PICTURE)
+        if not self._has_begun:
+            self._has_begun = True
+            self._tell(trainer, pasted, staged)
         return pasted
+
+    def _tell(self, trainer: Any, pasted: PaddedBatchedDenseSample, staged: StagedCrops | None) -> None:
+        """Say what to expect of an epoch, and show its first batch."""
+        data, source = trainer.datamodule, getattr(getattr(_module_of(self.augment), "config", None), "source", None)
+        data = data if isinstance(data, CopyPasteDataModule) else None
+        if staged is not None and trainer.is_global_zero:
+            if source is not None and source.crops_per_target < staged.num_crops:
+                _warn_of_crops(staged.num_crops, source.crops_per_target)
+            if data is not None and self.pastes_per_image is not None:
+                data.print_expected("CopyPasteCallback", self.pastes_per_image)
+        if self.first_batch is not None and trainer.loggers:
+            names = None if data is None else getattr(data.train_data, "class_names", None)
+            white = _white_of(pasted.images, getattr(source, "value_range", None))
+            path = Path(trainer.log_dir) / PICTURE
+            self.first_batch.draw(pasted, path, class_names=names, value_range=(0.0, white))
 
     def _seeded(self, batch: PaddedBatchedDenseSample, trainer: Any) -> PaddedBatchedDenseSample:
         if batch.sample_seeds is not None:
@@ -198,6 +224,22 @@ def _module_of(augment: Any) -> nn.Module | None:
 def _schedule_of(augment: Any) -> Schedule | None:
     schedule = getattr(_module_of(augment), "schedule", None)
     return schedule if isinstance(schedule, Schedule) else None
+
+
+def _warn_of_crops(num_crops: int, num_pasted: int) -> None:
+    warnings.warn(
+        f"CopyPasteCallback: expected {num_pasted} crops for each image, for the augmentation pastes no more, got "
+        f"{num_crops}; set crops_per_target={num_pasted} in the CopyPasteDataModule or the loader of the crops, or "
+        f"crops_per_target={num_crops} in the SourceConfig",
+        stacklevel=2,
+    )
+
+
+def _white_of(images: Tensor, white: float | None) -> float:
+    """Return the value of white: as given, or 255 for floats that `segpaste.viz.show` does not take for 0..1."""
+    if white is not None:
+        return white
+    return 255.0 if images.is_floating_point() and bool((images > 2).any()) else 1.0
 
 
 def _parts_of(batch: Any) -> tuple[PaddedBatchedDenseSample, StagedCrops | None]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from os import PathLike
 from typing import Any, cast
 
 from torch.utils.data import Dataset
 
-from segpaste.bank import DatasetBank, create_bank_dataloader, zip_loaders
+from segpaste.bank import BankSampler, DatasetBank, create_bank_dataloader, zip_loaders
 from segpaste.bank.build.listing import Samples
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.datasets import DatasetError, EpochDataLoader, create_coco_dataloader, find_dataset, open_dataset
 from segpaste.integrations._lightning.hooks import framework
+from segpaste.integrations._pool import print_epoch
 from segpaste.types import DenseSample
 
 TRAINING_ONLY = ("scale_range", "hflip_prob", "min_area_px", "decode_reduced", "shuffle", "sampler", "drop_last")
@@ -35,7 +37,8 @@ class CopyPasteDataModule(framework.LightningDataModule):
         val_split: the split of ``data`` for validation.
         balance: draw objects from all of ``data``, classes by this mode of `segpaste.BankSampler`. Batches to train on
             are then pairs of a batch and of crops, for a `CopyPasteCallback` whose ``augment`` has
-            ``source.kind="bank"``. What to expect of an epoch is printed when it first begins.
+            ``source.kind="bank"``, which prints what to expect of an epoch. Where no such callback pastes them, the
+            crops of an epoch are printed, pasted or not.
         crops_per_target: with ``balance``, objects that are drawn for each image.
         options: see `segpaste.create_coco_dataloader`. Those of the jitter, ``shuffle``, ``sampler`` and ``drop_last``
             are for training alone.
@@ -90,11 +93,31 @@ class CopyPasteDataModule(framework.LightningDataModule):
     def train_dataloader(self) -> EpochDataLoader | zip_loaders:
         """Return a new loader of jittered samples, with crops to paste if classes are balanced."""
         loader = self._with_crops(self._training_loader())
-        if isinstance(loader, zip_loaders) and not self._has_printed and loader.bank_loader.sampler.replica.rank == 0:
-            num = loader.bank_loader.sampler.replica.num_replicas
-            print(f"CopyPasteDataModule: crops of an epoch, on each of {num} ranks\n{loader.bank_loader.report()}")
+        if isinstance(loader, zip_loaders) and not self._has_printed and not self._is_pasted_by_callback():
+            replica, report = loader.bank_loader.sampler.replica, loader.bank_loader.report()
+            if replica.rank == 0:
+                print(f"CopyPasteDataModule: crops of an epoch, on each of {replica.num_replicas} ranks\n{report}")
             self._has_printed = True
         return loader
+
+    def print_expected(self, owner: str, per_image: float) -> None:
+        """Print what the epochs of the trainer are expected to paste, if classes are balanced.
+
+        Args:
+            owner: named in what is printed.
+            per_image: pastes that an image is expected to receive.
+        """
+        loader, num_steps = self.trainer.train_dataloader, self.trainer.num_training_batches
+        if self._balance is None or not isinstance(loader, zip_loaders) or not math.isfinite(num_steps):
+            return
+        if isinstance(loader.bank_loader.draws, BankSampler):  # a subclass may have a loader of its own
+            num_images = int(num_steps) * self._options["batch_size"]
+            print_epoch(owner, per_image, loader.bank_loader, self._balance, num_images)
+
+    def _is_pasted_by_callback(self) -> bool:
+        """Tell whether a callback of the trainer knows how much is pasted, and prints it."""
+        callbacks = [] if self.trainer is None else self.trainer.callbacks
+        return any(getattr(callback, "pastes_per_image", None) is not None for callback in callbacks)
 
     def val_dataloader(self) -> EpochDataLoader | list[EpochDataLoader]:
         """Return a new loader of samples in the order of the dataset; no loader if there is nothing to validate on."""
