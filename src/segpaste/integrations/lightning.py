@@ -26,18 +26,15 @@ import torch
 from torch import Tensor, nn
 
 from segpaste.augmentation.loading import AugmentedLoader
-from segpaste.augmentation.schedule import Schedule
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._lightning.data_module import CopyPasteDataModule
 from segpaste.integrations._lightning.hooks import (
     HOOK,
     framework,
-    has_limit,
-    num_batches_done,
     owner_of_hook,
-    progress_of,
     wrap,
 )
+from segpaste.integrations._schedule import fades, follow, has_limit, module_of, num_batches_done, progress_of
 from segpaste.seeding import derive_seed, to_int64
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_class
@@ -116,7 +113,7 @@ class CopyPasteCallback(framework.Callback):
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Check that progress can be known, and agree on a seed."""
-        if self.progress and self._fades() and not has_limit(trainer):
+        if self.progress and fades(self.augment) and not has_limit(trainer):
             raise ValueError(
                 "CopyPasteCallback: expected max_epochs or max_steps in the Trainer, for the augmentation fades out at "
                 "the end of training, got neither; give one, or progress=False and call augment.schedule.at"
@@ -150,16 +147,16 @@ class CopyPasteCallback(framework.Callback):
     @property
     def pastes_per_image(self) -> float | None:
         """Expected number of objects drawn for an image; None if the augmentation does not say."""
-        return getattr(_module_of(self.augment), "pastes_per_image", None)
+        return getattr(module_of(self.augment), "pastes_per_image", None)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the augmentation, which is that of its schedule, and the seed."""
-        module = _module_of(self.augment)
+        module = module_of(self.augment)
         return {"augment": None if module is None else dict(module.state_dict()), "base_seed": self._base_seed}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take a state from a checkpoint."""
-        module = _module_of(self.augment)
+        module = module_of(self.augment)
         if module is not None and state_dict["augment"] is not None:
             module.load_state_dict(state_dict["augment"])
         self._base_seed = state_dict["base_seed"]
@@ -170,11 +167,10 @@ class CopyPasteCallback(framework.Callback):
             return batch
         self._has_run = True
         target, staged = _parts_of(batch)
-        schedule = _schedule_of(self.augment)
-        if self.progress and schedule is not None:
-            schedule.at(progress_of(trainer))
+        if self.progress:
+            follow(self.augment, progress_of(trainer))
         options = {} if staged is None else {"staged": staged}
-        if options and getattr(_module_of(self.augment), "crops", None) is not None:
+        if options and getattr(module_of(self.augment), "crops", None) is not None:
             raise ValueError(
                 "CopyPasteCallback: expected an augmentation without source_pool, for the batch comes with crops to "
                 "paste, got one with; leave source_pool out, or balance= of the CopyPasteDataModule"
@@ -188,7 +184,7 @@ class CopyPasteCallback(framework.Callback):
 
     def _tell(self, trainer: Any, pasted: PaddedBatchedDenseSample, staged: StagedCrops | None) -> None:
         """Say what to expect of an epoch, and show its first batch."""
-        data, source = trainer.datamodule, getattr(getattr(_module_of(self.augment), "config", None), "source", None)
+        data, source = trainer.datamodule, getattr(getattr(module_of(self.augment), "config", None), "source", None)
         data = data if isinstance(data, CopyPasteDataModule) else None
         if staged is not None and trainer.is_global_zero:
             if source is not None and source.crops_per_target < staged.num_crops:
@@ -209,21 +205,6 @@ class CopyPasteCallback(framework.Callback):
         keys = self._base_seed, trainer.current_epoch, trainer.global_rank, 0
         seeds = [to_int64(derive_seed(*keys, first + row)) for row in range(batch.batch_size)]
         return batch.derived(sample_seeds=torch.tensor(seeds, dtype=torch.int64, device=batch.device))
-
-    def _fades(self) -> bool:
-        config = getattr(_module_of(self.augment), "config", None)
-        return _schedule_of(self.augment) is not None and config is not None and config.placement.fade_last > 0
-
-
-def _module_of(augment: Any) -> nn.Module | None:
-    """Return the module of an augmentation, also of a compiled one; None if it is another callable."""
-    module = getattr(augment, "_orig_mod", augment)
-    return module if isinstance(module, nn.Module) else None
-
-
-def _schedule_of(augment: Any) -> Schedule | None:
-    schedule = getattr(_module_of(augment), "schedule", None)
-    return schedule if isinstance(schedule, Schedule) else None
 
 
 def _warn_of_crops(num_crops: int, num_pasted: int) -> None:

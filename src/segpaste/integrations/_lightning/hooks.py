@@ -1,4 +1,4 @@
-"""Parts of Lightning that a callback needs: its name, the hook that batches pass through, the progress of training."""
+"""Parts of Lightning that a callback needs: its name, and the hook that batches pass through."""
 
 from __future__ import annotations
 
@@ -56,24 +56,3 @@ def wrap(owner: Any, before: Callable[[Any], Any]) -> Callable[[], None]:
 
     attributes[HOOK] = wrapped
     return unwrap
-
-
-def has_limit(trainer: Any) -> bool:
-    """Return whether training has a last epoch or a last step."""
-    return trainer.max_epochs not in (None, -1) or trainer.max_steps != -1
-
-
-def num_batches_done(trainer: Any) -> int:
-    """Return the number of batches of the epoch that come before the one that is being moved to the device."""
-    return int(trainer.fit_loop.batch_idx) + 1
-
-
-def progress_of(trainer: Any) -> float:
-    """Return the part of training that is done, 0 to 1, by the limit of the trainer that comes first."""
-    done = 0.0
-    if trainer.max_epochs not in (None, -1):
-        of_epoch = num_batches_done(trainer) / trainer.num_training_batches
-        done = (trainer.current_epoch + of_epoch) / trainer.max_epochs
-    if trainer.max_steps != -1:
-        done = max(done, trainer.global_step / trainer.max_steps)
-    return min(done, 1.0)
