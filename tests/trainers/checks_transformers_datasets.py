@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -200,3 +202,129 @@ def test_refuses_streams_and_maps_of_one_channel(scenes: Any) -> None:
         HubSamples(scenes.to_iterable_dataset(), instance_map="things")
     with pytest.raises(ValueError, match="a channel of classes and one of objects"):
         HubSamples(scenes, instance_map="classes")[0]
+
+
+GREY = Image.fromarray(np.full((12, 16, 3), 99, np.uint8))
+BOX = [1.0, 2.0, 3.0, 4.0]
+
+
+class Rows:
+    """A dataset of rows that no table of the package would hold."""
+
+    def __init__(self, *rows: dict[str, Any]) -> None:
+        self.rows = rows
+        self.column_names = list(rows[0])
+        self.features = {"objects": {"bbox": None, "category": None}}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self.rows[index]
+
+
+@pytest.mark.parametrize("form", ["lists", "records"])
+def test_a_row_without_objects_has_what_the_others_have(form: str) -> None:
+    first = {"bbox": BOX, "category": 2, "iscrowd": None, "segmentation": [[1.0, 2.0, 4.0, 2.0, 4.0, 6.0, 1.0, 6.0]]}
+    lists = {name: [value] for name, value in first.items()}
+    given = [lists, None, dict.fromkeys(lists)] if form == "lists" else [[first], None, []]
+    rows = datasets.Dataset.from_list([{"image": GREY, "objects": objects} for objects in given])
+    samples = HubSamples(rows, objects="objects", class_names=NAMES)
+    assert [samples.instance_labels(i) for i in range(3)] == [samples[i].labels.tolist() for i in range(3)]
+    assert [samples[i].num_instances for i in range(3)] == [1, 0, 0]
+    assert len({samples[i].modalities for i in range(3)}) == 1
+    for sample in (samples[i] for i in range(3)):
+        assert sample.instance_masks is not None
+        assert sample.crowd_mask is not None
+        assert not sample.crowd_mask.any()
+    assert len(DatasetBank(samples, crop_size=(8, 8))) == 1
+
+
+def test_images_that_the_package_did_not_decode(scenes: Any, tmp_path: Path) -> None:
+    raw = scenes
+    for name in scenes.column_names:
+        raw = raw.cast_column(name, datasets.Image(decode=False))
+    columns = {"instance_map": "things", "semantic_map": "classes", "class_names": NAMES}
+    for index in (0, 1):
+        sample, expected = HubSamples(raw, **columns)[index], HubSamples(scenes, **columns)[index]
+        assert torch.equal(sample.image, expected.image)
+        assert torch.equal(sample.labels, expected.labels)
+        assert torch.equal(sample.semantic_map, expected.semantic_map)
+    turned, exif = io.BytesIO(), Image.Exif()
+    exif[0x0112] = 6  # on its side
+    GREY.save(turned, "png", exif=exif)
+    (tmp_path / "a.png").write_bytes(turned.getvalue())
+    for image in ({"bytes": turned.getvalue(), "path": None}, {"bytes": None, "path": str(tmp_path / "a.png")}):
+        sample = HubSamples(Rows({"image": image, "objects": None}), objects="objects")[0]
+        assert sample.image.shape == (3, 16, 12)
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (None, "expected an image, got None; filter such rows out"),
+        ("a.jpg", "expected an image, got str 'a.jpg'; cast the column"),
+        ({"bytes": b"text", "path": None}, "expected bytes or the path of an image, got cannot identify"),
+        ({"bytes": None, "path": "no such file.png"}, "expected bytes or the path of an image, got .*No such file"),
+        ({"bytes": None, "path": None}, "expected an image, got dict"),
+    ],
+)
+def test_what_is_no_image_is_named(image: Any, message: str) -> None:
+    fine = {"image": GREY, "objects": None, "classes": Image.new("L", (16, 12))}
+    with pytest.raises(ValueError, match=f"^HubSamples: row 1, column 'image': {message}"):
+        HubSamples(Rows(fine, {**fine, "image": image}), objects="objects")[1]
+    with pytest.raises(ValueError, match=r"^HubSamples: row 1, column 'classes': expected "):
+        HubSamples(Rows(fine, {**fine, "classes": image}), semantic_map="classes")[1]
+
+
+@pytest.mark.parametrize("form", ["lists", "records"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"category": "cat"}, "expected each category as a number from 0, got the text 'cat'; number the classes"),
+        ({"category": None}, "expected each category as a number from 0, got None; leave such objects out"),
+        ({"category": 1.5}, "expected each category as a number from 0, got 1.5; leave such objects out"),
+        ({"category": -1}, "expected categories from 0, got -1; leave such objects out"),
+        ({"iscrowd": "no"}, "expected each iscrowd as 0 or 1, or None for 0, got 'no'; convert it"),
+        ({"bbox": BOX[:3]}, r"expected each bbox as four numbers .*, got \[1.0, 2.0, 3.0\]; leave"),
+        ({"bbox": [1.0, 2.0, None, 4.0]}, r"expected each bbox as four numbers .*, got \[1.0, 2.0, None, 4.0\]; leave"),
+        ({"bbox": None}, "expected each bbox as four numbers .*, got None; leave"),
+    ],
+)
+def test_what_is_no_object_is_named(form: str, change: dict[str, Any], message: str) -> None:
+    records = [{"bbox": BOX, "category": 1, "iscrowd": 0}, {"bbox": BOX, "category": 1, "iscrowd": 0} | change]
+    objects = {name: [record[name] for record in records] for name in records[0]} if form == "lists" else records
+    fine = {"image": GREY, "objects": None}
+    samples = HubSamples(Rows(fine, {**fine, "objects": objects}), objects="objects", class_names=NAMES)
+    for read in (samples.__getitem__, samples.instance_labels):
+        with pytest.raises(ValueError, match=f"^HubSamples: row 1, column 'objects': {message}"):
+            read(1)
+
+
+@pytest.mark.parametrize(
+    ("objects", "message"),
+    [
+        ({"bbox": [BOX], "category": [1, 2]}, "expected lists of one length, .*, got 1 of bbox, 2 of category; repair"),
+        ({"bbox": [BOX], "category": None}, "expected lists of one length, .*, got 1 of bbox, 0 of category; repair"),
+        (
+            {"bbox": [BOX], "category": [1], "iscrowd": [0, 0]},
+            "expected lists of one length, .*, got 1 of bbox, 1 of category, 2 of iscrowd; repair",
+        ),
+        (
+            {"bbox": [BOX], "category": [1], "segmentation": None},
+            "expected lists of one length, .*, got 1 of bbox, 1 of category, 0 of segmentation; repair",
+        ),
+        ({"bbox": [BOX], "label": [1]}, "expected bbox and category, got bbox, label; rename them"),
+        ("cat", "expected a record of lists or a list of records, got 'cat'; name the column"),
+        ({"bbox": [BOX], "category": [1], "segmentation": [None]}, "segmentation: expected a segmentation"),
+    ],
+)
+def test_rows_that_do_not_fit_are_named(objects: Any, message: str) -> None:
+    fine = {"image": GREY, "objects": None}
+    with pytest.raises(ValueError, match=f"^HubSamples: row 1, column 'objects': {message}"):
+        HubSamples(Rows(fine, {**fine, "objects": objects}), objects="objects", class_names=NAMES)[1]
+
+
+def test_class_names_have_no_gaps() -> None:
+    with pytest.raises(ValueError, match=r"expected a name for each class from 0, got \[0, 2\] without 1;"):
+        HubSamples(Rows({"image": GREY, "objects": None}), objects="objects", class_names={0: "a", 2: "c"})

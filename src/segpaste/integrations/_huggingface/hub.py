@@ -12,6 +12,7 @@ from torch import Tensor
 from torchvision import tv_tensors
 
 from segpaste.datasets.formats.rle import decode_segmentation
+from segpaste.integrations._huggingface.columns import Objects, map_of, objects_of_row, photo_of
 from segpaste.integrations._targets import crowd_region
 from segpaste.types import IGNORE_INDEX, CrowdMask, DenseSample, SemanticMap
 
@@ -25,10 +26,12 @@ class HubSamples:
 
     - ``objects``, a record of lists or a list of records: ``bbox`` [x, y, width, height] in pixels and ``category``,
       from 0; with ``segmentation``, COCO polygons or run lengths, the objects have masks, else boxes alone. ``iscrowd``
-      objects become the crowd mask.
+      objects become the crowd mask. A row whose objects are None has none.
     - ``instance_map``, an image whose first channel is the class and whose second is the number of the object, 0 where
       there is none.
     - ``semantic_map``, an image of classes.
+
+    Images may also be records of ``bytes`` or ``path``, as ``Image(decode=False)`` gives them.
 
     Args:
         dataset: with random access: not a streamed one.
@@ -36,13 +39,14 @@ class HubSamples:
         objects: column of lists of objects.
         instance_map: column of maps of objects, instead.
         semantic_map: column of maps of classes, alone or beside one of the others.
-        class_names: the name of each class; by default those of the feature of ``category``.
+        class_names: the name of each class from 0, without gaps; by default those of the feature of ``category``.
         void: value of unlabelled pixels in the maps, 255 by default.
         transforms: called with every sample, returns the one to use instead.
 
     Raises:
         TypeError: the dataset has no random access.
-        ValueError: a column is missing, no annotations are named, or two columns say what the objects are.
+        ValueError: a column is missing, no annotations are named, two columns say what the objects are, or a class has
+            no name.
     """
 
     def __init__(
@@ -75,10 +79,9 @@ class HubSamples:
         self._plain = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
         self.dataset, self.image, self.void, self.transforms = dataset, image, void, transforms
         self.objects, self.instance_map, self.semantic_map = objects, instance_map, semantic_map
-        found = class_names if class_names is not None else _names_of(dataset, objects)
-        if isinstance(found, Mapping):
-            found = [found[label] for label in range(len(found))]
-        self.class_names = None if found is None else tuple(found)
+        self._fields = {} if objects is None else _fields_of(dataset, objects)
+        found = class_names if class_names is not None else _names_of(self._fields)
+        self.class_names = None if found is None else _as_tuple(found)
         if objects is not None:  # the labels are known without reading a photo
             columns = dataset.select_columns(objects) if hasattr(dataset, "select_columns") else dataset
             self._objects = columns.with_format(None) if hasattr(columns, "with_format") else columns
@@ -93,9 +96,12 @@ class HubSamples:
 
     def _labels(self, index: int) -> list[int]:
         """Return the label of each object that is no crowd, without reading the photo."""
-        objects = _record_of_lists(self._objects[index][self.objects])
-        crowd = objects.get("iscrowd") or [0] * len(objects["category"])
-        return [int(label) for label, is_crowd in zip(objects["category"], crowd, strict=True) if not is_crowd]
+        objects = self._read_objects(self._objects[index], index)
+        crowd = objects.get("iscrowd", [False] * len(objects["category"]))
+        return [label for label, is_crowd in zip(objects["category"], crowd, strict=True) if not is_crowd]
+
+    def _read_objects(self, row: Mapping[str, Any], index: int) -> Objects:
+        return objects_of_row(row[str(self.objects)], tuple(self._fields), _place(index, self.objects))
 
     @property
     def digest(self) -> str:
@@ -106,18 +112,20 @@ class HubSamples:
         """Read one sample.
 
         Raises:
-            ValueError: an annotation is not what it must be.
+            ValueError: a value is not what it must be; the message names the row and the column.
         """
         row = self._plain[index]
-        photo = np.array(row[self.image].convert("RGB"))
+        photo = photo_of(row[self.image], _place(index, self.image))
         image = torch.from_numpy(photo).permute(2, 0, 1).contiguous()
         fields: dict[str, Any] = {}
         if self.semantic_map is not None:
-            fields["semantic_map"] = SemanticMap(self._classes(_pixels(row[self.semantic_map]), photo))
+            classes = map_of(row[self.semantic_map], _place(index, self.semantic_map))
+            fields["semantic_map"] = SemanticMap(self._classes(classes, photo))
         if self.objects is not None:
-            sample = _of_objects(image, row[self.objects], fields)
+            sample = _of_objects(image, self._read_objects(row, index), fields, _place(index, self.objects))
         elif self.instance_map is not None:
-            sample = DenseSample.from_masks(image, *self._instances(_pixels(row[self.instance_map]), photo), **fields)
+            values = map_of(row[self.instance_map], _place(index, self.instance_map))
+            sample = DenseSample.from_masks(image, *self._instances(values, photo), **fields)
         else:
             sample = _of_boxes(image, torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64), fields)
         return self.transforms(sample) if self.transforms else sample
@@ -145,21 +153,19 @@ class HubSamples:
         return masks, torch.from_numpy(objects[:, 1]).long()
 
 
-def _of_objects(image: Tensor, objects: Mapping[str, Any], fields: dict[str, Any]) -> DenseSample:
+def _place(index: int, column: str | None) -> str:
+    return f"HubSamples: row {index}, column {column!r}"
+
+
+def _of_objects(image: Tensor, objects: Objects, fields: dict[str, Any], place: str) -> DenseSample:
     """Return a sample of lists of objects: with masks if they have segmentations, else of boxes."""
     height, width = image.shape[1:]
-    objects = _record_of_lists(objects)
     num = len(objects["bbox"])
     boxes = torch.tensor(objects["bbox"], dtype=torch.float32).reshape(num, 4)
     ends = torch.tensor([width, height], dtype=torch.float32)
     boxes = torch.cat([boxes[:, :2].clamp(min=0), torch.minimum(boxes[:, :2] + boxes[:, 2:], ends)], 1)
     labels = torch.tensor(objects["category"], dtype=torch.int64)
-    if num and int(labels.min()) < 0:
-        raise ValueError(f"HubSamples: expected categories from 0, got {int(labels.min())}; leave such objects out")
-    masks = None
-    if "segmentation" in objects:
-        found = [decode_segmentation(given, (height, width)) for given in objects["segmentation"]]
-        masks = torch.from_numpy(np.array(found, bool).reshape(num, height, width))
+    masks = _masks_of(objects["segmentation"], (height, width), place) if "segmentation" in objects else None
     seen = (boxes[:, 2:] > boxes[:, :2]).all(1) if masks is None else masks.flatten(1).any(1)
     if "iscrowd" in objects:  # in all samples or in none, as batches need it
         crowd = torch.tensor(objects["iscrowd"], dtype=torch.bool)
@@ -172,12 +178,13 @@ def _of_objects(image: Tensor, objects: Mapping[str, Any], fields: dict[str, Any
     return DenseSample.from_masks(image, masks[seen], labels[seen], **fields)
 
 
-def _record_of_lists(objects: Any) -> dict[str, Any]:
-    """Return the objects of an image as lists by name; they may also be a list of records."""
-    if not isinstance(objects, Mapping):
-        names = objects[0].keys() if len(objects) else ("bbox", "category")
-        return {name: [row[name] for row in objects] for name in names}
-    return {name: [] if values is None else values for name, values in objects.items()}
+def _masks_of(segmentations: Sequence[object], size: tuple[int, int], place: str) -> Tensor:
+    """Return masks [N, H, W]."""
+    try:
+        found = [decode_segmentation(given, size) for given in segmentations]
+    except ValueError as error:
+        raise ValueError(f"{place}: segmentation: {error}") from error
+    return torch.from_numpy(np.array(found, bool).reshape(len(found), *size))
 
 
 def _of_boxes(image: Tensor, boxes: Tensor, labels: Tensor, fields: dict[str, Any]) -> DenseSample:
@@ -185,17 +192,37 @@ def _of_boxes(image: Tensor, boxes: Tensor, labels: Tensor, fields: dict[str, An
     return DenseSample(image=tv_tensors.Image(image), boxes=found, labels=labels, **fields)
 
 
-def _pixels(image: Any) -> NDArray[Any]:
-    return np.array(image)
+def _fields_of(dataset: Any, objects: str) -> Mapping[str, Any]:
+    """Return the features of the lists of objects by name.
 
-
-def _names_of(dataset: Any, objects: str | None) -> Sequence[str] | None:
-    """Return the class names that the features of a dataset have for its objects; None if they have none."""
-    if objects is None:
-        return None
+    Raises:
+        ValueError: there are no boxes, or no categories.
+    """
+    if not getattr(dataset, "features", None):
+        return {}
     feature = dataset.features[objects]
     fields = feature if isinstance(feature, Mapping) else getattr(feature, "feature", {})
-    if "category" not in fields or "bbox" not in fields:
-        raise ValueError(f"HubSamples: expected bbox and category in {objects!r}, got {', '.join(fields)}; rename them")
-    category = fields["category"]
+    names = fields if isinstance(fields, Mapping) else {}
+    if "category" not in names or "bbox" not in names:
+        came = ", ".join(names) or repr(feature)
+        raise ValueError(f"HubSamples: expected bbox and category in {objects!r}, got {came:.200}; rename them")
+    return names
+
+
+def _names_of(fields: Mapping[str, Any]) -> Sequence[str] | None:
+    """Return the class names that a feature of categories has; None if it has none."""
+    category = fields.get("category")
     return getattr(getattr(category, "feature", category), "names", None)
+
+
+def _as_tuple(names: Sequence[str] | Mapping[int, str]) -> tuple[str, ...]:
+    """Return the name of each class from 0 on."""
+    if not isinstance(names, Mapping):
+        return tuple(names)
+    missing = [label for label in range(len(names)) if label not in names]
+    if missing:
+        raise ValueError(
+            f"HubSamples: class_names: expected a name for each class from 0, got {list(names)!r:.80} without "
+            f"{missing[0]}; name it too, or number the categories without gaps"
+        )
+    return tuple(names[label] for label in range(len(names)))

@@ -1,0 +1,140 @@
+"""Values of one row of a dataset of the ``datasets`` package: checked, and decoded where the package left it to us.
+
+Each function takes ``place``, the row and the column, and names it in its errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import BytesIO
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+_READ = ("bbox", "category", "iscrowd", "segmentation")
+
+Objects = dict[str, list[Any]]
+"""Lists by name, of one length: ``bbox``, ``category``, and what else the column has."""
+
+
+def photo_of(value: object, place: str) -> NDArray[np.uint8]:
+    """Return a photo as RGB [H, W, 3].
+
+    Raises:
+        ValueError: it is no image.
+    """
+    picture = _decoded(value, place)
+    if not isinstance(picture, Image.Image):
+        came = "None" if picture is None else f"{type(picture).__name__} {picture!r:.40}"
+        todo = "filter such rows out" if picture is None else "cast the column: cast_column(NAME, datasets.Image())"
+        raise ValueError(f"{place}: expected an image, got {came}; {todo}")
+    return np.array(picture.convert("RGB"))
+
+
+def map_of(value: object, place: str) -> NDArray[Any]:
+    """Return a map as it is stored, [H, W] or [H, W, C].
+
+    Raises:
+        ValueError: it is no image, and no array of numbers.
+    """
+    values = np.array(_decoded(value, place))
+    if values.dtype.kind not in "bui" or values.ndim not in (2, 3):
+        came = "None" if value is None else f"{type(value).__name__} of {values.dtype} {list(values.shape)}"
+        raise ValueError(f"{place}: expected an image of integers, got {came}; filter such rows out, or convert them")
+    return values
+
+
+def _decoded(value: object, place: str) -> object:
+    """Return the image of a record of ``bytes`` or ``path``, upright as the package decodes it; others as they are."""
+    if not isinstance(value, Mapping) or not (value.get("bytes") or value.get("path")):
+        return value
+    try:
+        with Image.open(BytesIO(value["bytes"]) if value.get("bytes") else value["path"]) as opened:
+            return ImageOps.exif_transpose(opened)
+    except OSError as error:
+        raise ValueError(
+            f"{place}: expected bytes or the path of an image, got {error}; filter such rows out, or cast the column: "
+            "cast_column(NAME, datasets.Image())"
+        ) from error
+
+
+def objects_of_row(value: Any, names: tuple[str, ...], place: str) -> Objects:
+    """Return the objects of an image, a record of lists or a list of records, as lists; None is no object.
+
+    Args:
+        value: what the row has.
+        names: the lists that each row has, so that one without objects has them too.
+        place: named by the errors.
+
+    Returns:
+        With ``bbox`` of four numbers, ``category`` of integers from 0 and, if the column has it, ``iscrowd`` of bools.
+
+    Raises:
+        ValueError: a list is missing or of another length, or one of these is something else.
+    """
+    lists = _lists_of(value, names, place)
+    for name in ("bbox", "category"):
+        if name not in lists:
+            raise ValueError(f"{place}: expected bbox and category, got {', '.join(lists)}; rename them")
+    num = len(lists["bbox"])
+    if "iscrowd" in lists:
+        lists["iscrowd"] = [_crowd_of(flag, place) for flag in lists["iscrowd"] or [0] * num]
+    lengths = {name: len(values) for name, values in lists.items() if name in _READ}
+    if len(set(lengths.values())) > 1:
+        came = ", ".join(f"{length} of {name}" for name, length in lengths.items())
+        raise ValueError(f"{place}: expected lists of one length, an entry per object, got {came}; repair this row")
+    lists["bbox"] = [_box_of(box, place) for box in lists["bbox"]]
+    lists["category"] = [_label_of(label, place) for label in lists["category"]]
+    return lists
+
+
+def _lists_of(value: Any, names: tuple[str, ...], place: str) -> Objects:
+    if value is None or (not isinstance(value, Mapping) and not len(value)):
+        return {name: [] for name in names}
+    if isinstance(value, Mapping):
+        return {name: _as_list(entries) for name, entries in value.items()}
+    if not all(isinstance(record, Mapping) for record in value):
+        raise ValueError(
+            f"{place}: expected a record of lists or a list of records, got {value!r:.60}; name the column of objects"
+        )
+    fields = tuple(dict.fromkeys(name for record in value for name in record))
+    return {name: [record.get(name) for record in value] for name in fields}
+
+
+def _as_list(values: Any) -> list[Any]:
+    return [] if values is None else values.tolist() if hasattr(values, "tolist") else list(values)
+
+
+def _box_of(box: Any, place: str) -> list[float]:
+    numbers = _as_list(box) if not isinstance(box, str) else []
+    if len(numbers) != 4 or not all(isinstance(number, Real) and isfinite(number) for number in numbers):
+        raise ValueError(
+            f"{place}: expected each bbox as four numbers [x, y, width, height] in pixels, got {box!r:.60}; leave such "
+            "objects out"
+        )
+    return [float(number) for number in numbers]
+
+
+def _label_of(label: Any, place: str) -> int:
+    if isinstance(label, str):
+        raise ValueError(
+            f"{place}: expected each category as a number from 0, got the text {label!r:.40}; number the classes, as "
+            "datasets.ClassLabel(names=...).str2int does"
+        )
+    if not isinstance(label, Integral) and not (isinstance(label, float) and label.is_integer()):
+        raise ValueError(
+            f"{place}: expected each category as a number from 0, got {label!r:.40}; leave such objects out"
+        )
+    if label < 0:
+        raise ValueError(f"{place}: expected categories from 0, got {label}; leave such objects out")
+    return int(label)
+
+
+def _crowd_of(flag: Any, place: str) -> bool:
+    if flag is not None and flag not in (0, 1):
+        raise ValueError(f"{place}: expected each iscrowd as 0 or 1, or None for 0, got {flag!r:.40}; convert it")
+    return bool(flag)
