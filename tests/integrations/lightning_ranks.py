@@ -16,6 +16,7 @@ import torch
 from lightning_world import Training, data_of, fit, framework, photos_of, scenes, trainer
 from torch.utils.data import DataLoader, DistributedSampler
 
+from live_tensors import LiveTensors
 from segpaste import BatchCopyPaste
 from segpaste.integrations.lightning import CopyPasteCallback
 from segpaste.types import BatchedDenseSample
@@ -54,20 +55,20 @@ def train_unseeded(folder: Path) -> Training:
 def main(folder: Path, photos: Path | None) -> None:
     torch.set_num_threads(1)
     runs = {
-        "whole": lambda: fit(folder, data_of(scenes()), every=RESUMES_AT, **on_ranks()),
-        "workers": lambda: fit(folder, data_of(scenes(), 2), **on_ranks()),
+        "whole": lambda: fit(folder, data_of(scenes()), every=RESUMES_AT, alive=LiveTensors(), **on_ranks()),
+        "workers": lambda: fit(folder, data_of(scenes(), 2), alive=LiveTensors(), **on_ranks()),
         "resumed": lambda: fit(folder, data_of(scenes()), resume=RESUMES_AT, **on_ranks()),
         "unseeded": lambda: train_unseeded(folder),
     }
     if photos is not None:
         for number, name in enumerate(PHOTOS):
             data = data_of(photos_of(photos / name), 2 * number)
-            runs[name] = partial(fit, folder, data, **on_ranks())
+            runs[name] = partial(fit, folder, data, alive=LiveTensors(), **on_ranks())
     for name, run in runs.items():
         model = run()
         result = {
             "seen": model.seen,
-            "alive": model.alive.num_bytes,
+            "alive": [] if model.alive is None else model.alive.num_bytes,
             "samples": model.samples,
             "num_val": len(model.validated),
         }

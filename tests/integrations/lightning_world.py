@@ -51,7 +51,7 @@ class Training(framework.LightningModule):
         self.validated: list[tuple[int, PaddedBatchedDenseSample]] = []
         self.trained: list[PaddedBatchedDenseSample] = []
         self.samples: list[list[int]] = []
-        self.alive = LiveTensors()
+        self.alive: LiveTensors | None = None
         self.scheduled, self.rate = augment, rate
 
     def loss_of(self, batch: PaddedBatchedDenseSample) -> Tensor:
@@ -67,7 +67,8 @@ class Training(framework.LightningModule):
         if batch.sample_keys is not None:
             self.samples.append([key.sample_idx for key in keys_of(batch.sample_keys)])
         self.trained = [*self.trained[:1], batch]  # the first and the last
-        self.alive.after_step()
+        if self.alive is not None:
+            self.alive.after_step()
         return loss
 
     def validation_step(self, batch: PaddedBatchedDenseSample, batch_idx: int) -> None:
@@ -105,9 +106,19 @@ def data_of(dataset: Any, num_workers: int = 0, **options: Any) -> CopyPasteData
 
 
 def fit(
-    folder: Path, data: Any, *, every: int = 0, resume: int = 0, config: BatchCopyPasteConfig = FADING, **options: Any
+    folder: Path,
+    data: Any,
+    *,
+    every: int = 0,
+    resume: int = 0,
+    config: BatchCopyPasteConfig = FADING,
+    alive: LiveTensors | None = None,
+    **options: Any,
 ) -> Training:
-    """Train with pastes; save every so many steps into a folder, or resume from the checkpoint of a step there."""
+    """Train with pastes; save every so many steps into a folder, or resume from the checkpoint of a step there.
+
+    The tensors that are alive are counted only where ``alive`` is given: it takes longer than the steps do.
+    """
     torch.manual_seed(0)
     augment = BatchCopyPaste(config)
     callbacks: list[Any] = [CopyPasteCallback(augment)]
@@ -115,6 +126,7 @@ def fit(
         saves = framework.callbacks.ModelCheckpoint
         callbacks.append(saves(folder / "saved", "{step}", every_n_train_steps=every, save_top_k=-1))
     model = Training(augment)
+    model.alive = alive
     path = folder / "saved" / f"step={resume}.ckpt" if resume else None
     trainer(folder, callbacks, **options).fit(model, datamodule=data, ckpt_path=path)
     return model

@@ -15,7 +15,7 @@ from pytorch_lightning.loggers import CSVLogger
 from pytorch_lightning.utilities.model_helpers import is_overridden
 from torch.utils.data import DataLoader
 
-from live_tensors import expect_flat
+from live_tensors import LiveTensors, expect_flat
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_bank_dataloader
 from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.bank import zip_loaders
@@ -42,25 +42,27 @@ def same(one: PaddedBatchedDenseSample, other: PaddedBatchedDenseSample) -> bool
 class TestTraining:
     @pytest.mark.parametrize("num_workers", [0, 2])
     def test_twenty_steps_twice(self, tmp_path: Path, num_workers: int) -> None:
-        first = fit(tmp_path, data_of(scenes(), num_workers), max_steps=20)
+        alive = LiveTensors()
+        first = fit(tmp_path, data_of(scenes(), num_workers), max_steps=20, alive=alive)
         again = fit(tmp_path, data_of(scenes(), num_workers), max_steps=20)
         assert len(first.seen) == 20
         assert torch.tensor([seen.loss for seen in first.seen]).isfinite().all()
         assert first.seen == again.seen
-        expect_flat(first.alive.num_bytes)
+        expect_flat(alive.num_bytes)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("num_workers", [0, 2])
     @pytest.mark.parametrize("name", ["tiny_coco", "coco128_seg"])
     def test_twenty_steps_of_photos_twice(self, tmp_path: Path, test_data: Path, name: str, num_workers: int) -> None:
-        def seen() -> Training:
-            return fit(tmp_path, data_of(photos_of(test_data / name), num_workers), max_steps=20)
+        def seen(alive: LiveTensors | None = None) -> Training:
+            return fit(tmp_path, data_of(photos_of(test_data / name), num_workers), max_steps=20, alive=alive)
 
-        first = seen()
+        alive = LiveTensors()
+        first = seen(alive)
         assert len(first.seen) == 20
         assert torch.tensor([s.loss for s in first.seen]).isfinite().all()
         assert first.seen == seen().seen
-        expect_flat(first.alive.num_bytes)
+        expect_flat(alive.num_bytes)
 
     def test_the_step_sees_what_the_augmentation_makes_of_the_loaders_batch(self, tmp_path: Path) -> None:
         data = data_of(scenes())
