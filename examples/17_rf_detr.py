@@ -1,7 +1,8 @@
 """Train RF-DETR with pastes in every training batch.
 
 RF-DETR's `train` takes its data module from `rfdetr.training`; one that pastes is put in its place. Without an argument
-a small folder is written from scenes, as Roboflow exports it. The model has random weights, few queries and a small canvas here.
+a small folder is written from scenes, as Roboflow exports it. The model has random weights, few queries and a small
+canvas here.
 
     python examples/17_rf_detr.py
     python examples/17_rf_detr.py FOLDER --epochs 50 --size 312
