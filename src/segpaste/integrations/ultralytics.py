@@ -116,6 +116,8 @@ def with_copy_paste(
 
         def _progress(self) -> float:
             """Return the part of training that is done, and count a batch."""
+            if not hasattr(self, "epoch"):  # batches that are looked at before training
+                return 0.0
             epoch, num_done = self._place if self._place[0] == self.epoch else (self.epoch, 0)
             self._place = epoch, num_done + 1
             return float((epoch + num_done / len(self.train_loader)) / self.epochs)
