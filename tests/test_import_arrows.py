@@ -41,8 +41,9 @@ ARROWS: dict[str, set[str]] = {
     "experimental": {"types", "engine", "augmentation", "seeding", "integrations"},
     "integrations": {"types", "viz", "bank"},  # and the framework of each module
     "integrations._huggingface.hub": {"types", "datasets"},  # its decoder of polygons
+    "integrations._first_batch": {"viz", "epochs"},
     "integrations._schedule": {"augmentation"},
-    "integrations.huggingface": {"types", "viz", "bank", "seeding"},
+    "integrations.huggingface": {"types", "viz", "bank", "epochs", "seeding"},
     "integrations.lightning": {"types", "viz", "bank", "augmentation", "seeding"},
     "integrations._lightning.data_module": {"types", "bank", "datasets"},  # it makes loaders
 }

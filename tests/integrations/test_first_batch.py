@@ -88,6 +88,7 @@ class TestFirstBatch:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: str
     ) -> None:
         monkeypatch.setenv("RANK", rank)
+        monkeypatch.setenv("WORLD_SIZE", "2")
         FirstBatch().draw(make_batch(1), tmp_path / "batch.png")
         assert (tmp_path / "batch.png").exists() == (rank == "0")
 

@@ -189,6 +189,7 @@ def test_ranks_that_are_seeded_alike_paste_otherwise(monkeypatch: pytest.MonkeyP
         return batch
 
     collator = CopyPasteCollator(augment, 4, partial(to_detr, **COLOURS))
+    monkeypatch.setenv("WORLD_SIZE", "2")
     for rank in ("0", "1", "1", "-1"):
         monkeypatch.setenv("RANK", rank)
         torch.manual_seed(3)

@@ -90,7 +90,7 @@ class ReplicaFinder:
 
         Before the process group exists, the launcher's ``RANK`` and ``WORLD_SIZE`` answer; without them it is 0 of 1.
         """
-        return self.given or find_replica() or _of_launcher()
+        return self.given or this_process()
 
     def reading(self) -> Replica:
         """This process, for a pass over data.
@@ -105,6 +105,11 @@ class ReplicaFinder:
                 f"group; call torch.distributed.init_process_group before the first batch, or {self.advice}"
             )
         return found or Replica(0, 1)
+
+
+def this_process() -> Replica:
+    """This process as far as it is known now; a spawned worker of a loader knows the launcher's words only."""
+    return find_replica() or _of_launcher()
 
 
 def find_replica() -> Replica | None:

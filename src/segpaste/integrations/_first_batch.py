@@ -7,9 +7,9 @@ import warnings
 from typing import Any
 
 import torch
-from torch import distributed
 from torch.utils.data import get_worker_info
 
+from segpaste.epochs.replicas import this_process
 from segpaste.viz import show
 
 PICTURE = "copy_paste_batch.jpg"
@@ -52,11 +52,4 @@ class FirstBatch:
 def is_first_process() -> bool:
     """Tell whether this is rank 0, and in its loader worker 0 or no worker."""
     worker = get_worker_info()
-    return (worker is None or worker.id == 0) and rank_of_process() == 0
-
-
-def rank_of_process() -> int:
-    """Return the rank of this process, also of a loader's worker."""
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank()
-    return max(int(os.environ.get("RANK", "0")), 0)  # a spawned worker has the environment only
+    return (worker is None or worker.id == 0) and this_process().rank == 0

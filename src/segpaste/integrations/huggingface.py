@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from segpaste.integrations._first_batch import FirstBatch, rank_of_process
+from segpaste.epochs.replicas import this_process
+from segpaste.integrations._first_batch import FirstBatch
 from segpaste.integrations._huggingface.hub import HubSamples
 from segpaste.integrations._huggingface.segments import TASKS, segments_of, segments_of_task, texts_of
 from segpaste.integrations._pool import print_expected
@@ -273,5 +274,5 @@ class CopyPasteCollator:
 def _seeds(num: int) -> Tensor:
     """Draw a seed for each of so many samples, [num] int64."""
     drawn = from_int64(int(torch.randint(-(1 << 63), (1 << 63) - 1, ())))
-    keys = drawn, 0, rank_of_process(), 0
+    keys = drawn, 0, this_process().rank, 0
     return torch.tensor([to_int64(derive_seed(*keys, row)) for row in range(num)], dtype=torch.int64)
