@@ -30,7 +30,7 @@ from rfdetr_runs import (
     ready,
     write_split,
 )
-from trainer_data import SIZE, data_folder, dataset_of
+from trainer_data import SIZE, CountingPastes, data_folder, dataset_of
 
 from example_runs import expect_example_runs
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, CocoDetectionV2
@@ -136,20 +136,13 @@ def test_batches_of_one_receive_objects_of_the_dataset(
 
 @pytest.mark.parametrize("balance", [None, "natural"])
 def test_pastes_fade_with_the_epochs(scenes: Path, tmp_path: Path, balance: Any) -> None:
-    placed: list[int] = []
-
-    class Counting(BatchCopyPaste):
-        def forward(self, *args: Any, **options: Any) -> Any:
-            out, report = super().forward(*args, **options, return_report=True)
-            placed.append(int(report.num_placed.sum()))
-            return out
-
     kind = "intra_batch" if balance is None else "bank"
     config = BatchCopyPasteConfig(source=SourceConfig(kind=kind), placement=PlacementConfig(fade_last=0.5))
-    losses_of("detect", scenes, tmp_path, Counting(config), steps=-1, balance=balance, epochs=2)
-    assert len(placed) == 10  # five in an epoch
-    assert all(placed[:5])
-    assert not any(placed[5:])
+    counting = CountingPastes(config)
+    losses_of("detect", scenes, tmp_path, counting, steps=-1, balance=balance, epochs=2)
+    assert len(counting.placed) == 10  # five in an epoch
+    assert all(counting.placed[:5])
+    assert not any(counting.placed[5:])
 
 
 def test_balance_needs_crops() -> None:

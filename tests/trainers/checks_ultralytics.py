@@ -12,7 +12,7 @@ import torch
 import yaml
 from PIL import Image
 from torch.nn import functional
-from trainer_data import NUM_CLASSES, data_folder, dataset_of
+from trainer_data import NUM_CLASSES, CountingPastes, data_folder, dataset_of
 from ultralytics.cfg import get_cfg
 from ultralytics.data.build import build_yolo_dataset
 from ultralytics.data.utils import check_det_dataset
@@ -204,21 +204,13 @@ def test_batches_of_one_receive_objects_of_the_dataset(
     name: str, workers: int, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trainer_cls, model, data, made = FROM_THE_DATASET[name]
-    placed: list[int] = []
-
-    class Counting(BatchCopyPaste):
-        def forward(self, *args: Any, **options: Any) -> Any:
-            out, report = super().forward(*args, **options, return_report=True)
-            placed.append(int(report.num_placed.sum()))
-            return out
-
     options = {"data": str(folder / data / "data.yaml"), "project": str(tmp_path), "device": "cpu", "model": model}
     fixed = {"imgsz": 96, "batch": 1, "workers": workers, "epochs": 2, "plots": False, "val": False, "amp": False}
-    trainer = with_copy_paste(trainer_cls, Counting(made), 16, balance="class_uniform")(overrides=options | fixed)
-    trainer.train()
+    counting = CountingPastes(made)
+    with_copy_paste(trainer_cls, counting, 16, balance="class_uniform")(overrides=options | fixed).train()
     num_images = 17 if data == "segment" else 16
-    assert len(placed) == 2 * num_images
-    assert sum(num > 0 for num in placed) > num_images
+    assert len(counting.placed) == 2 * num_images
+    assert sum(num > 0 for num in counting.placed) > num_images
     printed = capsys.readouterr().out
     assert printed.count("pastes expected in an epoch, balance='class_uniform'") == 1
     drawn = {line.split()[0]: float(line.split()[-3]) for line in printed.splitlines() if line[:4] in ("blue", "red ")}
@@ -290,24 +282,17 @@ def test_plain_margins_of_other_brightness_are_image(grey: int, hsv_v: float, is
 
 
 def test_pastes_fade_with_the_epochs(folder: Path, tmp_path: Path) -> None:
-    placed: list[int] = []
-
-    class Counting(BatchCopyPaste):
-        def forward(self, *args: Any, **options: Any) -> Any:
-            out, report = super().forward(*args, **options, return_report=True)
-            placed.append(int(report.num_placed.sum()))
-            return out
-
     made = BatchCopyPasteConfig(placement=PlacementConfig(fade_last=0.5))
     options = {"data": str(folder / "segment" / "data.yaml"), "project": str(tmp_path), "device": "cpu", "epochs": 4}
     fixed = {"imgsz": 96, "batch": 4, "workers": 0, "plots": False, "val": False, "amp": False, "seed": 3}
-    trainer = with_copy_paste(SegmentationTrainer, Counting(made), 16)(
+    counting = CountingPastes(made)
+    trainer = with_copy_paste(SegmentationTrainer, counting, 16)(
         overrides={"model": "yolo11n-seg.yaml", **options, **fixed}
     )
     trainer.train()
-    assert len(placed) == 20
-    assert sum(map(bool, placed[:10])) > 7
-    assert not any(placed[10:])
+    assert len(counting.placed) == 20
+    assert sum(map(bool, counting.placed[:10])) > 7
+    assert not any(counting.placed[10:])
 
 
 def test_balance_needs_colours_and_outlines(folder: Path, tmp_path: Path) -> None:

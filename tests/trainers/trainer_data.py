@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch.utils.data import Dataset
 
 from live_tensors import LiveTensors, expect_flat
-from segpaste import CocoDetectionV2
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig, CocoDetectionV2
 from segpaste.datasets import make_large_scale_jittering, open_dataset
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.types import DenseSample
@@ -52,6 +53,19 @@ def tiny_coco() -> CocoDetectionV2:
     """Return photos as their COCO file has them, some with crowds, two without objects."""
     folder = data_folder() / "tiny_coco"
     return CocoDetectionV2(folder / "val2017", folder / "annotations" / "instances_val2017.json")
+
+
+class CountingPastes(BatchCopyPaste):
+    """Keeps how many objects each call pasted, in ``placed``."""
+
+    def __init__(self, config: BatchCopyPasteConfig) -> None:
+        super().__init__(config)
+        self.placed: list[int] = []
+
+    def forward(self, *args: Any, **options: Any) -> Any:
+        out, report = super().forward(*args, **options, return_report=True)
+        self.placed.append(int(report.num_placed.sum()))
+        return out
 
 
 def expect_flat_memory(step: Callable[[], object], num_steps: int = 20) -> None:

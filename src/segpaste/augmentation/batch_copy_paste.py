@@ -37,6 +37,7 @@ from segpaste.engine import (
 )
 from segpaste.engine.planes import write_back
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample, StagedCrops
+from segpaste.types.check import not_none
 
 
 class BatchCopyPaste(nn.Module):
@@ -248,7 +249,7 @@ class BatchCopyPaste(nn.Module):
 
     def _crops_for(self, batch: PaddedBatchedDenseSample) -> StagedCrops | None:
         """Draw the crops of a batch from ``source_pool``, if there is one."""
-        return None if self.crops is None or batch.sample_seeds is None else self.crops.staged(batch.sample_seeds)
+        return None if self.crops is None else self.crops.staged(not_none(batch.sample_seeds))
 
     def _unchanged(
         self, batch: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, return_report: bool
@@ -264,11 +265,15 @@ class BatchCopyPaste(nn.Module):
         self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, staged: StagedCrops | None
     ) -> tuple[Scene, Drawn]:
         """Ask the source for objects and their placement, and return the scene and the placement."""
-        seeds = batch.sample_seeds
-        assert seeds is not None
         where = found.extent, found.occupied, found.num_free, batch.canvas_size
         request = PlacementRequest(
-            seeds, *where, self._placement, self.schedule, self.classes, staged, self._fixed_rules
+            not_none(batch.sample_seeds),
+            *where,
+            self._placement,
+            self.schedule,
+            self.classes,
+            staged,
+            self._fixed_rules,
         )
         if self.config.emit_classmix:
             return self._mixed(engine, batch, found, request)

@@ -77,14 +77,11 @@ def with_copy_paste(
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
             _check_task(self.args.task)
-            if balance is not None and (self.args.bgr or self.data.get("channels", 3) != 3):
-                raise ValueError(
-                    "with_copy_paste: expected colour images and bgr=0 with balance, for crops are RGB, got "
-                    f"bgr={self.args.bgr} and {self.data.get('channels', 3)} channels; leave balance out"
-                )
+            if balance is not None:
+                _check_colours(self.args.bgr, self.data.get("channels", 3))
             self.first_batch = FirstBatch()
             self.crops: DatasetCrops | None = None
-            self._place = -1, 0  # epoch, and batches of it that have been pasted
+            self.place = PlaceInTraining()
 
         def build_dataset(self, img_path: str, mode: str = "train", batch: int | None = None) -> Any:
             """Build a dataset; that of training gives masks at full resolution."""
@@ -103,7 +100,7 @@ def with_copy_paste(
                 name: value.to(self.device, non_blocking=True) if isinstance(value, Tensor) else value
                 for name, value in batch.items()
             }
-            follow(augment, self._progress())
+            follow(augment, self.place.next(self))
             schema = schema_of(self.data) if "keypoints" in moved else None
             if balance is not None and self.crops is None:
                 self.crops = _crops_of(self, augment, balance, schema)
@@ -114,14 +111,6 @@ def with_copy_paste(
             ready: Batch = super().preprocess_batch(pasted)
             return ready
 
-        def _progress(self) -> float:
-            """Return the part of training that is done, and count a batch."""
-            if not hasattr(self, "epoch"):  # batches that are looked at before training
-                return 0.0
-            epoch, num_done = self._place if self._place[0] == self.epoch else (self.epoch, 0)
-            self._place = epoch, num_done + 1
-            return float((epoch + num_done / len(self.train_loader)) / self.epochs)
-
     CopyPasteTrainer.__name__ = f"CopyPaste{trainer_cls.__name__}"
     return CopyPasteTrainer
 
@@ -131,6 +120,32 @@ def _check_task(task: str) -> None:
         raise ValueError(
             f"with_copy_paste: expected a task among {', '.join(TASKS)}, got {task!r}; its labels cannot follow a paste"
         )
+
+
+def _check_colours(bgr: float, num_channels: int) -> None:
+    """Refuse images whose colours are in another order than those of crops."""
+    if bgr or num_channels != 3:
+        raise ValueError(
+            "with_copy_paste: expected colour images and bgr=0 with balance, for crops are RGB, got "
+            f"bgr={bgr} and {num_channels} channels; leave balance out"
+        )
+
+
+class PlaceInTraining:
+    """The batches that were pasted in an epoch, which a trainer of Ultralytics does not count."""
+
+    def __init__(self) -> None:
+        self._epoch, self._num_done = -1, 0
+
+    def next(self, trainer: Any) -> float:
+        """Return the part of training that is done, 0 to 1, and count a batch."""
+        if not hasattr(trainer, "epoch"):  # batches that are looked at before training
+            return 0.0
+        if trainer.epoch != self._epoch:
+            self._epoch, self._num_done = trainer.epoch, 0
+        num_epochs = self._epoch + self._num_done / len(trainer.train_loader)
+        self._num_done += 1
+        return float(num_epochs / trainer.epochs)
 
 
 @contextlib.contextmanager
