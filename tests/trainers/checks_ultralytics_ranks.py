@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import cloudpickle  # type: ignore[import-not-found]
+from checks_ultralytics import config, written
 from ultralytics.models.yolo.segment import SegmentationTrainer
 from ultralytics.utils.patches import torch_save
 
-from checks_ultralytics import config, written
 from segpaste import BatchCopyPaste
 from segpaste.integrations.ultralytics import with_copy_paste
 
@@ -36,7 +36,9 @@ def test_ranks_paste_crops_of_their_own(tmp_path: Path) -> None:
     for rank in range(NUM_RANKS):
         settings = {**world, "RANK": str(rank), "LOCAL_RANK": str(rank)}
         command = [*script, str(tmp_path / f"{rank}.json")]
-        running.append(subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        running.append(
+            subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        )
     printed = [process.communicate(timeout=300)[0] for process in running]
     assert [process.returncode for process in running] == [0] * NUM_RANKS, printed[0][-3000:] + printed[1][-3000:]
 
