@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> None:
     if args.dataset != "scenes" and (given := [name for name, value in of_scenes.items() if value is not None]):
         raise CommandError(f"{given[0]}: expected it with scenes only; leave it out")
     inputs = open_dataset(args, args.seed or 0, args.size or 256, args.num or 100)
-    if getattr(inputs.photos, "task", "segment") != "segment":
+    if not inputs.photos.has_masks:
         raise CommandError(f"{inputs.name}: expected masks, got boxes alone, from which no object can be cut")
     folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir}
     folders |= {} if inputs.found is None else {"folder": inputs.found.path}

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from segpaste.datasets.formats.conventions import convert_normals as convert_normals
     from segpaste.datasets.formats.conventions import convert_semantic as convert_semantic
     from segpaste.datasets.formats.federated import FederatedLabels as FederatedLabels
-    from segpaste.datasets.formats.folders import FoundDataset as FoundDataset
-    from segpaste.datasets.formats.folders import find_dataset as find_dataset
-    from segpaste.datasets.formats.folders import open_dataset as open_dataset
     from segpaste.datasets.formats.records import DatasetError as DatasetError
+    from segpaste.datasets.formats.registry import FoundDataset as FoundDataset
+    from segpaste.datasets.formats.registry import find_dataset as find_dataset
+    from segpaste.datasets.formats.registry import open_dataset as open_dataset
     from segpaste.datasets.formats.yolo.dataset import YoloDataset as YoloDataset
     from segpaste.datasets.jitter import FixedSizeCrop as FixedSizeCrop
     from segpaste.datasets.jitter import LargeScaleJitter as LargeScaleJitter
@@ -38,7 +38,7 @@ _HOMES = {
     "segpaste.datasets.formats.coco_panoptic": ("CocoPanoptic", "CocoPanopticSchema"),
     "segpaste.datasets.formats.conventions": ("convert_depth", "convert_normals", "convert_semantic"),
     "segpaste.datasets.formats.federated": ("FederatedLabels",),
-    "segpaste.datasets.formats.folders": ("FoundDataset", "find_dataset", "open_dataset"),
+    "segpaste.datasets.formats.registry": ("FoundDataset", "find_dataset", "open_dataset"),
     "segpaste.datasets.formats.records": ("DatasetError",),
     "segpaste.datasets.formats.yolo.dataset": ("YoloDataset",),
     "segpaste.datasets.jitter": (

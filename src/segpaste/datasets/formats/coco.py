@@ -34,6 +34,7 @@ from segpaste.datasets.formats.records import (
     box_of,
     class_indices,
     class_list,
+    file_digest,
     file_name_of,
     index_by_id,
     index_images,
@@ -44,7 +45,7 @@ from segpaste.datasets.formats.rle import coded_runs, decode_segmentation
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
-from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema
+from segpaste.types import CrowdMask, DenseSample, InstanceMask
 from segpaste.types.sampling import Size, Window
 
 _TABLES: dict[str, TableColumns] = {
@@ -81,9 +82,7 @@ class CocoDetectionV2(AnnotatedPhotos):
         DatasetError: the folder is missing, or the file is missing, broken or lacks what it must hold.
     """
 
-    class_names: tuple[str, ...]
     category_ids: tuple[int, ...]
-    keypoint_schema: KeypointSchema | None
     has_crowds: bool
 
     @cached_property
@@ -94,6 +93,11 @@ class CocoDetectionV2(AnnotatedPhotos):
     def num_empty_masks(self) -> int:
         """Number of annotations that this process has left out so far because their mask has no pixel."""
         return len(self._empty_ids)
+
+    @property
+    def categories(self) -> list[JsonRow]:
+        """The file's categories by ascending id; class i is at position i."""
+        return self._categories
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the file's id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
@@ -188,6 +192,8 @@ class CocoDetectionV2(AnnotatedPhotos):
         tables = read_tables(path, _TABLES)
         images = index_images(path, tables["images"])
         categories = class_indices(path, tables["categories"])
+        self.digest = file_digest(path)
+        self._categories = list(categories.values())
         self.category_ids = tuple(categories)
         self.class_names = tuple(row["name"] for row in categories.values())
         self.keypoint_schema = read_schema(path, categories.values())

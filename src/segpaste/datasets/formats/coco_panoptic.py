@@ -28,6 +28,7 @@ from segpaste.datasets.formats.records import (
     TableColumns,
     class_indices,
     expect_folder,
+    file_digest,
     index_by_id,
     index_images,
     lookup,
@@ -122,9 +123,9 @@ class CocoPanoptic(AnnotatedPhotos):
         return len(self._unannotated)
 
     @property
-    def class_names(self) -> tuple[str, ...]:
-        """The name of each class."""
-        return self.schema.class_names
+    def categories(self) -> list[JsonRow]:
+        """The file's categories by ascending id; class i is at position i."""
+        return self._categories
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the file's segment ids of the instances; position i has instance id i + 1, before ``transforms``."""
@@ -150,6 +151,7 @@ class CocoPanoptic(AnnotatedPhotos):
     def _read_records(self) -> PackedRecords:
         path = self.annotations_file
         tables = read_tables(path, _TABLES)
+        self.digest = file_digest(path)
         images = index_images(path, tables["images"])
         label_of = self._read_classes(tables["categories"])
         records = {}
@@ -179,12 +181,13 @@ class CocoPanoptic(AnnotatedPhotos):
                 f"{self.annotations_file}: expected at most {IGNORE_INDEX} categories, because {IGNORE_INDEX} means "
                 f"ignore, got {len(categories)}; merge or remove some"
             )
-        self.category_ids = tuple(categories)
+        self._categories, self.category_ids = list(categories.values()), tuple(categories)
         self.schema = CocoPanopticSchema(
             tuple(row["name"] for row in categories.values()),
             tuple(bool(row["isthing"]) for row in categories.values()),
             max_instances_per_image=self.max_instances_per_image,
         )
+        self.class_names = self.schema.class_names
         return {category_id: label for label, category_id in enumerate(categories)}
 
     def _checked_segments(self, what: str, rows: list[JsonRow], label_of: Mapping[int, int]) -> list[JsonRow]:

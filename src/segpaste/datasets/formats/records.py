@@ -6,6 +6,7 @@ checked when its sample is read.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from segpaste.datasets.formats.federated import FederatedLabels
-from segpaste.types import DenseSample
+from segpaste.types import DenseSample, KeypointSchema, PanopticSchema
 
 JsonRow = dict[str, Any]
 TableColumns = Mapping[str, type]
@@ -57,7 +58,22 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
 
     All annotations are read at construction. Pickles carry paths, not annotations: a spawned worker reads them again, a
     forked one shares them.
+
+    Attributes:
+        images_dir: the folder that the file names of the photos start from.
+        annotations_file: the file of the annotations, or the folder of a dataset with a file for each photo.
+        class_names: the name of each class; labels index it.
+        digest: a digest of the annotations; two datasets with the same digest have the same labels.
+        schema: things and stuff of panoptic datasets, else None.
+        keypoint_schema: names of the keypoints; None where there are none.
+        has_masks: samples have instance masks, and not boxes alone.
     """
+
+    class_names: tuple[str, ...]
+    digest: str
+    schema: PanopticSchema | None = None
+    keypoint_schema: KeypointSchema | None = None
+    has_masks: bool = True
 
     def __init__(
         self,
@@ -98,6 +114,23 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         sample = self._read_sample(self._records[index])
         return self.transforms(sample) if self.transforms else sample
 
+    @property
+    @abstractmethod
+    def categories(self) -> list[JsonRow]:
+        """The classes as COCO has them, by ascending ``id``; class i is at position i."""
+
+    @abstractmethod
+    def instance_labels(self, index: int) -> Sequence[int]:
+        """Return the class of each object, from the annotations alone: no photo is read."""
+
+    @abstractmethod
+    def annotation_ids(self, index: int) -> Sequence[int]:
+        """Return the dataset's id of each instance; instance id i + 1 is at position i, before ``transforms``."""
+
+    def left_out(self, index: int) -> Mapping[str, int]:
+        """Count the annotations of a photo, once read, that are no instances, by reason."""
+        return {}
+
     def image_id(self, index: int) -> int:
         """Return the id of the photo in the annotations."""
         return int(self._records[index]["id"])
@@ -110,9 +143,9 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         """Return the classes that were looked for in the photo, or None if the file does not say, as in COCO."""
         return None
 
-    @abstractmethod
     def crowds(self, index: int) -> list[Crowd]:
         """Return the crowd and ignored regions of a photo, each by itself, before ``transforms``."""
+        return []
 
 
 class Crowd(NamedTuple):
@@ -136,6 +169,12 @@ def expect_folder(path: str | PathLike[str]) -> Path:
     if not Path(path).is_dir():
         raise DatasetError(f"{path}: expected a folder of images, found none; check the path")
     return Path(path)
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, list[JsonRow]]:
