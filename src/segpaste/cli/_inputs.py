@@ -59,7 +59,7 @@ class Inputs:
 
     Attributes:
         photos: the samples.
-        categories: the category of each class.
+        categories: the table of that name, in file order.
         schema: things and stuff, where the dataset is panoptic.
         name: what the dataset is called, without folders.
         digest: of the annotations; two datasets with the same digest have the same labels.
