@@ -22,7 +22,8 @@ from segpaste.datasets import (
     find_dataset,
 )
 from segpaste.datasets.formats.folders import layout_at
-from segpaste.datasets.formats.records import Crowd, read_tables
+from segpaste.datasets.formats.indexed.file import AnnotationFile
+from segpaste.datasets.formats.records import Crowd
 from segpaste.datasets.formats.yolo.labels import Task
 from segpaste.types import PanopticSchema
 
@@ -143,8 +144,7 @@ def open_folder(path: Path, split: str | None, task: Task | None) -> Inputs:
     called = f"{path.resolve().name}/{name}"
     if isinstance(photos, YoloDataset):
         return Inputs(photos, photos.categories, None, called, photos.digest, found, name)
-    inputs = open_coco(photos.annotations_file, photos.images_dir, None)
-    return replace(inputs, name=called, found=found, split=name)
+    return replace(_of_coco(photos), name=called, found=found, split=name)
 
 
 def open_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | None) -> Inputs:
@@ -159,23 +159,22 @@ def open_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | Non
         DatasetError: a file or folder is missing, broken, or lacks what it must hold.
         CommandError: no photo, or ``panoptic_dir`` does not fit the form.
     """
-    tables = read_tables(annotations_file, {"annotations": {}, "categories": {"id": int, "name": str}})
-    is_panoptic = any("segments_info" in row for row in tables["annotations"])
-    photos: CocoDetectionV2 | CocoPanoptic
-    if is_panoptic:
-        folder = panoptic_dir or annotations_file.with_suffix("")
-        if panoptic_dir is None and not folder.is_dir():
+    file = AnnotationFile(annotations_file)
+    if not file.is_panoptic:
+        if panoptic_dir is not None:
             raise CommandError(
-                f"{annotations_file} holds panoptic segments: expected --panoptic-dir with their PNG files"
+                f"{annotations_file}: expected panoptic segments because of --panoptic-dir, got instances"
             )
-        photos = CocoPanoptic(images_dir, annotations_file, folder)
-    elif panoptic_dir is not None:
-        raise CommandError(f"{annotations_file}: expected panoptic segments because of --panoptic-dir, got instances")
-    else:
-        photos = CocoDetectionV2(images_dir, annotations_file)
+        return _of_coco(CocoDetectionV2(images_dir, file))
+    folder = panoptic_dir or annotations_file.with_suffix("")
+    if panoptic_dir is None and not folder.is_dir():
+        raise CommandError(f"{annotations_file} holds panoptic segments: expected --panoptic-dir with their PNG files")
+    return _of_coco(CocoPanoptic(images_dir, file, folder))
+
+
+def _of_coco(photos: CocoDetectionV2 | CocoPanoptic) -> Inputs:
+    name = photos.annotations_file.name
     if not len(photos):
-        raise CommandError(f"{annotations_file}: expected at least one image, got none")
+        raise CommandError(f"{photos.annotations_file}: expected at least one image, got none")
     schema = photos.schema if isinstance(photos, CocoPanoptic) else None
-    with annotations_file.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Inputs(photos, tables["categories"], schema, annotations_file.name, digest)
+    return Inputs(photos, photos.categories, schema, name, photos.digest)

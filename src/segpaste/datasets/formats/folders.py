@@ -18,7 +18,8 @@ from typing import Literal
 
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
-from segpaste.datasets.formats.records import DatasetError, read_tables
+from segpaste.datasets.formats.indexed.file import AnnotationFile
+from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.splits import chosen_split
 from segpaste.datasets.formats.yolo.data import YAML_SUFFIXES, find_yaml, read_data, split_folders
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
@@ -86,9 +87,7 @@ class FoundDataset:
 
 def _are_boxes(photos: CocoDetectionV2) -> bool:
     """Tell whether there are annotations, and none of them has a segmentation."""
-    rows = (row for record in photos._records for row in record["annotations"])
-    first = next(rows, None)
-    return first is not None and not first["segmentation"] and not any(row["segmentation"] for row in rows)
+    return photos._records.are_boxes
 
 
 def find_dataset(path: str | PathLike[str]) -> FoundDataset:
@@ -168,10 +167,10 @@ def open_dataset(
         raise DatasetError(f"{path}: expected a folder or a YAML with a split or a task, got a file; leave them out")
     if images_dir is None:
         raise DatasetError(f"{path}: expected the folder of the photos beside an annotation file, got none; give it")
-    rows = read_tables(path, {"annotations": {}})["annotations"]
-    if any("segments_info" in row for row in rows):
+    file = AnnotationFile(path)
+    if file.is_panoptic:
         segments = path.with_suffix("") if panoptic_dir is None else panoptic_dir
-        return CocoPanoptic(images_dir, path, segments, transforms=transforms)
+        return CocoPanoptic(images_dir, file, segments, transforms=transforms)
     if panoptic_dir is not None:
         raise DatasetError(f"{path}: expected panoptic segments with a folder of their PNG files, got instances")
-    return CocoDetectionV2(images_dir, path, transforms=transforms)
+    return CocoDetectionV2(images_dir, file, transforms=transforms)
