@@ -12,7 +12,8 @@ from segpaste.bank.read.class_draws import count_photos
 from segpaste.cli._errors import CommandError
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, SceneConfig, SceneDataset, find_dataset
 from segpaste.datasets.formats.format import ReadOptions, Task
-from segpaste.datasets.formats.records import class_indices, lookup, read_tables
+from segpaste.datasets.formats.indexed.file import AnnotationFile
+from segpaste.datasets.formats.records import class_indices, lookup
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.types import Modality
 
@@ -48,13 +49,14 @@ class ClassCounts:
 
 def of_annotations(path: Path) -> ClassCounts:
     """Those of a JSON file of COCO instances or panoptic segments, or LVIS."""
-    tables = read_tables(path, {"images": {"id": int}, "annotations": {}, "categories": {"id": int, "name": str}})
-    by_id = class_indices(path, tables["categories"])
+    tables = AnnotationFile(path).tables("images", "annotations", "categories")
+    tables.check_lists("images", "annotations", "categories")
+    by_id = class_indices(path, tables.rows("categories", {"id": int, "name": str}))
     things = {key: row for key, row in by_id.items() if row.get("isthing", 1)}
     class_of = {key: position for position, key in enumerate(things)}
     found: list[tuple[int, Any, bool]] = []
     is_augmented = False
-    for annotation in tables["annotations"]:
+    for annotation in tables.rows("annotations", {}):
         for row in annotation.get("segments_info", [annotation]):
             lookup(path, f"annotation {row.get('id')}", row.get("category_id"), by_id, "categories")
             if row.get("iscrowd") or row.get("ignore") or row["category_id"] not in things:

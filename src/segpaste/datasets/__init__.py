@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from segpaste.datasets.formats.conventions import convert_semantic as convert_semantic
     from segpaste.datasets.formats.federated import FederatedLabels as FederatedLabels
     from segpaste.datasets.formats.records import DatasetError as DatasetError
+    from segpaste.datasets.formats.registry import FORMATS as FORMATS
     from segpaste.datasets.formats.registry import FoundDataset as FoundDataset
     from segpaste.datasets.formats.registry import find_dataset as find_dataset
     from segpaste.datasets.formats.registry import open_dataset as open_dataset
@@ -38,7 +39,7 @@ _HOMES = {
     "segpaste.datasets.formats.coco_panoptic": ("CocoPanoptic", "CocoPanopticSchema"),
     "segpaste.datasets.formats.conventions": ("convert_depth", "convert_normals", "convert_semantic"),
     "segpaste.datasets.formats.federated": ("FederatedLabels",),
-    "segpaste.datasets.formats.registry": ("FoundDataset", "find_dataset", "open_dataset"),
+    "segpaste.datasets.formats.registry": ("FORMATS", "FoundDataset", "find_dataset", "open_dataset"),
     "segpaste.datasets.formats.records": ("DatasetError",),
     "segpaste.datasets.formats.yolo.dataset": ("YoloDataset",),
     "segpaste.datasets.jitter": (

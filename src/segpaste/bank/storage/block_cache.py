@@ -126,7 +126,7 @@ class BlockCache:
                 with suppress(FileNotFoundError):
                     status = entry.stat()
                     stale = entry.name.startswith(_NEW) and time.time() - status.st_mtime > _STALE_S
-                    if entry.name != _USED:
+                    if entry.name != _USED and entry.is_file(follow_symlinks=False):
                         found.append((not stale, status.st_mtime, status.st_size, entry.path))
         left = sum(size for _, _, size, _ in found)
         for fresh, _, size, path in sorted(found):

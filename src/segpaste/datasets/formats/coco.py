@@ -6,9 +6,7 @@ For semantic and panoptic maps use `segpaste.datasets.formats.coco_panoptic`; ca
 from __future__ import annotations
 
 import warnings
-from collections import defaultdict
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
 from math import ceil, floor
@@ -21,28 +19,14 @@ from torch import Tensor
 from torchvision import tv_tensors
 
 from segpaste.datasets._windows import boxes_of, padding_of
-from segpaste.datasets.formats.coco_keypoints import checked_points, keypoints_of, read_schema, through_window
+from segpaste.datasets.formats.coco_index import TABLES, CocoClasses, CocoRecords, make_index
+from segpaste.datasets.formats.coco_keypoints import keypoints_of, through_window
 from segpaste.datasets.formats.federated import FederatedLabels
+from segpaste.datasets.formats.indexed.photos import IndexedPhotos
+from segpaste.datasets.formats.indexed.store import Index
+from segpaste.datasets.formats.indexed.tables import JsonTables
 from segpaste.datasets.formats.photo import read_pixels, read_rgb
-from segpaste.datasets.formats.records import (
-    IMAGE_COLUMNS,
-    AnnotatedPhotos,
-    Crowd,
-    DatasetError,
-    Document,
-    JsonRow,
-    PackedRecords,
-    TableColumns,
-    box_of,
-    class_indices,
-    class_list,
-    file_digest,
-    file_name_of,
-    index_by_id,
-    index_images,
-    lookup,
-    read_tables,
-)
+from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
 from segpaste.datasets.formats.rle import coded_runs, decode_segmentation
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.engine.native import windows
@@ -50,14 +34,8 @@ from segpaste.engine.native.windows import Counts, Shown
 from segpaste.types import CrowdMask, DenseSample, InstanceMask
 from segpaste.types.sampling import Size, Window
 
-_TABLES: dict[str, TableColumns] = {
-    "images": {key: kind for key, kind in IMAGE_COLUMNS.items() if key != "file_name"},
-    "annotations": {"id": int, "image_id": int, "category_id": int},
-    "categories": {"id": int, "name": str},
-}
 
-
-class CocoDetectionV2(AnnotatedPhotos):
+class CocoDetectionV2(IndexedPhotos):
     """Photos with instances, one `DenseSample` each, in the order of the file's ``images``.
 
     A sample has image (uint8), boxes that fit their masks tightly (not the file's), labels, instance ids 1..N, instance
@@ -88,6 +66,10 @@ class CocoDetectionV2(AnnotatedPhotos):
     has_crowds: bool
 
     @cached_property
+    def _records(self) -> CocoRecords:
+        return self._read_records()
+
+    @cached_property
     def _empty_ids(self) -> set[int]:
         return set()
 
@@ -105,7 +87,7 @@ class CocoDetectionV2(AnnotatedPhotos):
 
         Annotations whose mask has no pixel are included, although they are no instances.
         """
-        return tuple(row["label"] for row in self._records[index]["annotations"])
+        return tuple(self._records.labels(index, instances=True))
 
     def crowd_mask(self, index: int) -> Tensor:
         """Return the union of crowd and ignored regions, [H, W] bool, in the photo's frame before ``transforms``."""
@@ -118,17 +100,16 @@ class CocoDetectionV2(AnnotatedPhotos):
 
     def left_out(self, index: int) -> dict[str, int]:
         """Count the annotations of a photo, once read, that are no instances: ``crowd`` or ignored, ``empty`` masks."""
-        record = self._records[index]
-        num_empty = sum(annotation["id"] in self._empty_ids for annotation in record["annotations"])
-        return {"crowd": len(record["crowds"]), "empty": num_empty}
+        num_empty = sum(row_id in self._empty_ids for row_id in self._records.ids(index, crowds=False))
+        return {"crowd": len(self._records.ids(index, crowds=True)), "empty": num_empty}
 
     def federated(self, index: int) -> FederatedLabels | None:
         """Return the classes that were looked for in the photo, or None if the file does not say."""
-        record = self._records[index]
-        if record["negative"] is None:
+        named = self._records.class_lists(self._records.image_row(index))
+        if named["negative"] is None:
             return None
-        positive = {row["label"] for row in record["annotations"] + record["crowds"]}
-        lists = positive, record["negative"], record["not_exhaustive"]
+        positive = set(self._records.labels(index, instances=False))
+        lists = positive, named["negative"], named["not_exhaustive"] or []
         return FederatedLabels(*(tuple(sorted(labels)) for labels in lists))
 
     def read_jittered(self, index: int, jitter: LargeScaleJitter, seed: int) -> DenseSample:
@@ -184,62 +165,21 @@ class CocoDetectionV2(AnnotatedPhotos):
             **self._keypoints(record, [annotation for _, annotation, *_ in kept], window),
         )
 
-    @property
-    def categories(self) -> list[JsonRow]:
-        """The entries of the classes as in the file, in file order; classes are numbered by ascending ``id``."""
-        return deepcopy(self._document.categories)
+    def _read_records(self) -> CocoRecords:
+        made: list[CocoClasses] = []
 
-    def image_row(self, index: int) -> JsonRow:
-        """Return the entry of a photo as in the file, with all its keys."""
-        return deepcopy(self._document.image_rows[self.image_id(index)])
+        def make(tables: JsonTables) -> Index:
+            tables.check_lists(*TABLES)
+            made.append(CocoClasses.read(tables.path, tables.rows("categories", TABLES["categories"])))
+            tables.check_others(TABLES)
+            return make_index(tables, made[0])
 
-    def annotation_rows(self, index: int) -> list[JsonRow]:
-        """Return the entries of a photo's annotations as in the file, in file order, with all their keys."""
-        return deepcopy(self._document.annotations_of.get(self.image_id(index), []))
-
-    def tables(self) -> JsonRow:
-        """Return the other keys of the file, such as ``info`` and ``licenses``, as in the file and in file order."""
-        return deepcopy(self._document.others)
-
-    @cached_property
-    def _document(self) -> Document:
-        return Document(self.annotations_file)
-
-    def _read_records(self) -> PackedRecords:
-        path = self.annotations_file
-        tables = read_tables(path, _TABLES)
-        images = index_images(path, tables["images"])
-        categories = class_indices(path, tables["categories"])
-        self.digest = file_digest(path)
-        self.category_ids = tuple(categories)
-        self.class_names = tuple(row["name"] for row in categories.values())
-        self.keypoint_schema = read_schema(path, categories.values())
-        label_of = {category_id: label for label, category_id in enumerate(categories)}
-        instances_of: defaultdict[int, list[JsonRow]] = defaultdict(list)
-        crowds_of: defaultdict[int, list[JsonRow]] = defaultdict(list)
-        for row in index_by_id(path, "annotations", tables["annotations"]).values():
-            what = f"annotation {row['id']}"
-            lookup(path, what, row["image_id"], images, "images")
-            label = lookup(path, what, row["category_id"], label_of, "categories")
-            region = {"id": row["id"], "label": label, "segmentation": row.get("segmentation")}
-            if row.get("iscrowd") or row.get("ignore"):
-                crowds_of[row["image_id"]].append({**region, "ignored": not row.get("iscrowd"), "box": box_of(row)})
-                continue
-            has_keypoints = bool(categories[row["category_id"]].get("keypoints"))
-            points = checked_points(path, row, self.keypoint_schema) if has_keypoints else None
-            instances_of[row["image_id"]].append({**region, "keypoints": points})
-        self.has_crowds = bool(crowds_of)
-        return PackedRecords(
-            {
-                **{key: row[key] for key in _TABLES["images"]},
-                "file_name": file_name_of(path, row),
-                "annotations": instances_of[image_id],
-                "crowds": crowds_of[image_id],
-                "negative": class_list(path, row, "neg_category_ids", label_of),
-                "not_exhaustive": class_list(path, row, "not_exhaustive_category_ids", label_of) or [],
-            }
-            for image_id, row in images.items()
-        )
+        index = self._file.index("instances", make, *TABLES)
+        if not made:
+            made.append(CocoClasses.read(self.annotations_file, self._file.value(index, "categories")))
+        self.category_ids, self.class_names, self.keypoint_schema = made[0].ids, made[0].names, made[0].schema
+        self.has_crowds = index.facts["has_crowds"]
+        return CocoRecords(self._file, index, made[0])
 
     def _read_sample(self, record: JsonRow) -> DenseSample:
         image = read_rgb(self.images_dir / record["file_name"], (record["height"], record["width"]))

@@ -14,7 +14,8 @@ from pathlib import Path, PurePosixPath
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, read_tables
+from segpaste.datasets.formats.indexed.file import AnnotationFile
+from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
 
 ROBOFLOW_FILE = "_annotations.coco.json"
 COCO_FILE = "annotations.json"
@@ -41,17 +42,18 @@ class CocoFile(Format):
                 f"{path}: expected the folder of the photos beside an annotation file, got none; give it (images_dir=, "
                 "--images)"
             )
-        if any("segments_info" in row for row in read_tables(path, {"annotations": {}})["annotations"]):
+        file = AnnotationFile(path)
+        if file.is_panoptic:
             segments = path.with_suffix("") if options.panoptic_dir is None else options.panoptic_dir
             if not segments.is_dir():
                 raise DatasetError(
                     f"{path}: expected a folder of the PNG files of its panoptic segments, found none at {segments}; "
                     "give it (panoptic_dir=, --panoptic-dir)"
                 )
-            return CocoPanoptic(options.images_dir, path, segments, transforms=options.transforms)
+            return CocoPanoptic(options.images_dir, file, segments, transforms=options.transforms)
         if options.panoptic_dir is not None:
             raise DatasetError(f"{path}: expected panoptic segments with a folder of their PNG files, got instances")
-        return CocoDetectionV2(options.images_dir, path, transforms=options.transforms)
+        return CocoDetectionV2(options.images_dir, file, transforms=options.transforms)
 
 
 class CocoFolder(Format):
@@ -119,9 +121,7 @@ def _photos_of(path: Path, split: str) -> Path | None:
 
 def _of_masks(photos: CocoDetectionV2) -> CocoDetectionV2:
     """Return the reader; raise `DatasetError` if there are annotations, and none of them has a segmentation."""
-    rows = (row for record in photos._records for row in record["annotations"])
-    first = next(rows, None)
-    if first is not None and not first["segmentation"] and not any(row["segmentation"] for row in rows):
+    if photos._records.are_boxes:
         raise DatasetError(
             f"{photos.annotations_file}: expected segmentations, got boxes alone, as in exports of object detection "
             "projects; export the project as YOLO, whose boxes are read"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -19,31 +18,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from segpaste.datasets.formats.indexed.photos import IndexedPhotos
+from segpaste.datasets.formats.indexed.store import Index
+from segpaste.datasets.formats.indexed.tables import JsonTables
+from segpaste.datasets.formats.panoptic_index import TABLES, PanopticClasses, PanopticRecords, make_index
 from segpaste.datasets.formats.photo import read_rgb
-from segpaste.datasets.formats.records import (
-    IMAGE_COLUMNS,
-    AnnotatedPhotos,
-    Crowd,
-    DatasetError,
-    Document,
-    JsonRow,
-    PackedRecords,
-    TableColumns,
-    class_indices,
-    expect_folder,
-    file_digest,
-    index_by_id,
-    index_images,
-    lookup,
-    read_tables,
-)
+from segpaste.datasets.formats.records import Crowd, DatasetError, JsonRow, expect_folder
 from segpaste.types import IGNORE_INDEX, DenseSample
-
-_TABLES: dict[str, TableColumns] = {
-    "images": IMAGE_COLUMNS,
-    "annotations": {"image_id": int, "file_name": str, "segments_info": list},
-    "categories": {"id": int, "name": str, "isthing": int},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +49,7 @@ class CocoPanopticSchema:
         return MappingProxyType({i: "thing" if thing else "stuff" for i, thing in enumerate(self.class_is_thing)})
 
 
-class CocoPanoptic(AnnotatedPhotos):
+class CocoPanoptic(IndexedPhotos):
     """Photos with panoptic maps, one `DenseSample` each, in the order of the file's ``images``.
 
     A sample has image (uint8), semantic map, panoptic map, and for its things boxes, labels, instance ids 1..N and
@@ -111,19 +92,18 @@ class CocoPanoptic(AnnotatedPhotos):
     ) -> None:
         self.panoptic_dir = expect_folder(panoptic_dir)
         self.max_instances_per_image = max_instances_per_image
-        self._unannotated: tuple[int, ...] = ()
         super().__init__(images_dir, panoptic_json, transforms=transforms)
-        if self._unannotated:
+        if num := self.num_unannotated_images:
             warnings.warn(
-                f"{self.annotations_file}: {len(self._unannotated)} images have no annotation and are left out, first "
-                f"image {self._unannotated[0]}",
+                f"{self.annotations_file}: {num} images have no annotation and are left out, first image "
+                f"{self._records.first_unannotated}",
                 stacklevel=2,
             )
 
     @property
     def num_unannotated_images(self) -> int:
         """Number of images of the file that are left out because they have no annotation."""
-        return len(self._unannotated)
+        return self._records.num_unannotated
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the file's segment ids of the instances; position i has instance id i + 1, before ``transforms``."""
@@ -131,7 +111,7 @@ class CocoPanoptic(AnnotatedPhotos):
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
         """Return the class of each thing, from the file alone: no photo or map is read."""
-        return tuple(segment["class"] for segment in self._records[index]["segments"] if segment["instance_id"])
+        return tuple(self._records.labels(index))
 
     def left_out(self, index: int) -> dict[str, int]:
         """Count the ``crowd`` segments of a photo, which are left out; other stuff segments do not count."""
@@ -146,102 +126,37 @@ class CocoPanoptic(AnnotatedPhotos):
         segment_map = self._read_segment_map(record)
         return [Crowd(row["id"], row["class"], False, segment_map == n) for n, row in numbered]
 
-    @property
-    def categories(self) -> list[JsonRow]:
-        """The entries of the classes as in the file, in file order; classes are numbered by ascending ``id``."""
-        return deepcopy(self._document.categories)
-
-    def image_row(self, index: int) -> JsonRow:
-        """Return the entry of a photo as in the file, with all its keys."""
-        return deepcopy(self._document.image_rows[self.image_id(index)])
-
-    def annotation_rows(self, index: int) -> list[JsonRow]:
-        """Return the entries of a photo's segments as in the file; `map_row` returns the entry that they are in."""
-        rows: list[JsonRow] = self._document.annotations_of[self.image_id(index)][0]["segments_info"]
-        return deepcopy(rows)
-
     def map_row(self, index: int) -> JsonRow:
         """Return the entry of a photo's segment map as in the file, without its ``segments_info``."""
-        row = self._document.annotations_of[self.image_id(index)][0]
+        row = self._records.map_row(index)
         return {key: value for key, value in row.items() if key != "segments_info"}
 
-    def tables(self) -> JsonRow:
-        """Return the other keys of the file, such as ``info`` and ``licenses``, as in the file and in file order."""
-        return deepcopy(self._document.others)
-
     @cached_property
-    def _document(self) -> Document:
-        return Document(self.annotations_file)
+    def _records(self) -> PanopticRecords:
+        return self._read_records()
 
-    def _read_records(self) -> PackedRecords:
-        path = self.annotations_file
-        tables = read_tables(path, _TABLES)
-        self.digest = file_digest(path)
-        images = index_images(path, tables["images"])
-        label_of = self._read_classes(tables["categories"])
-        records = {}
-        for row in tables["annotations"]:
-            what = f"the annotation of image {row['image_id']}"
-            image = lookup(path, what, row["image_id"], images, "images")
-            if image["id"] in records:
-                raise DatasetError(f"{path}: expected one annotation of image {image['id']}, got two; remove one")
-            records[image["id"]] = {
-                **{key: image[key] for key in IMAGE_COLUMNS},
-                "map": row["file_name"],
-                "segments": self._checked_segments(what, row["segments_info"], label_of),
-            }
-        self.has_crowds = any(segment["crowd"] for record in records.values() for segment in record["segments"])
-        if images and not records:
-            raise DatasetError(
-                f"{path}: expected an annotation of at least one image, none of {len(images)} has one; are the "
-                "annotations those of another file?"
-            )
-        self._unannotated = tuple(image_id for image_id in images if image_id not in records)
-        return PackedRecords(records[image_id] for image_id in images if image_id in records)
+    def _read_records(self) -> PanopticRecords:
+        made: list[PanopticClasses] = []
 
-    def _read_classes(self, rows: list[JsonRow]) -> dict[int, int]:
-        categories = class_indices(self.annotations_file, rows)
-        if len(categories) > IGNORE_INDEX:
-            raise DatasetError(
-                f"{self.annotations_file}: expected at most {IGNORE_INDEX} categories, because {IGNORE_INDEX} means "
-                f"ignore, got {len(categories)}; merge or remove some"
-            )
-        self.category_ids = tuple(categories)
+        def make(tables: JsonTables) -> Index:
+            tables.check_lists(*TABLES)
+            made.append(PanopticClasses.read(tables.path, tables.rows("categories", TABLES["categories"])))
+            tables.check_others(TABLES)
+            return make_index(tables, made[0])
+
+        index = self._file.index("panoptic", make, *TABLES)
+        if not made:
+            made.append(PanopticClasses.read(self.annotations_file, self._file.value(index, "categories")))
+        classes = made[0]
+        self.category_ids = classes.ids
         self.schema = CocoPanopticSchema(
-            tuple(row["name"] for row in categories.values()),
-            tuple(bool(row["isthing"]) for row in categories.values()),
-            max_instances_per_image=self.max_instances_per_image,
+            classes.names, classes.are_things, max_instances_per_image=self.max_instances_per_image
         )
         self.class_names = self.schema.class_names
-        return {category_id: label for label, category_id in enumerate(categories)}
-
-    def _checked_segments(self, what: str, rows: list[JsonRow], label_of: Mapping[int, int]) -> list[JsonRow]:
-        path = self.annotations_file
-        for row in rows:
-            if not isinstance(row, dict) or not {"id", "category_id"} <= set(row):
-                raise DatasetError(f"{path}: expected segments with 'id' and 'category_id' in {what}, got {row!r:.60}")
-            if type(row["id"]) is not int or not 0 < row["id"] < 256**3:
-                raise DatasetError(f"{path}: expected segment ids in 1..{256**3 - 1} in {what}, got {row['id']!r:.40}")
-        num_things, segments = 0, []
-        for row in index_by_id(path, f"segments_info of {what}", rows).values():
-            label = lookup(path, f"segment {row['id']}", row["category_id"], label_of, "categories")
-            is_crowd = bool(row.get("iscrowd"))
-            is_instance = self.schema.class_is_thing[label] and not is_crowd
-            num_things += is_instance
-            segments.append(
-                {
-                    "id": row["id"],
-                    "class": label,
-                    "crowd": is_crowd,
-                    "instance_id": num_things if is_instance else 0,
-                }
-            )
-        if num_things > self.max_instances_per_image:
-            raise DatasetError(
-                f"{path}: expected at most {self.max_instances_per_image} things in {what}, got {num_things}; "
-                "raise max_instances_per_image"
-            )
-        return segments
+        self.has_crowds = index.facts["has_crowds"]
+        records = PanopticRecords(self._file, index, classes)
+        records.check_num_things(self.max_instances_per_image)
+        return records
 
     def _read_sample(self, record: JsonRow) -> DenseSample:
         segments = record["segments"]

@@ -6,7 +6,6 @@ checked when its sample is read.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -88,7 +87,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         self._records = self._read_records()
 
     @abstractmethod
-    def _read_records(self) -> PackedRecords:
+    def _read_records(self) -> Sequence[JsonRow]:
         """Read the annotations; each record has at least ``id`` and ``file_name``."""
 
     @abstractmethod
@@ -96,7 +95,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         """Make the sample of one record."""
 
     @cached_property
-    def _records(self) -> PackedRecords:
+    def _records(self) -> Sequence[JsonRow]:
         return self._read_records()
 
     def __getstate__(self) -> JsonRow:
@@ -176,32 +175,6 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         return {}
 
 
-class Document:
-    """The tables of a JSON file as they are written.
-
-    Args:
-        path: the file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._all = read_tables(path, {"images": {}, "annotations": {}, "categories": {}}, others=True)
-        self.image_rows = {row["id"]: row for row in self._all["images"]}
-        self.annotations_of: dict[int, list[JsonRow]] = {}
-        for row in self._all["annotations"]:
-            self.annotations_of.setdefault(row["image_id"], []).append(row)
-
-    @property
-    def categories(self) -> list[JsonRow]:
-        """The entries of the categories, in file order."""
-        rows: list[JsonRow] = self._all["categories"]
-        return rows
-
-    @property
-    def others(self) -> JsonRow:
-        """All other keys."""
-        return {key: value for key, value in self._all.items() if key not in ("images", "annotations", "categories")}
-
-
 class Crowd(NamedTuple):
     """A region of a photo whose objects are not told apart, or that an evaluation ignores.
 
@@ -225,27 +198,18 @@ def expect_folder(path: str | PathLike[str]) -> Path:
     return Path(path)
 
 
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def read_tables(path: Path, tables: Mapping[str, TableColumns], *, others: bool = False) -> dict[str, Any]:
+def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, list[JsonRow]]:
     """Read a JSON object of tables, which are lists of objects in file order.
 
-    ``tables`` gives the required tables, and the required keys of their entries with their types. With ``others`` all
-    other keys are returned, too.
+    ``tables`` gives the required tables, and the required keys of their entries with their types.
+    Large files are read by `segpaste.datasets.formats.indexed`.
 
     Raises:
         DatasetError: the file is missing or no JSON, or a table or key is missing or of another type.
     """
     document = _read_json(path)
     if not isinstance(document, dict):
-        raise DatasetError(
-            f"{path}: expected a JSON object with the keys {', '.join(tables)}, got a {type(document).__name__}; "
-            "is this the annotation file of a whole dataset?"
-        )
+        raise not_an_object(path, tables, document)
     for name, columns in tables.items():
         rows = document.get(name)
         if not isinstance(rows, list):
@@ -254,8 +218,8 @@ def read_tables(path: Path, tables: Mapping[str, TableColumns], *, others: bool 
                 f"; the file has the keys {', '.join(sorted(document))}"
             )
         for i, row in enumerate(rows):
-            _check_row(f"{path}: {name}[{i}]", row, columns)
-    return document if others else {name: document[name] for name in tables}
+            check_row(f"{path}: {name}[{i}]", row, columns)
+    return {name: document[name] for name in tables}
 
 
 def index_by_id(path: Path, name: str, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:
@@ -263,8 +227,13 @@ def index_by_id(path: Path, name: str, rows: Iterable[JsonRow]) -> dict[int, Jso
     found: dict[int, JsonRow] = {}
     for row in rows:
         if found.setdefault(row["id"], row) is not row:
-            raise DatasetError(f"{path}: expected unique ids in '{name}', got {row['id']} twice; give each its own")
+            raise repeated(path, name, row["id"])
     return found
+
+
+def repeated(path: Path, name: str, row_id: int) -> DatasetError:
+    """Return the error of two rows of a table with the same id."""
+    return DatasetError(f"{path}: expected unique ids in '{name}', got {row_id} twice; give each its own")
 
 
 def index_images(path: Path, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:
@@ -272,10 +241,15 @@ def index_images(path: Path, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:
     found = index_by_id(path, "images", rows)
     for row in found.values():
         if row["height"] < 1 or row["width"] < 1:
-            raise DatasetError(
-                f"{path}: expected a size of image {row['id']} > 0, got {row['width']} x {row['height']}; correct it"
-            )
+            raise no_size(path, row)
     return found
+
+
+def no_size(path: Path, row: JsonRow) -> DatasetError:
+    """Return the error of an image whose size is not positive."""
+    return DatasetError(
+        f"{path}: expected a size of image {row['id']} > 0, got {row['width']} x {row['height']}; correct it"
+    )
 
 
 def class_indices(path: Path, categories: Iterable[JsonRow]) -> dict[int, JsonRow]:
@@ -330,12 +304,26 @@ def _read_json(path: Path) -> Any:
     except OSError as error:
         raise DatasetError(f"{path}: expected a readable annotation file, got {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise DatasetError(
-            f"{path}: expected JSON, got text that breaks off or is malformed ({error}); fetch or write it again"
-        ) from error
+        raise malformed(path, error) from error
 
 
-def _check_row(label: str, row: object, columns: TableColumns) -> None:
+def malformed(path: Path, error: object) -> DatasetError:
+    """Return the error of a file that is no JSON."""
+    return DatasetError(
+        f"{path}: expected JSON, got text that breaks off or is malformed ({error}); fetch or write it again"
+    )
+
+
+def not_an_object(path: Path, tables: Iterable[str], document: object) -> DatasetError:
+    """Return the error of a JSON file that is no object of tables."""
+    return DatasetError(
+        f"{path}: expected a JSON object with the keys {', '.join(tables)}, got a {type(document).__name__}; "
+        "is this the annotation file of a whole dataset?"
+    )
+
+
+def check_row(label: str, row: object, columns: TableColumns) -> None:
+    """Raise `DatasetError` if an entry of a table is no object, or lacks a key; ``label`` names the entry."""
     if not isinstance(row, dict):
         raise DatasetError(f"{label}: expected an object, got {type(row).__name__}")
     for key, wanted in columns.items():

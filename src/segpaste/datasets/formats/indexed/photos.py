@@ -1,0 +1,88 @@
+"""The base of the readers of annotation files that may be large."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from os import PathLike
+
+from segpaste.datasets.formats.indexed.file import AnnotationFile
+from segpaste.datasets.formats.indexed.images import IndexedRecords
+from segpaste.datasets.formats.records import AnnotatedPhotos, JsonRow
+from segpaste.types import DenseSample
+
+_TABLES = {"images", "annotations", "categories"}
+
+
+class IndexedPhotos(AnnotatedPhotos):
+    """Photos with annotations in one JSON file, which is read through an index.
+
+    The first reading of a large file makes the index and keeps it in the cache folder (``SEGPASTE_CACHE``, or
+    ``~/.cache/segpaste``) under the digest of the file. Workers and later runs map it into memory. The entries of a
+    photo are decoded when it is read. The file must stay as it is meanwhile; a file that is renamed into its place is
+    read only by those who open it afterwards.
+
+    Args:
+        images_dir: the folder that the file names of the photos start from.
+        annotations_file: the JSON file.
+        transforms: called with every `DenseSample`, returns the one to use instead.
+    """
+
+    def __init__(
+        self,
+        images_dir: str | PathLike[str],
+        annotations_file: str | PathLike[str],
+        *,
+        transforms: Callable[[DenseSample], DenseSample] | None = None,
+    ) -> None:
+        if isinstance(annotations_file, AnnotationFile):
+            self._file = annotations_file
+        super().__init__(images_dir, annotations_file, transforms=transforms)
+        self.digest = self._file.digest
+
+    @abstractmethod
+    def _read_records(self) -> IndexedRecords:
+        """Read the index, or make it."""
+
+    @cached_property
+    def _records(self) -> IndexedRecords:
+        return self._read_records()
+
+    @cached_property
+    def _file(self) -> AnnotationFile:
+        return AnnotationFile(self.annotations_file)
+
+    def __getstate__(self) -> JsonRow:
+        return {name: value for name, value in super().__getstate__().items() if name != "_file"}
+
+    def image_id(self, index: int) -> int:
+        """Return the id of the photo in the annotations."""
+        return self._records.image_id(index)
+
+    def file_name(self, index: int) -> str:
+        """Return the photo's file, relative to ``images_dir``."""
+        return self._records.file_name(index)
+
+    def image_size(self, index: int) -> tuple[int, int]:
+        """Return the (H, W) of the photo, as the annotations say."""
+        return self._records.size(index)
+
+    @property
+    def categories(self) -> list[JsonRow]:
+        """The entries of the classes as in the file, in file order; classes are numbered by ascending ``id``."""
+        rows: list[JsonRow] = self._records.top_level("categories")
+        return rows
+
+    def image_row(self, index: int) -> JsonRow:
+        """Return the entry of a photo as in the file, with all its keys."""
+        return self._records.image_row(index)
+
+    def annotation_rows(self, index: int) -> list[JsonRow]:
+        """Return the entries of a photo's annotations as in the file, in file order, with all their keys."""
+        return self._records.annotation_rows(index)
+
+    def tables(self) -> JsonRow:
+        """Return the other keys of the file, such as ``info`` and ``licenses``, as in the file and in file order."""
+        names = [name for name in self._records.top_level_names if name not in _TABLES]
+        return {name: self._records.top_level(name) for name in names}
