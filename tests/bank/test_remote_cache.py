@@ -161,6 +161,16 @@ class TestCache:
         assert [n for n in range(5) if cache.read("key", n, 1000, 0, 1000) is not None] == [0, 3, 4]
         assert used_by(tmp_path / "blocks") <= 4 * 1004
 
+    def test_folders_of_other_caches_stay(self, tmp_path: Path) -> None:
+        (other := tmp_path / "blocks" / "annotations").mkdir(parents=True)
+        os.utime(other, (0, 0))
+        cache = BlockCache(tmp_path / "blocks", max_bytes=2 * 1004)
+        for n in range(5):
+            cache.write("key", n, bytes(1000))
+        assert other.is_dir()
+        assert cache.read("key", 4, 1000, 0, 1000) is not None
+        assert used_by(tmp_path / "blocks") <= 2 * 1004
+
     def test_counts_what_is_there(self, tmp_path: Path) -> None:
         """After a crash or a new bound the count may be wrong: nothing that matters."""
         for text in ("", "99999999999999999999", "words"):

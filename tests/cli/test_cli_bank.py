@@ -116,6 +116,14 @@ class TestInfo:
         assert [row["crops"] for row in facts["classes"]] == list(bank.class_frequencies)
         assert facts["columns"][:3] == ["image", "alpha", "class_id"]
 
+    def test_does_not_wait_for_torch(self, world: Path) -> None:
+        statement = (
+            f"import sys\nfrom segpaste.cli import main\nassert main(['bank', 'info', {str(world / 'bank')!r}]) == 0\n"
+            "print(sorted({'torch', 'torchvision', 'lmdb', 'PIL'} & set(sys.modules)))"
+        )
+        run = subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, timeout=60)
+        assert run.stdout.splitlines()[-1] == "[]"
+
     def test_text(self, world: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["bank", "info", str(world / "bank")]) == 0
         out = capsys.readouterr().out

@@ -1,31 +1,14 @@
-"""What a bank is: `segpaste bank info`, `segpaste bank verify`, `segpaste bank gallery`."""
+"""What a bank is: `segpaste bank info`, `segpaste bank verify`. Neither needs torch."""
 
 from __future__ import annotations
 
 import argparse
-import base64
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from segpaste._printable import in_html, printable
+from segpaste._printable import printable
 from segpaste.bank import StoredBank, open_bank
 from segpaste.bank.schema.meta import META
-from segpaste.cli._errors import CommandError
-from segpaste.viz import Tile, gallery_png, grid, png_bytes
-from segpaste.workspace import naming, write_whole
-
-_TILE_PX, _PER_ROW, _SQUARE_PX = 160, 8, 8
-_LIGHT, _DARK = 250, 215
-_STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:90rem;padding:0 1rem;background:#f7f7f5;"
-    "color:#222}h1{font-size:1.3rem}h2{font-size:1rem;margin:1.4rem 0 .3rem}p,h2 span{color:#666;font-weight:400}"
-    "img{max-width:100%}"
-)
 
 
 def info(args: argparse.Namespace) -> None:
@@ -84,65 +67,3 @@ def verify(args: argparse.Namespace) -> None:
             f"sound    {bank.where}: {META} has the hash that it states; size and SHA-256 of "
             f"{len(bank.meta.files)} files, {num_bytes:,} bytes, {len(bank):,} crops, are as it says"
         )
-
-
-def gallery(args: argparse.Namespace) -> None:
-    """Draw crops of every class."""
-    is_page = args.out.suffix.lower() in (".html", ".png")
-    if args.out.is_file() and not is_page:
-        raise CommandError(f"--out: expected a folder, or a name that ends in .html or .png, got the file {args.out}")
-    out = args.out if is_page else args.out / "gallery.html"
-    with open_bank(args.bank) as bank, naming(out):
-        if out.suffix.lower() == ".png":
-            rows = (row for _, _, tiles in _classes(bank, args.per_class) for row in _wrapped(tiles))
-            gallery_png(out, rows, tile_px=_TILE_PX)
-        else:
-            write_whole(out, (text.encode() for text in _page(bank, args.per_class)))
-    print(f"file     {out}")
-
-
-def _classes(bank: StoredBank, per_class: int) -> Iterator[tuple[str, int, list[Tile]]]:
-    """Name, number of crops, and some of them, spread evenly, of every class that has any."""
-    of_crop = bank.crop_class_ids()
-    order = np.argsort(of_crop, kind="stable")
-    ends = np.cumsum(bank.class_frequencies)
-    for name, num, end in zip(bank.class_names, bank.class_frequencies, ends.tolist(), strict=True):
-        if num:
-            own = order[end - num : end]
-            chosen = own[np.linspace(0, num - 1, min(num, per_class)).round().astype(int)]
-            yield name, num, [Tile(_picture(bank, index), f"{name} {index}") for index in chosen.tolist()]
-
-
-def _picture(bank: StoredBank, index: int) -> NDArray[np.uint8]:
-    """The object on a checkerboard [h, w, 3], cut to the content of its crop."""
-    columns = bank.read([index], ["image", "alpha", "content_box"])
-    image, alpha = columns["image"][0].transpose(1, 2, 0), columns["alpha"][0, 0]
-    rows, cols = (np.arange(n) // _SQUARE_PX for n in alpha.shape)
-    board = np.where((rows[:, None] + cols) % 2, _DARK, _LIGHT).astype(np.uint8)[..., None]
-    left, top, right, bottom = columns["content_box"][0].tolist()
-    picture: NDArray[np.uint8] = np.where(alpha[..., None], image, board)[top:bottom, left:right]
-    return picture
-
-
-def _wrapped(tiles: list[Tile]) -> Iterator[list[Tile]]:
-    for start in range(0, len(tiles), _PER_ROW):
-        yield tiles[start : start + _PER_ROW]
-
-
-def _page(bank: StoredBank, per_class: int) -> Iterator[str]:
-    """The pieces of a page that loads nothing; pictures are inside."""
-    title = f"{Path(bank.where).name}: {len(bank):,} crops"
-    yield (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
-        f"<title>{in_html(title)}</title><style>{_STYLE}</style></head><body><h1>{in_html(title)}</h1>"
-        f"<p>{bank.meta.format}, crops of {bank.crop_size[0]} x {bank.crop_size[1]}, {in_html(bank.version)}</p>"
-    )
-    for name, num, tiles in _classes(bank, per_class):
-        captioned = [Tile(tile.picture, tile.caption.rpartition(" ")[2]) for tile in tiles]
-        sheet = base64.b64encode(png_bytes(grid(_wrapped(captioned), tile_px=_TILE_PX))).decode()
-        yield (
-            f"<h2>{in_html(name)} <span>{num:,}</span></h2>"
-            f'<img alt="{in_html(name)}" src="data:image/png;base64,{sheet}">'
-        )
-    yield "</body></html>\n"

@@ -69,7 +69,7 @@ def _add(commands: Any, name: str, short: str, text: str, example: str) -> Any:
     """A command about a bank that is there."""
     parser = commands.add_parser(name, help=short, description=text, example=example)
     parser.add_argument("bank", metavar="BANK", help="a bank's folder or URL")
-    parser.set_defaults(run=_run("_bank_show", name))
+    parser.set_defaults(run=_run("_bank_gallery" if name == "gallery" else "_bank_show", name))
     return parser
 
 

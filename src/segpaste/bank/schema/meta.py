@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from segpaste._point_names import KeypointSchema
 from segpaste.bank.schema.blocks import DIGEST_CHARS, block_spans
 from segpaste.bank.schema.record import BankError, Layout
-from segpaste.types import KeypointSchema
 
 META = "meta.json"
 FORMAT_VERSION = 1

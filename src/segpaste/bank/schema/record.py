@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.types import KeypointSchema
+from segpaste._point_names import KeypointSchema
 
 Array = NDArray[Any]
 
