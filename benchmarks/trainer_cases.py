@@ -115,8 +115,8 @@ def mask2former(size: int, batch_size: int, folder: Path) -> Case:
     return _of_transformers(f"Mask2Former, Swin-T, 2 × {size}²", model, to_mask_labels, scenes(size, 2))
 
 
-def detr(size: int, batch_size: int, folder: Path) -> Case:
-    """DETR for segmentation with a ResNet-50."""
+def detr(size: int, batch_size: int, folder: Path, compiled: bool = False) -> Case:
+    """DETR for segmentation with a ResNet-50; compiled as the Trainer's ``torch_compile=True`` does."""
     import transformers
 
     from segpaste.integrations.huggingface import to_detr
@@ -124,6 +124,8 @@ def detr(size: int, batch_size: int, folder: Path) -> Case:
     backbone = transformers.ResNetConfig(out_features=[f"stage{n}" for n in range(1, 5)])
     config = transformers.DetrConfig(backbone_config=backbone, num_labels=NUM_CLASSES)
     model = transformers.DetrForSegmentation(config)
+    if compiled:
+        model = torch.compile(model)
     half = max(2, batch_size // 2)
     return _of_transformers(f"DETR for segmentation, ResNet-50, {half} × {size}²", model, to_detr, scenes(size, half))
 
@@ -171,6 +173,7 @@ CASES = {
     "rfdetr": Kind("RF-DETR", "rfdetr", rfdetr),
     "mask2former": Kind("transformers, Mask2Former", "transformers", mask2former),
     "detr": Kind("transformers, DETR", "transformers", detr),
+    "detr-compiled": Kind("transformers, DETR, compiled", "transformers", partial(detr, compiled=True)),
     "torchvision": Kind("torchvision", "", torchvision),
     "lightning": Kind("Lightning", "lightning", trainer_turns.lightning),
     "lightning-compiled": Kind("Lightning, compiled", "lightning", partial(trainer_turns.lightning, compiled=True)),

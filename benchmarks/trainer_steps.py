@@ -30,8 +30,6 @@ from .trainer_cases import CASES
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled", "ALBUMENTATIONS_OFFLINE": "1"}
 PACKAGES = ("ultralytics", "rfdetr", "transformers", "torchvision", "lightning")
-LONGEST = "ultralytics-compiled"
-"""Measured only if it is asked for, because a CPU compiles its model for minutes."""
 HEAD = ["trainer", "step, s", "paste, ms", "of a step", "paste, compiled, ms", "step with paste, s"]
 HEAD += ["ratio, middle half", "ratio on the wall", "turns"]
 
@@ -39,12 +37,10 @@ HEAD += ["ratio, middle half", "ratio on the wall", "turns"]
 def main() -> None:
     """Measure every case in a process of its own, or the one that is asked for in this one."""
     parser = argparse.ArgumentParser(prog=f"python -m {__package__}.trainer_steps", description=_first_line())
-    parser.add_argument(
-        "--only", action="append", choices=CASES, help=f"a case, default: all but {LONGEST}; may be repeated"
-    )
+    parser.add_argument("--only", action="append", choices=CASES, help="a case, default: all; may be repeated")
     parser.add_argument("--trainers", type=Path, default=Path(".venv/trainers"), help="default: .venv/trainers")
     parser.add_argument("--seconds", type=float, default=8.0, help="CPU seconds of each case, default: 8")
-    parser.add_argument("--limit", type=float, default=240.0, help="seconds that a case may take, default: 240")
+    parser.add_argument("--limit", type=float, default=900.0, help="seconds that a case may take, default: 900")
     parser.add_argument("--threads", type=int, default=1, help="torch's threads, default: 1")
     parser.add_argument("--no-compile", dest="compile", action="store_false", help="leave compiled augmentations out")
     parser.add_argument("--quick", action="store_true", help="two images of 128², one second, without compiling")
@@ -54,7 +50,7 @@ def main() -> None:
     if args.here is not None:
         args.here.write_text(json.dumps(measure(args.only[0], args)))
         return
-    rows = {name: run_child(name, args) for name in args.only or [name for name in CASES if name != LONGEST]}
+    rows = {name: run_child(name, args) for name in args.only or CASES}
     text = markdown(rows, args.threads)
     print(text)
     if args.out is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -56,12 +57,12 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
     "broken image": (truncate_photo, [], "p1.png: expected an image"),
     "image of another size": (shrink_photo, [], "p1.png: expected 41 x 17 pixels"),
     "broken JSON": (break_json, [], "labels.json: expected JSON"),
-    "missing JSON": (lambda f: (f / "labels.json").unlink(), [], "labels.json: expected an annotation file"),
+    "missing JSON": (lambda f: (f / "labels.json").unlink(), [], "labels.json: expected a dataset, found neither"),
     "no categories": (drop("categories"), [], "expected a list under the key 'categories'"),
     "no annotations": (drop("annotations"), [], "expected a list under the key 'annotations'"),
     "no images": (drop("images"), [], "expected a list under the key 'images'"),
     "missing folder": (nothing, ["--images", "nowhere"], "nowhere: expected a folder of images"),
-    "folder without --images": (nothing, ["--images", ""], "expected --images"),
+    "folder without --images": (nothing, ["--images", ""], "expected the folder of the photos"),
     "instances with --panoptic-dir": (nothing, ["--panoptic-dir", "photos"], "expected panoptic segments"),
     "no output wanted": (nothing, ["--num", "0"], "--num: expected an integer of at least 1, got '0'"),
     "half an image wanted": (nothing, ["--num", "1.5"], "--num: expected an integer of at least 1, got '1.5'"),
@@ -131,7 +132,7 @@ class TestBadInput:
             (["augment"], "required: DATASET, --out, --num"),
             (["demo", "stray"], "expected a known option, or KEY=VALUE for the configuration, got 'stray'"),
             (["demo", "--out", "o", "layers=2"], "the nearest is 'placement.layers'"),
-            (["augment", "scenes", "--images", "x", "--out", "o", "--num", "1"], "scenes: expected neither --images"),
+            (["augment", "scenes", "--images", "x", "--out", "o", "--num", "1"], "scenes: expected no --images"),
         ],
     )
     def test_command_line(self, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,13 +147,15 @@ class TestBadInput:
         assert (
             main(["augment", str(labels), "--images", str(images_dir), "--out", str(tmp_path / "o"), "--num", "1"]) == 2
         )
-        assert "expected --panoptic-dir" in capsys.readouterr().err
+        assert "give it (panoptic_dir=, --panoptic-dir)" in capsys.readouterr().err
 
     def test_empty_dataset(self, tmp_path: Path) -> None:
         labels, images_dir = write_instances(tmp_path)
         labels.write_text('{"images": [], "annotations": [], "categories": []}')
+        given: dict[str, Any] = dict.fromkeys(("panoptic_dir", "split", "task", "from_"))
+        given |= {"dataset": labels, "images": images_dir}
         with pytest.raises(_errors.CommandError, match="expected at least one image"):
-            _inputs.open_coco(labels, images_dir, None)
+            _inputs.open_dataset(argparse.Namespace(**given), 0, 64)
 
     def test_debug_shows_where(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         words = ["augment", str(tmp_path / "no.json"), "--images", str(tmp_path), "--out", str(tmp_path / "o"), "--num"]

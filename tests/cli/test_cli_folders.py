@@ -19,7 +19,7 @@ from segpaste.bank import open_bank
 from segpaste.cli import main
 from segpaste.cli._arguments import LAYOUTS
 from segpaste.datasets import CocoDetectionV2, YoloDataset
-from segpaste.datasets.formats.folders import LayoutName
+from segpaste.datasets.formats.layouts import LayoutName
 from yolo_files import write_roboflow, write_yolo
 
 OF_BOXES = "source.mask_from=boxes"
@@ -122,13 +122,16 @@ class TestLayouts:
         path, images = write_instances(tmp_path)
         assert augment(path, tmp_path / "out", "--images", str(images), "--layout", "yolo", "--task", "pose") == 2
         assert "--task pose: expected keypoints in labels.json, got none; leave it out" in capsys.readouterr().err
-        for words in (["--split", "train"], ["--task", "detect"]):
+        for words, message in (
+            (["--split", "train"], "no split (--split)"),
+            (["--task", "detect"], "no task (--task)"),
+        ):
             assert augment(path, tmp_path / "out", "--images", str(images), *words) == 2
-            assert "--split, --task: expected them with a folder or a data YAML, got" in capsys.readouterr().err
+            assert f"labels.json: expected {message}" in capsys.readouterr().err
 
     def test_folders_have_their_photos(self, yolo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert augment(yolo / "in", tmp_path / "out", "--images", str(yolo)) == 2
-        assert "in: expected neither --images nor --panoptic-dir; leave them out" in capsys.readouterr().err
+        assert "in: expected no images_dir (--images) with YOLO, got it; leave it out" in capsys.readouterr().err
 
 
 class TestOtherCommands:
@@ -192,6 +195,6 @@ class TestOtherCommands:
     def test_stats_of_something_else(self, yolo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         path, _ = write_instances(tmp_path)
         assert main(["stats", str(path), "--split", "train"]) == 2
-        assert "--split, --task: expected them with a folder or a data YAML, got" in capsys.readouterr().err
+        assert "--split: expected it with a dataset, got" in capsys.readouterr().err
         assert main(["stats", str(yolo / "in"), "--split", "valid"]) == 2
         assert "expected one of the splits train, val, got 'valid'" in capsys.readouterr().err

@@ -19,7 +19,7 @@ class TestFinding:
         path = write_yolo(tmp_path)
         for given in (path, tmp_path, str(tmp_path)):
             found = find_dataset(given)
-            assert (found.layout, found.splits) == ("yolo", ("train", "val"))
+            assert (found.format.name, found.splits) == ("yolo", ("train", "val"))
             assert isinstance(open_dataset(given), YoloDataset)
         path.unlink()
         assert find_dataset(tmp_path).splits == ("train", "val")
@@ -37,7 +37,7 @@ class TestFinding:
     def test_roboflow(self, tmp_path: Path) -> None:
         write_roboflow(tmp_path, (".backup",))
         found = find_dataset(write_roboflow(tmp_path))
-        assert (found.layout, found.splits) == ("roboflow", ("test", "train", "valid"))
+        assert (found.format.name, found.splits) == ("roboflow", ("test", "train", "valid"))
         dataset = open_dataset(tmp_path)
         assert isinstance(dataset, CocoDetectionV2)
         assert [sample.num_instances for sample in dataset] == [0, 1, 2]
@@ -76,7 +76,7 @@ class TestFinding:
         images, path = write_many(tmp_path)
         assert_same(open_dataset(path, images_dir=images)[1], CocoDetectionV2(images, path)[1])
         images.rename(tmp_path / "images")
-        assert find_dataset(tmp_path).layout == "coco"
+        assert find_dataset(tmp_path).format.name == "coco"
         assert len(open_dataset(tmp_path)) == 7
 
     def test_panoptic_files(self, tmp_path: Path) -> None:
@@ -126,26 +126,28 @@ class TestSplits:
 class TestRefused:
     def test_folders_of_something_else(self, tmp_path: Path) -> None:
         (tmp_path / "images").mkdir()
-        with pytest.raises(DatasetError, match="expected a dataset, got a folder without a data YAML, without images"):
+        with pytest.raises(DatasetError, match=r"a dataset of YOLO, .*, got a folder without the files of one"):
             find_dataset(tmp_path)
-        with pytest.raises(DatasetError, match="gone: expected a folder or a data YAML, found neither; check the path"):
+        with pytest.raises(
+            DatasetError, match="gone: expected a dataset, found neither file nor folder; check the path"
+        ):
             find_dataset(tmp_path / "gone")
 
     def test_arguments_that_do_not_belong_together(self, tmp_path: Path) -> None:
         path = write_yolo(tmp_path / "yolo")
         images, file = write_many(tmp_path)
         for given, options, message in (
-            (path, {"images_dir": images}, "expected a folder or a YAML alone, got folders beside it too; leave them"),
+            (path, {"images_dir": images}, "expected no images_dir (--images) with YOLO, got it; leave it out"),
             (
                 file,
                 {"images_dir": images, "split": "train"},
-                "expected a folder or a YAML with a split or a task",
+                "expected no split (--split), for this dataset has none, got 'train'; leave it out",
             ),
             (file, {}, "expected the folder of the photos beside an annotation file, got none; give it"),
             (
                 write_roboflow(tmp_path / "r"),
                 {"task": "detect"},
-                "expected a YOLO dataset with the task detect, got",
+                "expected no task (--task) with Roboflow's COCO exports, got it; leave it out",
             ),
         ):
             with pytest.raises(DatasetError, match=re.escape(message)):

@@ -15,7 +15,7 @@ from torchvision import tv_tensors
 
 from on_disk import noise
 from segpaste.datasets import CocoDetectionV2, YoloDataset
-from segpaste.datasets.formats.yolo.labels import TASKS, Task
+from segpaste.datasets.formats.format import TASKS, Task
 from segpaste.datasets.formats.yolo.writer import data_yaml, sample_labels
 from segpaste.types import DenseSample, KeypointSchema
 from yolo_files import NAMES, SIZE, photo, write_yolo

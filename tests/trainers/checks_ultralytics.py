@@ -27,7 +27,7 @@ from live_tensors import LiveTensors, expect_flat
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.bank import DatasetBank
-from segpaste.datasets.formats.yolo.labels import Task
+from segpaste.datasets.formats.format import Task
 from segpaste.datasets.formats.yolo.writer import data_yaml, sample_labels
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.integrations._yolo.objects import YoloObjects

@@ -12,8 +12,7 @@ from typing import Any
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs, open_dataset
 from segpaste.datasets import CutOuts, JoinedPhotos, learned_sizes, read_class_map, read_size_prior
-from segpaste.datasets.formats.folders import layout_at
-
+from segpaste.datasets.formats.registry import found_at
 
 _FOLDERS = ("images", "panoptic_dir")
 
@@ -85,7 +84,7 @@ def _absolute(paths: Sequence[str | Path] | None) -> Any:
 def _each(args: argparse.Namespace) -> Iterator[argparse.Namespace]:
     """Yield the arguments of each dataset: its own folders, or the one that is for all."""
     is_only = len(args.datasets) == 1  # then what does not fit it is told where it is opened
-    files = [d for d in args.datasets if is_only or (d != "scenes" and layout_at(Path(d)) is None)]
+    files = [dataset for dataset in args.datasets if is_only or _takes_images(args, dataset)]
     own: dict[str, Iterator[Path]] = {}
     for name in _FOLDERS:
         paths = getattr(args, name) or []
@@ -99,12 +98,20 @@ def _each(args: argparse.Namespace) -> Iterator[argparse.Namespace]:
         values = {name: next(paths, None) if dataset in files else None for name, paths in own.items()}
         has_splits = is_only or (dataset != "scenes" and dataset not in files)
         splits = {} if has_splits else {"split": None, "task": None}
+        if dataset == "scenes" and not is_only:
+            splits["from_"] = None
         yield argparse.Namespace(**{**vars(args), "dataset": dataset, **values, **splits})
+
+
+def _takes_images(args: argparse.Namespace, dataset: str) -> bool:
+    """Whether a dataset is a file beside a folder of photos; or it is unknown, as `open_dataset` tells."""
+    found = None if dataset == "scenes" else found_at(Path(dataset), args.from_)
+    return dataset != "scenes" and (found is None or "images_dir" in found.format.takes)
 
 
 def _open_one(args: argparse.Namespace, one: argparse.Namespace) -> Inputs:
     inputs = open_dataset(one, args.seed or 0, args.size or 256, args.num or 100)
-    if getattr(inputs.photos, "task", "segment") != "segment":
+    if not inputs.photos.has_masks:
         raise CommandError(f"{inputs.name}: expected masks, got boxes alone, from which no object can be cut")
     return inputs
 

@@ -10,9 +10,9 @@ from typing import Any
 from segpaste.bank import open_bank
 from segpaste.bank.read.class_draws import count_photos
 from segpaste.cli._errors import CommandError
-from segpaste.datasets import SceneConfig, SceneDataset, YoloDataset, find_dataset
+from segpaste.datasets import CocoDetectionV2, CocoPanoptic, SceneConfig, SceneDataset, find_dataset
+from segpaste.datasets.formats.format import ReadOptions, Task
 from segpaste.datasets.formats.records import class_indices, lookup, read_tables
-from segpaste.datasets.formats.yolo.labels import Task
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.types import Modality
 
@@ -66,13 +66,11 @@ def of_annotations(path: Path) -> ClassCounts:
     return _counted(names, found, is_augmented)
 
 
-def of_folder(path: Path, split: str | None, task: Task | None) -> ClassCounts:
+def of_folder(path: Path, split: str | None, task: Task | None, format: str | None) -> ClassCounts:
     """Those of a split of a dataset in a folder, or of a data YAML."""
-    found = find_dataset(path)
-    name = found.chosen_split(split)
-    if found.layout != "yolo":
-        return of_annotations(found.annotations_file(name))
-    photos = YoloDataset(path, name, task=task)
+    photos = find_dataset(path, format).open(split, ReadOptions(task=task))
+    if isinstance(photos, CocoDetectionV2 | CocoPanoptic):
+        return of_annotations(photos.annotations_file)
     rows = [(label, i, False) for i in range(len(photos)) for label in photos.instance_labels(i)]
     return _counted(photos.class_names, rows, False)
 

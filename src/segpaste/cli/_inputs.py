@@ -1,30 +1,19 @@
-"""The dataset that a command works on, COCO, YOLO, Roboflow's folders or synthetic scenes, seen the same way."""
+"""The dataset that a command works on, of any format that is read, or synthetic scenes, seen the same way."""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from segpaste.bank import Photos
 from segpaste.cli._errors import CommandError
-from segpaste.datasets import (
-    CocoDetectionV2,
-    CocoPanoptic,
-    FederatedLabels,
-    FoundDataset,
-    SceneConfig,
-    SceneDataset,
-    YoloDataset,
-    find_dataset,
-)
-from segpaste.datasets.formats.folders import layout_at
-from segpaste.datasets.formats.records import Crowd, read_tables
-from segpaste.datasets.formats.yolo.labels import Task
-from segpaste.types import PanopticSchema
+from segpaste.datasets import FederatedLabels, FoundDataset, SceneConfig, SceneDataset, find_dataset
+from segpaste.datasets.formats.format import ReadOptions
+from segpaste.datasets.formats.records import Crowd
+from segpaste.types import KeypointSchema, PanopticSchema
 
 NUM_SCENES = 100_000
 """Distinct scenes of one seed; more output images than this show some of them again, with other pastes."""
@@ -32,6 +21,16 @@ NUM_SCENES = 100_000
 
 class ReadPhotos(Photos, Protocol):
     """A map-style dataset whose samples know where they come from, and what else was in their photos."""
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether samples have instance masks, and not boxes alone."""
+        ...
+
+    @property
+    def keypoint_schema(self) -> KeypointSchema | None:
+        """Names of the keypoints, if there are any."""
+        ...
 
     def file_name(self, index: int) -> str:
         """Return the name of the photo."""
@@ -64,7 +63,7 @@ class Inputs:
         schema: things and stuff, where the dataset is panoptic.
         name: what the dataset is called, without folders.
         digest: of the annotations; two datasets with the same digest have the same labels.
-        found: the folder that it is a split of; None for annotations beside a folder of photos, and for scenes.
+        found: what it was recognised as; None for scenes.
         split: of the folder.
     """
 
@@ -90,6 +89,9 @@ class Inputs:
 class Scenes(SceneDataset):
     """Synthetic scenes with ids, as `ReadPhotos`."""
 
+    has_masks = True
+    keypoint_schema: KeypointSchema | None = None
+
     def file_name(self, index: int) -> str:
         return f"scene {index}"
 
@@ -101,21 +103,28 @@ class Scenes(SceneDataset):
 
 
 def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
-    """The dataset that ``dataset`` and the options of its files name; the numbers are of scenes."""
-    is_folder = args.dataset != "scenes" and layout_at(Path(args.dataset)) is not None
-    if (args.dataset == "scenes" or is_folder) and (args.images or args.panoptic_dir):
-        raise CommandError(f"{args.dataset}: expected neither --images nor --panoptic-dir; leave them out")
-    if is_folder:
-        return open_folder(Path(args.dataset), args.split, args.task)
-    if args.split is not None or (args.task is not None and getattr(args, "layout", None) != "yolo"):
-        raise CommandError(
-            f"--split, --task: expected them with a folder or a data YAML, got {args.dataset}; leave them out"
-        )
+    """Open the dataset that ``dataset`` and the options of its files name; the numbers are of scenes.
+
+    Raises:
+        DatasetError: it is unknown or broken, has no such split, or without a name none to train on, or has no use for
+            an option.
+        CommandError: it has no photo.
+    """
+    given = {"--images": args.images, "--panoptic-dir": args.panoptic_dir, "--split": args.split, "--from": args.from_}
     if args.dataset == "scenes":
+        if names := [name for name, value in given.items() if value is not None]:
+            raise CommandError(f"scenes: expected no {' and no '.join(names)}; leave it out")
         return open_scenes(seed, size_px, num)
-    if args.images is None:
-        raise CommandError("expected --images, the folder of the photos; give it")
-    return open_coco(Path(args.dataset), args.images, args.panoptic_dir)
+    found = find_dataset(args.dataset, args.from_)
+    is_of_output = "task" not in found.format.takes and getattr(args, "layout", None) == "yolo"
+    task = None if is_of_output else args.task
+    options = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir, task=task)
+    split = found.chosen_split(args.split)
+    photos = found.open(args.split, options)
+    if not len(photos):
+        raise CommandError(f"{found.path}: expected at least one image, got none")
+    called = f"{found.path.resolve().name}/{split}" if split else found.path.name
+    return Inputs(photos, photos.categories, photos.schema, called, photos.digest, found, split or "train")
 
 
 def open_scenes(seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
@@ -128,54 +137,3 @@ def open_scenes(seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
     ]
     digest = hashlib.sha256(f"{config} {seed}".encode()).hexdigest()
     return Inputs(scenes, categories, scenes.schema, "scenes", digest)
-
-
-def open_folder(path: Path, split: str | None, task: Task | None) -> Inputs:
-    """A split of a dataset in a folder, or of a data YAML.
-
-    Raises:
-        DatasetError: it is broken, or has no such split, or without a name none to train on.
-        CommandError: it has no photo.
-    """
-    found = find_dataset(path)
-    name = found.chosen_split(split)
-    photos = found.open(name, task=task)
-    called = f"{path.resolve().name}/{name}"
-    if isinstance(photos, YoloDataset):
-        return Inputs(photos, photos.categories, None, called, photos.digest, found, name)
-    inputs = open_coco(photos.annotations_file, photos.images_dir, None)
-    return replace(inputs, name=called, found=found, split=name)
-
-
-def open_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | None) -> Inputs:
-    """COCO annotations of either form; which one, the file's content tells.
-
-    Args:
-        annotations_file: instances or panoptic segments in JSON.
-        images_dir: the folder of the photos.
-        panoptic_dir: the folder of the panoptic PNG files; by default the one beside the file that has its name.
-
-    Raises:
-        DatasetError: a file or folder is missing, broken, or lacks what it must hold.
-        CommandError: no photo, or ``panoptic_dir`` does not fit the form.
-    """
-    tables = read_tables(annotations_file, {"annotations": {}, "categories": {"id": int, "name": str}})
-    is_panoptic = any("segments_info" in row for row in tables["annotations"])
-    photos: CocoDetectionV2 | CocoPanoptic
-    if is_panoptic:
-        folder = panoptic_dir or annotations_file.with_suffix("")
-        if panoptic_dir is None and not folder.is_dir():
-            raise CommandError(
-                f"{annotations_file} holds panoptic segments: expected --panoptic-dir with their PNG files"
-            )
-        photos = CocoPanoptic(images_dir, annotations_file, folder)
-    elif panoptic_dir is not None:
-        raise CommandError(f"{annotations_file}: expected panoptic segments because of --panoptic-dir, got instances")
-    else:
-        photos = CocoDetectionV2(images_dir, annotations_file)
-    if not len(photos):
-        raise CommandError(f"{annotations_file}: expected at least one image, got none")
-    schema = photos.schema if isinstance(photos, CocoPanoptic) else None
-    with annotations_file.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Inputs(photos, tables["categories"], schema, annotations_file.name, digest)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import cast
@@ -13,13 +12,11 @@ from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._printed import progress
-from segpaste.datasets import FoundDataset, YoloDataset
-from segpaste.datasets.formats.folders import LayoutName
-from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.datasets.formats.yolo.data import SPLIT_KEYS, YoloData, label_path, photos_of
-from segpaste.datasets.formats.yolo.labels import Task
+from segpaste.datasets import YoloDataset
+from segpaste.datasets.formats.format import NO_SPLIT, Task
+from segpaste.datasets.formats.layouts import LAYOUTS, LayoutName, WrittenLayout
+from segpaste.datasets.formats.yolo.data import SPLIT_KEYS
 from segpaste.datasets.formats.yolo.writer import data_yaml
-from segpaste.types import KeypointSchema
 from segpaste.workspace import WholeFiles, write_whole
 
 _FILES_AT_ONCE = 64
@@ -56,7 +53,7 @@ def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
     Raises:
         CommandError: nothing would be pasted.
     """
-    if getattr(inputs.photos, "task", "segment") != "segment" and config.source.mask_from is None:
+    if not inputs.photos.has_masks and config.source.mask_from is None:
         raise CommandError(
             f"{inputs.name}: expected masks, got boxes alone, into which nothing is pasted; give "
             "source.mask_from=boxes to take the boxes as masks"
@@ -69,23 +66,18 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
     Raises:
         CommandError: it does not hold what the input has.
     """
-    name = cast(LayoutName, args.layout or ("coco" if inputs.found is None else inputs.found.layout))
+    own = "coco" if inputs.found is None else inputs.found.format.name
+    name = cast(LayoutName, args.layout or (own if own in LAYOUTS else "coco"))
     is_yolo = isinstance(inputs.photos, YoloDataset)
     task: Task = inputs.photos.task if isinstance(inputs.photos, YoloDataset) else args.task or "segment"
     if name != "yolo" and is_yolo and task != "segment":
         raise CommandError(
             f"--layout {name}: expected masks in {inputs.name}, got labels of the task {task}; leave --layout out"
         )
-    if name == "yolo" and task == "pose" and schema_of(inputs) is None:
+    if name == "yolo" and task == "pose" and inputs.photos.keypoint_schema is None:
         raise CommandError(f"--task pose: expected keypoints in {inputs.name}, got none; leave it out")
     shape = inputs.photos.data.keypoint_shape if isinstance(inputs.photos, YoloDataset) else None
     return WrittenLayout(name, inputs.split, task, 3 if shape is None else shape[1])
-
-
-def schema_of(inputs: Inputs) -> KeypointSchema | None:
-    """Return the names of a dataset's keypoints, if it has any."""
-    schema: KeypointSchema | None = getattr(inputs.photos, "keypoint_schema", None)
-    return schema
 
 
 def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
@@ -97,11 +89,11 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
     found = inputs.found
     if found is None:
         return OtherSplits({}, ())
-    others = tuple(name for name in found.splits if name != inputs.split)
-    if others and found.layout != layout.name:
+    others = tuple(name for name in found.splits if name not in (inputs.split, NO_SPLIT))
+    if others and found.format.name != layout.name:
         warnings.warn(
-            f"{found.path}: expected the layout {found.layout} to copy {', '.join(others)}, got {layout.name}; they "
-            "are left out",
+            f"{found.path}: expected the layout {found.format.name} to copy {', '.join(others)}, got {layout.name}; "
+            "they are left out",
             stacklevel=2,
         )
         others = ()
@@ -120,7 +112,7 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
     there = []
     for name in others:
         num_before = len(copies)
-        for target, source in _files_of(inputs, found, name):
+        for target, source in found.format.copies(found.path, name):
             if (same := copies.setdefault(target, source)) != source:
                 raise CommandError(f"{source}: expected a name of its own in '{name}', got that of {same}; rename it")
         there += [name] if len(copies) > num_before else []
@@ -141,41 +133,5 @@ def write_data_yaml(folder: Path, inputs: Inputs, layout: WrittenLayout, others:
     if "val" not in splits:
         warnings.warn("data.yaml: expected a split to validate on, got none; add the key val to it", stacklevel=2)
     folders = {key: splits[key][0] if len(splits[key]) == 1 else splits[key] for key in SPLIT_KEYS if key in splits}
-    schema = schema_of(inputs) if layout.task == "pose" else None
+    schema = inputs.photos.keypoint_schema if layout.task == "pose" else None
     write_whole(folder / "data.yaml", data_yaml(inputs.class_names, folders, schema, layout.point_size).encode())
-
-
-def _files_of(inputs: Inputs, found: FoundDataset, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
-    """The files of a split: where each goes, and where it lies."""
-    if isinstance(inputs.photos, YoloDataset):
-        yield from _yolo_files(inputs.photos.data, split)
-    elif found.layout == "roboflow":
-        folder = found.annotations_file(split).parent
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                yield PurePosixPath(split, path.relative_to(folder).as_posix()), path
-
-
-def _yolo_files(data: YoloData, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
-    sources = data.splits[split]
-    for number, source in enumerate(sources):
-        if not source.exists():
-            warnings.warn(
-                f"{source}: expected the photos of '{split}', found none; the split is left out", stacklevel=2
-            )
-            continue
-        for photo in photos_of(source):
-            below = (str(number),) if len(sources) > 1 else ()  # two folders may have photos of one name
-            target = PurePosixPath("images", split, *below, _name_in(source, photo))
-            yield target, photo
-            if (labels := label_path(photo)).is_file():
-                yield PurePosixPath(label_path(Path(target)).as_posix()), labels
-
-
-def _name_in(source: Path, photo: Path) -> str:
-    """Return the name of a photo below the folder of its split; of a list, below its last folder ``images``."""
-    if source.is_dir():
-        return photo.relative_to(source).as_posix()
-    parts = photo.parts
-    last = max((i for i, part in enumerate(parts[:-1]) if part == "images"), default=len(parts) - 2)
-    return PurePosixPath(*parts[last + 1 :]).as_posix()

@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
 def _count(args: argparse.Namespace, has_photos: bool) -> ClassCounts:
     from segpaste.bank.storage.folder import is_url, local_path
     from segpaste.cli import _counts
-    from segpaste.datasets.formats.folders import layout_at
+    from segpaste.datasets.formats.registry import found_at
 
     if is_url(args.target):
         return _counts.of_bank(args.target, has_photos)
@@ -89,10 +89,14 @@ def _count(args: argparse.Namespace, has_photos: bool) -> ClassCounts:
     tables = [path / name for name in ("annotations.json", "panoptic.json") if (path / name).is_file()]
     if tables and args.split is None:
         return _counts.of_annotations(tables[0])
-    if not (path / "meta.json").is_file() and layout_at(path) is not None:
-        return _counts.of_folder(path, args.split, args.task)
-    if args.split is not None or args.task is not None:
-        raise CommandError(f"--split, --task: expected them with a folder or a data YAML, got {path}; leave them out")
+    given = [
+        name for name, value in (("split", args.split), ("task", args.task), ("from", args.from_)) if value is not None
+    ]
+    is_table = path.is_file() and path.suffix == ".json" and args.from_ is None
+    if not (path / "meta.json").is_file() and not is_table and found_at(path, args.from_) is not None:
+        return _counts.of_folder(path, args.split, args.task, args.from_)
+    if given:
+        raise CommandError(f"--{given[0]}: expected it with a dataset, got {path}; leave it out")
     return _counts.of_bank(path, has_photos) if path.is_dir() else _counts.of_annotations(path)
 
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from segpaste.datasets.formats.conventions import convert_semantic as convert_semantic
     from segpaste.datasets.formats.cutouts import CutOuts as CutOuts
     from segpaste.datasets.formats.federated import FederatedLabels as FederatedLabels
-    from segpaste.datasets.formats.folders import FoundDataset as FoundDataset
-    from segpaste.datasets.formats.folders import find_dataset as find_dataset
-    from segpaste.datasets.formats.folders import open_dataset as open_dataset
     from segpaste.datasets.formats.records import DatasetError as DatasetError
+    from segpaste.datasets.formats.registry import FoundDataset as FoundDataset
+    from segpaste.datasets.formats.registry import find_dataset as find_dataset
+    from segpaste.datasets.formats.registry import open_dataset as open_dataset
     from segpaste.datasets.formats.size_priors import learned_sizes as learned_sizes
     from segpaste.datasets.formats.size_priors import read_size_prior as read_size_prior
     from segpaste.datasets.formats.yolo.dataset import YoloDataset as YoloDataset
@@ -47,7 +47,7 @@ _HOMES = {
     "segpaste.datasets.formats.conventions": ("convert_depth", "convert_normals", "convert_semantic"),
     "segpaste.datasets.formats.cutouts": ("CutOuts",),
     "segpaste.datasets.formats.federated": ("FederatedLabels",),
-    "segpaste.datasets.formats.folders": ("FoundDataset", "find_dataset", "open_dataset"),
+    "segpaste.datasets.formats.registry": ("FoundDataset", "find_dataset", "open_dataset"),
     "segpaste.datasets.formats.records": ("DatasetError",),
     "segpaste.datasets.formats.size_priors": ("learned_sizes", "read_size_prior"),
     "segpaste.datasets.formats.yolo.dataset": ("YoloDataset",),

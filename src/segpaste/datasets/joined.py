@@ -24,8 +24,8 @@ from torch.utils.data import Dataset
 from segpaste.datasets._class_maps import ClassMap, check_known, class_names_of, maps_of
 from segpaste.datasets._common_fields import CommonFields
 from segpaste.datasets.formats.federated import FederatedLabels
-from segpaste.datasets.formats.records import Crowd
-from segpaste.types import DenseSample, KeypointSchema, SemanticMap
+from segpaste.datasets.formats.records import Crowd, JsonRow
+from segpaste.types import DenseSample, KeypointSchema, PanopticSchema, SemanticMap
 from segpaste.types.instances import select_instances
 from segpaste.types.tensors import IGNORE_INDEX
 
@@ -95,6 +95,7 @@ class JoinedPhotos(Dataset[DenseSample]):
         self._common = CommonFields.of(self.datasets, self.names, fields)
         self.keypoint_schema: KeypointSchema | None = self._common.keypoint_schema
         self.has_crowds: bool = self._common.has_crowds
+        self.has_masks: bool = "instance_masks" in self._common.present
         self.digest = _digest(self.datasets, self._tables, self.class_names)
 
     def __len__(self) -> int:
@@ -121,6 +122,55 @@ class JoinedPhotos(Dataset[DenseSample]):
         part, own = self._place(index)
         file_name = getattr(self.datasets[part], "file_name", None)
         return f"{self.names[part]}/{own if file_name is None else file_name(own)}"
+
+    @property
+    def categories(self) -> list[JsonRow]:
+        """The entries of the classes: as in the file if one dataset has classes and keeps them, else with ids from 1."""
+        if (rows := getattr(self._only, "categories", None)) is not None:
+            return list(rows)
+        return [{"id": label, "name": name} for label, name in enumerate(self.class_names, start=1)]
+
+    @property
+    def schema(self) -> PanopticSchema | None:
+        """Things and stuff, if one dataset has classes, keeps them, and says which they are."""
+        return getattr(self._only, "schema", None)
+
+    def tables(self) -> JsonRow:
+        """Return the other keys of the file, such as licenses, if one dataset has classes and keeps them; else none."""
+        tables = getattr(self._only, "tables", None)
+        return {} if tables is None else dict(tables())
+
+    def image_row(self, index: int) -> JsonRow:
+        """Return the entry of a photo in its dataset, without its license if the licenses are not in `tables`."""
+        part, own = self._place(index)
+        row = dict(self._asked(part, "image_row", own, {"id": self.image_id(index)}))
+        if self._only is None:
+            row.pop("license", None)
+        return row
+
+    def annotation_rows(self, index: int) -> list[JsonRow]:
+        """Return the entries of a photo's annotations in its dataset, with the ids of the joined `categories`."""
+        part, own = self._place(index)
+        rows: list[JsonRow] = self._asked(part, "annotation_rows", own, [])
+        if self._only is not None or not rows:
+            return rows
+        ids = sorted(row["id"] for row in self.datasets[part].categories)
+        label_of = dict(zip(ids, self._tables[part], strict=True))
+        found = ({**row, "category_id": label_of[row["category_id"]] + 1} for row in rows)
+        return [row for row in found if row["category_id"] != DROPPED + 1]
+
+    def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
+        """Return the path of a photo, and its (H, W) in the annotations, or None; see `AnnotatedPhotos`."""
+        part, own = self._place(index)
+        found: tuple[Path, tuple[int, int] | None] = self.datasets[part].photo_file(own)
+        return found
+
+    @property
+    def _only(self) -> Any:
+        """The only dataset with classes if it keeps all of them as they are, else None."""
+        having = [n for n, table in enumerate(self._tables) if table]
+        is_kept = len(having) == 1 and self.class_names == tuple(self.datasets[having[0]].class_names)
+        return self.datasets[having[0]] if is_kept else None
 
     def annotation_ids(self, index: int) -> Sequence[int]:
         """Return the dataset's id of each instance, dropped ones too; instance id i + 1 is at position i."""

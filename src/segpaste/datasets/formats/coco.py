@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
 from math import ceil, floor
@@ -28,12 +29,14 @@ from segpaste.datasets.formats.records import (
     AnnotatedPhotos,
     Crowd,
     DatasetError,
+    Document,
     JsonRow,
     PackedRecords,
     TableColumns,
     box_of,
     class_indices,
     class_list,
+    file_digest,
     file_name_of,
     index_by_id,
     index_images,
@@ -44,7 +47,7 @@ from segpaste.datasets.formats.rle import coded_runs, decode_segmentation
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
-from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema
+from segpaste.types import CrowdMask, DenseSample, InstanceMask
 from segpaste.types.sampling import Size, Window
 
 _TABLES: dict[str, TableColumns] = {
@@ -81,9 +84,7 @@ class CocoDetectionV2(AnnotatedPhotos):
         DatasetError: the folder is missing, or the file is missing, broken or lacks what it must hold.
     """
 
-    class_names: tuple[str, ...]
     category_ids: tuple[int, ...]
-    keypoint_schema: KeypointSchema | None
     has_crowds: bool
 
     @cached_property
@@ -183,11 +184,33 @@ class CocoDetectionV2(AnnotatedPhotos):
             **self._keypoints(record, [annotation for _, annotation, *_ in kept], window),
         )
 
+    @property
+    def categories(self) -> list[JsonRow]:
+        """The entries of the classes as in the file, in file order; classes are numbered by ascending ``id``."""
+        return deepcopy(self._document.categories)
+
+    def image_row(self, index: int) -> JsonRow:
+        """Return the entry of a photo as in the file, with all its keys."""
+        return deepcopy(self._document.image_rows[self.image_id(index)])
+
+    def annotation_rows(self, index: int) -> list[JsonRow]:
+        """Return the entries of a photo's annotations as in the file, in file order, with all their keys."""
+        return deepcopy(self._document.annotations_of.get(self.image_id(index), []))
+
+    def tables(self) -> JsonRow:
+        """Return the other keys of the file, such as ``info`` and ``licenses``, as in the file and in file order."""
+        return deepcopy(self._document.others)
+
+    @cached_property
+    def _document(self) -> Document:
+        return Document(self.annotations_file)
+
     def _read_records(self) -> PackedRecords:
         path = self.annotations_file
         tables = read_tables(path, _TABLES)
         images = index_images(path, tables["images"])
         categories = class_indices(path, tables["categories"])
+        self.digest = file_digest(path)
         self.category_ids = tuple(categories)
         self.class_names = tuple(row["name"] for row in categories.values())
         self.keypoint_schema = read_schema(path, categories.values())

@@ -14,16 +14,17 @@ import contextlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from segpaste.datasets.formats.coco_folders import COCO_FILE, ROBOFLOW_FILE
 from segpaste.datasets.formats.coco_writer import SampleRows, Write, write_sample
-from segpaste.datasets.formats.folders import COCO_FILE, ROBOFLOW_FILE, LayoutName
+from segpaste.datasets.formats.format import Task
 from segpaste.datasets.formats.yolo.data import label_path
-from segpaste.datasets.formats.yolo.labels import Task
 from segpaste.datasets.formats.yolo.writer import sample_labels
 from segpaste.types import DenseSample
 from segpaste.workspace import write_whole
 
+LayoutName = Literal["coco", "roboflow", "yolo"]
 LAYOUTS: tuple[LayoutName, ...] = ("coco", "roboflow", "yolo")
 _KEY = "layout"
 

@@ -6,6 +6,7 @@ checked when its sample is read.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from segpaste.datasets.formats.federated import FederatedLabels
-from segpaste.types import DenseSample
+from segpaste.types import DenseSample, KeypointSchema, PanopticSchema
 
 JsonRow = dict[str, Any]
 TableColumns = Mapping[str, type]
@@ -57,7 +58,22 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
 
     All annotations are read at construction. Pickles carry paths, not annotations: a spawned worker reads them again, a
     forked one shares them.
+
+    Attributes:
+        images_dir: the folder that the file names of the photos start from.
+        annotations_file: the file of the annotations, or the folder of a dataset with a file for each photo.
+        class_names: the name of each class; labels index it.
+        digest: a digest of the annotations; two datasets with the same digest have the same labels.
+        schema: things and stuff of panoptic datasets, else None.
+        keypoint_schema: names of the keypoints; None where there are none.
+        has_masks: samples have instance masks, and not boxes alone.
     """
+
+    class_names: tuple[str, ...]
+    digest: str
+    schema: PanopticSchema | None = None
+    keypoint_schema: KeypointSchema | None = None
+    has_masks: bool = True
 
     def __init__(
         self,
@@ -84,7 +100,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         return self._read_records()
 
     def __getstate__(self) -> JsonRow:
-        return {name: value for name, value in self.__dict__.items() if name != "_records"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_records", "_document")}
 
     def __len__(self) -> int:
         return len(self._records)
@@ -98,6 +114,18 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         sample = self._read_sample(self._records[index])
         return self.transforms(sample) if self.transforms else sample
 
+    @abstractmethod
+    def instance_labels(self, index: int) -> Sequence[int]:
+        """Return the class of each object, from the annotations alone: no photo is read."""
+
+    @abstractmethod
+    def annotation_ids(self, index: int) -> Sequence[int]:
+        """Return the dataset's id of each instance; instance id i + 1 is at position i, before ``transforms``."""
+
+    def left_out(self, index: int) -> Mapping[str, int]:
+        """Count the annotations of a photo, once read, that are no instances, by reason."""
+        return {}
+
     def image_id(self, index: int) -> int:
         """Return the id of the photo in the annotations."""
         return int(self._records[index]["id"])
@@ -106,13 +134,72 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         """Return the photo's file, relative to ``images_dir``."""
         return str(self._records[index]["file_name"])
 
+    def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
+        """Return the path of a photo, and its (H, W) in the annotations, or None if they do not give it."""
+        record = self._records[index]
+        size = (record["height"], record["width"]) if "height" in record else None
+        return self.images_dir / record["file_name"], size
+
     def federated(self, index: int) -> FederatedLabels | None:
         """Return the classes that were looked for in the photo, or None if the file does not say, as in COCO."""
         return None
 
-    @abstractmethod
     def crowds(self, index: int) -> list[Crowd]:
         """Return the crowd and ignored regions of a photo, each by itself, before ``transforms``."""
+        return []
+
+    @property
+    def categories(self) -> list[JsonRow]:
+        """The entries of the classes as in the file, in file order; where it has none, names with ids from 1.
+
+        Classes are numbered by ascending ``id``.
+        """
+        return [{"id": label, "name": name} for label, name in enumerate(self.class_names, start=1)]
+
+    def image_row(self, index: int) -> JsonRow:
+        """Return the entry of a photo as in the file, with all its keys, such as ``license`` or ``flickr_url``.
+
+        Where the file has no such entry, ``id`` and ``file_name``.
+        """
+        return {"id": self.image_id(index), "file_name": self.file_name(index)}
+
+    def annotation_rows(self, index: int) -> list[JsonRow]:
+        """Return the entries of a photo's annotations as in the file, in file order, with all their keys.
+
+        Instances, crowds, ignored regions and empty masks are among them. The ``id`` of an entry is that of
+        `annotation_ids` and of `crowds`. Where the file has no such entries, the list is empty.
+        """
+        return []
+
+    def tables(self) -> JsonRow:
+        """Return the other keys of the file, such as ``info`` and ``licenses``, as in the file and in file order."""
+        return {}
+
+
+class Document:
+    """The tables of a JSON file as they are written.
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._all = read_tables(path, {"images": {}, "annotations": {}, "categories": {}}, others=True)
+        self.image_rows = {row["id"]: row for row in self._all["images"]}
+        self.annotations_of: dict[int, list[JsonRow]] = {}
+        for row in self._all["annotations"]:
+            self.annotations_of.setdefault(row["image_id"], []).append(row)
+
+    @property
+    def categories(self) -> list[JsonRow]:
+        """The entries of the categories, in file order."""
+        rows: list[JsonRow] = self._all["categories"]
+        return rows
+
+    @property
+    def others(self) -> JsonRow:
+        """All other keys."""
+        return {key: value for key, value in self._all.items() if key not in ("images", "annotations", "categories")}
 
 
 class Crowd(NamedTuple):
@@ -138,10 +225,17 @@ def expect_folder(path: str | PathLike[str]) -> Path:
     return Path(path)
 
 
-def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, list[JsonRow]]:
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_tables(path: Path, tables: Mapping[str, TableColumns], *, others: bool = False) -> dict[str, Any]:
     """Read a JSON object of tables, which are lists of objects in file order.
 
-    ``tables`` gives the required tables, and the required keys of their entries with their types.
+    ``tables`` gives the required tables, and the required keys of their entries with their types. With ``others`` all
+    other keys are returned, too.
 
     Raises:
         DatasetError: the file is missing or no JSON, or a table or key is missing or of another type.
@@ -161,7 +255,7 @@ def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, lis
             )
         for i, row in enumerate(rows):
             _check_row(f"{path}: {name}[{i}]", row, columns)
-    return {name: document[name] for name in tables}
+    return document if others else {name: document[name] for name in tables}
 
 
 def index_by_id(path: Path, name: str, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:

@@ -20,22 +20,21 @@ import torch
 from torch import Tensor
 from torchvision import tv_tensors
 
+from segpaste.datasets.formats.format import TASKS, Task
 from segpaste.datasets.formats.photo import read_upright, upright_size
-from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow, PackedRecords
+from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow, PackedRecords
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.splits import chosen_split
 from segpaste.datasets.formats.yolo.data import YoloData, label_path, photos_of, read_data, stray_labels
 from segpaste.datasets.formats.yolo.labels import (
-    TASKS,
     RowForm,
-    Task,
     box_px,
     keypoint_schema,
     parse_labels,
     points_px,
     polygon_px,
 )
-from segpaste.types import DenseSample, KeypointSchema
+from segpaste.types import DenseSample
 from segpaste.types.sampling import Size
 
 
@@ -74,11 +73,8 @@ class YoloDataset(AnnotatedPhotos):
     data: YoloData
     split: str
     task: Task
-    class_names: tuple[str, ...]
-    keypoint_schema: KeypointSchema | None
     num_duplicates: int
     stray_labels: tuple[Path, ...]
-    digest: str
 
     def __init__(
         self,
@@ -120,10 +116,6 @@ class YoloDataset(AnnotatedPhotos):
         """Count the ``empty`` objects of a photo that was read, which are no instances."""
         return {"empty": len(self._empty.get(self._records[index]["id"], ()))}
 
-    def crowds(self, index: int) -> list[Crowd]:
-        """Return an empty list: YOLO label files have no crowds."""
-        return []
-
     @cached_property
     def _empty(self) -> dict[int, set[int]]:
         """The lines of each photo that this process has left out so far because they have no pixel."""
@@ -152,6 +144,7 @@ class YoloDataset(AnnotatedPhotos):
 
         packed = PackedRecords(records())
         self.task = self._task_of(first_lines)
+        self.has_masks = self.task == "segment"
         digest.update(self.task.encode())
         self.digest = digest.hexdigest()
         self.stray_labels = tuple(path for source in data.splits[self.split] for path in stray_labels(source, photos))

@@ -14,16 +14,14 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste.datasets.formats.format import Task
 from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.types import KeypointSchema
 
-Task = Literal["detect", "segment", "pose"]
-TASKS: tuple[Task, ...] = ("detect", "segment", "pose")
 BOX_NUMBERS = 5
 _TOLERANCE = 0.01
 """Distance of a coordinate outside of 0..1 that is allowed, as in Ultralytics; objects are cut off at the border."""

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.formats.yolo.labels import Task, label_text
+from segpaste.datasets.formats.format import Task
+from segpaste.datasets.formats.yolo.labels import label_text
 from segpaste.datasets.formats.yolo.outlines import outline
 from segpaste.types import DenseSample, KeypointSchema
 

@@ -1,0 +1,129 @@
+"""COCO's formats by their files: an annotation file beside a folder of photos, and folders that hold both.
+
+FILE.json                              COCO or LVIS instances, COCO panoptic; the photos are given beside it
+images/ and annotations.json           as `segpaste augment` writes them
+annotations/instances_train2017.json   with the photos in train2017/
+train/_annotations.coco.json           Roboflow: the photos of a split beside its annotations
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from segpaste.datasets.formats.coco import CocoDetectionV2
+from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
+from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, read_tables
+
+ROBOFLOW_FILE = "_annotations.coco.json"
+COCO_FILE = "annotations.json"
+_INSTANCES = "annotations/instances_"
+
+
+class CocoFile(Format):
+    """An annotation file of COCO instances, COCO panoptic or LVIS; its content tells which."""
+
+    name = "coco-file"
+    title = "COCO and LVIS annotation files"
+    files = "FILE.json, with the folder of the photos"
+    gives = "masks, keypoints, crowds; of panoptic files semantic and panoptic maps"
+    takes = frozenset({"images_dir", "panoptic_dir"})
+
+    def splits(self, path: Path) -> tuple[str, ...] | None:
+        """Return the only split, of a JSON file."""
+        return (NO_SPLIT,) if path.is_file() and path.suffix == ".json" else None
+
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+        """Open the file beside ``options.images_dir``."""
+        if options.images_dir is None:
+            raise DatasetError(
+                f"{path}: expected the folder of the photos beside an annotation file, got none; give it (images_dir=, "
+                "--images)"
+            )
+        if any("segments_info" in row for row in read_tables(path, {"annotations": {}})["annotations"]):
+            segments = path.with_suffix("") if options.panoptic_dir is None else options.panoptic_dir
+            if not segments.is_dir():
+                raise DatasetError(
+                    f"{path}: expected a folder of the PNG files of its panoptic segments, found none at {segments}; "
+                    "give it (panoptic_dir=, --panoptic-dir)"
+                )
+            return CocoPanoptic(options.images_dir, path, segments, transforms=options.transforms)
+        if options.panoptic_dir is not None:
+            raise DatasetError(f"{path}: expected panoptic segments with a folder of their PNG files, got instances")
+        return CocoDetectionV2(options.images_dir, path, transforms=options.transforms)
+
+
+class CocoFolder(Format):
+    """A folder of COCO instances with their photos."""
+
+    name = "coco"
+    title = "COCO folders"
+    files = "images/ and annotations.json, or annotations/instances_SPLIT.json and SPLIT/"
+    gives = "masks, keypoints, crowds"
+
+    def splits(self, path: Path) -> tuple[str, ...] | None:
+        """Return ``train`` for a folder of `segpaste augment`, or the splits whose file and photos are there."""
+        if (path / COCO_FILE).is_file() and (path / "images").is_dir():
+            return ("train",)
+        names = (
+            file.name.removeprefix("instances_").removesuffix(".json") for file in path.glob(f"{_INSTANCES}*.json")
+        )
+        return tuple(sorted(name for name in names if _photos_of(path, name) is not None)) or None
+
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+        """Open a split."""
+        if (path / COCO_FILE).is_file() and (path / "images").is_dir():
+            return _of_masks(CocoDetectionV2(path / "images", path / COCO_FILE, transforms=options.transforms))
+        images, file = _photos_of(path, split), path / f"{_INSTANCES}{split}.json"
+        assert images is not None
+        return _of_masks(CocoDetectionV2(images, file, transforms=options.transforms))
+
+
+class RoboflowFolder(Format):
+    """Roboflow's export of COCO: each split a folder of photos with their annotations."""
+
+    name = "roboflow"
+    title = "Roboflow's COCO exports"
+    files = f"SPLIT/{ROBOFLOW_FILE}"
+    gives = "masks, keypoints, crowds"
+
+    def splits(self, path: Path) -> tuple[str, ...] | None:
+        """Return the names of the folders; of one split alone its own name."""
+        if (path / ROBOFLOW_FILE).is_file():
+            return (path.resolve().name,)
+        files = (file for file in path.glob(f"*/{ROBOFLOW_FILE}") if not file.parent.name.startswith("."))
+        return tuple(sorted(file.parent.name for file in files)) or None
+
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+        """Open a split."""
+        folder = self._folder(path, split)
+        return _of_masks(CocoDetectionV2(folder, folder / ROBOFLOW_FILE, transforms=options.transforms))
+
+    def copies(self, path: Path, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
+        """Yield all files of the split's folder."""
+        folder = self._folder(path, split)
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                yield PurePosixPath(split, file.relative_to(folder).as_posix()), file
+
+    @staticmethod
+    def _folder(path: Path, split: str) -> Path:
+        return path if (path / ROBOFLOW_FILE).is_file() else path / split
+
+
+def _photos_of(path: Path, split: str) -> Path | None:
+    """Return the folder of the photos of a split; None if it is not there."""
+    return next((folder for folder in (path / split, path / "images" / split) if folder.is_dir()), None)
+
+
+def _of_masks(photos: CocoDetectionV2) -> CocoDetectionV2:
+    """Return the reader; raise `DatasetError` if there are annotations, and none of them has a segmentation."""
+    rows = (row for record in photos._records for row in record["annotations"])
+    first = next(rows, None)
+    if first is not None and not first["segmentation"] and not any(row["segmentation"] for row in rows):
+        raise DatasetError(
+            f"{photos.annotations_file}: expected segmentations, got boxes alone, as in exports of object detection "
+            "projects; export the project as YOLO, whose boxes are read"
+        )
+    return photos

@@ -1,0 +1,138 @@
+"""The dataset formats, and what is at a path: `find_dataset` recognises a dataset, `open_dataset` opens it.
+
+Names and heads of files decide. The first format of `FORMATS` that recognises a path is taken: a YOLO dataset that
+`segpaste augment` wrote also has COCO's tables. Splits called ``val...`` or ``test...`` are held out: they are opened
+only by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, RoboflowFolder
+from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, Transforms
+from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
+from segpaste.datasets.formats.splits import chosen_split
+from segpaste.datasets.formats.yolo.format import YoloFormat
+
+FORMATS: Sequence[Format] = (YoloFormat(), RoboflowFolder(), CocoFolder(), CocoFile())
+"""The formats that are read, in the order in which they are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDataset:
+    """Dataset found at a path.
+
+    Attributes:
+        path: the folder or file.
+        format: of its files.
+        splits: the names of its splits; `NO_SPLIT` alone where it has none.
+    """
+
+    path: Path
+    format: Format
+    splits: tuple[str, ...]
+
+    def chosen_split(self, split: str | None = None) -> str:
+        """Return the split of this name, or without a name the one to train on.
+
+        Raises:
+            DatasetError: there is no such split; or none is named, and none or several could be the one to train on.
+        """
+        if self.splits == (NO_SPLIT,):
+            if split is not None:
+                raise DatasetError(
+                    f"{self.path}: expected no split (--split), for this dataset has none, got {split!r}; leave it out"
+                )
+            return NO_SPLIT
+        return chosen_split(self.path, self.splits, split)
+
+    def open(self, split: str | None = None, options: ReadOptions | None = None) -> AnnotatedPhotos:
+        """Open one split; see `open_dataset`."""
+        options = ReadOptions() if options is None else options
+        self.format.expect_taken(self.path, options)
+        return self.format.open(self.path, self.chosen_split(split), options)
+
+
+def find_dataset(path: str | PathLike[str], format: str | None = None) -> FoundDataset:
+    """Recognise the dataset at a path.
+
+    Args:
+        path: a folder or file.
+        format: the name of its format; by default the first one of `FORMATS` that recognises it.
+
+    Raises:
+        DatasetError: there is no known dataset, or none of this format, or there is no such format.
+    """
+    path = Path(path)
+    if (found := found_at(path, format)) is not None:
+        return found
+    if not path.exists():
+        raise DatasetError(f"{path}: expected a dataset, found neither file nor folder; check the path")
+    known = format_named(format).title if format else ", ".join(known.title for known in FORMATS)
+    raise DatasetError(
+        f"{path}: expected a dataset of {known}, got a {'folder' if path.is_dir() else 'file'} without the files of "
+        "one; check the path"
+    )
+
+
+def found_at(path: Path, format: str | None = None) -> FoundDataset | None:
+    """Return the dataset at a path; None where no format recognises it.
+
+    Raises:
+        DatasetError: it is of a known format, and which files are meant is not clear; or there is no such format.
+    """
+    for known in FORMATS if format is None else [format_named(format)]:
+        if path.exists() and (splits := known.splits(path)) is not None:
+            return FoundDataset(path, known, splits)
+    return None
+
+
+def format_named(name: str) -> Format:
+    """Return a format by its name.
+
+    Raises:
+        DatasetError: there is none of this name.
+    """
+    for known in FORMATS:
+        if known.name == name:
+            return known
+    raise DatasetError(f"format (--from): expected one of {', '.join(known.name for known in FORMATS)}, got {name!r}")
+
+
+def open_dataset(
+    path: str | PathLike[str],
+    split: str | None = None,
+    *,
+    format: str | None = None,
+    images_dir: str | PathLike[str] | None = None,
+    panoptic_dir: str | PathLike[str] | None = None,
+    task: Task | None = None,
+    transforms: Transforms | None = None,
+) -> AnnotatedPhotos:
+    """Recognise the dataset at a path and open it.
+
+    Args:
+        path: a folder or file of one of the formats; for an annotation file of COCO or LVIS with ``images_dir``.
+        split: such as ``train`` or ``valid``. By default the one to train on, never ``val...`` or ``test...``.
+        format: the name of its format; by default it is recognised.
+        images_dir: for an annotation file, the folder that the file names of the photos start from.
+        panoptic_dir: for panoptic segments, the folder of their PNG files; by default the folder of the same name
+            beside the file.
+        task: see `YoloDataset`.
+        transforms: called with every `DenseSample`, returns the one to use instead.
+
+    Raises:
+        DatasetError: the dataset or the format is unknown, or the dataset is broken, or has no such split, or has no
+            use for an option.
+    """
+    options = ReadOptions(
+        images_dir=None if images_dir is None else Path(images_dir),
+        panoptic_dir=None if panoptic_dir is None else Path(panoptic_dir),
+        task=task,
+        transforms=transforms,
+    )
+    return find_dataset(path, format).open(split, options)

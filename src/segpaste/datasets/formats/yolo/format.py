@@ -1,0 +1,66 @@
+"""YOLO datasets as a format: how they are recognised, opened and copied."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from segpaste.datasets.formats.format import Format, ReadOptions
+from segpaste.datasets.formats.records import AnnotatedPhotos
+from segpaste.datasets.formats.yolo.data import (
+    YAML_SUFFIXES,
+    find_yaml,
+    label_path,
+    photos_of,
+    read_data,
+    split_folders,
+)
+from segpaste.datasets.formats.yolo.dataset import YoloDataset
+
+
+class YoloFormat(Format):
+    """YOLO datasets, see `segpaste.datasets.formats.yolo.data`."""
+
+    name = "yolo"
+    title = "YOLO"
+    files = "data.yaml, or images/ and labels/"
+    gives = "masks of polygons; or boxes alone; or keypoints"
+    takes = frozenset({"task"})
+
+    def splits(self, path: Path) -> tuple[str, ...] | None:
+        """Return those of the data YAML, or the folders' names."""
+        if path.is_file():
+            return tuple(read_data(path).splits) if path.suffix in YAML_SUFFIXES else None
+        if find_yaml(path) is None and not split_folders(path):
+            return None
+        return tuple(read_data(path).splits)
+
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+        """Open a split."""
+        return YoloDataset(path, split, task=options.task, transforms=options.transforms)
+
+    def copies(self, path: Path, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
+        """Yield photos and label files, which go to ``images/SPLIT`` and ``labels/SPLIT``."""
+        sources = read_data(path).splits[split]
+        for number, source in enumerate(sources):
+            if not source.exists():
+                warnings.warn(
+                    f"{source}: expected the photos of '{split}', found none; the split is left out", stacklevel=2
+                )
+                continue
+            for photo in photos_of(source):
+                below = (str(number),) if len(sources) > 1 else ()  # two folders may have photos of one name
+                target = PurePosixPath("images", split, *below, _name_in(source, photo))
+                yield target, photo
+                if (labels := label_path(photo)).is_file():
+                    yield PurePosixPath(label_path(Path(target)).as_posix()), labels
+
+
+def _name_in(source: Path, photo: Path) -> str:
+    """Return the name of a photo below the folder of its split; of a list, below its last folder ``images``."""
+    if source.is_dir():
+        return photo.relative_to(source).as_posix()
+    parts = photo.parts
+    last = max((i for i, part in enumerate(parts[:-1]) if part == "images"), default=len(parts) - 2)
+    return PurePosixPath(*parts[last + 1 :]).as_posix()

@@ -1,0 +1,59 @@
+"""The registry of formats: names, the page that lists them, and what happens where none or another is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from coco_files import write_many
+
+from segpaste.datasets import DatasetError, find_dataset, open_dataset
+from segpaste.datasets.formats.registry import FORMATS
+from yolo_files import write_yolo
+
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "formats.md"
+
+
+def test_names_are_unique() -> None:
+    assert len({known.name for known in FORMATS}) == len(FORMATS)
+
+
+def test_the_page_lists_every_format_in_the_order_of_recognition() -> None:
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    assert rows == [f"| `{known.name}`: {known.title} | {known.files} | {known.gives} |" for known in FORMATS]
+
+
+def test_a_format_by_name(tmp_path: Path) -> None:
+    """A folder with the files of two formats is of the first one, or of the one that is named."""
+    write_yolo(tmp_path)
+    (tmp_path / "coco").mkdir()
+    images, path = write_many(tmp_path / "coco")
+    path.rename(tmp_path / "annotations.json")
+    for photo in images.iterdir():
+        photo.rename(tmp_path / "images" / photo.name)
+    assert find_dataset(tmp_path).format.name == "yolo"
+    assert find_dataset(tmp_path, "coco").format.name == "coco"
+    assert len(open_dataset(tmp_path, format="coco")) == 7
+
+
+def test_formats_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"format \(--from\): expected one of yolo, .*, got 'tfrecord'"):
+        find_dataset(tmp_path, "tfrecord")
+    path = write_yolo(tmp_path)
+    with pytest.raises(DatasetError, match="a dataset of Roboflow's COCO exports, got a file without the files"):
+        open_dataset(path, format="roboflow")
+
+
+def test_annotations_in_the_folders_of_coco(tmp_path: Path) -> None:
+    for split in ("train2017", "val2017"):
+        (tmp_path / split).mkdir()
+        images, path = write_many(tmp_path / split)
+        images.rename(tmp_path / "photos")
+        (tmp_path / "annotations").mkdir(exist_ok=True)
+        path.rename(tmp_path / "annotations" / f"instances_{split}.json")
+        path.parent.rmdir()
+        (tmp_path / "photos").rename(tmp_path / split)
+    (tmp_path / "annotations" / "instances_test2017.json").write_text("{}")  # whose photos are not there
+    found = find_dataset(tmp_path)
+    assert (found.format.name, found.splits) == ("coco", ("train2017", "val2017"))
+    assert len(open_dataset(tmp_path)) == len(open_dataset(tmp_path, "val2017")) == 7
