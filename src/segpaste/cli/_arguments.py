@@ -69,6 +69,12 @@ def add_photos(parser: argparse.ArgumentParser) -> None:
     add_split(parser)
 
 
+def add_backgrounds(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a folder of images without objects."""
+    text = "images without objects, targets like the photos; with --bank also instead of a dataset"
+    parser.add_argument("--backgrounds", metavar="FOLDER", type=Path, help=text)
+
+
 def add_split(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which part of a dataset in a folder is meant."""
     text = "of a folder or data YAML, such as valid; default: the one to train on"

@@ -118,14 +118,14 @@ class JoinedPhotos(Dataset[DenseSample]):
         return own if image_id is None else int(image_id(own))
 
     def file_name(self, index: int) -> str:
-        """Return the name of the photo, after that of its dataset."""
+        """Return the name of the photo, after that of its dataset unless this is the only one with classes."""
         part, own = self._place(index)
-        file_name = getattr(self.datasets[part], "file_name", None)
-        return f"{self.names[part]}/{own if file_name is None else file_name(own)}"
+        name = str(self._asked(part, "file_name", own, own))
+        return name if self.datasets[part] is self._only else f"{self.names[part]}/{name}"
 
     @property
     def categories(self) -> list[JsonRow]:
-        """The entries of the classes: as in the file if one dataset has classes and keeps them, else with ids from 1."""
+        """The entries of the classes, as in the file if one dataset has classes and keeps them, or with ids from 1."""
         if (rows := getattr(self._only, "categories", None)) is not None:
             return list(rows)
         return [{"id": label, "name": name} for label, name in enumerate(self.class_names, start=1)]
