@@ -55,9 +55,10 @@ class CommonFields:
         with_objects = [n for n in range(len(datasets)) if has_objects[n]] or list(range(len(datasets)))
         first = with_objects[0]
         schema = _schema(samples, names, leaves_out)
-        present = {f.name for f in SAMPLE_FIELDS}.intersection(*(found[n] - _FILLED for n in with_objects))
-        present &= present.intersection(*(fields_of | _OF_OBJECTS for fields_of in found))
+        present = set(found[first] - _FILLED)
         if leaves_out:
+            present &= present.intersection(*(found[n] for n in with_objects))
+            present &= present.intersection(*(fields_of | _OF_OBJECTS for fields_of in found))
             present -= _parted(samples, present)
         present |= {"keypoints"} if schema is not None else set()
         present |= {"crowd_mask"} if any("crowd_mask" in fields_of for fields_of in found) else set()
@@ -101,8 +102,8 @@ class CommonFields:
         may_lack = _FILLED if self.has_objects[part] else _FILLED | _OF_OBJECTS
         missing = self.present - there - may_lack
         more = set() if self.leaves_out else there - self.present - may_lack
-        if not self.leaves_out and not missing and "depth" in there and sample.metric_depth != self.metric_depth:
-            more = {"metric_depth"}
+        if "depth" in there & self.present and sample.metric_depth != self.metric_depth:
+            more = more | {"metric_depth"}
         if missing or more:
             what = ", ".join(sorted(missing | more))
             raise DatasetError(
