@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from build_cases import SIZE, build, joined, write_parts
-from photo_folder import open_photos
+from photo_folder import open_photos, write_photos
 
 from on_disk import tree
 from segpaste.bank import BankError, DatasetBank, open_bank
@@ -70,5 +70,7 @@ def test_ids_are_unique_in_each_dataset(parts: list[Path], tmp_path: Path) -> No
         def image_id(self, index: int) -> int:
             return 7
 
+    one = open_photos(write_photos(tmp_path / "one", 1))
+    assert build(JoinedPhotos([one, one]), tmp_path / "twice").num_photos == 2
     with pytest.raises(BankError, match="expected unique image ids, got 7 twice"):
         build(Twice([open_photos(parts[0])]), tmp_path / "bank")

@@ -185,6 +185,7 @@ class TestBackgrounds:
         replay = [word.replace("@", str(world)) for word in ("--dataset", *words[:5])]
         assert main(["replay", str(tmp_path / "out"), *replay, "--check", str(tmp_path / "out")]) == 0
         assert main(["replay", str(tmp_path / "out"), *replay[:4], "--check", str(tmp_path / "out")]) == 2
+        assert "expected records of labels.json (sha256 " in capsys.readouterr().err
 
     @pytest.mark.parametrize(
         ("words", "expected"),

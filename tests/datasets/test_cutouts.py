@@ -71,11 +71,14 @@ class TestPixels:
             CutOuts(write_cutouts(tmp_path), alpha_threshold=threshold)
 
     def test_no_dark_fringe(self, tmp_path: Path) -> None:
-        """The object is never darker than 100, all around it is black: no pixel of a shrunk crop is darker."""
-        write(tmp_path / "photos" / "cup" / "a.png", cutout((201, 187), (20, 30, 150, 160)))
+        """The object has one colour, all around it is black: a shrunk crop has no other colour."""
+        picture = cutout((201, 187), (20, 30, 150, 160))
+        picture[picture[..., 3] == 255] = (200, 90, 40, 255)
+        write(tmp_path / "photos" / "cup" / "a.png", picture)
         photos = CutOuts(tmp_path / "photos")
         build_bank(photos, tmp_path / "bank", class_names=photos.class_names, crop_size=(17, 13))
-        assert open_bank(tmp_path / "bank")[0].image.min() >= 100
+        image = open_bank(tmp_path / "bank")[0].image
+        assert {tuple(colour) for colour in image.reshape(3, -1).T.tolist()} == {(200, 90, 40)}
 
     def test_filled_against_a_slow_one(self) -> None:
         rng = np.random.default_rng(0)

@@ -122,6 +122,13 @@ class TestClasses:
         z = own.panoptic_map.numpy()
         np.testing.assert_array_equal(out.panoptic_map.numpy(), np.where(np.isin(z, out.instance_ids), z, 0))
 
+    def test_semantic_maps_alone(self) -> None:
+        photos = Listed(make_samples(1, modalities=[Modality.INSTANCE, Modality.SEMANTIC]))
+        before = photos[0].semantic_map.numpy()  # type: ignore[union-attr]
+        after = JoinedPhotos([photos], class_map={"c11": None})[0].semantic_map.numpy()  # type: ignore[union-attr]
+        assert (before == 11).any()
+        np.testing.assert_array_equal(after == 255, (before == 11) | (before == 255))
+
     def test_lists_of_lvis(self, tmp_path: Path) -> None:
         lists = {"neg_category_ids": [7, 90], "not_exhaustive_category_ids": [3]}
         lvis = coco(tmp_path / "a", row(1, 3), names=("car", "cup", "mug"), **lists)
@@ -176,10 +183,12 @@ class TestIds:
                 JoinedPhotos(two),
                 JoinedPhotos(two[::-1]),
                 JoinedPhotos(two, class_map=MAP),
+                JoinedPhotos(two, class_map={"auto": "car"}),
+                JoinedPhotos(two, class_map=[None, {"auto": "zebra", "zebra": "car"}]),
                 JoinedPhotos(two[:1]),
             )
         }
-        assert len(digests) == 4
+        assert len(digests) == 6
         assert JoinedPhotos(two).digest in digests
         again = pickle.loads(pickle.dumps(JoinedPhotos(two, class_map=MAP)))
         assert again.digest in digests
@@ -221,6 +230,14 @@ class TestFields:
             two[0][0].num_instances,
             *(s.num_instances for s in rooms),
         ]
+
+    def test_depth_in_two_units(self) -> None:
+        metric = Listed(make_samples(1, modalities=[Modality.INSTANCE, Modality.DEPTH], metric_depth=True))
+        other = Listed(make_samples(1, modalities=[Modality.INSTANCE, Modality.DEPTH], camera=True))
+        with pytest.raises(DatasetError, match="differ in metric_depth"):
+            JoinedPhotos([metric, other])
+        joined = JoinedPhotos([metric, other], fields="common")
+        assert [(joined[i].depth, joined[i].metric_depth) for i in (0, 1)] == [(None, False)] * 2
 
     def test_keypoints_where_some_have_none(self, two: Any, tmp_path: Path) -> None:
         with_points = Listed(make_samples(1, modalities=[Modality.INSTANCE], keypoints=True))
