@@ -186,6 +186,9 @@ class TestBackgrounds:
         assert main(["replay", str(tmp_path / "out"), *replay, "--check", str(tmp_path / "out")]) == 0
         assert main(["replay", str(tmp_path / "out"), *replay[:4], "--check", str(tmp_path / "out")]) == 2
         assert "expected records of labels.json (sha256 " in capsys.readouterr().err
+        other = [*replay[:4], "--backgrounds", str(write_backgrounds(tmp_path / "rooms", 4, size=(35, 41)))]
+        assert main(["replay", str(tmp_path / "out"), *other, "--check", str(tmp_path / "out")]) == 2
+        assert "expected records of labels.json (sha256 " in capsys.readouterr().err
 
     @pytest.mark.parametrize(
         ("words", "expected"),
