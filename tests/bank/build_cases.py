@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from photo_folder import NAMES
+from photo_folder import NAMES, open_photos, write_photos
 
+from cutout_files import write_cutouts
 from segpaste.bank import BuildSummary, Selection, build_bank
 from segpaste.bank.format import WRITERS
-from segpaste.datasets import DatasetError
+from segpaste.datasets import CutOuts, DatasetError, JoinedPhotos
 from segpaste.types import DenseSample
 
 FORMATS = pytest.mark.parametrize("kind", WRITERS)
@@ -38,6 +39,18 @@ def fails_late(index: int, sample: DenseSample) -> DenseSample:
     if index == 60:
         raise DatasetError("not now")
     return with_a_stray(index, sample)
+
+
+def write_parts(root: Path) -> list[Path]:
+    """Photos in two folders, with the same ids, and cut-outs."""
+    return [write_photos(root / "a", 5), write_photos(root / "b", 40, shuffled=True), write_cutouts(root / "cutouts")]
+
+
+def joined(parts: list[Path], order: tuple[int, ...] = (0, 1, 2)) -> JoinedPhotos:
+    """The parts as one dataset with one class, a cup."""
+    opened = [open_photos(parts[0]), open_photos(parts[1]), CutOuts(parts[2], sizes={"*": (0.1, 0.3)})]
+    names, class_map = ["a", "b", "cutouts"], {"car": "cup", "zebra": None}
+    return JoinedPhotos([opened[n] for n in order], class_map=class_map, names=[names[n] for n in order])
 
 
 class Listed:

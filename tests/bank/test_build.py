@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build_cases import ALL, FORMATS, SIZE, Listed, build, fails_late, with_a_stray
+from build_cases import ALL, FORMATS, SIZE, Listed, build, fails_late, joined, with_a_stray, write_parts
 from photo_folder import open_photos, write_photos
 
 from on_disk import tree
@@ -369,3 +369,7 @@ def test_ray(folder: Path, expected: dict[str, str], tmp_path: Path, ray: None) 
     (tmp_path / "away.png").rename(own / "3.png")
     build(open_photos(own), tmp_path / "bank", engine="ray")
     assert tree(tmp_path / "bank") == expected
+    photos = joined(write_parts(tmp_path / "parts"))
+    for engine in ("local", "ray"):
+        build(photos, tmp_path / engine, class_names=["cup"], engine=engine)
+    assert tree(tmp_path / "local") == tree(tmp_path / "ray")

@@ -129,7 +129,7 @@ class TestBadInput:
         [
             ([], "required: COMMAND"),
             (["augmnt"], "invalid choice: 'augmnt'"),
-            (["augment"], "required: DATASET, --out, --num"),
+            (["augment"], "required: --out, --num"),
             (["demo", "stray"], "expected a known option, or KEY=VALUE for the configuration, got 'stray'"),
             (["demo", "--out", "o", "layers=2"], "the nearest is 'placement.layers'"),
             (["augment", "scenes", "--images", "x", "--out", "o", "--num", "1"], "scenes: expected no --images"),

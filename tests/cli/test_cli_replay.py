@@ -312,7 +312,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            ([], "required: RECORDS, --dataset"),
+            ([], "required: RECORDS"),
             (["r", "--dataset", "scenes"], "one of the arguments --out --check is required"),
             (["r", "--dataset", "scenes", "--out", "o", "--check", "c"], "not allowed with argument"),
             (["r", "--dataset", "scenes", "--check", "c", "--index", "-1"], "--index: expected an integer of at least"),

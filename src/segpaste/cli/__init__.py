@@ -60,6 +60,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     for module in (demo, augment, bank, train, score, stats, replay, bench):
         module.add_to(commands)
     args, others = parser.parse_known_args(words)
+    if args.takes_overrides and _arguments.is_override(getattr(args, "dataset", None)):
+        args.dataset, others = None, [args.dataset, *others]
     args.overrides = _arguments.overrides(others)
     if args.overrides and not args.takes_overrides:
         key = next(iter(args.overrides))

@@ -17,6 +17,7 @@ MAX_SEED = (1 << 64) - 1
 _TASKS = ("detect", "segment", "pose")  # of `segpaste.datasets`, likewise
 LAYOUTS = ("coco", "roboflow", "yolo")
 BANK_FORMATS = ("memmap", "lmdb", "webdataset")
+_OVERRIDE = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
 _MODES = ("natural", "repeat_factor", "instance_aware", "tempered", "class_uniform")
 _BALANCE: dict[str, Any] = {"mode": _MODES[1], "threshold": 1e-3, "temperature": 0.5}
 _USED_BY = {"threshold": ("repeat_factor", "instance_aware"), "temperature": ("tempered",)}
@@ -69,6 +70,12 @@ def add_photos(parser: argparse.ArgumentParser) -> None:
     add_split(parser)
 
 
+def add_backgrounds(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a folder of images without objects."""
+    text = "images without objects, targets like the photos; with --bank also instead of a dataset"
+    parser.add_argument("--backgrounds", metavar="FOLDER", type=Path, help=text)
+
+
 def add_split(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which part of a dataset in a folder is meant."""
     text = "of a folder or data YAML, such as valid; default: the one to train on"
@@ -105,6 +112,11 @@ def balance_of(args: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
+def is_override(word: str | None) -> bool:
+    """Whether a word where a dataset may stand is ``KEY=VALUE``, and no file."""
+    return word is not None and _OVERRIDE.fullmatch(word) is not None and not Path(word).exists()
+
+
 def overrides(words: Sequence[str]) -> dict[str, str]:
     """The words ``KEY=VALUE`` as a mapping.
 
@@ -113,7 +125,7 @@ def overrides(words: Sequence[str]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for word in words:
-        match = re.fullmatch(r"([A-Za-z_][\w.]*)=(.*)", word, re.DOTALL)
+        match = _OVERRIDE.fullmatch(word)
         if match is None:
             raise CommandError(f"expected a known option, or KEY=VALUE for the configuration, got {word!r}; see --help")
         if match[1] in found:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Iterator
 
 from segpaste.bank import BuildSummary, Selection, build_bank
 from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC
 from segpaste.bank.build.parts import REASONS
+from segpaste.cli._bank_sources import open_sources
 from segpaste.cli._errors import CommandError
-from segpaste.cli._inputs import open_dataset
 from segpaste.cli._printed import class_lines
 
 
@@ -19,13 +18,10 @@ def run(args: argparse.Namespace) -> None:
     """Build the bank, print what became of the annotations."""
     start = time.perf_counter()
     of_scenes = {"--num": args.num, "--size": args.size, "--seed": args.seed}
-    if args.dataset != "scenes" and (given := [name for name, value in of_scenes.items() if value is not None]):
+    if "scenes" not in args.datasets and (given := [name for name, value in of_scenes.items() if value is not None]):
         raise CommandError(f"{given[0]}: expected it with scenes only; leave it out")
-    inputs = open_dataset(args, args.seed or 0, args.size or 256, args.num or 100)
-    if not inputs.photos.has_masks:
-        raise CommandError(f"{inputs.name}: expected masks, got boxes alone, from which no object can be cut")
-    folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir}
-    folders |= {} if inputs.found is None else {"folder": inputs.found.path}
+    sources = open_sources(args)
+    inputs = sources.joined
     min_part = {} if args.min_part is None else {"min_part_frac": args.min_part}
     summary = build_bank(
         inputs.photos,
@@ -37,8 +33,8 @@ def run(args: argparse.Namespace) -> None:
         selection=Selection(args.min_area, args.min_fill, args.whole_only, **min_part),
         workers=args.workers,
         engine=args.engine,
-        built_from={"dataset": inputs.name, "annotations_sha256": inputs.digest},
-        fingerprint={name: path and os.path.abspath(path) for name, path in folders.items()},
+        built_from={"dataset": inputs.name, "annotations_sha256": inputs.digest, **sources.said},
+        fingerprint=sources.folders,
         work_dir=args.work_dir,
     )
     print("\n".join(lines(summary, inputs.class_names)))

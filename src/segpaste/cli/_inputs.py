@@ -5,12 +5,21 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
-from segpaste.bank import Photos
+from segpaste.bank import Photos, open_bank
 from segpaste.cli._errors import CommandError
-from segpaste.datasets import FederatedLabels, FoundDataset, SceneConfig, SceneDataset, find_dataset
+from segpaste.datasets import (
+    BackgroundImages,
+    FederatedLabels,
+    FoundDataset,
+    JoinedPhotos,
+    SceneConfig,
+    SceneDataset,
+    find_dataset,
+)
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.records import Crowd
 from segpaste.types import KeypointSchema, PanopticSchema
@@ -58,7 +67,7 @@ class Inputs:
     """A dataset, opened.
 
     Attributes:
-        photos: the samples.
+        photos: the samples, those of backgrounds last.
         categories: the table of that name, in file order.
         schema: things and stuff, where the dataset is panoptic.
         name: what the dataset is called, without folders.
@@ -74,6 +83,12 @@ class Inputs:
     digest: str
     found: FoundDataset | None = None
     split: str = "train"
+
+    @property
+    def annotated(self) -> ReadPhotos:
+        """The samples of the dataset alone, without backgrounds."""
+        photos: ReadPhotos = self.photos.datasets[0] if isinstance(self.photos, JoinedPhotos) else self.photos
+        return photos
 
     @property
     def by_label(self) -> list[dict[str, Any]]:
@@ -104,6 +119,40 @@ class Scenes(SceneDataset):
 
 def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
     """Open the dataset that ``dataset`` and the options of its files name; the numbers are of scenes.
+
+    The images of ``backgrounds``, if any, are joined to it. Without a dataset they are all there is, and the classes
+    are those of the ``bank``.
+
+    Raises:
+        DatasetError, CommandError: as `open_annotated`; or there are no backgrounds, or they are no targets of the
+            dataset, or neither a dataset nor a bank has objects.
+    """
+    folder = getattr(args, "backgrounds", None)
+    if args.dataset is not None:
+        inputs = open_annotated(args, seed, size_px, num)
+        return inputs if folder is None else _with_backgrounds(inputs, folder)
+    if folder is None or getattr(args, "bank", None) is None:
+        raise CommandError("expected a dataset, or --backgrounds and --bank, from which objects are pasted; see --help")
+    photos, bank = BackgroundImages(folder), open_bank(args.bank)
+    categories = [{"id": label, "name": name} for label, name in enumerate(bank.class_names, start=1)]
+    digest = hashlib.sha256(f"{photos.digest} {categories}".encode()).hexdigest()
+    return Inputs(photos, categories, None, folder.resolve().name, digest)
+
+
+def _with_backgrounds(inputs: Inputs, folder: Path) -> Inputs:
+    backgrounds = BackgroundImages(folder)
+    if inputs.schema is not None:
+        raise CommandError(
+            f"--backgrounds: expected a dataset of instances, got {inputs.name} with semantic maps, which images "
+            "without annotations lack; leave it out"
+        )
+    photos = JoinedPhotos([inputs.photos, backgrounds], names=[inputs.name, folder.resolve().name])
+    digest = hashlib.sha256(f"{inputs.digest} {backgrounds.digest}".encode()).hexdigest()
+    return replace(inputs, photos=photos, digest=digest)
+
+
+def open_annotated(args: argparse.Namespace, seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
+    """Open the dataset without backgrounds; see `open_dataset`.
 
     Raises:
         DatasetError: it is unknown or broken, has no such split, or without a name none to train on, or has no use for

@@ -68,15 +68,15 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
     """
     own = "coco" if inputs.found is None else inputs.found.format.name
     name = cast(LayoutName, args.layout or (own if own in LAYOUTS else "coco"))
-    is_yolo = isinstance(inputs.photos, YoloDataset)
-    task: Task = inputs.photos.task if isinstance(inputs.photos, YoloDataset) else args.task or "segment"
+    is_yolo = isinstance(inputs.annotated, YoloDataset)
+    task: Task = inputs.annotated.task if isinstance(inputs.annotated, YoloDataset) else args.task or "segment"
     if name != "yolo" and is_yolo and task != "segment":
         raise CommandError(
             f"--layout {name}: expected masks in {inputs.name}, got labels of the task {task}; leave --layout out"
         )
     if name == "yolo" and task == "pose" and inputs.photos.keypoint_schema is None:
         raise CommandError(f"--task pose: expected keypoints in {inputs.name}, got none; leave it out")
-    shape = inputs.photos.data.keypoint_shape if isinstance(inputs.photos, YoloDataset) else None
+    shape = inputs.annotated.data.keypoint_shape if isinstance(inputs.annotated, YoloDataset) else None
     return WrittenLayout(name, inputs.split, task, 3 if shape is None else shape[1])
 
 
@@ -100,7 +100,7 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
     if (
         others
         and layout.task == "detect"
-        and isinstance(photos := inputs.photos, YoloDataset)
+        and isinstance(photos := inputs.annotated, YoloDataset)
         and photos.data.keypoint_shape
     ):
         warnings.warn(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste._version import __version__
-from segpaste.cli._arguments import LAYOUTS, MAX_SEED, add_balance, add_photos, balance_of, integer
+from segpaste.cli._arguments import LAYOUTS, MAX_SEED, add_backgrounds, add_balance, add_photos, balance_of, integer
 from segpaste.cli._errors import CommandError
 from segpaste.cli._printed import progress
 from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
@@ -45,6 +45,7 @@ examples:
   segpaste augment instances.json --images photos --out augmented --num 1000 --bank objects source.crops_per_target=4
   segpaste augment instances.json --images photos --out augmented --num 1000 --bank objects --balance tempered \\
     --temperature 0.3
+  segpaste augment --backgrounds rooms --bank objects --out augmented --num 1000
 """
 _DEFAULT_SIZE_PX = 256
 _NAMED = (
@@ -65,9 +66,11 @@ def add_to(commands: Any) -> None:
     add(
         "dataset",
         metavar="DATASET",
+        nargs="?",
         help="COCO instances or panoptic, a YOLO or Roboflow folder, a data YAML, or scenes",
     )
     add_photos(parser)
+    add_backgrounds(parser)
     add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
     add("--num", metavar="N", type=integer(1), required=True, help="images to make; image i does not depend on N")
     add("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="default: 0")
@@ -133,7 +136,7 @@ def _fingerprint(
     """All that the bytes of the result depend on, but for those of the photos, which are not read for it."""
     from segpaste.cli._values import flat
 
-    folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir}
+    folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir, "--backgrounds": args.backgrounds}
     folders |= {} if inputs.found is None else {"folder": inputs.found.path}
     return {
         "segpaste": __version__,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.cli import _bank_embed
-from segpaste.cli._arguments import BANK_FORMATS, MAX_SEED, add_photos, integer, number
+from segpaste.cli._arguments import BANK_FORMATS, MAX_SEED, add_split, integer, number
 
 _EXAMPLE = """\
 examples:
@@ -26,12 +26,17 @@ annotation id. The same dataset and options give the same bytes, with any number
 interrupted build goes on when the same command is given again; until then what is finished lies in BANK.parts. Of a
 folder with splits the one to train on is taken; validation and test photos only with --split.
 
+Several datasets and a folder of cut-outs are joined: classes by their names after --class-map, crops in the order in
+which the datasets are given.
+
 examples:
   segpaste bank build instances.json --images photos --out objects --workers 8
   segpaste bank build data.yaml --out objects
   segpaste bank build panoptic.json --images photos --panoptic-dir panoptic --out objects --format lmdb
   segpaste bank build instances.json --images photos --out s3://bucket/objects --format webdataset
   segpaste bank build scenes --num 100 --out objects --crop-size 128 --min-area 256
+  segpaste bank build a.json b.json --images photos_a --images photos_b --class-map classes.yaml --out objects
+  segpaste bank build --cutouts renders --size-prior sizes.yaml --out objects
 """
 _INFO_EXAMPLE = """\
 examples:
@@ -76,14 +81,21 @@ def _add(commands: Any, name: str, short: str, text: str, example: str) -> Any:
 def _add_build(commands: Any) -> None:
     text = "Cut every object of a dataset out and write them as a bank."
     parser = commands.add_parser("build", help="build a bank", description=text, example=_BUILD_EXAMPLE)
-    parser.usage = "segpaste bank build ANNOTATIONS.json|FOLDER|DATA.yaml|scenes --out BANK [options]"
+    parser.usage = "segpaste bank build [ANNOTATIONS.json|FOLDER|DATA.yaml|scenes ...] --out BANK [options]"
     add = parser.add_argument
     add(
-        "dataset",
+        "datasets",
         metavar="DATASET",
+        nargs="*",
         help="COCO, LVIS, COCO panoptic, a YOLO or Roboflow folder, a data YAML, or scenes",
     )
-    add_photos(parser)
+    text = "the folder of the photos; once for each annotation file, or once for all"
+    add("--images", metavar="DIR", type=Path, action="append", help=text)
+    text = "of the panoptic PNG files, likewise, default: named as the JSON"
+    add("--panoptic-dir", metavar="DIR", type=Path, action="append", help=text)
+    add_split(parser)
+    add("--class-map", metavar="FILE", type=Path, help="YAML or JSON, NAME: NEW NAME, or NAME: null to drop a class")
+    _add_cutouts(parser)
     add("--out", metavar="BANK", required=True, help="the bank's folder, or a URL for --format webdataset")
     add("--format", choices=BANK_FORMATS, default="memmap", help="default: memmap")
     add("--crop-size", metavar="PX|HxW", type=_crop_size, default=(256, 256), help="default: 256")
@@ -99,6 +111,19 @@ def _add_build(commands: Any) -> None:
     add("--size", metavar="PX", type=integer(32, 4096), help="side of scenes, default: 256")
     add("--seed", metavar="S", type=integer(0, MAX_SEED), help="of scenes, default: 0")
     parser.set_defaults(run=_run("_bank_build", "run"))
+
+
+def _add_cutouts(parser: Any) -> None:
+    add = parser.add_argument
+    add("--cutouts", metavar="FOLDER", type=Path, help="pictures with transparency, FOLDER/CLASS/NAME.png")
+    text = "alpha of the object, at least, default: 0.5"
+    add("--alpha-threshold", metavar="A", type=number(1, above_zero=True), help=text)
+    text = "YAML or JSON, CLASS: SIZE or [LOW, HIGH], as a fraction of the image's side"
+    add("--size-prior", metavar="FILE", type=Path, help=text)
+    add("--sizes-from", metavar="FILE", type=Path, help="COCO or LVIS JSON whose objects say how large a class is")
+    text = "of the images that sizes are relative to, default: 640, or the median of --sizes-from"
+    add("--image-size", metavar="PX|HxW", type=_crop_size, help=text)
+    add("--skip-unreadable", action="store_true", help="skip files that are no cut-outs, and count them")
 
 
 def _run(module: str, function: str) -> Callable[[argparse.Namespace], None]:

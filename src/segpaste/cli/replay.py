@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste.cli._arguments import add_photos, integer
+from segpaste.cli._arguments import add_backgrounds, add_photos, integer
 from segpaste.cli._errors import CommandError
 from segpaste.workspace import Workspace
 
@@ -38,8 +38,9 @@ def add_to(commands: Any) -> None:
     parser.usage = "segpaste replay RECORDS --dataset DATASET (--out DIR | --check DIR) [options]"
     add = parser.add_argument
     add("records", metavar="RECORDS", type=Path, help="replay.jsonl, or the folder of the augmented dataset")
-    add("--dataset", metavar="DATASET", required=True, help="the dataset that was augmented")
+    add("--dataset", metavar="DATASET", help="the dataset that was augmented")
     add_photos(parser)
+    add_backgrounds(parser)
     add("--bank", metavar="BANK", help="the instance bank that was pasted from, if any")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--index", metavar="I", type=integer(0), help="only the record at this place, from 0")
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
     layout = of_folder(path.parent if args.check is None else args.check)
     remaker = _remaking.Remaker(inputs, sequence, _bank_of(args, path, records), layout)
     if space is not None:
-        _remaking.write_dataset(space, args.dataset, records, remaker)
+        _remaking.write_dataset(space, args.dataset or args.backgrounds, records, remaker)
         print(f"replayed {len(records):,} images")
         print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in args.out.iterdir())))
         return

@@ -1,4 +1,4 @@
-"""Files into `DenseSample`: COCO, LVIS and YOLO, others' conventions, jitter, a seeded loader, synthetic scenes."""
+"""Files into `DenseSample`: readers, joins, others' conventions, jitter, a seeded loader, synthetic scenes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING
 from segpaste._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from segpaste.datasets._class_maps import read_class_map as read_class_map
+    from segpaste.datasets.formats.backgrounds import BackgroundImages as BackgroundImages
     from segpaste.datasets.formats.coco import CocoDetectionV2 as CocoDetectionV2
     from segpaste.datasets.formats.coco_panoptic import CocoPanoptic as CocoPanoptic
     from segpaste.datasets.formats.coco_panoptic import CocoPanopticSchema as CocoPanopticSchema
     from segpaste.datasets.formats.conventions import convert_depth as convert_depth
     from segpaste.datasets.formats.conventions import convert_normals as convert_normals
     from segpaste.datasets.formats.conventions import convert_semantic as convert_semantic
+    from segpaste.datasets.formats.cutouts import CutOuts as CutOuts
     from segpaste.datasets.formats.federated import FederatedLabels as FederatedLabels
     from segpaste.datasets.formats.records import DatasetError as DatasetError
     from segpaste.datasets.formats.registry import FORMATS as FORMATS
     from segpaste.datasets.formats.registry import FoundDataset as FoundDataset
     from segpaste.datasets.formats.registry import find_dataset as find_dataset
     from segpaste.datasets.formats.registry import open_dataset as open_dataset
+    from segpaste.datasets.formats.size_priors import learned_sizes as learned_sizes
+    from segpaste.datasets.formats.size_priors import read_size_prior as read_size_prior
     from segpaste.datasets.formats.yolo.dataset import YoloDataset as YoloDataset
     from segpaste.datasets.jitter import FixedSizeCrop as FixedSizeCrop
     from segpaste.datasets.jitter import LargeScaleJitter as LargeScaleJitter
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from segpaste.datasets.jitter import SampleTransform as SampleTransform
     from segpaste.datasets.jitter import SanitizeInstances as SanitizeInstances
     from segpaste.datasets.jitter import make_large_scale_jittering as make_large_scale_jittering
+    from segpaste.datasets.joined import JoinedPhotos as JoinedPhotos
     from segpaste.datasets.loader import EpochDataLoader as EpochDataLoader
     from segpaste.datasets.loader import LoaderStats as LoaderStats
     from segpaste.datasets.loader import create_coco_dataloader as create_coco_dataloader
@@ -35,12 +41,16 @@ if TYPE_CHECKING:
     from segpaste.datasets.scenes import scene_batch as scene_batch
 
 _HOMES = {
+    "segpaste.datasets._class_maps": ("read_class_map",),
+    "segpaste.datasets.formats.backgrounds": ("BackgroundImages",),
     "segpaste.datasets.formats.coco": ("CocoDetectionV2",),
     "segpaste.datasets.formats.coco_panoptic": ("CocoPanoptic", "CocoPanopticSchema"),
     "segpaste.datasets.formats.conventions": ("convert_depth", "convert_normals", "convert_semantic"),
+    "segpaste.datasets.formats.cutouts": ("CutOuts",),
     "segpaste.datasets.formats.federated": ("FederatedLabels",),
     "segpaste.datasets.formats.registry": ("FORMATS", "FoundDataset", "find_dataset", "open_dataset"),
     "segpaste.datasets.formats.records": ("DatasetError",),
+    "segpaste.datasets.formats.size_priors": ("learned_sizes", "read_size_prior"),
     "segpaste.datasets.formats.yolo.dataset": ("YoloDataset",),
     "segpaste.datasets.jitter": (
         "FixedSizeCrop",
@@ -51,6 +61,7 @@ _HOMES = {
         "SanitizeInstances",
         "make_large_scale_jittering",
     ),
+    "segpaste.datasets.joined": ("JoinedPhotos",),
     "segpaste.datasets.loader": ("EpochDataLoader", "LoaderStats", "create_coco_dataloader"),
     "segpaste.datasets.scenes": ("SceneConfig", "SceneDataset", "scene_batch"),
 }

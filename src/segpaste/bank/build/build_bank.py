@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from segpaste._version import __version__
 from segpaste.bank.build._engines import PartEngine, make_parts
 from segpaste.bank.build._work_folder import remove_finished, said_of_bank, work_folder
-from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, groups_of
+from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC
+from segpaste.bank.build.origins import by_index, groups_for
 from segpaste.bank.build.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, stored_id
 from segpaste.bank.format import WRITERS
 from segpaste.bank.format.writer import FolderWriter
@@ -131,7 +132,7 @@ def build_bank(
     check_free(where, writer_options.get("storage_options"))
     order, image_ids = _in_order(photos)
     first = photos[int(order[0])]
-    layout = Layout(crop_size, groups_of(first) if groups is None else groups, first.keypoint_schema)
+    layout = Layout(crop_size, groups_for(photos, first) if groups is None else groups, first.keypoint_schema)
     maker = PartMaker(photos, order, layout, selection, margin_frac, len(class_names), flags_of(first), run.notes)
     options = {
         "margin_frac": margin_frac,
@@ -181,15 +182,17 @@ def _check(
 
 
 def _in_order(photos: Photos) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the photos' indices in the order of their image ids, and these ids, both [N]."""
-    ids = (stored_id(photos.image_id(index), "image") for index in range(len(photos)))
-    image_ids = np.fromiter(ids, np.int64, len(photos))
-    order = np.argsort(image_ids, kind="stable")
-    image_ids = image_ids[order]
-    twice = np.flatnonzero(np.diff(image_ids) == 0)
+    """Return the photos' indices in the order of dataset and image id, [N], and what identifies them, [N] or [N, 2]."""
+    num = len(photos)
+    image_ids = np.fromiter((stored_id(photos.image_id(index), "image") for index in range(num)), np.int64, num)
+    dataset_idx = by_index(photos, "dataset_idx")
+    datasets = np.fromiter((dataset_idx(i) if dataset_idx else 0 for i in range(num)), np.int64, num)
+    order = np.lexsort((image_ids, datasets))
+    image_ids, datasets = image_ids[order], datasets[order]
+    twice = np.flatnonzero((np.diff(image_ids) == 0) & (np.diff(datasets) == 0))
     if len(twice):
         raise BankError(f"expected unique image ids, got {image_ids[twice[0]]} twice; give each photo its own")
-    return order, image_ids
+    return order, image_ids if dataset_idx is None else np.stack([datasets, image_ids], 1)
 
 
 def _identity(image_ids: NDArray[np.int64], layout: Layout) -> dict[str, Any]:

@@ -50,6 +50,19 @@ class CropAxis:
     filter: tuple[Tensor, Tensor]
 
 
+@dataclass(frozen=True, slots=True)
+class PhotoFrame:
+    """The photo that a picture of an object stands for; the object is in its middle.
+
+    Attributes:
+        size: (H, W), pixels.
+        scale: pixels of this photo for one of the picture's, as (num, den), both at least 1.
+    """
+
+    size: tuple[int, int]
+    scale: tuple[int, int]
+
+
 def crop_object(
     sample: DenseSample,
     position: int,
@@ -57,6 +70,7 @@ def crop_object(
     *,
     mask: Tensor | None = None,
     margin_frac: float = DEFAULT_MARGIN_FRAC,
+    frame: PhotoFrame | None = None,
     image_id: int = 0,
     annotation_id: int = 0,
 ) -> Crop:
@@ -69,6 +83,7 @@ def crop_object(
         mask: [H, W] bool, pixels of the object to cut out, not empty; by default all of them.
         margin_frac: kept around the object's box on each side, as a fraction of the box's longer side, rounded up to
             pixels; less where the photo ends.
+        frame: the photo that the sample stands for, by default the sample itself. The crop has no more pixels than it.
         image_id: of the photo.
         annotation_id: of the object.
 
@@ -85,6 +100,8 @@ def crop_object(
     box = box_of(mask)
     left, top, right, bottom = content = content_of(box, (height, width), margin_frac)
     num, den = ratio((bottom - top, right - left), crop_size)
+    if frame is not None and frame.scale[0] * den < num * frame.scale[1]:
+        num, den = frame.scale
     rows = _axis(top, bottom, height, crop_size[0], num, den)
     cols = _axis(left, right, width, crop_size[1], num, den)
     image = sample.image.as_subclass(Tensor)
@@ -103,13 +120,29 @@ def crop_object(
         alpha=alpha.numpy(),
         class_id=int(sample.labels[position]),
         content_box=np.array([x, y, x + cols.size, y + rows.size], np.int32),
-        source_size=np.array([height, width], np.int32),
-        source_box=np.array(box, np.float32),
-        scale=float(np.float32(num / den)),
         image_id=image_id,
         annotation_id=annotation_id,
-        **{name: value.numpy() if isinstance(value, Tensor) else value for name, value in values.items()},
+        **_in_photo(box, num / den, frame or PhotoFrame((height, width), (1, 1)), is_own=frame is None),
+        **_arrays(values),
     )
+
+
+def _in_photo(box: PixelBox, scale: float, frame: PhotoFrame, *, is_own: bool) -> dict[str, Any]:
+    """Return the photo's size, the object's box in it, and the scale of a crop to which the sample is scaled."""
+    left, top, right, bottom = box
+    height, width = frame.size
+    photo_scale = frame.scale[0] / frame.scale[1]
+    in_photo = np.array(box, np.float32)
+    if not is_own:
+        half = (right - left) * photo_scale / 2, (bottom - top) * photo_scale / 2
+        x, y = width / 2, height / 2
+        in_photo = np.array([x - half[0], y - half[1], x + half[0], y + half[1]], np.float32)
+    found = min(float(np.float32(scale / photo_scale)), 1.0)
+    return {"source_size": np.array([height, width], np.int32), "source_box": in_photo, "scale": found}
+
+
+def _arrays(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.numpy() if isinstance(value, Tensor) else value for name, value in values.items()}
 
 
 def groups_of(sample: DenseSample) -> list[str]:

@@ -15,6 +15,7 @@ import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Subset
 
-from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, crop_object, groups_of
+from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, box_of, crop_object
 from segpaste.bank.build.listing import Samples, attribute_of, check_first, checked_names, image_ids, objects_of
+from segpaste.bank.build.origins import dataset_idx_of, frame_of, groups_for
 from segpaste.bank.build.parts import Selection
 from segpaste.bank.format.protocol import Columns
 from segpaste.bank.format.reads import checked_read
@@ -90,7 +92,7 @@ class DatasetBank:
         self.class_frequencies: tuple[int, ...] = tuple(self._of_class.counts.tolist())
         first = dataset[int(self._image_idx[0])]
         check_first(first)
-        self.layout = Layout(crop_size, groups_of(first), first.keypoint_schema)
+        self.layout = Layout(crop_size, groups_for(dataset, first), first.keypoint_schema)
         self.crop_size, self.metric_depth = self.layout.crop_size, first.metric_depth
         self._flags = flags_of(first)
         self.version = self._digest()
@@ -192,9 +194,17 @@ class DatasetBank:
             mask = self.selection.without_strays(sample.instance_masks[position].as_subclass(Tensor))
             if self.selection.reason_against(mask) is not None:
                 return None
-            ids = {"image_id": int(self._image_ids[image]), "annotation_id": int(sample.instance_ids[position])}
-            size, margin_frac = self.layout.crop_size, self.margin_frac
-            crop = crop_object(sample, position, size, mask=mask, margin_frac=margin_frac, **ids)
+            crop = crop_object(
+                sample,
+                position,
+                self.layout.crop_size,
+                mask=mask,
+                margin_frac=self.margin_frac,
+                frame=frame_of(self.dataset, image, box_of(mask)),
+                image_id=int(self._image_ids[image]),
+                annotation_id=int(sample.instance_ids[position]),
+            )
+            crop = replace(crop, dataset_idx=dataset_idx_of(self.dataset, image))
         except BankError as error:
             raise BankError(f"DatasetBank: sample {image}: {error}") from error
         return crop if crop.alpha.any() else None

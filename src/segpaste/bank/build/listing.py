@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import Subset
 
+from segpaste.bank.build.origins import by_index
 from segpaste.bank.build.parts import stored_id
 from segpaste.bank.schema.record import BankError
 from segpaste.types import DenseSample
@@ -47,15 +48,6 @@ def attribute_of(dataset: Any, name: str) -> Any:
     return attribute_of(dataset.dataset, name) if found is None and isinstance(dataset, Subset) else found
 
 
-def _by_index(dataset: Any, name: str) -> Callable[[int], Any] | None:
-    """Return a method that takes the index of a sample, also of the dataset that this one is a part of."""
-    found = getattr(dataset, name, None)
-    if found is not None or not isinstance(dataset, Subset):
-        return found
-    inner, indices = _by_index(dataset.dataset, name), dataset.indices
-    return None if inner is None else lambda index: inner(int(indices[index]))
-
-
 def check_first(sample: DenseSample) -> None:
     """Refuse a dataset by its first sample, before training."""
     if sample.instance_masks is None:
@@ -71,7 +63,7 @@ def check_first(sample: DenseSample) -> None:
 
 def image_ids(dataset: Samples) -> NDArray[np.int64]:
     """Return the id of each image; the indices of the images if the dataset has no ids, or others than integers."""
-    id_of = _by_index(dataset, "image_id") or operator.index
+    id_of = by_index(dataset, "image_id") or operator.index
     ids = [id_of(image) for image in range(len(dataset))]
     if not all(isinstance(image_id, Integral) for image_id in ids):
         return np.arange(len(ids), dtype=np.int64)
@@ -83,7 +75,7 @@ def objects_of(dataset: Samples, num_classes: int) -> tuple[NDArray[np.int64], N
     images: list[int] = []
     ordinals: list[int] = []
     labels: list[int] = []
-    labels_of = _by_index(dataset, "instance_labels") or (lambda image: dataset[image].labels.tolist())
+    labels_of = by_index(dataset, "instance_labels") or (lambda image: dataset[image].labels.tolist())
     for image in range(len(dataset)):
         seen: Counter[int] = Counter()
         for label in map(int, labels_of(image)):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from segpaste.bank.build._strays import without_strays
 from segpaste.bank.build.cropping import box_of, crop_object
+from segpaste.bank.build.origins import dataset_idx_of, frame_of
 from segpaste.bank.schema.record import Array, BankError, Layout
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
@@ -36,19 +37,21 @@ REASONS = {
     "cut_off": "cut off by the photo's edge",
     "sparse": "too little of their box visible",
     "vanished": "no pixel left once shrunk",
+    "unmapped": "of classes that the class map drops",
+    "unreadable": "unreadable pictures",
 }
 """Why an annotation is no crop."""
 
 
 class Photos(Protocol):
-    """A map-style dataset that a bank can be built from."""
+    """A map-style dataset that a bank can be built from; `segpaste.bank.build.origins` says what it may have beside."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> DenseSample: ...
 
     def image_id(self, index: int) -> int:
-        """The id of the photo in its dataset, unique."""
+        """The id of the photo, unique in its dataset."""
         ...
 
     def annotation_ids(self, index: int) -> Sequence[int]:
@@ -202,9 +205,11 @@ class PartMaker:
                         self.layout.crop_size,
                         mask=mask,
                         margin_frac=self.margin_frac,
+                        frame=frame_of(self.photos, index, box_of(mask)),
                         image_id=image_id,
                         annotation_id=ids[position],
                     )
+                    crop = replace(crop, dataset_idx=dataset_idx_of(self.photos, index))
                     reason = None if crop.alpha.any() else "vanished"
                 if reason is None:
                     tally["trimmed"] += mask is not whole

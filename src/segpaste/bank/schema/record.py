@@ -54,6 +54,7 @@ COLUMNS = (
     Column("normals", "<f4", (3, "h", "w"), "normals"),
     Column("intrinsics", "<f4", (4,), "intrinsics"),
     Column("keypoints", "<f4", ("P", 3), "keypoints"),
+    Column("dataset_idx", "<i8", (), "dataset"),
 )
 """All columns that there are; later versions only add some, at the end."""
 
@@ -88,6 +89,7 @@ class Crop:
         normals: float32 [3, h, w], unit, camera frame right-down-forward; 0 where there is none.
         intrinsics: float32 [4], fx, fy, cx, cy in pixels of the crop.
         keypoints: float32 [P, 3], x, y, v in pixel edges of the crop, beyond which they may lie.
+        dataset_idx: of the dataset that image and annotation id are of, among those that the bank was built from.
     """
 
     image: Array
@@ -105,6 +107,7 @@ class Crop:
     normals: Array | None = None
     intrinsics: Array | None = None
     keypoints: Array | None = None
+    dataset_idx: int | None = None
 
 
 class Layout:

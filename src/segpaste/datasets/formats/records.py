@@ -307,6 +307,25 @@ def _read_json(path: Path) -> Any:
         raise malformed(path, error) from error
 
 
+def read_yaml_or_json(path: str | PathLike[str], what: str) -> Any:
+    """Return the document in a small YAML or JSON file; errors say that ``what`` was expected.
+
+    Raises:
+        DatasetError: the file is missing or malformed.
+    """
+    import yaml
+
+    try:
+        return yaml.safe_load(Path(path).read_text("utf-8-sig"))
+    except OSError as error:
+        raise DatasetError(f"{path}: expected {what} in YAML or JSON, got {error.strerror or error}") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        text = " ".join(str(error).split())
+        raise DatasetError(
+            f"{path}: expected {what} in YAML or JSON, got text that is neither ({text:.150})"
+        ) from error
+
+
 def malformed(path: Path, error: object) -> DatasetError:
     """Return the error of a file that is no JSON."""
     return DatasetError(

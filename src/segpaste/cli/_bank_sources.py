@@ -1,0 +1,135 @@
+"""Datasets and cut-outs that `segpaste bank build` is given, opened and joined."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from segpaste.cli._errors import CommandError
+from segpaste.cli._inputs import Inputs, open_dataset
+from segpaste.datasets import CutOuts, JoinedPhotos, learned_sizes, read_class_map, read_size_prior
+from segpaste.datasets.formats.registry import found_at
+
+_FOLDERS = ("images", "panoptic_dir")
+
+
+@dataclass(frozen=True, slots=True)
+class BankSources:
+    """What a bank is built from.
+
+    Attributes:
+        joined: all of it as one dataset.
+        said: about its parts, for the bank's meta; empty for one dataset.
+        folders: where the files lie, absolute, by option.
+    """
+
+    joined: Inputs
+    said: Mapping[str, Any]
+    folders: Mapping[str, Any]
+
+
+def open_sources(args: argparse.Namespace) -> BankSources:
+    """Open all that is named; one dataset without a class map stays as it is.
+
+    Raises:
+        CommandError: options do not fit together, or a dataset has boxes alone.
+        DatasetError: a dataset is missing or broken, or the class map names no class.
+    """
+    of_cutouts = ("alpha_threshold", "size_prior", "sizes_from", "image_size", "skip_unreadable")
+    if args.cutouts is None and (given := [name for name in of_cutouts if getattr(args, name)]):
+        raise CommandError(f"--{given[0].replace('_', '-')}: expected it with --cutouts; leave it out")
+    if not args.datasets and args.cutouts is None:
+        raise CommandError("expected a dataset, or --cutouts FOLDER, got neither; see segpaste bank build --help")
+    if len(args.datasets) == 1:  # an option that is given again replaces the first
+        args = argparse.Namespace(**{**vars(args), **{n: (getattr(args, n) or [])[-1:] for n in _FOLDERS}})
+    opened = [_open_one(args, one) for one in _each(args)]
+    parts = opened if args.cutouts is None else [*opened, _open_cutouts(args)]
+    folders = {
+        "--images": _absolute(args.images),
+        "--panoptic-dir": _absolute(args.panoptic_dir),
+        "--cutouts": args.cutouts and os.path.abspath(args.cutouts),
+    }
+    if found := [str(part.found.path) for part in parts if part.found is not None]:
+        folders["folder"] = _absolute(found)
+    if len(parts) == 1 and args.class_map is None:
+        return BankSources(parts[0], {}, folders)
+    class_map = None if args.class_map is None else read_class_map(args.class_map)
+    if isinstance(class_map, list) and len(class_map) != len(parts):
+        raise CommandError(
+            f"{args.class_map}: expected {len(parts)} class maps, one for each dataset, got {len(class_map)}"
+        )
+    photos = JoinedPhotos(
+        [part.photos for part in parts], class_map=class_map, names=[part.name for part in parts], fields="common"
+    )
+    said = {
+        "datasets": [
+            {"name": name, "annotations_sha256": part.digest} for name, part in zip(photos.names, parts, strict=True)
+        ],
+        "class_map": class_map if class_map is None or isinstance(class_map, list) else dict(class_map),
+    }
+    categories = [{"id": label + 1, "name": name} for label, name in enumerate(photos.class_names)]
+    return BankSources(Inputs(photos, categories, None, " + ".join(photos.names), photos.digest), said, folders)
+
+
+def _absolute(paths: Sequence[str | Path] | None) -> Any:
+    """Return the absolute path of one, the list of several, None of none."""
+    found = [os.path.abspath(path) for path in paths or ()]
+    return found[0] if len(found) == 1 else found or None
+
+
+def _each(args: argparse.Namespace) -> Iterator[argparse.Namespace]:
+    """Yield the arguments of each dataset: its own folders, or the one that is for all."""
+    is_only = len(args.datasets) == 1  # then what does not fit it is told where it is opened
+    files = [dataset for dataset in args.datasets if is_only or _takes_images(args, dataset)]
+    own: dict[str, Iterator[Path]] = {}
+    for name in _FOLDERS:
+        paths = getattr(args, name) or []
+        if len(paths) > 1 and len(paths) != len(files):
+            raise CommandError(
+                f"--{name.replace('_', '-')}: expected it once, or once for each of {len(files)} annotation files, got "
+                f"it {len(paths)} times"
+            )
+        own[name] = iter(paths * len(files) if len(paths) == 1 else paths)
+    for dataset in args.datasets:
+        values = {name: next(paths, None) if dataset in files else None for name, paths in own.items()}
+        has_splits = is_only or (dataset != "scenes" and dataset not in files)
+        splits = {} if has_splits else {"split": None, "task": None}
+        if dataset == "scenes" and not is_only:
+            splits["from_"] = None
+        yield argparse.Namespace(**{**vars(args), "dataset": dataset, **values, **splits})
+
+
+def _takes_images(args: argparse.Namespace, dataset: str) -> bool:
+    """Whether a dataset is a file beside a folder of photos; or it is unknown, as `open_dataset` tells."""
+    found = None if dataset == "scenes" else found_at(Path(dataset), args.from_)
+    return dataset != "scenes" and (found is None or "images_dir" in found.format.takes)
+
+
+def _open_one(args: argparse.Namespace, one: argparse.Namespace) -> Inputs:
+    inputs = open_dataset(one, args.seed or 0, args.size or 256, args.num or 100)
+    if not inputs.photos.has_masks:
+        raise CommandError(f"{inputs.name}: expected masks, got boxes alone, from which no object can be cut")
+    return inputs
+
+
+def _open_cutouts(args: argparse.Namespace) -> Inputs:
+    if args.size_prior is not None and args.sizes_from is not None:
+        raise CommandError("--size-prior, --sizes-from: expected one of them, got both; leave one out")
+    if args.image_size is not None and args.size_prior is None and args.sizes_from is None:
+        raise CommandError("--image-size: expected it with --size-prior or --sizes-from; leave it out")
+    options: dict[str, Any] = {}
+    if args.size_prior is not None:
+        options = {"sizes": read_size_prior(args.size_prior)}
+    elif args.sizes_from is not None:
+        options = dict(zip(("sizes", "image_size"), learned_sizes(args.sizes_from), strict=True))
+    if args.image_size is not None:
+        options["image_size"] = args.image_size
+    if args.alpha_threshold is not None:
+        options["alpha_threshold"] = args.alpha_threshold
+    photos = CutOuts(args.cutouts, **options, skip_unreadable=args.skip_unreadable)
+    categories = [{"id": label + 1, "name": name} for label, name in enumerate(photos.class_names)]
+    return Inputs(photos, categories, None, args.cutouts.resolve().name, photos.digest)

@@ -1,0 +1,70 @@
+"""Class maps: which classes of joined datasets are the same, and which are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+from segpaste.datasets.formats.records import DatasetError, read_yaml_or_json
+
+ClassMap = Mapping[str, str | None]
+"""Class name to the name that it gets, or to None, which drops the class. Other classes keep their names."""
+
+
+def maps_of(class_map: ClassMap | Sequence[ClassMap | None] | None, num: int) -> list[ClassMap]:
+    """Return a class map for each of ``num`` datasets; ValueError if there is another number of them."""
+    if class_map is None or isinstance(class_map, Mapping):
+        return [class_map or {}] * num
+    if len(class_map) != num:
+        raise ValueError(f"class_map: expected one for all datasets, or {num}, one for each, got {len(class_map)}")
+    return [of_one or {} for of_one in class_map]
+
+
+def class_names_of(dataset: Any, name: str) -> tuple[str, ...]:
+    """Return the class names of a dataset that is called ``name``; `DatasetError` if there are none, or one twice."""
+    names = getattr(dataset, "class_names", None)
+    if names is None:
+        raise DatasetError(
+            f"{name}: expected a dataset with class_names, by which classes are joined, got a {type(dataset).__name__}"
+        )
+    if repeated := [one for one in dict.fromkeys(names) if tuple(names).count(one) > 1]:
+        raise DatasetError(f"{name}: expected one class of each name, got several of {', '.join(repeated):.200}")
+    return tuple(names)
+
+
+def check_known(maps: Sequence[ClassMap], own: Sequence[Sequence[str]], names: Sequence[str]) -> None:
+    """Raise `DatasetError` if a map names a class that no dataset has for which it is meant."""
+    is_shared = all(of_one is maps[0] for of_one in maps)
+    groups = [(maps[0], {name for part in own for name in part}, "the datasets")] if is_shared else []
+    groups += [] if is_shared else [(m, set(part), name) for m, part, name in zip(maps, own, names, strict=True)]
+    for of_one, known, where in groups:
+        if unknown := [name for name in of_one if name not in known]:
+            raise DatasetError(
+                f"class map: expected classes of {where} ({', '.join(sorted(known)):.200}), got "
+                f"{', '.join(unknown):.200}; correct or remove them"
+            )
+
+
+def read_class_map(path: str | PathLike[str]) -> ClassMap | list[ClassMap | None]:
+    """Read a class map from YAML or JSON: ``name: name``, or ``name: null`` to drop a class; or a list of such maps.
+
+    Raises:
+        DatasetError: the file is missing or malformed.
+    """
+    document = read_yaml_or_json(path, "a class map")
+    if isinstance(document, list):
+        return [None if one is None else _checked(path, one) for one in document]
+    return _checked(path, document)
+
+
+def _checked(path: str | PathLike[str], document: object) -> ClassMap:
+    if not isinstance(document, Mapping):
+        raise DatasetError(f"{path}: expected class names and the names that they get, got {document!r:.60}")
+    for name, new in document.items():
+        if not isinstance(name, str) or not (new is None or (isinstance(new, str) and new)):
+            raise DatasetError(
+                f"{path}: expected a name, or null to drop the class, for each class name, got {name!r:.40}: "
+                f"{new!r:.40}; put numbers and words such as 'no' in quotes"
+            )
+    return dict(document)

@@ -1,0 +1,150 @@
+"""Fields that samples of joined datasets have in common, so that they can share a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+
+from segpaste.datasets.formats.records import DatasetError
+from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema
+from segpaste.types.fields import SAMPLE_FIELDS
+
+MOST_TRIES = 16
+_FILLED = frozenset({"crowd_mask", "keypoints"})
+"""Fields that a sample without them gets, for they then say that nothing is known or there."""
+_OF_OBJECTS = frozenset({"instance_ids", "instance_masks"})
+
+
+@dataclass(frozen=True, slots=True)
+class CommonFields:
+    """What all samples have.
+
+    Attributes:
+        names: of the datasets.
+        present: the fields, beside those that a sample always has.
+        metric_depth: of the depth, where it is present.
+        keypoint_schema: of the keypoints; None where there are none.
+        leaves_out: fields beside these are left out, not refused.
+        has_objects: for each dataset, whether it has classes.
+    """
+
+    names: tuple[str, ...]
+    present: frozenset[str]
+    metric_depth: bool
+    keypoint_schema: KeypointSchema | None
+    leaves_out: bool
+    has_objects: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, datasets: Sequence[Any], names: Sequence[str], fields: Literal["same", "common"]) -> CommonFields:
+        """Find out from one sample of each dataset.
+
+        Raises:
+            ValueError: ``fields`` is another word.
+            DatasetError: no sample of a dataset can be read, or its fields differ from those of the first.
+        """
+        if fields not in ("same", "common"):
+            raise ValueError(f"fields: expected 'same' or 'common', got {fields!r}")
+        leaves_out = fields == "common"
+        has_objects = tuple(bool(dataset.class_names) for dataset in datasets)
+        samples = [_first_of(dataset) for dataset in datasets]
+        found = [_present(sample) for sample in samples]
+        with_objects = [n for n in range(len(datasets)) if has_objects[n]] or list(range(len(datasets)))
+        first = with_objects[0]
+        schema = _schema(samples, names, leaves_out)
+        present = set(found[first] - _FILLED)
+        if leaves_out:
+            present &= present.intersection(*(found[n] for n in with_objects))
+            present &= present.intersection(*(fields_of | _OF_OBJECTS for fields_of in found))
+            present -= _parted(samples, present)
+        present |= {"keypoints"} if schema is not None else set()
+        present |= {"crowd_mask"} if any("crowd_mask" in fields_of for fields_of in found) else set()
+        common = cls(tuple(names), frozenset(present), samples[first].metric_depth, schema, leaves_out, has_objects)
+        for n, sample in enumerate(samples):
+            common._check(sample, n, first)
+        return common
+
+    @property
+    def has_crowds(self) -> bool:
+        """Whether samples have a crowd mask."""
+        return "crowd_mask" in self.present
+
+    def fitted(self, sample: DenseSample, part: int) -> DenseSample:
+        """Return a sample of dataset number ``part`` with the common fields.
+
+        Raises:
+            DatasetError: it lacks one.
+        """
+        there = _present(sample)
+        if there == self.present and (sample.metric_depth, sample.keypoint_schema) == self._flags():
+            return sample
+        self._check(sample, part, 0)
+        height, width = sample.canvas_size
+        values: dict[str, Any] = dict.fromkeys(there - self.present)
+        if "crowd_mask" in self.present - there:
+            values["crowd_mask"] = CrowdMask(torch.zeros(1, height, width, dtype=torch.bool))
+        if "instance_masks" in self.present - there:
+            values["instance_masks"] = InstanceMask(torch.zeros(0, height, width, dtype=torch.bool))
+            values["instance_ids"] = torch.zeros(0, dtype=torch.int32)
+        if self.keypoint_schema is not None and "keypoints" not in there:
+            values["keypoints"] = torch.zeros(sample.num_instances, self.keypoint_schema.num_points, 3)
+        values |= {"metric_depth": self.metric_depth and "depth" in self.present}
+        return replace(sample, **values, keypoint_schema=self.keypoint_schema)
+
+    def _flags(self) -> tuple[bool, KeypointSchema | None]:
+        return self.metric_depth and "depth" in self.present, self.keypoint_schema
+
+    def _check(self, sample: DenseSample, part: int, first: int) -> None:
+        there = _present(sample)
+        may_lack = _FILLED if self.has_objects[part] else _FILLED | _OF_OBJECTS
+        missing = self.present - there - may_lack
+        more = set() if self.leaves_out else there - self.present - may_lack
+        if "depth" in there & self.present and sample.metric_depth != self.metric_depth:
+            more = more | {"metric_depth"}
+        if missing or more:
+            what = ", ".join(sorted(missing | more))
+            raise DatasetError(
+                f"{self.names[part]}: expected samples with the same fields as those of {self.names[first]}, they "
+                f"differ in {what}; join datasets of the same modalities"
+            )
+
+
+def _present(sample: DenseSample) -> frozenset[str]:
+    """Return the optional fields that a sample has."""
+    return frozenset(f.name for f in SAMPLE_FIELDS if not f.required and getattr(sample, f.name) is not None)
+
+
+def _first_of(dataset: Any) -> DenseSample:
+    """Return the first sample that can be read, among the first `MOST_TRIES`."""
+    error: DatasetError | None = None
+    for index in range(min(len(dataset), MOST_TRIES)):
+        try:
+            sample: DenseSample = dataset[index]
+        except DatasetError as caught:
+            error = error or caught
+        else:
+            return sample
+    raise error or DatasetError(f"{type(dataset).__name__}: expected a dataset with samples, got an empty one")
+
+
+def _parted(samples: Sequence[DenseSample], present: set[str]) -> set[str]:
+    """Return the depth's fields where some depth is metric and some is not, or a camera is missing."""
+    kinds = {sample.metric_depth for sample in samples}
+    is_whole = kinds == {False} or (kinds == {True} and "camera_intrinsics" in present)
+    return set() if is_whole else {"depth", "depth_valid"}
+
+
+def _schema(samples: Sequence[DenseSample], names: Sequence[str], leaves_out: bool) -> KeypointSchema | None:
+    """Return the schema of all keypoints; None where there are none, or where they differ and may be left out."""
+    found = {
+        name: sample.keypoint_schema for name, sample in zip(names, samples, strict=True) if sample.keypoint_schema
+    }
+    schemas = list(found.values())
+    if not schemas or all(schema == schemas[0] for schema in schemas):
+        return schemas[0] if schemas else None
+    if leaves_out:
+        return None
+    raise DatasetError(f"{', '.join(found)}: expected keypoints of the same names in all datasets, got others")

@@ -1,0 +1,87 @@
+"""Images without objects, such as empty rooms or streets, into `DenseSample`: targets that pastes are added to.
+
+Join them with annotated photos by `segpaste.datasets.JoinedPhotos`. Not for photos that show objects of your classes
+without annotations: a model learns that these objects are background.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+
+import torch
+
+from segpaste.datasets.formats.photo import read_upright
+from segpaste.datasets.formats.picture_files import files_below
+from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow, PackedRecords
+from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
+from segpaste.types import DenseSample
+
+
+class BackgroundImages(AnnotatedPhotos):
+    """The images of a folder and its subfolders, sorted by path, one `DenseSample` without instances each.
+
+    A sample has image (uint8), rotated by its EXIF orientation, and N = 0 instances with masks. Hidden files and files
+    that are no images by their suffix are left out.
+
+    Args:
+        images_dir: the folder.
+        transforms: called with every `DenseSample`, returns the one to use instead.
+
+    Attributes:
+        class_names: empty, for there are no objects.
+        digest: of the names and sizes of the files, bytes.
+
+    Raises:
+        DatasetError: the folder is missing, or holds no image.
+    """
+
+    class_names: tuple[str, ...] = ()
+    digest: str
+
+    def __init__(
+        self, images_dir: str | PathLike[str], *, transforms: Callable[[DenseSample], DenseSample] | None = None
+    ) -> None:
+        super().__init__(images_dir, images_dir, transforms=transforms)
+
+    def annotation_ids(self, index: int) -> tuple[int, ...]:
+        """Return an empty tuple: there are no instances."""
+        return ()
+
+    def instance_labels(self, index: int) -> tuple[int, ...]:
+        """Return an empty tuple: there are no instances."""
+        return ()
+
+    def left_out(self, index: int) -> dict[str, int]:
+        """Return an empty dictionary: there are no annotations."""
+        return {}
+
+    def crowds(self, index: int) -> list[Crowd]:
+        """Return an empty list: there are no annotations."""
+        return []
+
+    def _read_records(self) -> PackedRecords:
+        names = [name for name in files_below(self.images_dir) if Path(name).suffix.lower() in IMAGE_SUFFIXES]
+        if not names:
+            raise DatasetError(f"{self.images_dir}: expected at least one image, got none; check the folder")
+        digest = hashlib.sha256()
+        for name in names:
+            digest.update(json.dumps([name, _num_bytes(self.images_dir / name)]).encode())
+        self.digest = digest.hexdigest()
+        return PackedRecords({"id": number, "file_name": name} for number, name in enumerate(names, start=1))
+
+    def _read_sample(self, record: JsonRow) -> DenseSample:
+        image = read_upright(self.images_dir / record["file_name"])
+        no_masks = torch.zeros(0, *image.shape[1:], dtype=torch.bool)
+        return DenseSample.from_masks(image, no_masks, torch.zeros(0, dtype=torch.int64))
+
+
+def _num_bytes(path: Path) -> int:
+    """Return the size of a file; -1 for a broken link, which the reader reports."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1

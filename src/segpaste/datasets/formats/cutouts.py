@@ -1,0 +1,246 @@
+"""Cut-outs, pictures of one object with transparency, into `DenseSample`: for banks of rendered or generated objects.
+
+    cutouts/cup/red_001.png
+    cutouts/cup/studio/b.webp
+    cutouts/zebra/7.tif
+
+The first folder is the class. Not for photos with annotations: `segpaste.bank.build_bank` cuts out their objects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from segpaste.datasets.formats._matte import filled_colours
+from segpaste.datasets.formats.picture_files import files_below
+from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow, PackedRecords
+from segpaste.datasets.formats.size_priors import EVERY_CLASS, size_at
+from segpaste.types import DenseSample
+
+OTHER_SUFFIXES = frozenset({".csv", ".json", ".md", ".txt", ".xml", ".yaml", ".yml", ".db", ".ini"})
+"""Files that lie beside pictures and are left out without a word: tables, notes, and what systems leave behind."""
+
+Box = tuple[int, int, int, int]
+
+
+class CutOuts(AnnotatedPhotos):
+    """The pictures of a folder of classes, sorted by path, one `DenseSample` with one instance each.
+
+    The mask is where alpha is at least ``alpha_threshold``. Pixels with less alpha get the colours of their neighbours
+    in the mask, so that no filter mixes the unseen colour behind them into the object's edge. A frame of one pixel is
+    added: an object that fills its picture is whole, and none touches the border. Pictures with 16 bits per channel
+    are read with 8. Colours are not premultiplied, as PNG and WebP define; Pillow divides those of TIFF.
+
+    The heads of all files are read at construction. A file with more than one frame, without transparency or in no
+    class folder is an error, and so is, once it is decoded, one that is broken, opaque or empty.
+
+    Args:
+        folder: the folder of the class folders.
+        alpha_threshold: alpha of the object at least, above 0, up to 1 for opaque.
+        sizes: for each class the quantiles of the object's size, ascending, at least one; see
+            `segpaste.datasets.formats.size_priors`. ``"*"`` is for the classes that are not named. A bank then keeps
+            this size as the original one, for ``source.relative_to="photo"``. By default that is the picture's own.
+        image_size: (H, W) of the images that ``sizes`` are relative to, pixels: about that of the images that objects
+            are pasted into.
+        skip_unreadable: skip what would be an error, with one warning, and count it in `left_out`.
+
+    Attributes:
+        class_names: the class folders, sorted; labels index it.
+        num_other_files: files that are left out because their suffix is not that of a picture.
+        digest: of the names and sizes of the files and of the options.
+
+    Raises:
+        DatasetError: the folder is missing, has no pictures in class folders, or has files that are no cut-outs; or a
+            class has no size.
+        ValueError: ``alpha_threshold`` or ``image_size`` is out of its range.
+    """
+
+    class_names: tuple[str, ...]
+    num_other_files: int
+    digest: str
+
+    def __init__(
+        self,
+        folder: str | PathLike[str],
+        *,
+        alpha_threshold: float = 0.5,
+        sizes: Mapping[str, Sequence[float]] | None = None,
+        image_size: tuple[int, int] = (640, 640),
+        skip_unreadable: bool = False,
+    ) -> None:
+        if not 0 < alpha_threshold <= 1:
+            raise ValueError(f"alpha_threshold: expected a number above 0, up to 1, got {alpha_threshold}")
+        if min(image_size) < 1:
+            raise ValueError(f"image_size: expected (H, W) of at least 1 pixel, got {image_size}")
+        self.image_size = image_size
+        self.alpha_threshold, self.skip_unreadable = alpha_threshold, skip_unreadable
+        self.sizes = None if sizes is None else {name: tuple(values) for name, values in sizes.items()}
+        super().__init__(folder, folder)
+
+    def annotation_ids(self, index: int) -> tuple[int, ...]:
+        """Return the number of the picture, which is the id of its only instance."""
+        return (self.image_id(index),)
+
+    def instance_labels(self, index: int) -> tuple[int, ...]:
+        """Return the class of the picture, from its folder."""
+        record = self._records[index]
+        return () if record["fault"] else (record["label"],)
+
+    def left_out(self, index: int) -> dict[str, int]:
+        """Return 1 as ``unreadable`` for a picture that was skipped."""
+        return {"unreadable": 1} if self._records[index]["id"] in self._skipped else {}
+
+    def crowds(self, index: int) -> list[Crowd]:
+        """Return an empty list: cut-outs have no crowds."""
+        return []
+
+    def photo_frame(self, index: int, box: Box) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """Return the photo that a picture stands for; None without ``sizes``.
+
+        Args:
+            index: of the picture.
+            box: of the object in the sample, xyxy, pixels.
+
+        Returns:
+            The photo's size (H, W), and its pixels for one of the picture's, as (num, den), so that the object has the
+            size in it that is drawn for its class by its path.
+        """
+        record = self._records[index]
+        if self.sizes is None:
+            return None
+        name = self.class_names[record["label"]]
+        quantiles = self.sizes[name] if name in self.sizes else self.sizes[EVERY_CLASS]
+        longer_px = size_at(quantiles, record["file_name"]) * math.sqrt(self.image_size[0] * self.image_size[1])
+        return self.image_size, (max(round(longer_px), 1), max(box[2] - box[0], box[3] - box[1]))
+
+    @cached_property
+    def _skipped(self) -> set[int]:
+        """The pictures that this process has skipped so far."""
+        return set()
+
+    def _read_records(self) -> PackedRecords:
+        root = self.images_dir
+        every = files_below(root)
+        names = [name for name in every if Path(name).suffix.lower() not in OTHER_SUFFIXES]
+        self.num_other_files = len(every) - len(names)
+        folders = (path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+        self.class_names = tuple(sorted(path.name for path in folders))
+        if not self.class_names or not names:
+            raise DatasetError(
+                f"{root}: expected pictures in folders by class, CLASS/NAME.png, got none; check the folder"
+            )
+        self._check_sizes()
+        label_of = {name: label for label, name in enumerate(self.class_names)}
+        digest = hashlib.sha256(
+            json.dumps([self.class_names, self.alpha_threshold, self.sizes, self.image_size]).encode()
+        )
+        rows: list[JsonRow] = []
+        for number, name in enumerate(names, start=1):
+            size, fault = _look_at(root, name)
+            digest.update(json.dumps([name, size]).encode())
+            label = label_of.get(name.partition("/")[0], 0)
+            rows.append({"id": number, "file_name": name, "label": label, "fault": fault})
+        self.digest = digest.hexdigest()
+        self._tell([f"{row['file_name']} {row['fault']}" for row in rows if row["fault"]])
+        return PackedRecords(rows)
+
+    def _check_sizes(self) -> None:
+        if self.sizes is None or EVERY_CLASS in self.sizes:
+            return
+        if missing := [name for name in self.class_names if name not in self.sizes]:
+            raise DatasetError(
+                f"{self.images_dir}: expected a size for each class, got none for {', '.join(missing):.200}; add them, "
+                f"or '{EVERY_CLASS}' for all others"
+            )
+
+    def _tell(self, faults: Sequence[str]) -> None:
+        """Raise or warn of files that are no cut-outs."""
+        if not faults:
+            return
+        first = "; ".join(faults[:5]) + (f"; and {len(faults) - 5:,} more" if len(faults) > 5 else "")
+        if not self.skip_unreadable:
+            raise DatasetError(
+                f"{self.images_dir}: expected pictures of one object with transparency, in folders by class: {first}; "
+                "remove them, or skip them with --skip-unreadable (skip_unreadable=True)"
+            )
+        warnings.warn(f"{self.images_dir}: skipped {len(faults):,}: {first}", stacklevel=2)
+
+    def _read_sample(self, record: JsonRow) -> DenseSample:
+        path = self.images_dir / record["file_name"]
+        try:
+            if record["fault"]:
+                raise DatasetError(f"{path}: {record['fault']}")
+            image, mask = read_cutout(path, self.alpha_threshold)
+        except DatasetError as error:
+            if not self.skip_unreadable:
+                raise
+            if not record["fault"] and not self._skipped:
+                warnings.warn(f"skipped {error} (more are only counted)", stacklevel=2)
+            self._skipped.add(record["id"])
+            nothing = torch.zeros(0, 1, 1, dtype=torch.bool)
+            return DenseSample.from_masks(torch.zeros(3, 1, 1, dtype=torch.uint8), nothing, torch.zeros(0).long())
+        return DenseSample.from_masks(
+            torch.from_numpy(image), torch.from_numpy(mask)[None], torch.tensor([record["label"]], dtype=torch.int64)
+        )
+
+
+def read_cutout(path: Path, alpha_threshold: float) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """Read a cut-out, with a frame of one pixel.
+
+    Returns:
+        Colours uint8 [3, H + 2, W + 2], filled up outside of the object, and mask bool [H + 2, W + 2].
+
+    Raises:
+        DatasetError: the file is missing or broken, is opaque, or no pixel has alpha enough.
+    """
+    try:
+        with Image.open(path) as picture:
+            values = np.array(ImageOps.exif_transpose(picture).convert("RGBA"))
+    except FileNotFoundError:
+        raise DatasetError(f"{path}: expected a picture, found no such file; check the folder") from None
+    except Exception as error:  # what Pillow raises for a broken file depends on the format
+        raise DatasetError(f"{path}: expected a picture, could not decode it ({error}); replace the file") from error
+    alpha = values[..., 3]
+    if (alpha == 255).all():
+        raise DatasetError(f"{path}: expected transparency around an object, got an opaque picture; cut the object out")
+    mask = alpha >= math.ceil(alpha_threshold * 255)
+    if not mask.any():
+        raise DatasetError(
+            f"{path}: expected an object, got no pixel with alpha of at least {alpha_threshold:g}, and at most "
+            f"{int(alpha.max()) / 255:.2g}; lower the threshold, or remove the file"
+        )
+    mask = np.pad(mask, 1)
+    weights = np.where(mask, np.pad(alpha, 1), 0)
+    return filled_colours(np.pad(values[..., :3], ((1, 1), (1, 1), (0, 0))).transpose(2, 0, 1), weights), mask
+
+
+def _look_at(root: Path, name: str) -> tuple[int, str | None]:
+    """Return the size of a file in bytes, and why its head tells that it is no cut-out."""
+    path = root / name
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        return -1, "is a link to nothing" if path.is_symlink() else f"cannot be read ({error.strerror})"
+    return size, _fault_of(path) if "/" in name else "lies in no class folder"
+
+
+def _fault_of(path: Path) -> str | None:
+    try:
+        with Image.open(path) as picture:
+            if getattr(picture, "n_frames", 1) > 1:
+                return "has more than one frame"
+            return None if picture.has_transparency_data else f"has no transparency (mode {picture.mode})"
+    except Exception:  # what Pillow raises for a broken head depends on the format
+        return "is no picture, or is broken"

@@ -1,0 +1,100 @@
+"""Size of an object relative to its image, by class, for objects that have no image of their own, such as cut-outs.
+
+The size is the longer side of the object's box over the side of a square with the area of the image: 0.25 is a quarter
+of the side of a square image. A prior is a list of ascending quantiles, evenly spaced from the smallest size to the
+largest. One number is one size, two are a range.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from segpaste.datasets.formats.records import (
+    DatasetError,
+    TableColumns,
+    box_of,
+    class_indices,
+    index_images,
+    lookup,
+    read_tables,
+    read_yaml_or_json,
+)
+
+EVERY_CLASS = "*"
+"""Name of the prior for classes that have none of their own."""
+NUM_QUANTILES = 101
+_TABLES: dict[str, TableColumns] = {
+    "images": {"id": int, "height": int, "width": int},
+    "annotations": {"image_id": int, "category_id": int},
+    "categories": {"id": int, "name": str},
+}
+Quantiles = tuple[float, ...]
+
+
+def size_at(quantiles: Sequence[float], name: str) -> float:
+    """Return the size of an object: a quantile that depends on the object's name alone, between the nearest two."""
+    digest = hashlib.sha256(name.encode()).digest()
+    place = int.from_bytes(digest[:8], "little") / 2**64 * (len(quantiles) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(quantiles) - 1)
+    return quantiles[low] + (place - low) * (quantiles[high] - quantiles[low])
+
+
+def read_size_prior(path: str | PathLike[str]) -> dict[str, Quantiles]:
+    """Read sizes by class from YAML or JSON: ``cup: 0.1`` or ``cup: [0.05, 0.2]``; ``"*"`` is for all other classes.
+
+    Raises:
+        DatasetError: the file is missing or malformed, or a size is not above 0, up to 1, in ascending order.
+    """
+    document = read_yaml_or_json(path, "sizes")
+    if not isinstance(document, Mapping) or not document:
+        raise DatasetError(f"{path}: expected sizes by class, such as 'cup: [0.05, 0.2]', got {document!r:.60}")
+    return {str(name): _quantiles(path, str(name), value) for name, value in document.items()}
+
+
+def learned_sizes(annotations_file: str | PathLike[str]) -> tuple[dict[str, Quantiles], tuple[int, int]]:
+    """Return quantiles of the sizes of a dataset's objects, by class name, and the median size (H, W) of its images.
+
+    Args:
+        annotations_file: COCO or LVIS instances in JSON; boxes are read, crowd and ignored regions are not.
+
+    Raises:
+        DatasetError: the file is missing or broken, or no object has a box.
+    """
+    path = Path(annotations_file)
+    tables = read_tables(path, _TABLES)
+    images, categories = index_images(path, tables["images"]), class_indices(path, tables["categories"])
+    sizes: defaultdict[str, list[float]] = defaultdict(list)
+    for row in tables["annotations"]:
+        image = lookup(path, "an annotation", row["image_id"], images, "images")
+        category = lookup(path, "an annotation", row["category_id"], categories, "categories")
+        box = box_of(row)
+        if box is None or row.get("iscrowd") or row.get("ignore") or min(box[2:]) <= 0:
+            continue
+        size = max(box[2:]) / math.sqrt(image["height"] * image["width"])
+        sizes[category["name"]].append(min(size, 1.0))
+    if not sizes:
+        raise DatasetError(f"{path}: expected objects with a 'bbox', got none; give the annotations of instances")
+    levels = np.linspace(0, 1, NUM_QUANTILES)
+    height, width = (round(float(np.median([row[key] for row in images.values()]))) for key in ("height", "width"))
+    quantiles = {name: tuple(np.quantile(values, levels).tolist()) for name, values in sorted(sizes.items())}
+    return quantiles, (height, width)
+
+
+def _quantiles(path: str | PathLike[str], name: str, value: object) -> Quantiles:
+    values: list[Any] = list(value) if isinstance(value, list | tuple) else [value]
+    are_numbers = all(isinstance(v, int | float) and not isinstance(v, bool) and 0 < v <= 1 for v in values)
+    if not values or not are_numbers or values != sorted(values):
+        raise DatasetError(
+            f"{path}: expected a size above 0, up to 1, of '{name}', or a range [low, high], as a fraction of the side "
+            f"of the image, got {value!r:.60}"
+        )
+    return tuple(float(v) for v in values)
