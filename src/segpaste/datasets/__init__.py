@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from segpaste.datasets.formats.folders import open_dataset as open_dataset
     from segpaste.datasets.formats.records import DatasetError as DatasetError
     from segpaste.datasets.formats.yolo.dataset import YoloDataset as YoloDataset
+    from segpaste.datasets.health.check import check_dataset as check_dataset
+    from segpaste.datasets.health.report import ClassHealth as ClassHealth
+    from segpaste.datasets.health.report import Finding as Finding
+    from segpaste.datasets.health.report import HealthReport as HealthReport
     from segpaste.datasets.jitter import FixedSizeCrop as FixedSizeCrop
     from segpaste.datasets.jitter import LargeScaleJitter as LargeScaleJitter
     from segpaste.datasets.jitter import RandomHorizontalFlip as RandomHorizontalFlip
@@ -41,6 +45,8 @@ _HOMES = {
     "segpaste.datasets.formats.folders": ("FoundDataset", "find_dataset", "open_dataset"),
     "segpaste.datasets.formats.records": ("DatasetError",),
     "segpaste.datasets.formats.yolo.dataset": ("YoloDataset",),
+    "segpaste.datasets.health.check": ("check_dataset",),
+    "segpaste.datasets.health.report": ("ClassHealth", "Finding", "HealthReport"),
     "segpaste.datasets.jitter": (
         "FixedSizeCrop",
         "LargeScaleJitter",

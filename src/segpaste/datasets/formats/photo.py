@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from segpaste.datasets.formats.photo_head import EIGHT_BIT_MODES, read_head
 from segpaste.datasets.formats.records import DatasetError
-
-_EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
 
 
 def read_rgb(path: Path, size: tuple[int, int]) -> Tensor:
@@ -40,12 +39,7 @@ def upright_size(path: Path) -> tuple[int, int]:
     Raises:
         DatasetError: the file is missing, or is no image.
     """
-    try:
-        with Image.open(path) as photo:
-            is_turned = photo.getexif().get(ExifTags.Base.Orientation, 1) >= 5
-            return photo.size if is_turned else photo.size[::-1]
-    except (OSError, UnidentifiedImageError) as error:
-        raise DatasetError(f"{path}: expected an image, could not read it ({error}); replace the file") from error
+    return read_head(path).upright_size
 
 
 def read_pixels(path: Path, size: tuple[int, int], at_least: tuple[int, int] | None = None) -> Tensor:
@@ -76,7 +70,7 @@ def read_pixels(path: Path, size: tuple[int, int], at_least: tuple[int, int] | N
 
 
 def _rgb(path: Path, photo: Image.Image) -> Tensor:
-    if photo.mode not in _EIGHT_BIT_MODES:
+    if photo.mode not in EIGHT_BIT_MODES:
         raise DatasetError(f"{path}: expected an image of 8 bits per channel, got mode {photo.mode}; convert it")
     return torch.from_numpy(np.array(photo if photo.mode == "RGB" else photo.convert("RGB"))).permute(2, 0, 1)
 
