@@ -1,4 +1,4 @@
-"""The command line: `segpaste demo`, `augment`, `check`, `bank`, `train`, `score`, `stats`, `replay`, `bench`.
+"""The command line, a module for each command.
 
 A command is a module with two functions. `add_to` adds its parser; `run` does the work and raises a ValueError, such as
 CommandError or an error of the library, or an OSError where it cannot: `_errors.reported` makes one line of it.
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from segpaste._version import __version__
-from segpaste.cli import _arguments, _errors, augment, bank, bench, check, demo, replay, score, stats, train
+from segpaste.cli import _arguments, _errors, augment, bank, bench, check, demo, doctor, replay, score, stats, train
 
 _DESCRIPTION = "Copy-paste augmentation for segmentation datasets, with labels exactly true to the pixels."
 _EXAMPLE = """\
@@ -28,6 +28,7 @@ example:
   segpaste score trials.csv vectors.csv --model encoder --out scores.csv
   segpaste replay augmented --dataset instances.json --images photos --check augmented
   segpaste bench --quick
+  segpaste doctor
 """
 
 
@@ -59,7 +60,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"segpaste {__version__}", help="print the version")
     parser.set_defaults(takes_overrides=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-    for module in (demo, augment, check, bank, train, score, stats, replay, bench):
+    for module in (demo, augment, check, bank, train, score, stats, replay, bench, doctor):
         module.add_to(commands)
     args, others = parser.parse_known_args(words)
     args.overrides = _arguments.overrides(others)

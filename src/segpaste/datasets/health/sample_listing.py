@@ -51,7 +51,7 @@ def _read(listing: Listing, photos: Any, index: int) -> None:
         listing.find("unreadable", str(error), name)
         return
     listing.photos[index] = listing.photos[index]._replace(size=(sample.image.shape[-2], sample.image.shape[-1]))
-    ids = photos.annotation_ids(index) if hasattr(photos, "annotation_ids") else range(1, sample.num_instances + 1)
+    ids = _ids(photos, index, sample)
     has_points = _has_points(sample)
     for i, annotation_id in enumerate(ids):
         segmentation = None
@@ -64,6 +64,17 @@ def _read(listing: Listing, photos: Any, index: int) -> None:
         listing.objects.append(ListedObject(int(annotation_id), index, label, segmentation, box, False, has_points[i]))
     for crowd in photos.crowds(index) if hasattr(photos, "crowds") else ():
         listing.objects.append(ListedObject(crowd.annotation_id, index, crowd.label, None, None, True))
+
+
+def _ids(photos: Any, index: int, sample: DenseSample) -> list[int]:
+    """Return the id of each instance in its file; without ids, its number in the sample."""
+    numbers: list[int] = list(range(1, sample.num_instances + 1))
+    if sample.instance_ids is not None:
+        numbers = sample.instance_ids.tolist()
+    if not hasattr(photos, "annotation_ids"):
+        return numbers
+    ids = photos.annotation_ids(index)
+    return [int(ids[number - 1]) for number in numbers]
 
 
 def _has_points(sample: DenseSample) -> list[bool]:
