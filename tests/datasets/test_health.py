@@ -162,6 +162,7 @@ CASES: dict[str, tuple[Change, dict[str, int]]] = {
     "unknown class in a list": (rows("images", 0, neg_category_ids=[77]), {"unknown_reference": 1}),
     "unknown class": (rows("annotations", 2, category_id=77), {"unknown_reference": 1}),
     "unknown photo": (rows("annotations", 2, image_id=77), {"unknown_reference": 1}),
+    "crowd of text": (rows("annotations", 3, iscrowd="0"), {"broken_entry": 1}),
     "id twice": (rows("annotations", 2, id=1), {"duplicate_id": 1}),
     "category twice": (rows("categories", 1, id=3), {"duplicate_id": 1, "unknown_reference": 3}),
     "photo listed twice": (rows("images", 1, file_name="5.png"), {"duplicate_entry": 1, "unlisted_photo": 1}),

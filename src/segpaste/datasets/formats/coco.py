@@ -35,6 +35,7 @@ from segpaste.datasets.formats.records import (
     class_indices,
     class_list,
     file_name_of,
+    flag_of,
     index_by_id,
     index_images,
     lookup,
@@ -199,8 +200,9 @@ class CocoDetectionV2(AnnotatedPhotos):
             lookup(path, what, row["image_id"], images, "images")
             label = lookup(path, what, row["category_id"], label_of, "categories")
             region = {"id": row["id"], "label": label, "segmentation": row.get("segmentation")}
-            if row.get("iscrowd") or row.get("ignore"):
-                crowds_of[row["image_id"]].append({**region, "ignored": not row.get("iscrowd"), "box": box_of(row)})
+            is_crowd, is_ignored = (flag_of(path, what, row, key) for key in ("iscrowd", "ignore"))
+            if is_crowd or is_ignored:
+                crowds_of[row["image_id"]].append({**region, "ignored": not is_crowd, "box": box_of(row)})
                 continue
             has_keypoints = bool(categories[row["category_id"]].get("keypoints"))
             points = checked_points(path, row, self.keypoint_schema) if has_keypoints else None

@@ -28,6 +28,7 @@ from segpaste.datasets.formats.records import (
     TableColumns,
     class_indices,
     expect_folder,
+    flag_of,
     index_by_id,
     index_images,
     lookup,
@@ -197,7 +198,7 @@ class CocoPanoptic(AnnotatedPhotos):
         num_things, segments = 0, []
         for row in index_by_id(path, f"segments_info of {what}", rows).values():
             label = lookup(path, f"segment {row['id']}", row["category_id"], label_of, "categories")
-            is_crowd = bool(row.get("iscrowd"))
+            is_crowd = flag_of(path, f"segment {row['id']}", row, "iscrowd")
             is_instance = self.schema.class_is_thing[label] and not is_crowd
             num_things += is_instance
             segments.append(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.datasets.formats.coco_keypoints import checked_points, read_schema
-from segpaste.datasets.formats.records import DatasetError, JsonRow, box_of, file_name_of, read_tables
+from segpaste.datasets.formats.records import DatasetError, JsonRow, box_of, file_name_of, flag_of, read_tables
 from segpaste.datasets.health.listing import Box, ListedObject, ListedPhoto, Listing
 from segpaste.types import KeypointSchema
 
@@ -112,7 +112,9 @@ class _CocoListing:
 
     def _add(self, photo: int, row: JsonRow, label: int | None) -> None:
         """Add an instance or crowd."""
-        is_crowd = bool(row.get("iscrowd") or row.get("ignore"))
+        what = f"annotation {row['id']}"
+        is_crowd, is_ignored = (self._flag(photo, what, row, key) for key in ("iscrowd", "ignore"))
+        is_crowd |= is_ignored
         points = None
         if label is not None and not is_crowd and self.category_rows[label].get("keypoints"):
             try:
@@ -166,10 +168,17 @@ class _CocoListing:
             self.listing.find("broken_entry", text, name)
             return
         label = self._label(segment, label_of, "segment", photo)
-        is_crowd = bool(segment.get("iscrowd"))
+        is_crowd = self._flag(photo, f"segment {segment['id']}", segment, "iscrowd")
         is_stuff = label is not None and not is_crowd and not self.category_rows[label]["isthing"]
         found = ListedObject(segment["id"], photo, label, None, _box_function(segment), is_crowd, is_stuff=is_stuff)
         self.listing.objects.append(found)
+
+    def _flag(self, photo: int, what: str, row: JsonRow, key: str) -> bool:
+        try:
+            return flag_of(self.path, what, row, key)
+        except DatasetError as error:
+            self.listing.find("broken_entry", _without_path(error, self.path), self.listing.photos[photo].name)
+            return False
 
     def _label(self, row: JsonRow, label_of: Mapping[int, int], what: str, photo: int) -> int | None:
         if _is_key(row["category_id"], label_of):
