@@ -10,8 +10,8 @@ from typing import Any
 from segpaste.bank import open_bank
 from segpaste.bank.read.class_draws import count_photos
 from segpaste.cli._errors import CommandError
-from segpaste.datasets import SceneConfig, SceneDataset, YoloDataset, find_dataset
-from segpaste.datasets.formats.records import class_indices, lookup, read_tables
+from segpaste.datasets import DatasetError, SceneConfig, SceneDataset, YoloDataset, find_dataset
+from segpaste.datasets.formats.records import JsonRow, TableColumns, class_indices, lookup, read_tables
 from segpaste.datasets.formats.yolo.labels import Task
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.types import Modality
@@ -48,14 +48,19 @@ class ClassCounts:
 
 def of_annotations(path: Path) -> ClassCounts:
     """Those of a JSON file of COCO instances or panoptic segments, or LVIS."""
-    tables = read_tables(path, {"images": {"id": int}, "annotations": {}, "categories": {"id": int, "name": str}})
+    columns: dict[str, TableColumns] = {
+        "images": {"id": int},
+        "annotations": {"image_id": int},
+        "categories": {"id": int, "name": str},
+    }
+    tables = read_tables(path, columns)
     by_id = class_indices(path, tables["categories"])
     things = {key: row for key, row in by_id.items() if row.get("isthing", 1)}
     class_of = {key: position for position, key in enumerate(things)}
     found: list[tuple[int, Any, bool]] = []
     is_augmented = False
     for annotation in tables["annotations"]:
-        for row in annotation.get("segments_info", [annotation]):
+        for row in _segments(path, annotation):
             lookup(path, f"annotation {row.get('id')}", row.get("category_id"), by_id, "categories")
             if row.get("iscrowd") or row.get("ignore") or row["category_id"] not in things:
                 continue
@@ -64,6 +69,16 @@ def of_annotations(path: Path) -> ClassCounts:
             found.append((class_of[row["category_id"]], annotation.get("image_id"), bool(origin.get("pasted"))))
     names = [str(row["name"]) for row in things.values()]
     return _counted(names, found, is_augmented)
+
+
+def _segments(path: Path, annotation: JsonRow) -> list[JsonRow]:
+    """Return the segments of a panoptic annotation; any other one is its own only segment."""
+    segments = annotation.get("segments_info", [annotation])
+    if not isinstance(segments, list) or not all(isinstance(row, dict) for row in segments):
+        raise DatasetError(
+            f"{path}: expected a list of segments of image {annotation['image_id']}, got {segments!r:.60}; correct it"
+        )
+    return segments
 
 
 def of_folder(path: Path, split: str | None, task: Task | None) -> ClassCounts:

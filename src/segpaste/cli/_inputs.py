@@ -102,7 +102,8 @@ class Scenes(SceneDataset):
 
 def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
     """The dataset that ``dataset`` and the options of its files name; the numbers are of scenes."""
-    is_folder = args.dataset != "scenes" and layout_at(Path(args.dataset)) is not None
+    path = Path(args.dataset)
+    is_folder = args.dataset != "scenes" and (path.is_dir() or layout_at(path) is not None)
     if (args.dataset == "scenes" or is_folder) and (args.images or args.panoptic_dir):
         raise CommandError(f"{args.dataset}: expected neither --images nor --panoptic-dir; leave them out")
     if is_folder:
