@@ -295,7 +295,8 @@ class TestReport:
 
 class TestRegions:
     @pytest.mark.parametrize("seed", range(5))
-    def test_area_box_and_pairs_are_those_of_the_pixels(self, seed: int) -> None:
+    def test_area_box_and_pairs_are_those_of_the_pixels(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("segpaste.datasets.health.regions._BLOCK_SIZE", 40)  # two masks at once
         draws = np.random.default_rng(seed)
         corners = draws.integers(0, 12, (9, 2))
         masks = [rectangle(SIZE, y, x, y + 9, x + 9) for y, x in corners] * 2

@@ -128,8 +128,7 @@ class CocoDetectionV2(AnnotatedPhotos):
         if record["negative"] is None:
             return None
         positive = {row["label"] for row in record["annotations"] + record["crowds"]}
-        lists = positive, record["negative"], record["not_exhaustive"]
-        return FederatedLabels(*(tuple(sorted(labels)) for labels in lists))
+        return FederatedLabels(*(tuple(sorted(x)) for x in (positive, record["negative"], record["not_exhaustive"])))
 
     def read_jittered(self, index: int, jitter: LargeScaleJitter, seed: int) -> DenseSample:
         """Return ``jitter(self[index], seed)``, where possible without instance masks of the photo's size.
