@@ -1,4 +1,4 @@
-"""The command line: `segpaste demo`, `augment`, `bank`, `train`, `score`, `stats`, `replay`, `bench`.
+"""The command line, a module for each command.
 
 A command is a module with two functions. `add_to` adds its parser; `run` does the work and raises a ValueError, such as
 CommandError or an error of the library, or an OSError where it cannot: `_errors.reported` makes one line of it.
@@ -14,19 +14,21 @@ import sys
 from collections.abc import Sequence
 
 from segpaste._version import __version__
-from segpaste.cli import _arguments, _errors, augment, bank, bench, demo, replay, score, stats, train
+from segpaste.cli import _arguments, _errors, augment, bank, bench, check, demo, doctor, replay, score, stats, train
 
 _DESCRIPTION = "Copy-paste augmentation for segmentation datasets, with labels exactly true to the pixels."
 _EXAMPLE = """\
 example:
   segpaste demo --out demo_out
   segpaste augment instances.json --images photos --out augmented --num 1000 --seed 1
+  segpaste check instances.json --images photos
   segpaste bank build instances.json --images photos --out objects
   segpaste stats objects
   segpaste train train.csv validation.csv --test test.csv --out encoder
   segpaste score trials.csv vectors.csv --model encoder --out scores.csv
   segpaste replay augmented --dataset instances.json --images photos --check augmented
   segpaste bench --quick
+  segpaste doctor
 """
 
 
@@ -37,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the words after ``segpaste``; by default those that the process was started with.
 
     Returns:
-        The exit code: 0, or 2 after one line on stderr for bad input, 130 for an interrupt (SIGINT, SIGTERM).
+        The exit code: 0; 1 if what was checked is wrong; 2 after one line on stderr for bad input; 130 for an
+        interrupt (SIGINT, SIGTERM).
     """
     words = list(sys.argv[1:] if argv is None else argv)
     command = next((word for word in words if not word.startswith("-")), "")
@@ -57,7 +60,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"segpaste {__version__}", help="print the version")
     parser.set_defaults(takes_overrides=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-    for module in (demo, augment, bank, train, score, stats, replay, bench):
+    for module in (demo, augment, check, bank, train, score, stats, replay, bench, doctor):
         module.add_to(commands)
     args, others = parser.parse_known_args(words)
     if args.takes_overrides and _arguments.is_override(getattr(args, "dataset", None)):

@@ -10,10 +10,10 @@ from typing import Any
 from segpaste.bank import open_bank
 from segpaste.bank.read.class_draws import count_photos
 from segpaste.cli._errors import CommandError
-from segpaste.datasets import CocoDetectionV2, CocoPanoptic, SceneConfig, SceneDataset, find_dataset
+from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, SceneConfig, SceneDataset, find_dataset
 from segpaste.datasets.formats.format import ReadOptions, Task
 from segpaste.datasets.formats.indexed.file import AnnotationFile
-from segpaste.datasets.formats.records import class_indices, lookup
+from segpaste.datasets.formats.records import JsonRow, class_indices, lookup
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.types import Modality
 
@@ -56,8 +56,8 @@ def of_annotations(path: Path) -> ClassCounts:
     class_of = {key: position for position, key in enumerate(things)}
     found: list[tuple[int, Any, bool]] = []
     is_augmented = False
-    for annotation in tables.rows("annotations", {}):
-        for row in annotation.get("segments_info", [annotation]):
+    for annotation in tables.rows("annotations", {"image_id": int}):
+        for row in _segments(path, annotation):
             lookup(path, f"annotation {row.get('id')}", row.get("category_id"), by_id, "categories")
             if row.get("iscrowd") or row.get("ignore") or row["category_id"] not in things:
                 continue
@@ -66,6 +66,16 @@ def of_annotations(path: Path) -> ClassCounts:
             found.append((class_of[row["category_id"]], annotation.get("image_id"), bool(origin.get("pasted"))))
     names = [str(row["name"]) for row in things.values()]
     return _counted(names, found, is_augmented)
+
+
+def _segments(path: Path, annotation: JsonRow) -> list[JsonRow]:
+    """Return the segments of a panoptic annotation; any other one is its own only segment."""
+    segments = annotation.get("segments_info", [annotation])
+    if not isinstance(segments, list) or not all(isinstance(row, dict) for row in segments):
+        raise DatasetError(
+            f"{path}: expected a list of segments of image {annotation['image_id']}, got {segments!r:.60}; correct it"
+        )
+    return segments
 
 
 def of_folder(path: Path, split: str | None, task: Task | None, format: str | None) -> ClassCounts:

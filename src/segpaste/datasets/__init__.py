@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from segpaste.datasets.formats.size_priors import learned_sizes as learned_sizes
     from segpaste.datasets.formats.size_priors import read_size_prior as read_size_prior
     from segpaste.datasets.formats.yolo.dataset import YoloDataset as YoloDataset
+    from segpaste.datasets.health.check import check_dataset as check_dataset
+    from segpaste.datasets.health.report import ClassHealth as ClassHealth
+    from segpaste.datasets.health.report import Finding as Finding
+    from segpaste.datasets.health.report import HealthReport as HealthReport
     from segpaste.datasets.jitter import FixedSizeCrop as FixedSizeCrop
     from segpaste.datasets.jitter import LargeScaleJitter as LargeScaleJitter
     from segpaste.datasets.jitter import RandomHorizontalFlip as RandomHorizontalFlip
@@ -52,6 +56,8 @@ _HOMES = {
     "segpaste.datasets.formats.records": ("DatasetError",),
     "segpaste.datasets.formats.size_priors": ("learned_sizes", "read_size_prior"),
     "segpaste.datasets.formats.yolo.dataset": ("YoloDataset",),
+    "segpaste.datasets.health.check": ("check_dataset",),
+    "segpaste.datasets.health.report": ("ClassHealth", "Finding", "HealthReport"),
     "segpaste.datasets.jitter": (
         "FixedSizeCrop",
         "LargeScaleJitter",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import weakref
 from contextlib import suppress
@@ -20,14 +21,25 @@ def marker_text(kind: str) -> bytes:
 
 
 def partial_of(path: Path) -> Path:
-    """Return where a result is written before it gets its final name."""
+    """Return where a result is written before it gets its final name; raise ValueError for a path without a name."""
+    if not path.name:
+        raise ValueError(f"{path}: expected a folder that can be renamed, got the root; choose one within it")
     return path.with_name(path.name + ".partial")
 
 
 def resolve_link(path: str | os.PathLike[str]) -> Path:
-    """Return where a link leads to: a link itself cannot be given to a folder by renaming it."""
+    """Return where a link leads to: a link itself cannot be given to a folder by renaming it.
+
+    Raises:
+        OSError: links lead in a circle.
+    """
     path = Path(path).absolute()
-    return path.resolve() if path.is_symlink() else path
+    if not path.is_symlink():
+        return path
+    with suppress(RuntimeError):  # which Python before 3.13 raises for a circle
+        if not (place := path.resolve()).is_symlink():
+            return place
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
 
 
 def expect_free(path: Path, error: type[ValueError], expected: str = "a new or an empty folder") -> None:

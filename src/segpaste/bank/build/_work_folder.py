@@ -27,7 +27,7 @@ def work_folder(out: str | Path, given: str | os.PathLike[str] | None) -> Path:
         digest = hashlib.sha256(out.encode()).hexdigest()
         return work or Path(tempfile.gettempdir()) / f"segpaste-{os.getuid()}-{digest[:16]}.parts"
     if work is None:
-        return out.absolute().with_name(out.absolute().name + ".parts")
+        return partial_of(out.absolute()).with_suffix(".parts")
     inner, outer = work.resolve(), out.resolve()
     if outer.is_relative_to(inner) or inner.is_relative_to(outer) or inner.is_relative_to(partial_of(outer)):
         raise BankError(

@@ -75,11 +75,13 @@ class CocoFolder(Format):
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
         """Open a split."""
+        return _of_masks(CocoDetectionV2(*self.locate(path, split), transforms=options.transforms))
+
+    def locate(self, path: Path, split: str) -> tuple[Path, Path]:
+        """Return the folder of the photos of a split, and its annotation file."""
         if (path / COCO_FILE).is_file() and (path / "images").is_dir():
-            return _of_masks(CocoDetectionV2(path / "images", path / COCO_FILE, transforms=options.transforms))
-        images, file = _photos_of(path, split), path / f"{_INSTANCES}{split}.json"
-        assert images is not None
-        return _of_masks(CocoDetectionV2(images, file, transforms=options.transforms))
+            return path / "images", path / COCO_FILE
+        return _photos_of(path, split) or path, path / f"{_INSTANCES}{split}.json"
 
 
 class RoboflowFolder(Format):
@@ -99,19 +101,19 @@ class RoboflowFolder(Format):
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
         """Open a split."""
-        folder = self._folder(path, split)
-        return _of_masks(CocoDetectionV2(folder, folder / ROBOFLOW_FILE, transforms=options.transforms))
+        return _of_masks(CocoDetectionV2(*self.locate(path, split), transforms=options.transforms))
 
     def copies(self, path: Path, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
         """Yield all files of the split's folder."""
-        folder = self._folder(path, split)
+        folder = self.locate(path, split)[0]
         for file in sorted(folder.rglob("*")):
             if file.is_file():
                 yield PurePosixPath(split, file.relative_to(folder).as_posix()), file
 
-    @staticmethod
-    def _folder(path: Path, split: str) -> Path:
-        return path if (path / ROBOFLOW_FILE).is_file() else path / split
+    def locate(self, path: Path, split: str) -> tuple[Path, Path]:
+        """Return the folder of the photos of a split, and its annotation file."""
+        folder = path if (path / ROBOFLOW_FILE).is_file() else path / split
+        return folder, folder / ROBOFLOW_FILE
 
 
 def _photos_of(path: Path, split: str) -> Path | None:

@@ -32,6 +32,7 @@ from segpaste.datasets.formats.records import (
     class_indices,
     class_list,
     file_name_of,
+    flag_of,
 )
 from segpaste.types import KeypointSchema
 
@@ -117,7 +118,7 @@ def _read_annotations(tables: JsonTables, classes: CocoClasses) -> tuple[dict[st
     parts |= {"labels": [np.zeros(0, np.int32)], "kinds": [np.zeros(0, np.uint8)]}
     has_masks = False
     for rows in tables.blocks("annotations", TABLES["annotations"]):
-        kinds = [_CROWD if row.get("iscrowd") else _IGNORED if row.get("ignore") else _INSTANCE for row in rows]
+        kinds = [_kind_of(tables.path, row) for row in rows]
         labels = [classes.label_of.get(row["category_id"], -1) for row in rows]
         parts["ids"].append(id_column(row["id"] for row in rows))
         parts["image_ids"].append(id_column(row["image_id"] for row in rows))
@@ -130,6 +131,11 @@ def _read_annotations(tables: JsonTables, classes: CocoClasses) -> tuple[dict[st
                 if classes.schema is not None:
                     _points_of(tables.path, row, label, classes)
     return {name: join_columns(columns) for name, columns in parts.items()}, has_masks
+
+
+def _kind_of(path: Path, row: JsonRow) -> int:
+    is_crowd, is_ignored = (flag_of(path, f"annotation {row['id']}", row, key) for key in ("iscrowd", "ignore"))
+    return _CROWD if is_crowd else _IGNORED if is_ignored else _INSTANCE
 
 
 def _points_of(path: Path, row: JsonRow, label: int, classes: CocoClasses) -> CocoPoints | None:

@@ -20,6 +20,7 @@ from segpaste.datasets.formats.records import (
     JsonRow,
     TableColumns,
     class_indices,
+    flag_of,
     index_by_id,
     lookup,
 )
@@ -75,7 +76,7 @@ class PanopticClasses:
         num_things, segments = 0, []
         for row in index_by_id(path, f"segments_info of {what}", rows).values():
             label = lookup(path, f"segment {row['id']}", row["category_id"], label_of, "categories")
-            is_crowd = bool(row.get("iscrowd"))
+            is_crowd = flag_of(path, f"segment {row['id']}", row, "iscrowd")
             is_instance = self.are_things[label] and not is_crowd
             num_things += is_instance
             segments.append(

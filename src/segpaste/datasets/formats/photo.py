@@ -9,13 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from segpaste.datasets.formats.photo_head import EIGHT_BIT_MODES, read_head
 from segpaste.datasets.formats.records import DatasetError
-
-EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
-"""Pillow's modes that are read as RGB."""
 
 
 def read_rgb(path: Path, size: tuple[int, int]) -> Tensor:
@@ -41,16 +39,7 @@ def upright_size(path: Path) -> tuple[int, int]:
     Raises:
         DatasetError: the file is missing, or is no image.
     """
-    try:
-        with Image.open(path) as photo:
-            return photo.size if is_turned(photo) else photo.size[::-1]
-    except (OSError, UnidentifiedImageError) as error:
-        raise DatasetError(f"{path}: expected an image, could not read it ({error}); replace the file") from error
-
-
-def is_turned(photo: Image.Image) -> bool:
-    """Tell whether the EXIF orientation of a photo swaps its sides."""
-    return bool(photo.getexif().get(ExifTags.Base.Orientation, 1) >= 5)
+    return read_head(path).upright_size
 
 
 def read_pixels(path: Path, size: tuple[int, int], at_least: tuple[int, int] | None = None) -> Tensor:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from PIL import Image, UnidentifiedImageError
-
-from segpaste.datasets.formats.photo import EIGHT_BIT_MODES, is_turned
+from segpaste.datasets.formats.photo_head import check_head
+from segpaste.datasets.formats.records import DatasetError
 from segpaste.types.sampling import Size
 
 _CHUNK = 256
@@ -69,22 +68,10 @@ def photo_problem(path: Path, size: Size | None = None) -> str | None:
         size: (H, W) that the annotations give, in the orientation as stored or as shown; None if they give none.
     """
     try:
-        with Image.open(path) as photo:
-            mode, stored, turned = photo.mode, photo.size, size is not None and is_turned(photo)
-    except FileNotFoundError:
-        return "expected an image, found no such file; check the folder and the name"
-    except UnidentifiedImageError:
-        return "expected an image, got a file that is none; replace it"
-    except Exception as error:  # what Pillow raises for a broken head depends on the format
-        return f"expected an image, could not read it ({error}); replace the file"
-    if mode not in EIGHT_BIT_MODES:
-        return f"expected an image of 8 bits per channel, got mode {mode}; convert it"
-    if size is None or stored == size[::-1] or (turned and stored == size):
-        return None
-    return (
-        f"expected {size[1]} x {size[0]} pixels as in the annotation file, got {stored[0]} x {stored[1]}; use the "
-        "photos that the annotations were made on"
-    )
+        check_head(path, size)
+    except DatasetError as error:
+        return str(error).removeprefix(f"{path}: ")
+    return None
 
 
 def problem_lines(problems: list[PhotoProblem], most: int = 20) -> Iterator[str]:

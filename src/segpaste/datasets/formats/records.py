@@ -273,6 +273,14 @@ def box_of(annotation: JsonRow) -> list[float] | None:
     return box if is_one else None
 
 
+def flag_of(path: Path, what: str, row: JsonRow, key: str) -> bool:
+    """Return a key that is 0 or 1, or missing for 0; raise `DatasetError` for anything else, such as text."""
+    value = row.get(key)
+    if value not in (None, 0, 1):
+        raise DatasetError(f"{path}: expected '{key}' of {what} as 0 or 1, got {value!r:.40}; correct it")
+    return bool(value)
+
+
 def file_name_of(path: Path, row: JsonRow) -> str:
     """Return the photo's file, relative to the folder of the images."""
     if isinstance(name := row.get("file_name"), str):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 _MAX_COORDINATE_PX = 1e6
 _MAX_CHARACTERS = 6
+_MAX_PIXELS = 1 << 32  # pycocotools counts pixels in 32 bits
 
 
 def decode_segmentation(segmentation: object, size: tuple[int, int]) -> NDArray[np.bool_]:
@@ -33,12 +34,18 @@ def decode_segmentation(segmentation: object, size: tuple[int, int]) -> NDArray[
     """
     counts = coded_runs(segmentation, size)
     runs = run_lengths(counts.decode()) if isinstance(counts, bytes) else counts
+    expect_filled(runs, size)
+    height, width = size
+    inside = np.arange(runs.size) % 2 == 1
+    return np.repeat(inside, runs).reshape(width, height).T
+
+
+def expect_filled(runs: NDArray[np.int64], size: tuple[int, int]) -> None:
+    """Raise ValueError unless the run lengths fill a photo of (H, W)."""
     height, width = size
     if (runs < 0).any() or (runs > height * width).any() or runs.sum() != height * width:
         total = sum(runs.tolist())
         raise ValueError(f"expected run lengths that fill {height} x {width} pixels, got a sum of {total}")
-    inside = np.arange(runs.size) % 2 == 1
-    return np.repeat(inside, runs).reshape(width, height).T
 
 
 def coded_runs(segmentation: object, size: tuple[int, int]) -> bytes | NDArray[np.int64]:
@@ -48,8 +55,10 @@ def coded_runs(segmentation: object, size: tuple[int, int]) -> bytes | NDArray[n
         Compressed text, or numbers; they may be broken, or not fill the image.
 
     Raises:
-        ValueError: no segmentation, or one of another image.
+        ValueError: no segmentation, or one of another image, or of an image of 2^32 pixels and more.
     """
+    if size[0] * size[1] >= _MAX_PIXELS:
+        raise ValueError(f"expected an image of fewer than {_MAX_PIXELS:,} pixels, got {size[0]} x {size[1]}")
     if isinstance(segmentation, list):
         return _polygon_runs(segmentation, size)
     if not isinstance(segmentation, Mapping):

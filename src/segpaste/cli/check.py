@@ -1,0 +1,133 @@
+"""`segpaste check`: the health of a dataset; exit code 1 where something is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from segpaste._printable import printable
+from segpaste.cli._arguments import add_photos, integer
+from segpaste.cli._errors import CommandError
+from segpaste.cli._printed import class_lines
+
+if TYPE_CHECKING:
+    from segpaste.datasets.health.report import HealthReport, Severity, Spread
+
+_EXAMPLE = """\
+An error is what segpaste augment or a training run would stop at; a remark is read all the same, and may be a mistake.
+The exit code is 1 where there is an error, else 0. Heads of photos are read, all of their pixels only with --decode.
+
+examples:
+  segpaste check instances.json --images photos
+  segpaste check data.yaml --split val --decode
+  segpaste check panoptic.json --images photos --panoptic-dir panoptic --decode
+  segpaste check roboflow_export --json
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    text = "Look at all photos and annotations of a dataset, and list all that is wrong with them."
+    parser = commands.add_parser("check", help="the health of a dataset", description=text, example=_EXAMPLE)
+    parser.usage = "segpaste check ANNOTATIONS.json|FOLDER|DATA.yaml [options]"
+    add = parser.add_argument
+    add("dataset", metavar="DATASET", help="any dataset that segpaste augment reads")
+    add_photos(parser)
+    add("--decode", action="store_true", help="read the pixels of all photos and maps, too")
+    add("--workers", metavar="N", type=integer(1, 256), default=8, help="photos read at once, default: 8")
+    add("--show", metavar="N", type=integer(0), default=5, help="findings of each kind to print, default: 5")
+    add("--json", action="store_true", help="print all of it as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Check and print."""
+    if args.dataset == "scenes":
+        raise CommandError("scenes: expected a dataset of files, got synthetic scenes; name a dataset")
+    report = _check(args)
+    if args.json:
+        print(json.dumps({"dataset": args.dataset, **report.to_dict()}, indent=2))
+    else:
+        print("\n".join(lines(args.dataset, report, args.show)))
+    if not report.is_healthy:
+        raise SystemExit(1)
+
+
+def _check(args: argparse.Namespace) -> HealthReport:
+    import warnings
+
+    from segpaste.cli import _inputs
+    from segpaste.cli._printed import progress
+    from segpaste.datasets import DatasetError, check_dataset
+    from segpaste.datasets.formats.format import ReadOptions
+    from segpaste.datasets.health.check import check_unopened
+
+    options: dict[str, Any] = {"decode": args.decode, "num_threads": args.workers}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # findings say the same, and name each
+        try:
+            inputs = _inputs.open_dataset(args, 0, 0)
+        except DatasetError as error:
+            given = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir, task=args.task)
+            return check_unopened(args.dataset, error, args.split, given, format=args.from_, **options)
+        with progress(len(inputs.photos)) as bar:
+            return check_dataset(inputs.photos, advance=bar.update, **options)
+
+
+def lines(name: str, report: HealthReport, num_shown: int) -> Iterator[str]:
+    """Yield what is printed about a report."""
+    yield (
+        f"{printable(name)}: {report.num_photos:,} photos, {report.num_objects:,} objects of "
+        f"{len(report.classes):,} classes"
+    )
+    yield from _findings(report, "error", num_shown)
+    yield from _findings(report, "remark", num_shown)
+    modes = "".join(f", {num:,} {mode}" for mode, num in report.photo_modes.items())
+    yield f"\nphotos     width {_spread(report.photo_width_px)}, height {_spread(report.photo_height_px)}{modes}"
+    yield f"objects    {_spread(report.objects_per_photo)} in a photo; each {_percent(report)} of it"
+    sizes = ", ".join(f"{num:,} {size}" for size, num in report.object_sizes.items())
+    yield f"sizes      {sizes} (COCO's: below 32², below 96², larger)"
+    yield f"others     {report.num_crowds:,} crowds, {report.num_stuff:,} segments of stuff"
+    yield f"pose       {report.num_with_keypoints:,} objects with labelled points"
+    yield "classes"
+    yield from class_lines(((found.name, found.num_objects) for found in report.classes if found.num_objects), 32, 10)
+    yield _verdict(report)
+
+
+def _findings(report: HealthReport, severity: Severity, num_shown: int) -> Iterator[str]:
+    from segpaste.datasets.health.report import KINDS
+
+    counts = report.counts(severity)
+    yield f"\n{severity}s{'' if counts else ': none'}"
+    for kind, num in counts.items():
+        yield f"  {kind:<22} {num:>8,}  {KINDS[kind][1]}"
+        for found in islice(report.of_kind(kind), num_shown):
+            yield f"      {printable(found.message)}"
+        if num > num_shown > 0:
+            yield f"      and {num - num_shown:,} more"
+
+
+def _spread(spread: Spread) -> str:
+    if spread.min is None:
+        return "unknown"
+    if spread.min == spread.max:
+        return f"{spread.min:,g}"
+    return f"{spread.min:,g} to {spread.max:,g} (median {spread.median:,g})"
+
+
+def _percent(report: HealthReport) -> str:
+    spread = report.object_area_frac
+    if spread.min is None or spread.median is None or spread.max is None:
+        return "an unknown share"
+    return f"{spread.min:.2%} to {spread.max:.2%} (median {spread.median:.2%})"
+
+
+def _verdict(report: HealthReport) -> str:
+    num_errors, num_remarks = (sum(report.counts(severity).values()) for severity in ("error", "remark"))
+    heads = "" if report.was_decoded else "; only heads of photos were read, --decode reads their pixels"
+    return (
+        f"\n{'healthy' if report.is_healthy else 'not healthy'}: {num_errors:,} errors, {num_remarks:,} remarks{heads}"
+    )

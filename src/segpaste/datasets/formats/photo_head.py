@@ -1,0 +1,127 @@
+"""Head of a photo's file: size, color mode and EXIF orientation, read without its pixels.
+
+A file that breaks off after its head looks whole here. `segpaste.datasets.formats.photo` reads pixels.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+from PIL import ExifTags, Image, UnidentifiedImageError
+
+from segpaste.datasets.formats.records import DatasetError
+from segpaste.types.sampling import Size
+
+EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
+"""Color modes of photos that are read, in Pillow's names."""
+
+_TRANSPOSED = 5
+
+
+class PhotoHead(NamedTuple):
+    """What the head of a file says.
+
+    Attributes:
+        size: (H, W) as stored; of a TIFF as its orientation shows it, for Pillow reads it so.
+        orientation: EXIF orientation, 1 to 8; 1 is upright, and that of every TIFF.
+        mode: color mode, in Pillow's names.
+    """
+
+    size: Size
+    orientation: int
+    mode: str
+
+    @property
+    def upright_size(self) -> Size:
+        """(H, W) as the EXIF orientation shows the photo."""
+        return self.size[::-1] if self.orientation >= _TRANSPOSED else self.size
+
+    @property
+    def is_eight_bit(self) -> bool:
+        """Whether readers take the photo."""
+        return self.mode in EIGHT_BIT_MODES
+
+    def is_rotated_for(self, size: Size | None) -> bool | None:
+        """Return whether the EXIF orientation is followed for annotations of (H, W), as `read_pixels` does.
+
+        Args:
+            size: of the annotations; None where they follow the photo as it is shown.
+
+        Returns:
+            None where the photo has neither size.
+        """
+        if size is None:
+            return self.orientation > 1
+        if size == self.size:
+            return False
+        return True if size == self.upright_size else None
+
+
+def read_head(path: Path) -> PhotoHead:
+    """Read the head of an image file.
+
+    Raises:
+        DatasetError: the file is missing, or is no image that Pillow reads.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's, of photos of many pixels and of odd metadata
+            with Image.open(path) as photo:
+                orientation = _metadata(path, photo).get(ExifTags.Base.Orientation, 1)
+                is_known = isinstance(orientation, int) and 1 <= orientation <= 8
+                is_known &= photo.format != "TIFF"  # Pillow has rotated its size already, and rotates its pixels
+                return PhotoHead(photo.size[::-1], orientation if is_known else 1, photo.mode)
+    except FileNotFoundError:
+        raise DatasetError(f"{path}: expected an image, found no such file; check the folder and the name") from None
+    except UnidentifiedImageError:
+        raise DatasetError(f"{path}: expected an image, got a file that is none; replace it") from None
+    except Exception as error:  # what Pillow raises for a broken file depends on the format
+        raise DatasetError(f"{path}: expected an image, could not read it ({error}); replace the file") from error
+
+
+def _metadata(path: Path, photo: Image.Image) -> Image.Exif:
+    """Return the EXIF entries; those of a PNG without decoding it, unless they come after its pixels."""
+    if photo.format == "PNG" and "exif" not in photo.info and not _ends_with_exif(path):
+        return Image.Image.getexif(photo)
+    return photo.getexif()
+
+
+def _ends_with_exif(path: Path) -> bool:
+    """Return whether a PNG has EXIF entries after its pixels; see https://www.w3.org/TR/png-3/#5Chunk-layout."""
+    has_pixels = False
+    with path.open("rb") as file:
+        file.seek(8)
+        while len(start := file.read(8)) == 8:
+            has_pixels |= start[4:] == b"IDAT"
+            if has_pixels and start[4:] == b"eXIf":
+                return True
+            file.seek(int.from_bytes(start[:4]) + 4, 1)
+    return False
+
+
+def check_head(path: Path, size: Size | None = None) -> PhotoHead:
+    """Read the head of a photo and check that readers take it.
+
+    Args:
+        path: of the file.
+        size: (H, W) of its annotations; None where they follow the photo.
+
+    Raises:
+        DatasetError: the file is missing or no image, has more than 8 bits per channel, or is of another size.
+    """
+    head = read_head(path)
+    expect_readable(path, head, size)
+    return head
+
+
+def expect_readable(path: Path, head: PhotoHead, size: Size | None) -> None:
+    """Raise `DatasetError` if readers refuse a photo for its head; the arguments are those of `check_head`."""
+    if not head.is_eight_bit:
+        raise DatasetError(f"{path}: expected an image of 8 bits per channel, got mode {head.mode}; convert it")
+    if size is not None and head.is_rotated_for(size) is None:
+        raise DatasetError(
+            f"{path}: expected {size[1]} x {size[0]} pixels as in the annotation file, got {head.size[1]} x "
+            f"{head.size[0]}; use the photos that the annotations were made on"
+        )

@@ -1,0 +1,209 @@
+"""Check of a dataset: list what its files hold, look at the photos, measure the annotations, report."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+from segpaste.datasets.formats.coco import CocoDetectionV2
+from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, RoboflowFolder
+from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.format import ReadOptions
+from segpaste.datasets.formats.photo_head import PhotoHead
+from segpaste.datasets.formats.records import DatasetError, expect_folder, read_tables
+from segpaste.datasets.formats.registry import FoundDataset, find_dataset
+from segpaste.datasets.formats.yolo.data import read_data
+from segpaste.datasets.formats.yolo.dataset import YoloDataset
+from segpaste.datasets.formats.yolo.format import YoloFormat
+from segpaste.datasets.health.coco_listing import list_coco
+from segpaste.datasets.health.label_maps import map_regions, mismatches
+from segpaste.datasets.health.listing import ListedObject, Listing
+from segpaste.datasets.health.objects import Measured, ObjectCheck
+from segpaste.datasets.health.photos import copies_among, look_at, unlisted
+from segpaste.datasets.health.report import ClassHealth, Finding, HealthReport, Spread, in_order
+from segpaste.datasets.health.sample_listing import list_samples
+from segpaste.datasets.health.yolo_listing import list_yolo
+from segpaste.types.sampling import Size
+
+_SMALL_PX, _MEDIUM_PX = 32**2, 96**2
+
+Advance = Callable[[], object]
+
+
+def check_dataset(
+    photos: Any, *, decode: bool = False, num_threads: int = 8, advance: Advance = lambda: None
+) -> HealthReport:
+    """Return the health of an opened dataset.
+
+    COCO, LVIS, panoptic and YOLO datasets are read from their files, so annotations are compared with what is stored;
+    ``transforms`` are not called. Of other datasets annotations are checked only with ``decode``.
+
+    Args:
+        photos: a dataset of segpaste, or any map-style dataset of `DenseSample`.
+        decode: read the pixels of all photos and maps too, not only the heads of their files.
+        num_threads: photos that are looked at at once.
+        advance: called once for each photo, for a progress bar.
+
+    Raises:
+        DatasetError: a table cannot be read at all.
+    """
+    return _report(_listed(photos, num_threads, decode), decode, num_threads, advance)
+
+
+def check_unopened(
+    path: str | PathLike[str],
+    error: DatasetError,
+    split: str | None = None,
+    options: ReadOptions | None = None,
+    *,
+    format: str | None = None,
+    decode: bool = False,
+    num_threads: int = 8,
+) -> HealthReport:
+    """Return the health of a dataset that its reader refuses, with all problems and not only the first.
+
+    Args:
+        path: as for `segpaste.datasets.open_dataset`.
+        error: of the reader.
+        split: its name; by default the one to train on.
+        options: what the reader was given besides.
+        format: the name of its format; by default it is recognised.
+        decode: as for `check_dataset`.
+        num_threads: as for `check_dataset`.
+
+    Raises:
+        DatasetError: the given one, if the files are not those of COCO, LVIS, Roboflow or YOLO, or cannot be listed.
+    """
+    try:
+        listing = _list_files(find_dataset(path, format), split, options or ReadOptions())
+    except DatasetError:
+        raise error from None
+    report = _report(listing, decode, num_threads, lambda: None)
+    return (
+        report
+        if not report.is_healthy
+        else replace(report, findings=(Finding("unreadable", str(error)), *report.findings))
+    )
+
+
+def _list_files(found: FoundDataset, split: str | None, options: ReadOptions) -> Listing:
+    name = found.chosen_split(split)
+    match found.format:
+        case YoloFormat():
+            return list_yolo(read_data(found.path), name, options.task)
+        case CocoFolder() | RoboflowFolder() as known:
+            images, file = known.locate(found.path, name)
+            return list_coco(file, images)
+        case CocoFile():
+            rows = read_tables(found.path, {"annotations": {}})["annotations"]
+            is_panoptic = any("segments_info" in row for row in rows)
+            maps = (options.panoptic_dir or found.path.with_suffix("")) if is_panoptic else None
+            return list_coco(found.path, expect_folder(options.images_dir or found.path.parent), maps)
+    raise DatasetError(f"{found.path}: expected a format whose files can be listed, got {found.format.title}")
+
+
+def _listed(photos: Any, num_threads: int, decode: bool) -> Listing:
+    if isinstance(photos, CocoPanoptic):
+        return list_coco(photos.annotations_file, photos.images_dir, photos.panoptic_dir)
+    if isinstance(photos, CocoDetectionV2):
+        return list_coco(photos.annotations_file, photos.images_dir)
+    if isinstance(photos, YoloDataset):
+        return list_yolo(photos.data, photos.split, photos.task)
+    return list_samples(photos, num_threads, decode=decode)
+
+
+def _report(listing: Listing, decode: bool, num_threads: int, advance: Advance) -> HealthReport:
+    heads, of_photos = look_at(listing.photos, num_threads, decode=decode, advance=advance)
+    measured = _measure(listing, heads, decode)
+    instances = [found for found in listing.objects if not found.is_crowd and not found.is_stuff]
+    per_photo = Counter(found.photo for found in instances)
+    sizes = [_size_of(listing, heads, i) for i, head in enumerate(heads) if head is not None]
+    findings = [*listing.findings, *of_photos, *measured.findings, *_of_photos_and_classes(listing, num_threads)]
+    return HealthReport(
+        findings=in_order(findings),
+        num_photos=len(listing.photos),
+        num_objects=len(instances),
+        num_crowds=sum(found.is_crowd for found in listing.objects),
+        num_with_keypoints=sum(found.has_keypoints for found in listing.objects),
+        num_stuff=sum(found.is_stuff for found in listing.objects),
+        was_decoded=decode,
+        classes=_classes(listing),
+        photo_width_px=Spread.of(size[1] for size in sizes if size),
+        photo_height_px=Spread.of(size[0] for size in sizes if size),
+        photo_modes=dict(Counter(head.mode for head in heads if head is not None).most_common()),
+        objects_per_photo=Spread.of(per_photo[i] for i in range(len(listing.photos))),
+        object_area_px=Spread.of(measured.areas_px),
+        object_area_frac=Spread.of(measured.areas_frac),
+        object_sizes=_by_size(measured.areas_px),
+    )
+
+
+def _size_of(listing: Listing, heads: Sequence[PhotoHead | None], index: int) -> Size | None:
+    """Return (H, W) of a photo as its annotations see it; None where that is not known."""
+    size, head = listing.photos[index].size, heads[index]
+    if size is None:
+        return None if head is None else head.upright_size
+    return size if min(size) > 0 else None
+
+
+def _measure(listing: Listing, heads: Sequence[PhotoHead | None], decode: bool) -> Measured:
+    """Check the annotations of each photo."""
+    by_photo: defaultdict[int, list[ListedObject]] = defaultdict(list)
+    for found in listing.objects:
+        by_photo[found.photo].append(found)
+    has_maps = any(photo.map_path is not None for photo in listing.photos)
+    some_masks = any(found.segmentation is not None for found in listing.objects if not found.is_crowd)
+    measured = Measured()
+    if listing.has_masks and not has_maps and not some_masks and listing.objects:
+        measured.findings.append(Finding("boxes_alone", f"all {len(listing.objects):,} annotations are boxes"))
+    check = ObjectCheck(measured, expects_masks=listing.has_masks and some_masks)
+    for index, objects in by_photo.items():
+        photo, size = listing.photos[index], _size_of(listing, heads, index)
+        if size is None:
+            continue
+        of_map = None
+        if decode and photo.map_path is not None:
+            try:
+                of_map = map_regions(photo.map_path, size)
+            except DatasetError:
+                continue  # found when its file was looked at
+            measured.findings += mismatches(photo, objects, of_map)
+        check.add(photo, size, objects, of_map)
+    return measured
+
+
+def _of_photos_and_classes(listing: Listing, num_threads: int) -> list[Finding]:
+    """Findings about photos and classes that are not of one annotation."""
+    shown = {found.photo for found in listing.objects}
+    used = {found.label for found in listing.objects}
+    findings = copies_among(listing.photos, num_threads) + unlisted(listing.photos)
+    findings += [
+        Finding("no_annotation", photo.name, photo.name) for i, photo in enumerate(listing.photos) if i not in shown
+    ]
+    findings += [Finding("unused_category", name) for i, name in enumerate(listing.class_names) if i not in used]
+    return findings
+
+
+def _classes(listing: Listing) -> tuple[ClassHealth, ...]:
+    objects, crowds = Counter[int | None](), Counter[int | None]()
+    photos: defaultdict[int | None, set[int]] = defaultdict(set)
+    for found in listing.objects:
+        if found.is_crowd:
+            crowds[found.label] += 1
+        else:
+            objects[found.label] += 1
+            photos[found.label].add(found.photo)
+    return tuple(
+        ClassHealth(name, objects[label], len(photos[label]), crowds[label])
+        for label, name in enumerate(listing.class_names)
+    )
+
+
+def _by_size(areas_px: Sequence[float]) -> dict[str, int]:
+    """Return the number of areas of each of COCO's sizes."""
+    small = sum(area < _SMALL_PX for area in areas_px)
+    large = sum(area >= _MEDIUM_PX for area in areas_px)
+    return {"small": small, "medium": len(areas_px) - small - large, "large": large}

@@ -1,0 +1,115 @@
+"""Findings about the files of a dataset: their heads, on request their pixels, and copies of one another."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from segpaste.datasets.formats.photo import read_pixels, read_upright
+from segpaste.datasets.formats.photo_head import PhotoHead, expect_readable, read_head
+from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
+from segpaste.datasets.health.listing import ListedPhoto
+from segpaste.datasets.health.report import Finding
+
+Advance = Callable[[], object]
+
+
+def look_at(
+    photos: Sequence[ListedPhoto], num_threads: int, *, decode: bool = False, advance: Advance = lambda: None
+) -> tuple[list[PhotoHead | None], list[Finding]]:
+    """Read the head of each photo, several at once.
+
+    Args:
+        photos: to look at.
+        num_threads: how many at once.
+        decode: read the pixels, too.
+        advance: called after each photo.
+
+    Returns:
+        The head of each photo that can be read, else None, and the findings.
+    """
+
+    def look(photo: ListedPhoto) -> tuple[PhotoHead | None, list[Finding]]:
+        findings: list[Finding] = []
+        if photo.path is None:
+            advance()
+            return None, findings
+        head = _looked_at(photo, photo.path, decode, findings)
+        if head is not None and head.orientation > 1:
+            kind = "orientation_applied" if head.is_rotated_for(photo.size) else "orientation_ignored"
+            findings.append(Finding(kind, f"{photo.path}: EXIF orientation {head.orientation}", photo.name))
+        if photo.map_path is not None:
+            _looked_at(photo, photo.map_path, decode, findings)
+        advance()
+        return head, findings
+
+    with ThreadPoolExecutor(max_workers=num_threads) as pool:
+        found = [*pool.map(look, photos)]
+    return [head for head, _ in found], [finding for _, findings in found for finding in findings]
+
+
+def _looked_at(photo: ListedPhoto, path: Path, decode: bool, findings: list[Finding]) -> PhotoHead | None:
+    """Return the head of a file of a photo; None, and a finding more, where readers refuse it."""
+    head = None
+    try:
+        head = read_head(path)
+        if not photo.any_mode:
+            expect_readable(path, head, photo.size)
+    except DatasetError as error:
+        if head is None:
+            kind = "broken_file" if os.path.exists(path) else "missing_file"
+        else:
+            kind = "wrong_size" if head.is_eight_bit else "many_bits"
+        findings.append(Finding(kind, str(error), photo.name))
+        return None
+    if decode and not photo.any_mode:  # such samples were read as a whole
+        try:
+            read_upright(path) if photo.size is None else read_pixels(path, photo.size)
+        except DatasetError as error:
+            findings.append(Finding("broken_file", str(error), photo.name))
+    return head
+
+
+def copies_among(photos: Sequence[ListedPhoto], num_threads: int) -> list[Finding]:
+    """Return a finding for each photo with the bytes of an earlier one; only files of equal length are read."""
+    by_length: defaultdict[int, dict[Path, str]] = defaultdict(dict)
+    for photo in photos:
+        if photo.path is not None and os.path.isfile(photo.path):
+            by_length[photo.path.stat().st_size].setdefault(photo.path, photo.name)
+    alike = [(path, name) for group in by_length.values() if len(group) > 1 for path, name in group.items()]
+    with ThreadPoolExecutor(max_workers=num_threads) as pool:
+        digests = [*pool.map(_digest, [path for path, _ in alike])]
+    first: dict[bytes, str] = {}
+    findings = []
+    for (_, name), digest in zip(alike, digests, strict=True):
+        if digest is not None and (original := first.setdefault(digest, name)) != name:
+            findings.append(Finding("duplicate_photo", f"{name}: the same bytes as {original}", name))
+    return findings
+
+
+def _digest(path: Path) -> bytes | None:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError:
+        return None
+
+
+def unlisted(photos: Sequence[ListedPhoto]) -> list[Finding]:
+    """Return a finding for each photo that lies in a folder of listed ones and is not listed."""
+    names: defaultdict[Path, set[str]] = defaultdict(set)
+    for photo in photos:
+        if photo.path is not None:
+            names[photo.path.parent].add(photo.path.name)
+    return [
+        Finding("unlisted_photo", str(path))
+        for folder, listed in names.items()
+        if os.path.isdir(folder)
+        for path in sorted(folder.iterdir())
+        if path.suffix.lower() in IMAGE_SUFFIXES and path.name not in listed and path.is_file()
+    ]

@@ -1,0 +1,181 @@
+"""Result of a check: findings of two severities, and statistics.
+
+An error is what stops a reader: `segpaste augment` or a training run fails there. A remark is what is read all the
+same, and may be a mistake.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+Severity = Literal["error", "remark"]
+
+SCHEMA_VERSION = 1
+"""Version of the form of `HealthReport.to_dict`; keys are only ever added within one version."""
+
+_ERRORS = {
+    "missing_file": "photo, or map of labels, that does not exist",
+    "broken_file": "file that is no image, or breaks off",
+    "wrong_size": "photo of another size than its annotations say",
+    "many_bits": "photo of more than 8 bits per channel",
+    "broken_entry": "entry of a table, or line of a label file, that is not what it must be",
+    "duplicate_id": "id that two entries of a table have",
+    "unknown_reference": "id of a photo or category that no table has",
+    "broken_mask": "segmentation that cannot be decoded",
+    "broken_keypoints": "keypoints of another number or form than their category says",
+    "missing_mask": "box without a mask, among annotations with masks",
+    "map_mismatch": "segment that only the table or only the map of labels has",
+    "unreadable": "other reason for which the dataset or a photo of it cannot be read",
+}
+_REMARKS = {
+    "boxes_alone": "no annotation has a mask: objects are pasted with source.mask_from only",
+    "empty_mask": "mask without a pixel; the annotation is left out",
+    "broken_crowd": "crowd or ignored region that cannot be decoded; its box stands for it",
+    "tiny_mask": "mask of very few pixels",
+    "box_disagrees": "box of the file that is far from the box of its mask",
+    "outside_photo": "box that reaches beyond the photo",
+    "duplicate_annotation": "annotation that repeats another one of its photo, class and pixels",
+    "near_identical_masks": "two masks of a photo that are almost the same",
+    "duplicate_photo": "photo with the same bytes as another one",
+    "duplicate_entry": "photo that is listed twice",
+    "duplicate_name": "name that two categories have",
+    "no_annotation": "photo without annotations",
+    "unlisted_photo": "photo beside the listed ones that no annotation file names",
+    "stray_labels": "label file without a photo",
+    "unused_category": "category without an annotation",
+    "orientation_applied": "photo that is rotated or mirrored by its EXIF orientation, as its annotations are",
+    "orientation_ignored": "photo whose EXIF orientation is not followed, as its annotations lie on stored pixels",
+}
+KINDS: Mapping[str, tuple[Severity, str]] = MappingProxyType(
+    {kind: ("error", text) for kind, text in _ERRORS.items()}
+    | {kind: ("remark", text) for kind, text in _REMARKS.items()}
+)
+"""Severity and description of each kind of finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem of a dataset.
+
+    Attributes:
+        kind: a key of `KINDS`.
+        message: one line that says what was found, with the names and ids.
+        photo: file name of the photo, None where the problem belongs to none.
+        annotation: id of the annotation in its file, likewise.
+    """
+
+    kind: str
+    message: str
+    photo: str | None = None
+    annotation: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"Finding: expected a kind of {', '.join(KINDS)}, got {self.kind!r}")
+
+    @property
+    def severity(self) -> Severity:
+        """``error`` or ``remark``."""
+        return KINDS[self.kind][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Smallest, median and largest of some numbers; all None where there are none."""
+
+    min: float | None = None
+    median: float | None = None
+    max: float | None = None
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread:
+        """Return the spread of numbers; the median is one of them."""
+        ordered = sorted(values)
+        return cls(ordered[0], ordered[len(ordered) // 2], ordered[-1]) if ordered else cls()
+
+
+@dataclass(frozen=True, slots=True)
+class ClassHealth:
+    """Annotations of one class.
+
+    Attributes:
+        name: of the class.
+        num_objects: annotations that are instances, empty masks included.
+        num_photos: photos that have any of them.
+        num_crowds: crowd and ignored regions.
+    """
+
+    name: str
+    num_objects: int
+    num_photos: int
+    num_crowds: int
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReport:
+    """What a check found.
+
+    Attributes:
+        findings: errors first, then in the order of `KINDS` and of the dataset.
+        num_photos: photos that are listed.
+        num_objects: annotations that are instances.
+        num_crowds: crowd and ignored regions.
+        num_with_keypoints: objects with labelled keypoints.
+        num_stuff: segments of stuff, in panoptic datasets.
+        was_decoded: whether the pixels of all photos were read, not only their heads.
+        classes: one entry for each class.
+        photo_width_px: of the photos that could be read, as the annotations see them.
+        photo_height_px: likewise.
+        photo_modes: number of photos by color mode, in Pillow's names.
+        objects_per_photo: number of objects of each photo.
+        object_area_px: pixels of each object: of its mask, or of its box where it has none.
+        object_area_frac: the same as a fraction of the photo.
+        object_sizes: number of objects by COCO's size: ``small`` below 32² pixels, ``medium`` below 96², ``large``.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    num_photos: int = 0
+    num_objects: int = 0
+    num_crowds: int = 0
+    num_with_keypoints: int = 0
+    num_stuff: int = 0
+    was_decoded: bool = False
+    classes: tuple[ClassHealth, ...] = ()
+    photo_width_px: Spread = Spread()
+    photo_height_px: Spread = Spread()
+    photo_modes: Mapping[str, int] = field(default_factory=dict)
+    objects_per_photo: Spread = Spread()
+    object_area_px: Spread = Spread()
+    object_area_frac: Spread = Spread()
+    object_sizes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether no finding is an error."""
+        return all(finding.severity != "error" for finding in self.findings)
+
+    def counts(self, severity: Severity | None = None) -> dict[str, int]:
+        """Return the number of findings of each kind that occurs, in the order of `KINDS`; of one severity if given."""
+        found = Counter(finding.kind for finding in self.findings)
+        return {kind: found[kind] for kind in KINDS if found[kind] and severity in (None, KINDS[kind][0])}
+
+    def of_kind(self, kind: str) -> Iterator[Finding]:
+        """Yield the findings of one kind."""
+        return (finding for finding in self.findings if finding.kind == kind)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report for JSON: attributes by name, and ``schema``, ``healthy``, ``errors``, ``remarks``."""
+        fields = asdict(self)
+        findings = [{"severity": found.severity, **asdict(found)} for found in self.findings]
+        counts: dict[str, Any] = {"errors": self.counts("error"), "remarks": self.counts("remark")}
+        return {"schema": SCHEMA_VERSION, "healthy": self.is_healthy, **counts, **fields, "findings": findings}
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings by the order of their kinds in `KINDS`, else as they came."""
+    rank = {kind: i for i, kind in enumerate(KINDS)}
+    return tuple(sorted(findings, key=lambda finding: rank[finding.kind]))

@@ -1,0 +1,96 @@
+"""Listing of any dataset of samples, for formats whose files have no listing of their own.
+
+Annotations are seen through the samples, so their pixels must be read; without that only photos are listed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from segpaste.datasets.formats.photo_scan import scan_photos
+from segpaste.datasets.health.listing import ListedObject, ListedPhoto, Listing
+from segpaste.types import DenseSample
+
+
+def list_samples(photos: Any, num_threads: int, *, decode: bool) -> Listing:
+    """List a dataset of samples.
+
+    Args:
+        photos: with ``file_name``, ``images_dir`` and ``class_names`` where it has files, see `AnnotatedPhotos`.
+        num_threads: photos that are looked at at once.
+        decode: read all samples; else no annotation is listed.
+    """
+    listing = Listing(class_names=[str(name) for name in getattr(photos, "class_names", ())])
+    folder = getattr(photos, "images_dir", None)
+    broken = {} if folder is None else {found.index: found for found in scan_photos(photos, num_threads)}
+    for index in range(len(photos)):
+        name = str(photos.file_name(index)) if hasattr(photos, "file_name") else f"sample {index}"
+        path = None if folder is None else Path(folder, name)
+        if (problem := broken.get(index)) is not None:
+            kind = "unreadable" if os.path.exists(problem.path) else "missing_file"
+            listing.find(kind, problem.reason, name)
+            path = None
+        listing.photos.append(ListedPhoto(name, path, None, any_mode=True))
+        if problem is None and decode:
+            _read(listing, photos, index)
+    return listing
+
+
+def _read(listing: Listing, photos: Any, index: int) -> None:
+    """List the annotations of one sample."""
+    name = listing.photos[index].name
+    try:
+        sample: DenseSample = photos[index]
+    except (ValueError, OSError) as error:
+        listing.find("unreadable", str(error), name)
+        return
+    listing.photos[index] = listing.photos[index]._replace(size=(sample.image.shape[-2], sample.image.shape[-1]))
+    ids = _ids(photos, index, sample)
+    has_points = _has_points(sample)
+    for i, annotation_id in enumerate(ids):
+        segmentation = None
+        if sample.instance_masks is not None:
+            coded = _coded(sample.instance_masks[i])
+            segmentation = _always(coded)
+        edges = tuple(float(edge) for edge in sample.boxes[i])
+        box = _always(edges) if segmentation is None else None
+        label = int(sample.labels[i])
+        listing.objects.append(ListedObject(int(annotation_id), index, label, segmentation, box, False, has_points[i]))
+    for crowd in photos.crowds(index) if hasattr(photos, "crowds") else ():
+        listing.objects.append(ListedObject(crowd.annotation_id, index, crowd.label, None, None, True))
+
+
+def _ids(photos: Any, index: int, sample: DenseSample) -> list[int]:
+    """Return the id of each instance in its file; without ids, its number in the sample."""
+    numbers: list[int] = list(range(1, sample.num_instances + 1))
+    if sample.instance_ids is not None:
+        numbers = sample.instance_ids.tolist()
+    if not hasattr(photos, "annotation_ids"):
+        return numbers
+    ids = photos.annotation_ids(index)
+    return [int(ids[number - 1]) for number in numbers]
+
+
+def _has_points(sample: DenseSample) -> list[bool]:
+    if sample.keypoints is None:
+        return [False] * sample.num_instances
+    found: list[bool] = (sample.keypoints[..., 2] > 0).any(1).tolist()
+    return found
+
+
+def _always(value: Any) -> Callable[[Any], Any]:
+    return lambda size: value
+
+
+def _coded(mask: Tensor) -> dict[str, Any]:
+    """Return compressed run lengths of a mask [H, W] bool."""
+    from pycocotools import mask as coco_mask
+
+    coded = coco_mask.encode(np.asfortranarray(mask.numpy().astype(np.uint8)))
+    return {"size": list(mask.shape), "counts": coded["counts"].decode()}

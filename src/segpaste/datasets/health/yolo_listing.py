@@ -1,0 +1,99 @@
+"""Listing of a split of a YOLO dataset: each photo, and each line of its label file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from segpaste.datasets.formats.format import Task
+from segpaste.datasets.formats.records import DatasetError, JsonRow
+from segpaste.datasets.formats.yolo.data import YoloData, label_path, photos_of, stray_labels
+from segpaste.datasets.formats.yolo.labels import RowForm, box_px, parse_labels, points_px, polygon_px
+from segpaste.datasets.health.listing import ListedObject, ListedPhoto, Listing
+from segpaste.types.sampling import Size
+
+_MANY_CLASSES = 1 << 16
+
+
+def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
+    """List a split.
+
+    Args:
+        data: facts of the dataset.
+        split: name of the split.
+        task: as for `segpaste.datasets.YoloDataset`.
+
+    Raises:
+        DatasetError: a folder or list of photos is missing.
+    """
+    listing = Listing(class_names=list(data.class_names or ()))
+    form = RowForm(len(data.class_names) if data.class_names else _MANY_CLASSES, data.keypoint_shape, task)
+    photos = _photos(listing, data.splits[split])
+    first_lines: dict[str, str] = {}
+    for photo in photos:
+        name = Path(os.path.relpath(photo, data.root)).as_posix()
+        for row in _rows(listing, name, label_path(photo), form):
+            first_lines.setdefault(row["kind"], f"{label_path(photo)}: line {row['line']}")
+            listing.objects.append(_listed(row, len(listing.photos), data))
+        listing.photos.append(ListedPhoto(name, photo, None))
+    if len(first_lines) > 1:
+        listing.find("missing_mask", f"{first_lines['detect']} has a box, {first_lines['segment']} a polygon")
+    listing.has_masks = "segment" in first_lines or not first_lines
+    for path in (path for source in data.splits[split] for path in stray_labels(source, photos)):
+        listing.find("stray_labels", str(path))
+    if data.class_names is None:
+        most = max((found.label for found in listing.objects if found.label is not None), default=0)
+        listing.class_names = [f"class_{i}" for i in range(most + 1)]
+    return listing
+
+
+def _photos(listing: Listing, sources: tuple[Path, ...]) -> list[Path]:
+    """Return all photos of folders and lists; the ones that a list names and that do not exist, too."""
+    photos: set[Path] = set()
+    for source in sources:
+        if source.is_dir() or not source.is_file():
+            photos |= {*photos_of(source)}
+            continue
+        try:
+            lines = source.read_text("utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DatasetError(f"{source}: expected a list of photos in UTF-8, could not read it ({error})") from error
+        photos |= {source.parent / name for line in lines if (name := line.strip())}
+    return sorted(photos)
+
+
+def _rows(listing: Listing, photo: str, path: Path, form: RowForm) -> list[JsonRow]:
+    """Return the rows of a label file that are right; each other one is a finding."""
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        listing.find("broken_entry", f"{path}: could not be read as UTF-8 ({error})", photo)
+        return []
+    rows: list[JsonRow] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows += [{**row, "line": number} for row in parse_labels(path, line, form)[0]]
+        except DatasetError as error:
+            text = str(error).replace(f"{path}: line 1:", f"{path}: line {number}:")
+            listing.find("broken_entry", text, photo, number)
+    return rows
+
+
+def _listed(row: JsonRow, photo: int, data: YoloData) -> ListedObject:
+    values, kind = row["values"], row["kind"]
+
+    def segmentation(size: Size) -> object:
+        return [polygon_px(values, size)]
+
+    def box(size: Size) -> tuple[float, float, float, float]:
+        x1, y1, x2, y2 = box_px(values, size)
+        return x1, y1, x2, y2
+
+    if kind == "segment":
+        return ListedObject(row["line"], photo, row["label"], segmentation)
+    has_points = kind == "pose" and data.keypoint_shape is not None
+    if has_points and data.keypoint_shape is not None:
+        has_points = bool((points_px(values, data.keypoint_shape, (1, 1))[:, 2] > 0).any())
+    return ListedObject(row["line"], photo, row["label"], None, box, has_keypoints=has_points)
