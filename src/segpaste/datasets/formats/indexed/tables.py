@@ -152,9 +152,11 @@ class JsonTables:
 
 
 def read_value(path: Path, source: Source, place: Value) -> Any:
-    """Decode the value at a place; raise `DatasetError` if it is no JSON."""
+    """Decode the value at a place; raise `DatasetError` if it cannot be read or is no JSON."""
     try:
         return json.loads(source.read(place.start, place.stop))
+    except OSError as error:
+        raise DatasetError(f"{path}: expected a readable annotation file, got {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise malformed(path, error) from error
 
