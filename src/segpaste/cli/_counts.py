@@ -69,7 +69,7 @@ def of_annotations(path: Path) -> ClassCounts:
 def of_folder(path: Path, split: str | None, task: Task | None, format: str | None) -> ClassCounts:
     """Those of a split of a dataset in a folder, or of a data YAML."""
     photos = find_dataset(path, format).open(split, ReadOptions(task=task))
-    if isinstance(photos, CocoDetectionV2 | CocoPanoptic):
+    if type(photos) in (CocoDetectionV2, CocoPanoptic):
         return of_annotations(photos.annotations_file)
     rows = [(label, i, False) for i in range(len(photos)) for label in photos.instance_labels(i)]
     return _counted(photos.class_names, rows, False)

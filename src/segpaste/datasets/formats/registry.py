@@ -13,12 +13,25 @@ from os import PathLike
 from pathlib import Path
 
 from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, RoboflowFolder
+from segpaste.datasets.formats.cvat import CvatFile
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, Transforms
+from segpaste.datasets.formats.label_studio import LabelStudioFile
+from segpaste.datasets.formats.labelme import LabelmeFolder
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
 from segpaste.datasets.formats.splits import chosen_split
+from segpaste.datasets.formats.voc.dataset import VocFormat
 from segpaste.datasets.formats.yolo.format import YoloFormat
 
-FORMATS: Sequence[Format] = (YoloFormat(), RoboflowFolder(), CocoFolder(), CocoFile())
+FORMATS: Sequence[Format] = (
+    YoloFormat(),
+    LabelStudioFile(),
+    RoboflowFolder(),
+    CocoFolder(),
+    VocFormat(),
+    CvatFile(),
+    LabelmeFolder(),
+    CocoFile(),
+)
 """The formats that are read, in the order in which they are tried."""
 
 
