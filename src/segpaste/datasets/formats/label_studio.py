@@ -104,7 +104,7 @@ def _tasks(path: Path, content: bytes) -> list[JsonRow]:
         if not is_one or not isinstance(task.get("annotations"), list):
             raise DatasetError(
                 f"{path}: task {number}: expected the keys 'data' and 'annotations', got "
-                f"{', '.join(task) if isinstance(task, dict) else type(task).__name__!r:.60}; export as JSON, not as "
+                f"{', '.join(task) if isinstance(task, dict) else type(task).__name__:.60}; export as JSON, not as "
                 "JSON-MIN"
             )
     found: list[JsonRow] = tasks
@@ -169,7 +169,7 @@ def _photo_file(where: str, task: JsonRow, images_dir: Path) -> str:
     data: dict[str, Any] = task["data"]
     texts = {key: value for key, value in data.items() if isinstance(value, str)}
     pictures = [text for text in texts.values() if urlsplit(text).path.lower().endswith(_SUFFIXES) or "?d=" in text]
-    address = texts.get("image") or next(iter(pictures), None)
+    address = texts.get("image") or max(pictures, key=lambda text: "/" in text, default=None)
     if address is None:
         raise DatasetError(f"{where}: expected the address of a photo in 'data', got {data!r:.60}; add it as 'image'")
     parts = urlsplit(address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -57,18 +58,17 @@ def number(where: str, element: ElementTree.Element, key: str, default: float | 
 
 
 def xml_value(element: ElementTree.Element) -> Any:
-    """Return an element as JSON: its text, or its attributes and children by name; children of one name as a list."""
+    """Return an element as JSON: its text, or its attributes and children by name."""
     if not len(element) and not element.attrib:
         return (element.text or "").strip()
-    found: dict[str, Any] = dict(element.attrib)
+    text = (element.text or "").strip()
+    return {**element.attrib, **xml_children(element), **({"text": text} if text else {})}
+
+
+def xml_children(element: ElementTree.Element, leave_out: Collection[str] = ()) -> dict[str, Any]:
+    """Return the children of an element by name, as JSON; those of one name as a list."""
+    found: dict[str, list[Any]] = {}
     for child in element:
-        value = xml_value(child)
-        if child.tag not in found:
-            found[child.tag] = value
-        elif isinstance(found[child.tag], list):
-            found[child.tag].append(value)
-        else:
-            found[child.tag] = [found[child.tag], value]
-    if (text := (element.text or "").strip()) and len(found):
-        found["text"] = text
-    return found
+        if child.tag not in leave_out:
+            found.setdefault(child.tag, []).append(xml_value(child))
+    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}

@@ -30,7 +30,7 @@ from segpaste.datasets.formats.voc.folder import (
     find_splits,
     listed_classes,
 )
-from segpaste.datasets.formats.voc.maps import BACKGROUND, VOID, map_size, read_map
+from segpaste.datasets.formats.voc.maps import BACKGROUND, VOID, map_size, palette, read_map
 from segpaste.datasets.formats.voc.xml_files import read_xml
 from segpaste.types import DenseSample, SemanticMap
 
@@ -78,8 +78,11 @@ def read_voc(folder: VocFolder, are_masks: bool) -> Drawn:
             raise DatasetError(f"{folder.path}: expected Annotations/{stem}.xml of the split, found none; add it")
         photos.append(_photo(folder, stem, names.get(stem, f"{stem}.jpg"), file, are_masks))
         digest.update(stem.encode())
-        for path in [file, *(folder.map_file(name, stem) for name in (folder.maps if are_masks else ()))]:
-            digest.update(b"" if path is None else file_digest(path).encode())
+        maps = [folder.map_file(name, stem) for name in (folder.maps if are_masks else ())]
+        for path in maps:
+            map_size(path)
+        for path in [*([] if file is None else [file]), *maps]:
+            digest.update(file_digest(path).encode())
     used = sorted({shape.label for photo in photos for shape in photo.shapes})
     categories = _categories(folder, used, are_masks)
     digest.update(json.dumps(categories).encode())
@@ -166,7 +169,8 @@ class VocMasks(OutlinedPhotos):
         return {**ids, **{key: value for key, value in row.items() if key not in ("id", "label")}}
 
     def _map(self, name: str, stem: str, size: tuple[int, int]) -> NDArray[np.int64]:
-        return read_map(self._folder.map_file(name, stem), size, listed_classes(self._folder.path)[1])
+        colors = palette() if name == OBJECTS else listed_classes(self._folder.path)[1]
+        return read_map(self._folder.map_file(name, stem), size, colors)
 
     def _label(
         self, stem: str, number: int, mask: NDArray[np.bool_], classes: NDArray[np.int64] | None, box: JsonRow | None

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from segpaste.datasets.formats.outlined import DrawnPhoto
 from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.datasets.formats.shapes import Shape
-from segpaste.datasets.formats.xml_text import number, parse_xml, xml_value
+from segpaste.datasets.formats.xml_text import number, parse_xml, xml_children
 from segpaste.types.sampling import Size
 
 _FLAGS = ("difficult", "truncated", "occluded")
@@ -39,7 +39,7 @@ def read_xml(path: Path, name: str, size_of: Callable[[], Size]) -> DrawnPhoto:
     if min(width, height) < 1:
         height, width = size_of()
     row: JsonRow = {"file_name": name, "height": height, "width": width}
-    if rest := {child.tag: xml_value(child) for child in root if child.tag not in _SIZE}:
+    if rest := xml_children(root, _SIZE):
         row["attributes"] = rest
     shapes = [_shape(f"{path}: object {i}", element) for i, element in enumerate(root.findall("object"), start=1)]
     return DrawnPhoto(row, shapes)
@@ -50,7 +50,7 @@ def _shape(where: str, element: ElementTree.Element) -> Shape:
     if not label or element.find("bndbox") is None:
         raise DatasetError(f"{where}: expected a <name> and a <bndbox>, got {label!r:.40}; add them")
     x1, y1, x2, y2 = (number(where, element, f"bndbox/{key}") for key in ("xmin", "ymin", "xmax", "ymax"))
-    attributes: JsonRow = {child.tag: xml_value(child) for child in element if child.tag not in _GEOMETRY}
+    attributes = xml_children(element, _GEOMETRY)
     for key in _FLAGS:
         if attributes.get(key) in ("0", "1"):
             attributes[key] = int(attributes[key])
