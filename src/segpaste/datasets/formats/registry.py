@@ -135,7 +135,8 @@ def open_dataset(
         images_dir: for an annotation file, the folder that the file names of the photos start from.
         panoptic_dir: for panoptic segments, the folder of their PNG files; by default the folder of the same name
             beside the file.
-        task: see `YoloDataset`.
+        task: ``segment``, ``detect`` or ``pose``; by default that of the labels. See `YoloDataset`; datasets of
+            labelling tools with both outlines and boxes need it.
         transforms: called with every `DenseSample`, returns the one to use instead.
 
     Raises:
