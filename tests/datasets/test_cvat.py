@@ -94,6 +94,10 @@ class TestShapes:
         np.testing.assert_array_equal(photos[0].instance_masks, [BAR])
         assert photos[0].keypoints[0, 2].tolist() == [22, 5, 2]
 
+    def test_the_group_0_is_none(self, tmp_path: Path) -> None:
+        parts = [cvat_mask("cup", mask, group_id=0) for mask in (ELL, SPOT)]
+        np.testing.assert_array_equal(one(tmp_path, *parts)[0].instance_masks, [ELL, SPOT])
+
     def test_attributes_by_their_kind(self, tmp_path: Path) -> None:
         said = element("attribute", "false", name="striped") + element("attribute", "7", name="age")
         photos = one(tmp_path, cvat_mask("zebra", SPOT).replace("</mask>", said + "</mask>"))
@@ -135,18 +139,22 @@ class TestFiles:
         ("inside", "message"),
         [
             ("<track/>", "expected <annotations> of images, got tracks of a video"),
-            ("<image id='1' width='3' height='2'/>", "image '': expected a name and a size"),
+            ("<image id='1' width='3' height='2'/>", "image '': expected the name of its file"),
             (
                 "<image name='a.png' width='x' height='2'/>",
                 "image 'a.png': expected 'width', a number of pixels, got 'x'",
             ),
-            ("<image name='a.png' width='3' height='0'/>", "expected a name and a size, got 3 x 0"),
+            ("<image name='a.png' width='3' height='0'/>", "expected the size of the photo in pixels, got 3 x 0"),
             ("<polygon points='1,2;3,4;5,6'/>", "shape 1 <polygon>: expected a label, got none"),
             ("<polygon label='cup' points='1,2;3'/>", "shape 1 <polygon>: expected points 'x,y;x,y;...'"),
             ("<polygon label='cup' points='1,2;3,nan;4,5'/>", "expected points"),
             ("<box label='cup' xtl='1' ytl='2' xbr='3'/>", "expected 'ybr', a number of pixels, got None"),
             ("<mask label='cup' rle='1, 2' left='0' top='0' width='2' height='2'/>", "fill 2 x 2 pixels, got '1, 2'"),
             ("<mask label='cup' rle='a' left='0' top='0' width='2' height='2'/>", "fill 2 x 2 pixels, got 'a'"),
+            (
+                f"<mask label='cup' rle='{10**30}' left='0' top='0' width='2' height='2'/>",
+                "expected run lengths that fill 2 x 2 pixels",
+            ),
             ("<star label='cup'/>", "shape 1 <star>: expected a polygon, ellipse, mask, box or skeleton"),
             ("<skeleton label='cup'><points label='toe' points='1,2'/></skeleton>", "of its label, got 'toe'"),
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,7 @@ class TestTasks:
     def test_which_annotation_is_read(self, tmp_path: Path) -> None:
         zebra = region("z", "polygonlabels", "zebra", value={"points": percents(BAR_POINTS)})
         rows = [
-            {"id": 1, "was_cancelled": True, "result": [zebra]},
+            {"id": 1, "was_cancelled": True, "result": [CUP]},
             {"id": 2, "was_cancelled": False, "result": [zebra]},
             {"id": 3, "ground_truth": True, "result": [CUP]},
         ]
@@ -127,7 +128,9 @@ class TestTasks:
         np.testing.assert_array_equal(photos[0].instance_masks, [ELL])
         attributes = photos.image_row(0)["attributes"]
         assert (attributes["annotation"]["id"], attributes["other_annotations"]) == (3, rows[:2])
-        one(tmp_path, annotations=rows[:2])  # of one that is left no warning
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            np.testing.assert_array_equal(one(tmp_path, annotations=rows[:2])[0].instance_masks, [BAR])
 
     def test_the_file_alone(self, tmp_path: Path) -> None:
         folder = WRITERS["label-studio"](tmp_path)
@@ -163,8 +166,10 @@ class TestTasks:
                 "task 1: expected the keys 'data' and 'annotations', got image, annotator",
             ),
             ([{"annotations": [], "data": {"text": 3}}], "expected the address of a photo in 'data'"),
+            ([task(1, "a.png", [], annotations=[3])], "task 1: expected the keys 'data' and 'annotations'"),
+            ([task(4, "a.png", 3)], "task 4: expected results with a 'type', got 3"),
             ([task(4, "a.png", [3])], "task 4: expected results with a 'type', got 3"),
-            ([task(4, "a.png", [{**CUP, "original_width": "40"}])], "region 'c': expected the size of its photo"),
+            ([task(4, "a.png", [{**CUP, "original_width": "40"}])], "region 'c': expected the size of the photo"),
             ([task(4, "a.png", [{**CUP, "image_rotation": 90}])], r"not rotated \(image_rotation\), got 90"),
             ([task(4, "a.png", [CUP, {**CUP, "id": "d", "original_width": 9}])], "regions on photos of several sizes"),
             ([task(4, "a.png", [region("v", "vectorlabels", "cup", value={"vertices": []})])], "got 'vectorlabels'"),

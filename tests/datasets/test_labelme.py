@@ -121,6 +121,11 @@ class TestFiles:
         (tmp_path / "photos").rename(tmp_path / "moved")
         assert open_dataset(folder, images_dir=tmp_path / "moved")[0].canvas_size == SIZE
 
+    def test_names_too_long_for_a_file(self, tmp_path: Path) -> None:
+        photos = open_dataset(write_labelme(tmp_path, {"a": []}, imagePath="9" * 300))
+        with pytest.raises(DatasetError, match="expected an image"):
+            photos[0]
+
     def test_size_of_the_photo_where_the_file_has_none(self, tmp_path: Path) -> None:
         photos = one(tmp_path, labelme_shape("cup", ELL_POINTS), imageHeight=None, imageWidth=None)
         np.testing.assert_array_equal(photos[0].instance_masks, [ELL])
@@ -129,7 +134,12 @@ class TestFiles:
         ("facts", "message"),
         [
             ({"imagePath": 3}, "expected the photo's file as 'imagePath', got 3"),
-            ({"imageHeight": "20"}, "expected a size in pixels, got 40 x '20'"),
+            ({"imageHeight": "20"}, "expected the size of the photo in pixels, got 40 x '20'"),
+            ({"imageHeight": 10**9}, "expected the size of the photo in pixels, got 40 x 1000000000"),
+            (
+                {"shapes": [labelme_shape("cup", ELL_POINTS, group_id=[])]},
+                r"shape 1: expected a number as 'group_id', got \[\]",
+            ),
             ({"shapes": {}}, "expected the key 'shapes' of labelme with a list"),
             ({"shapes": [3]}, "shape 1: expected an object with a 'label', got 3"),
             ({"shapes": [{"label": "cup"}]}, r"shape 1: expected 'points' \[\[x, y\], ...\] in pixels, got None"),
@@ -171,7 +181,7 @@ def test_real_files() -> None:
         for number, shape in enumerate(document["shapes"]):
             key = shape["label"], number if shape["group_id"] is None else f"group {shape['group_id']}"
             flat = [value for point in shape["points"] for value in point]
-            mask = coco_mask.decode(coco_mask.frPyObjects([flat], *size))[..., 0] > 0
+            mask = coco_mask.decode(coco_mask.frPyObjects([flat], *size)[0]) > 0
             wanted[key] = mask | wanted.get(key, False)
         ignored = sum(mask for (label, _), mask in wanted.items() if label == "__ignore__")
         objects = [(label, mask) for (label, _), mask in wanted.items() if label != "__ignore__"]

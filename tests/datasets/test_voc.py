@@ -91,6 +91,13 @@ class TestMaps:
         assert sample.labels.tolist() == [1, 2]
         assert sample.crowd_mask is None
 
+    def test_an_object_that_is_mostly_void_has_the_class_of_the_rest(self, tmp_path: Path) -> None:
+        folder = write_voc(tmp_path, xml=False)
+        indexed(folder / "SegmentationClass" / "b.png", (BAR, 255), (BAR & ~np.roll(BAR, 1, 1), 2))
+        sample = open_dataset(folder)[1]
+        assert sample.labels.tolist() == [2]
+        np.testing.assert_array_equal(sample.instance_masks, [BAR])
+
     def test_a_difficult_object_is_an_ignored_region_of_its_pixels(self, tmp_path: Path) -> None:
         path = write_voc(tmp_path) / "Annotations" / "b.xml"
         path.write_text(voc_xml("b.png", voc_object("cup", BAR_BOX, difficult=1)))
@@ -214,6 +221,14 @@ class TestLists:
         photos = open_dataset(folder)
         assert [photos.file_name(i) for i in range(2)] == ["b.png", "a.png"]
         assert [open_dataset(folder, task="detect").file_name(0)] == ["c.png"]
+
+    def test_lists_of_one_class_are_no_splits(self, tmp_path: Path) -> None:
+        folder = write_voc(tmp_path) / "ImageSets" / "Main"
+        folder.mkdir(parents=True)
+        for name in ("train", "cup_train", "cup_trainval"):
+            (folder / f"{name}.txt").write_text("b  1\n")
+        assert find_dataset(tmp_path).splits == ("train",)
+        assert len(open_dataset(tmp_path)) == 1
 
     def test_a_listed_photo_without_annotations(self, tmp_path: Path) -> None:
         folder = write_voc(tmp_path)

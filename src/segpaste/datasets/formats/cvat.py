@@ -19,7 +19,8 @@ import numpy as np
 
 from segpaste.datasets.formats.cvat_labels import CvatLabel, CvatLabels, read_labels
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, find_photo, open_drawn
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
+from segpaste.datasets.formats.photo_facts import find_photo, photo_size
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow, file_digest
 from segpaste.datasets.formats.shapes import Point, Shape, box_around, ellipse_mask, paste_mask, rotated_box
 from segpaste.datasets.formats.xml_text import head_of, number, parse_xml, xml_value
@@ -83,9 +84,9 @@ def _photo(
 ) -> DrawnPhoto:
     name = image.get("name", "")
     where = f"{path}: image {name!r}"
-    width, height = (int(number(where, image, key)) for key in ("width", "height"))
-    if not name or min(width, height) < 1:
-        raise DatasetError(f"{where}: expected a name and a size, got {width} x {height}; export the photos again")
+    height, width = photo_size(where, *(int(number(where, image, key)) for key in ("height", "width")))
+    if not name:
+        raise DatasetError(f"{where}: expected the name of its file, got none; export the photos again")
     subset = image.get("subset", "")
     places = (name, f"images/{name}", f"images/{subset}/{name}", f"{subset}/{name}", Path(name).name)
     row: JsonRow = {"file_name": find_photo(images_dir, places), "height": height, "width": width}
@@ -180,7 +181,7 @@ def _mask(where: str, element: ElementTree.Element, size: Size) -> JsonRow:
     text = element.get("rle", "")
     try:
         counts = np.array([int(count) for count in text.split(",")], np.int64)
-    except ValueError:
+    except (ValueError, OverflowError):
         counts = np.array([-1])
     if (counts < 0).any() or min(width, height) < 1 or counts.sum() != width * height or width * height > 1 << 30:
         raise DatasetError(

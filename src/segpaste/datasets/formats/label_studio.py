@@ -19,8 +19,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
 from segpaste.datasets.formats.label_studio_regions import Region, parsed_regions, shape_of
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, find_photo, open_drawn
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
 from segpaste.datasets.formats.photo import upright_size
+from segpaste.datasets.formats.photo_facts import find_photo
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow
 from segpaste.datasets.formats.shapes import Point, Shape
 from segpaste.datasets.formats.xml_text import head_of
@@ -101,7 +102,8 @@ def _tasks(path: Path, content: bytes) -> list[JsonRow]:
         ) from error
     for number, task in enumerate(tasks, start=1):
         is_one = isinstance(task, dict) and isinstance(task.get("data"), dict)
-        if not is_one or not isinstance(task.get("annotations"), list):
+        rows = task.get("annotations") if is_one else None
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise DatasetError(
                 f"{path}: task {number}: expected the keys 'data' and 'annotations', got "
                 f"{', '.join(task) if isinstance(task, dict) else type(task).__name__:.60}; export as JSON, not as "

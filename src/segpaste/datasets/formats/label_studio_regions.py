@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from segpaste.datasets.formats.brush_rle import unpack_brush
+from segpaste.datasets.formats.photo_facts import photo_size
 from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.datasets.formats.shapes import Point, Shape, box_around, ellipse_mask, encode_mask, rotated_box
 from segpaste.types.sampling import Size
@@ -48,7 +49,7 @@ class Region:
     attributes: JsonRow = field(default_factory=dict)
 
 
-def parsed_regions(where: str, results: list[Any]) -> tuple[list[Region], JsonRow]:
+def parsed_regions(where: str, results: object) -> tuple[list[Region], JsonRow]:
     """Return the regions of an annotation, and what it says about the whole photo, by the name of the control.
 
     Raises:
@@ -56,7 +57,7 @@ def parsed_regions(where: str, results: list[Any]) -> tuple[list[Region], JsonRo
     """
     regions: dict[str, Region] = {}
     about_image: JsonRow = {}
-    for result in results:
+    for result in results if isinstance(results, list) else [results]:
         if not isinstance(result, dict) or not isinstance(result.get("type"), str):
             raise DatasetError(f"{where}: expected results with a 'type', got {result!r:.60}; export it again")
         value, kind, key = result.get("value"), result["type"], str(result.get("id", ""))
@@ -119,8 +120,7 @@ def _geometry(kind: str, value: JsonRow) -> str | None:
 def _region(where: str, key: str, kind: str, result: JsonRow) -> Region:
     value: JsonRow = result["value"]
     width, height = (result[name] for name in _SIZE)
-    if type(width) is not int or type(height) is not int or min(width, height) < 1:
-        raise DatasetError(f"{where}: expected the size of its photo, got {width!r:.20} x {height!r:.20}; correct it")
+    size = photo_size(where, height, width)
     if result.get("image_rotation"):
         raise DatasetError(
             f"{where}: expected a photo that is not rotated (image_rotation), got {result['image_rotation']} degrees; "
@@ -137,7 +137,7 @@ def _region(where: str, key: str, kind: str, result: JsonRow) -> Region:
         raise DatasetError(
             f"{where}: expected {' and '.join(_KEYS[kind])} of a {kind} in percents, got {values!r:.60}; correct it"
         )
-    return Region(key, kind, value, (height, width), parent=str(result.get("parentID") or ""))
+    return Region(key, kind, value, size, parent=str(result.get("parentID") or ""))
 
 
 def _is_percent(value: object) -> bool:

@@ -23,8 +23,9 @@ import numpy as np
 from PIL import Image
 
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, class_rows, open_drawn
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
 from segpaste.datasets.formats.photo import upright_size
+from segpaste.datasets.formats.photo_facts import class_rows, find_photo, photo_size
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow
 from segpaste.datasets.formats.shapes import Shape, box_around, ellipse_mask, paste_mask
 from segpaste.types.sampling import Size
@@ -126,8 +127,7 @@ def _photo(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[st
     if not isinstance(name, str) or not name:
         raise DatasetError(f"{path}: expected the photo's file as 'imagePath', got {name!r:.40}; add it")
     name = name.replace("\\", "/")
-    if not (images_dir / name).is_file() and (images_dir / Path(name).name).is_file():
-        name = Path(name).name
+    name = find_photo(images_dir, [name, Path(name).name])
     size = _size(path, document, images_dir / name)
     row: JsonRow = {"file_name": name, "height": size[0], "width": size[1]}
     known = ("shapes", "imagePath", "imageData", "imageHeight", "imageWidth")
@@ -151,9 +151,7 @@ def _size(path: Path, document: JsonRow, photo: Path) -> Size:
     height, width = document.get("imageHeight"), document.get("imageWidth")
     if height is None or width is None:
         return upright_size(photo)
-    if type(height) is not int or type(width) is not int or min(height, width) < 1:
-        raise DatasetError(f"{path}: expected a size in pixels, got {width!r:.20} x {height!r:.20}; correct it")
-    return height, width
+    return photo_size(str(path), height, width)
 
 
 def _kind(where: str, shape: object) -> str:
@@ -166,6 +164,9 @@ def _kind(where: str, shape: object) -> str:
     )
     if not is_list:
         raise DatasetError(f"{where}: expected 'points' [[x, y], ...] in pixels, got {points!r:.60}; correct it")
+    group = shape.get("group_id")
+    if group is not None and not isinstance(group, int | str):
+        raise DatasetError(f"{where}: expected a number as 'group_id', got {group!r:.40}; correct it")
     return str(shape.get("shape_type") or "polygon")
 
 

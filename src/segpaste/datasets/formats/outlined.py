@@ -8,7 +8,7 @@ meant: with ``segment`` outlines are objects and boxes ignored regions, with ``d
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -277,24 +277,3 @@ class BoxedPhotos(OutlinedPhotos):
             **crowds,
             **self._keypoints(record, [row for row, _ in found]),
         )
-
-
-def find_photo(images_dir: Path, places: Iterable[str]) -> str:
-    """Return the first of some places where a file is, relative to a folder; the first one if there is none."""
-    names = [name for name in places if name]
-    return next((name for name in names if (images_dir / name).is_file()), names[0])
-
-
-def class_rows(path: Path, found: Sequence[str], listed: Sequence[str] | None) -> list[JsonRow]:
-    """Return the classes: the listed ones in their order, then found ones that are not listed, by name.
-
-    Where there is a list, found names that it lacks give one warning.
-    """
-    more = sorted({*found} - {*(listed or ())})
-    if listed is not None and more:
-        warnings.warn(
-            f"{path}: expected every class in the list of classes, found others: {', '.join(more[:5])}; they come "
-            "after the listed ones",
-            stacklevel=2,
-        )
-    return [{"name": name} for name in [*dict.fromkeys(listed or ()), *more]]

@@ -17,8 +17,9 @@ import torch
 from numpy.typing import NDArray
 
 from segpaste.datasets.formats.format import Format, ReadOptions
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, OutlinedPhotos, class_rows, open_drawn
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, OutlinedPhotos, open_drawn
 from segpaste.datasets.formats.photo import upright_size
+from segpaste.datasets.formats.photo_facts import class_rows
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow, PackedRecords, file_digest
 from segpaste.datasets.formats.shapes import Shape, annotation_row, encode_mask
 from segpaste.datasets.formats.voc.folder import (

@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from segpaste.datasets.formats.outlined import DrawnPhoto
+from segpaste.datasets.formats.photo_facts import photo_size
 from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.datasets.formats.shapes import Shape
 from segpaste.datasets.formats.xml_text import number, parse_xml, xml_children
@@ -35,9 +36,8 @@ def read_xml(path: Path, name: str, size_of: Callable[[], Size]) -> DrawnPhoto:
     root = parse_xml(path)
     if root.tag != "annotation":
         raise DatasetError(f"{path}: expected <annotation> of Pascal VOC, got <{root.tag}>; move the file away")
-    width, height = (int(number(str(path), root, f"size/{key}", 0)) for key in ("width", "height"))
-    if min(width, height) < 1:
-        height, width = size_of()
+    height, width = (int(number(str(path), root, f"size/{key}", 0)) for key in ("height", "width"))
+    height, width = photo_size(str(path), height, width) if height or width else size_of()
     row: JsonRow = {"file_name": name, "height": height, "width": width}
     if rest := xml_children(root, _SIZE):
         row["attributes"] = rest
