@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,6 @@ from PIL import Image
 from pycocotools import mask as coco_mask
 
 from segpaste.datasets import DatasetError, find_dataset, open_dataset
-
-DATA = os.environ.get("SEGPASTE_TEST_DATA")
 
 
 def one(folder: Path, *shapes: Any, **facts: Any) -> Any:
@@ -167,10 +164,9 @@ class TestFiles:
             open_dataset(folder)
 
 
-@pytest.mark.skipif(DATA is None, reason="SEGPASTE_TEST_DATA names no folder of photo sets")
-def test_real_files() -> None:
+def test_real_files(test_data: Path) -> None:
     """Objects, classes, groups and masks of labelme's own example, by a reader of a dozen lines."""
-    folder = Path(str(DATA)) / "labelme_voc" / "instance_segmentation" / "data_annotated"
+    folder = test_data / "labelme_voc" / "instance_segmentation" / "data_annotated"
     listed = (folder.parent / "labels.txt").read_text().split("\n")
     photos = open_dataset(folder)
     assert photos.class_names[:-1] == tuple(name for name in listed if name and not name.startswith("_"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ from PIL import Image
 from segpaste.datasets import DatasetError, find_dataset, open_dataset
 from segpaste.datasets.formats.voc.maps import palette
 
-DATA = os.environ.get("SEGPASTE_TEST_DATA")
 MAPS = ("SegmentationObject", "SegmentationClass")
 
 
@@ -241,10 +239,9 @@ class TestLists:
             open_dataset(folder)
 
 
-@pytest.mark.skipif(DATA is None, reason="SEGPASTE_TEST_DATA names no folder of photo sets")
-def test_real_maps() -> None:
+def test_real_maps(test_data: Path) -> None:
     """Objects, classes and void of the maps that labelme makes of its example, pixel by pixel."""
-    folder = Path(str(DATA)) / "labelme_voc" / "instance_segmentation" / "data_dataset_voc"
+    folder = test_data / "labelme_voc" / "instance_segmentation" / "data_dataset_voc"
     photos = open_dataset(folder)
     names = (folder / "class_names.txt").read_text().split("\n")
     assert photos.class_names == tuple(names)
