@@ -174,7 +174,7 @@ class TestBroken:
         dataset = YoloDataset(path)
         with pytest.raises(DatasetError, match=r"a\.png: expected an image, got a file that is none; replace it"):
             dataset[0]
-        with pytest.raises(DatasetError, match=r"a\.png: expected an image, could not read it"):
+        with pytest.raises(DatasetError, match=r"a\.png: expected an image, got a file that is none"):
             dataset.annotation_ids(0)
         (tmp_path / "labels/train/b.txt").write_bytes(b"\xff\xfe\x00")
         with pytest.raises(DatasetError, match=r"b\.txt: expected a label file in UTF-8, could not read it"):

@@ -80,7 +80,7 @@ def add_split(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which part of a dataset in a folder is meant."""
     text = "of a folder or data YAML, such as valid; default: the one to train on"
     parser.add_argument("--split", metavar="NAME", help=text)
-    parser.add_argument("--task", choices=_TASKS, help="of YOLO labels, default: what they are")
+    parser.add_argument("--task", choices=_TASKS, help="of the labels, default: what they are")
     text = "of the dataset, default: recognised from its files; the formats are listed in the documentation"
     parser.add_argument("--from", dest="from_", metavar="FORMAT", help=text)
 

@@ -69,10 +69,15 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
     own = "coco" if inputs.found is None else inputs.found.format.name
     name = cast(LayoutName, args.layout or (own if own in LAYOUTS else "coco"))
     is_yolo = isinstance(inputs.annotated, YoloDataset)
-    task: Task = inputs.annotated.task if isinstance(inputs.annotated, YoloDataset) else args.task or "segment"
+    default: Task = "segment" if inputs.photos.has_masks else "detect"
+    task: Task = inputs.annotated.task if isinstance(inputs.annotated, YoloDataset) else args.task or default
     if name != "yolo" and is_yolo and task != "segment":
         raise CommandError(
             f"--layout {name}: expected masks in {inputs.name}, got labels of the task {task}; leave --layout out"
+        )
+    if name != "yolo" and not inputs.photos.has_masks:
+        raise CommandError(
+            f"{inputs.name}: expected masks for the layout {name}, got boxes alone; give --layout yolo --task detect"
         )
     if name == "yolo" and task == "pose" and inputs.photos.keypoint_schema is None:
         raise CommandError(f"--task pose: expected keypoints in {inputs.name}, got none; leave it out")

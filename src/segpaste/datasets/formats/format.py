@@ -34,7 +34,7 @@ class ReadOptions:
     Attributes:
         images_dir: the folder that the file names of the photos start from.
         panoptic_dir: the folder of the PNG files of panoptic segments.
-        task: which labels of a YOLO dataset are read.
+        task: which labels are read of a dataset of YOLO or of a labelling tool.
         transforms: called with every `DenseSample`, returns the one to use instead.
     """
 

@@ -6,6 +6,7 @@ checked when its sample is read.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -196,6 +197,12 @@ def expect_folder(path: str | PathLike[str]) -> Path:
     if not Path(path).is_dir():
         raise DatasetError(f"{path}: expected a folder of images, found none; check the path")
     return Path(path)
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, list[JsonRow]]:

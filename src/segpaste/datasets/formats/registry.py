@@ -13,12 +13,25 @@ from os import PathLike
 from pathlib import Path
 
 from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, RoboflowFolder
+from segpaste.datasets.formats.cvat import CvatFile
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, Transforms
+from segpaste.datasets.formats.label_studio import LabelStudioFile
+from segpaste.datasets.formats.labelme import LabelmeFolder
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
 from segpaste.datasets.formats.splits import chosen_split
+from segpaste.datasets.formats.voc.dataset import VocFormat
 from segpaste.datasets.formats.yolo.format import YoloFormat
 
-FORMATS: Sequence[Format] = (YoloFormat(), RoboflowFolder(), CocoFolder(), CocoFile())
+FORMATS: Sequence[Format] = (
+    YoloFormat(),
+    LabelStudioFile(),
+    RoboflowFolder(),
+    CocoFolder(),
+    VocFormat(),
+    CvatFile(),
+    LabelmeFolder(),
+    CocoFile(),
+)
 """The formats that are read, in the order in which they are tried."""
 
 
@@ -122,7 +135,8 @@ def open_dataset(
         images_dir: for an annotation file, the folder that the file names of the photos start from.
         panoptic_dir: for panoptic segments, the folder of their PNG files; by default the folder of the same name
             beside the file.
-        task: see `YoloDataset`.
+        task: ``segment``, ``detect`` or ``pose``; by default that of the labels. See `YoloDataset`; datasets of
+            labelling tools with both outlines and boxes need it.
         transforms: called with every `DenseSample`, returns the one to use instead.
 
     Raises:

@@ -1,0 +1,74 @@
+"""Brush strokes of Label Studio: RGBA pictures packed into bits, whose opaque pixels are the mask.
+
+The packing is that of the JavaScript package ``rle-pack``. Its head has the number of values in 32 bits, the width of a
+value less 1 in 5 bits, and four times the width of a length less 1 in 4 bits. Blocks follow. Each has 1 bit, whether
+one value is repeated; 2 bits, which of the four widths its length has; its length less 1; and then one value, or as
+many as its length. Values go along the rows, four of them a pixel. For the run lengths of COCO use
+`segpaste.datasets.formats.rle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.types.sampling import Size
+
+_CHANNELS = 4
+
+
+class _Bits:
+    """Numbers read from bits, one after the other."""
+
+    def __init__(self, packed: NDArray[np.uint8]) -> None:
+        self._bits = np.unpackbits(packed)
+        self._at = 0
+
+    def take(self, width: int, num: int = 1) -> NDArray[np.int64]:
+        """Return the next ``num`` numbers of ``width`` bits."""
+        end = self._at + width * num
+        if end > len(self._bits):
+            raise ValueError("expected packed brush strokes, got ones that break off")
+        bits = self._bits[self._at : end].reshape(num, width).astype(np.int64)
+        self._at = end
+        return bits @ (1 << np.arange(width - 1, -1, -1, dtype=np.int64))
+
+    def one(self, width: int) -> int:
+        """Return the next number of ``width`` bits."""
+        return int(self.take(width)[0])
+
+
+def unpack_brush(packed: Sequence[object], size: Size) -> NDArray[np.bool_]:
+    """Return the mask of brush strokes.
+
+    Args:
+        packed: bytes as numbers, as the key ``rle`` has them.
+        size: (H, W) of the photo.
+
+    Returns:
+        [H, W] bool.
+
+    Raises:
+        ValueError: they are no packed picture, or one of another size; the message does not say which file.
+    """
+    if not all(type(value) is int and 0 <= value <= 255 for value in packed):
+        raise ValueError("expected packed brush strokes, a list of bytes, got other values")
+    bits = _Bits(np.array(packed, np.uint8))
+    num, value_bits = bits.one(32), bits.one(5) + 1
+    if num != _CHANNELS * size[0] * size[1]:
+        raise ValueError(
+            f"expected brush strokes on {size[1]} x {size[0]} pixels, {_CHANNELS * size[0] * size[1]} values, got {num}"
+        )
+    length_bits = [bits.one(4) + 1 for _ in range(4)]
+    values = np.zeros(num, np.int64)
+    done = 0
+    while done < num:
+        is_repeated = bits.one(1)
+        end = done + 1 + bits.one(length_bits[bits.one(2)])
+        if end > num:
+            raise ValueError(f"expected brush strokes of {num} values, got more")
+        values[done:end] = bits.take(value_bits, 1 if is_repeated else end - done)
+        done = end
+    return values.reshape(*size, _CHANNELS)[..., 3] > 0

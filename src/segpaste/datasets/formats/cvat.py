@@ -1,0 +1,205 @@
+"""CVAT for images 1.1, one XML file of the shapes of all photos: https://docs.cvat.ai/docs/dataset_management/formats.
+
+Points are pixel edges. Polygons, ellipses and masks are outlines; boxes, also rotated ones, and skeletons are boxes.
+Shapes of one label and ``group_id`` are one object. Polylines, points and cuboids enclose nothing and are no objects.
+Exports of videos are refused, and exports as COCO are read by `segpaste.datasets.formats.coco`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from segpaste.datasets.formats.cvat_labels import CvatLabel, CvatLabels, read_labels
+from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
+from segpaste.datasets.formats.photo_facts import find_photo, photo_size
+from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow, file_digest
+from segpaste.datasets.formats.shapes import Point, Shape, box_around, ellipse_mask, paste_mask, rotated_box
+from segpaste.datasets.formats.xml_text import head_of, number, parse_xml, xml_value
+from segpaste.types.sampling import Size
+
+CVAT_FILE = "annotations.xml"
+_SUBSET = re.compile(rb'<image\b[^>]*\bsubset="([^"]*)"')
+_NO_SUBSETS = ({""}, {"default"})
+_OPEN_SHAPES = ("polyline", "points", "cuboid")
+_GEOMETRY = frozenset(
+    {"label", "points", "xtl", "ytl", "xbr", "ybr", "cx", "cy", "rx", "ry", "rle", "left", "top", "width", "height"}
+)
+
+
+class CvatFile(Format):
+    """An XML file of CVAT, or a folder with one and its photos."""
+
+    name = "cvat"
+    title = "CVAT for images 1.1"
+    files = "annotations.xml and images/, or FILE.xml, with the folder of the photos"
+    gives = "masks, keypoints; or boxes alone"
+    takes = frozenset({"images_dir", "task"})
+
+    def splits(self, path: Path) -> tuple[str, ...] | None:
+        """Return the names of the subsets."""
+        file = path / CVAT_FILE if path.is_dir() else path
+        if not file.is_file() or file.suffix != ".xml" or not re.search(rb"<annotations[\s>]", head_of(file)):
+            return None
+        found = {name.decode(errors="replace") for name in _SUBSET.findall(file.read_bytes())}
+        return (NO_SPLIT,) if not found or found in _NO_SUBSETS else tuple(sorted(found))
+
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+        """Open a subset; without ``options.images_dir`` photos are beside the file, or in ``images`` there."""
+        file = path / CVAT_FILE if path.is_dir() else path
+        images_dir = file.parent if options.images_dir is None else options.images_dir
+        return open_drawn(images_dir, file, partial(read_cvat, file, images_dir, split), options)
+
+
+def read_cvat(path: Path, images_dir: Path, subset: str) -> Drawn:
+    """Read the photos of a subset; an empty name means all.
+
+    Raises:
+        DatasetError: the file is broken, is of a video, or a shape is not what its kind must be.
+    """
+    root = parse_xml(path)
+    if root.tag != "annotations" or root.find("track") is not None:
+        what = "tracks of a video" if root.tag == "annotations" else f"<{root.tag}>"
+        raise DatasetError(f"{path}: expected <annotations> of images, got {what}; export as 'CVAT for images 1.1'")
+    left_out, photos = Counter[str](), []
+    labels = read_labels(path, root)
+    for image in root.iter("image"):
+        if subset in ("", image.get("subset", "")):
+            photos.append(_photo(path, image, images_dir, labels, left_out))
+    meta = root.find("meta")
+    tables = {} if meta is None else {"cvat": xml_value(meta)}
+    return Drawn(path, photos, labels.categories(), f"{file_digest(path)} {subset}", tables, dict(left_out))
+
+
+def _photo(
+    path: Path, image: ElementTree.Element, images_dir: Path, labels: CvatLabels, left_out: Counter[str]
+) -> DrawnPhoto:
+    name = image.get("name", "")
+    where = f"{path}: image {name!r}"
+    height, width = photo_size(where, *(int(number(where, image, key)) for key in ("height", "width")))
+    if not name:
+        raise DatasetError(f"{where}: expected the name of its file, got none; export the photos again")
+    subset = image.get("subset", "")
+    places = (name, f"images/{name}", f"images/{subset}/{name}", f"{subset}/{name}", Path(name).name)
+    row: JsonRow = {"file_name": find_photo(images_dir, places), "height": height, "width": width}
+    attributes: JsonRow = {key: value for key, value in image.attrib.items() if key not in ("name", "width", "height")}
+    shapes, others = [], []
+    for i, element in enumerate(image, start=1):
+        of_shape = f"{where}: shape {i} <{element.tag}>"
+        if element.tag == "tag":
+            attributes.setdefault("tags", []).append(_attributes(element, labels) | {"label": element.get("label")})
+        elif element.tag in _OPEN_SHAPES:
+            left_out[element.tag] += 1
+            others.append({element.tag: xml_value(element)})
+        else:
+            shapes.append(_shape(of_shape, element, labels, (height, width)))
+    row |= {"attributes": attributes} if attributes else {}
+    return DrawnPhoto({**row, "shapes": others} if others else row, shapes)
+
+
+def _shape(where: str, element: ElementTree.Element, labels: CvatLabels, size: Size) -> Shape:
+    name = element.get("label")
+    if not name:
+        raise DatasetError(f"{where}: expected a label, got none; add it")
+    label = labels.get(name)
+    segmentation: Any = []
+    box, points = None, None
+    attributes = _attributes(element, labels)
+    if element.tag == "polygon":
+        segmentation = [[value for point in _points(where, element) for value in point]]
+    elif element.tag == "ellipse":
+        cx, cy, rx, ry = (number(where, element, key) for key in ("cx", "cy", "rx", "ry"))
+        segmentation = ellipse_mask((cx, cy), (rx, ry), number(where, element, "rotation", 0), size)
+    elif element.tag == "mask":
+        segmentation = _mask(where, element, size)
+    elif element.tag == "box":
+        x1, y1, x2, y2 = (number(where, element, key) for key in ("xtl", "ytl", "xbr", "ybr"))
+        degrees = number(where, element, "rotation", 0)
+        box = (
+            box_around(rotated_box((x1, y1, x2, y2), degrees, ((x1 + x2) / 2, (y1 + y2) / 2)))
+            if degrees
+            else (x1, y1, x2, y2)
+        )
+        if degrees:
+            attributes["box"] = [x1, y1, x2, y2]
+    elif element.tag == "skeleton":
+        points = dict(_skeleton_points(where, element, label))
+        seen = [point[:2] for point in points.values() if point[2]]
+        box = box_around(seen) if seen else None
+    else:
+        raise DatasetError(f"{where}: expected a polygon, ellipse, mask, box or skeleton; remove it, or draw it as one")
+    group = element.get("group_id")
+    return Shape(name, segmentation, box, None if group in (None, "0") else group, attributes, False, points, where)
+
+
+def _attributes(element: ElementTree.Element, labels: CvatLabels) -> JsonRow:
+    """Return what is said about a shape: its XML attributes that are no geometry, and its ``<attribute>``s."""
+    kinds = labels.get(element.get("label", "")).attribute_kinds
+    found: JsonRow = {key: value for key, value in element.attrib.items() if key not in _GEOMETRY}
+    for key in ("occluded", "outside"):
+        if key in found:
+            found[key] = found[key] == "1"
+    for key in ("z_order", "group_id", "rotation"):
+        if key in found and re.fullmatch(r"-?\d+(\.\d+)?", found[key]):
+            found[key] = float(found[key]) if "." in found[key] else int(found[key])
+    for child in element.findall("attribute"):
+        name, text = child.get("name", ""), child.text or ""
+        kind = kinds.get(name)
+        if kind == "checkbox":
+            found[name] = text.strip().lower() == "true"
+        elif kind == "number" and re.fullmatch(r"-?\d+(\.\d+)?", text.strip()):
+            found[name] = float(text) if "." in text else int(text)
+        else:
+            found[name] = text
+    return found
+
+
+def _points(where: str, element: ElementTree.Element) -> list[tuple[float, float]]:
+    text = element.get("points", "")
+    try:
+        pairs = [tuple(map(float, pair.split(","))) for pair in text.split(";")]
+        if not all(len(pair) == 2 and all(abs(value) <= 1e6 for value in pair) for pair in pairs):
+            raise ValueError
+    except ValueError:
+        raise DatasetError(
+            f"{where}: expected points 'x,y;x,y;...' in pixels, got {text!r:.60}; correct them"
+        ) from None
+    return [(pair[0], pair[1]) for pair in pairs]
+
+
+def _mask(where: str, element: ElementTree.Element, size: Size) -> JsonRow:
+    """Return the run lengths of a mask, which go along the rows of its box, background first."""
+    left, top, width, height = (int(number(where, element, key)) for key in ("left", "top", "width", "height"))
+    text = element.get("rle", "")
+    try:
+        counts = np.array([int(count) for count in text.split(",")], np.int64)
+    except (ValueError, OverflowError):
+        counts = np.array([-1])
+    if (counts < 0).any() or min(width, height) < 1 or counts.sum() != width * height or width * height > 1 << 30:
+        raise DatasetError(
+            f"{where}: expected run lengths that fill {width} x {height} pixels, got {text!r:.40}; export it again"
+        )
+    mask = np.repeat(np.arange(counts.size) % 2 == 1, counts).reshape(height, width)
+    return paste_mask(mask, (left, top), size)
+
+
+def _skeleton_points(where: str, element: ElementTree.Element, label: CvatLabel) -> Iterator[tuple[str, Point]]:
+    """Yield the points of a skeleton by name; one that is ``outside`` is not labelled."""
+    for point in element.findall("points"):
+        name = point.get("label", "")
+        if name not in label.point_names:
+            raise DatasetError(
+                f"{where}: expected one of the points {', '.join(label.point_names) or 'of its label'}, got {name!r}; "
+                "add it to the label"
+            )
+        found = _points(where, point)
+        v = 0 if point.get("outside") == "1" else 1 if point.get("occluded") == "1" else 2
+        yield name, (found[0][0], found[0][1], v)

@@ -1,0 +1,214 @@
+"""Base of the readers of objects with outlines: a photo's annotations are drawn into the masks of a sample.
+
+A record of a photo has ``id``, ``file_name``, ``height``, ``width``, and lists of ``annotations`` (``id``, ``label``,
+``segmentation``, ``keypoints``) and of ``crowds`` (``ignored`` and ``box`` instead of keypoints), as COCO has them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torchvision import tv_tensors
+
+from segpaste.datasets._windows import boxes_of, padding_of
+from segpaste.datasets.formats.coco_keypoints import keypoints_of, through_window
+from segpaste.datasets.formats.photo import read_pixels, read_rgb
+from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
+from segpaste.datasets.formats.rle import coded_runs, decode_segmentation
+from segpaste.datasets.jitter import LargeScaleJitter
+from segpaste.engine.native import windows
+from segpaste.engine.native.windows import Counts, Shown
+from segpaste.types import CrowdMask, DenseSample, InstanceMask
+from segpaste.types.sampling import Size, Window
+
+
+class InstancePhotos(AnnotatedPhotos):
+    """Photos with instances, one `DenseSample` each; its subclasses say where the records come from.
+
+    A sample has image (uint8), boxes that fit their masks tightly, labels, instance ids 1..N, instance masks, and
+    keypoints where a category names some. Crowd and ignored regions are no instances. Where there are any, samples have
+    a crowd mask: the union of their masks, or boxes if a mask is empty. An annotation whose mask has no pixel is left
+    out with one warning, and counted in ``num_empty_masks``.
+
+    Attributes:
+        has_crowds: whether samples have a crowd mask.
+    """
+
+    has_crowds: bool
+
+    @cached_property
+    def _empty_ids(self) -> set[int]:
+        return set()
+
+    @property
+    def num_empty_masks(self) -> int:
+        """Number of annotations that this process has left out so far because their mask has no pixel."""
+        return len(self._empty_ids)
+
+    def annotation_ids(self, index: int) -> tuple[int, ...]:
+        """Return the id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
+        return tuple(annotation["id"] for annotation in self._instances(self._records[index])[0])
+
+    def instance_labels(self, index: int) -> tuple[int, ...]:
+        """Return the class of each annotation that is no crowd, from the annotations alone: no photo or mask is read.
+
+        Annotations whose mask has no pixel are included, although they are no instances.
+        """
+        return tuple(row["label"] for row in self._records[index]["annotations"])
+
+    def crowd_mask(self, index: int) -> Tensor:
+        """Return the union of crowd and ignored regions, [H, W] bool, in the photo's frame before ``transforms``."""
+        return self._crowd_mask(self._records[index])[0]
+
+    def crowds(self, index: int) -> list[Crowd]:
+        """Return the crowd and ignored regions of a photo, each by itself, before ``transforms``."""
+        record = self._records[index]
+        return [Crowd(row["id"], row["label"], row["ignored"], self._region(record, row)) for row in record["crowds"]]
+
+    def left_out(self, index: int) -> dict[str, int]:
+        """Count the annotations of a photo, once read, that are no instances: ``crowd`` or ignored, ``empty`` masks."""
+        record = self._records[index]
+        num_empty = sum(annotation["id"] in self._empty_ids for annotation in record["annotations"])
+        return {"crowd": len(record["crowds"]), "empty": num_empty}
+
+    def read_jittered(self, index: int, jitter: LargeScaleJitter, seed: int) -> DenseSample:
+        """Return ``jitter(self[index], seed)``, where possible without instance masks of the photo's size.
+
+        With ``jitter.decode_reduced``, only the image may differ from that.
+
+        Raises:
+            DatasetError: its photo or one of its annotations cannot be read.
+        """
+        record, kind = self._records[index], type(self)
+        is_own = (kind.__getitem__, kind._read_sample) == (AnnotatedPhotos.__getitem__, InstancePhotos._read_sample)
+        size = record["height"], record["width"]
+        window = jitter.window(size, seed) if is_own and self.transforms is None else None
+        if window is None:
+            return jitter(self[index], seed)
+        at_least = window.resized if jitter.decode_reduced else None
+        image = read_pixels(self.images_dir / record["file_name"], size, at_least)
+        reduced = window._replace(canvas_size=(image.shape[1], image.shape[2]))
+        seen = jitter.read(image, reduced)
+        if seen is None:
+            sample = jitter(self[index], seed)
+            return sample if reduced == window else replace(sample, image=jitter.show(_bare(image), reduced).image)
+        return self._jittered(record, seen, window, jitter.min_area_px)
+
+    def _jittered(self, record: JsonRow, image: tv_tensors.Image, window: Window, min_area_px: float) -> DenseSample:
+        """Return the sample of an image that is read already: masks are measured first, and drawn only if kept."""
+        kept: list[tuple[int, JsonRow, Counts, Shown]] = []
+        number = 0
+        for annotation in record["annotations"]:
+            counts = self._decoded(coded_runs, record, annotation)
+            if (shown := windows.read_runs(counts, window)) is None:
+                self._decoded(decode_segmentation, record, annotation)  # raises, and says why
+                raise AssertionError(f"annotation {annotation['id']}: run lengths that only one reader refuses")
+            if not shown.source_area:
+                self._leave_out(annotation["id"])
+                continue
+            number += 1
+            if shown.area and shown.area >= min_area_px:
+                kept.append((number, annotation, counts, shown))
+        masks = torch.zeros(len(kept), *window.size, dtype=torch.bool)
+        for mask, (*_, counts, _) in zip(masks, kept, strict=True):
+            windows.read_runs(counts, window, mask)
+        boxes = np.array([shown.box for *_, shown in kept], np.int64).reshape(-1, 4)
+        return DenseSample(
+            image=image,
+            boxes=boxes_of(boxes, window),
+            labels=torch.tensor([annotation["label"] for _, annotation, *_ in kept], dtype=torch.int64),
+            instance_ids=torch.tensor([number for number, *_ in kept], dtype=torch.int32),
+            instance_masks=InstanceMask(masks),
+            padding_mask=padding_of(window),
+            crowd_mask=CrowdMask(self._crowd_mask(record, window)) if self.has_crowds else None,
+            **self._keypoints(record, [annotation for _, annotation, *_ in kept], window),
+        )
+
+    def _read_sample(self, record: JsonRow) -> DenseSample:
+        image = read_rgb(self.images_dir / record["file_name"], (record["height"], record["width"]))
+        annotations, masks = self._instances(record)
+        labels = torch.tensor([annotation["label"] for annotation in annotations], dtype=torch.int64)
+        crowd_mask = self._crowd_mask(record) if self.has_crowds else None
+        return DenseSample.from_masks(
+            image, masks, labels, crowd_mask=crowd_mask, **self._keypoints(record, annotations)
+        )
+
+    def _keypoints(self, record: JsonRow, annotations: list[JsonRow], window: Window | None = None) -> dict[str, Any]:
+        """Return the keypoint fields of instances, as a window shows them; empty if the file has no keypoints."""
+        if (schema := self.keypoint_schema) is None:
+            return {}
+        rows = [annotation["keypoints"] for annotation in annotations]
+        keypoints = keypoints_of(rows, schema, (record["height"], record["width"]))
+        if window is not None:
+            keypoints = through_window(keypoints, schema, window)
+        return {"keypoints": keypoints, "keypoint_schema": schema}
+
+    def _crowd_mask(self, record: JsonRow, window: Window | None = None) -> Tensor:
+        """Return the union of crowd and ignored regions, [1, H, W] bool, as a window shows it."""
+        union = np.zeros((1, record["height"], record["width"]), bool)
+        for crowd in record["crowds"]:
+            union |= self._region(record, crowd)
+        if window is None:
+            return torch.from_numpy(union)
+        shown = torch.zeros(1, *window.size, dtype=torch.bool)
+        if record["crowds"]:
+            windows.read_planes(torch.from_numpy(union), window, 0, shown)
+        return shown
+
+    def _region(self, record: JsonRow, crowd: JsonRow) -> NDArray[np.bool_]:
+        """Return a crowd or ignored region, [H, W] bool: its mask, or its filled box if the mask is empty."""
+        try:
+            mask: NDArray[np.bool_] = self._decoded(decode_segmentation, record, crowd)
+        except DatasetError:
+            mask = np.zeros((record["height"], record["width"]), bool)
+        if not mask.any() and crowd["box"] is not None:
+            x, y, width, height = crowd["box"]
+            mask[max(floor(y), 0) : max(ceil(y + height), 0), max(floor(x), 0) : max(ceil(x + width), 0)] = True
+        return mask
+
+    def _instances(self, record: JsonRow) -> tuple[list[JsonRow], Tensor]:
+        """Return the annotations that are instances, and their masks [N, H, W]."""
+        kept: list[JsonRow] = []
+        masks = np.zeros((len(record["annotations"]), record["height"], record["width"]), bool)
+        for annotation in record["annotations"]:
+            mask = self._decoded(decode_segmentation, record, annotation)
+            if mask.any():
+                masks[len(kept)] = mask
+                kept.append(annotation)
+            else:
+                self._leave_out(annotation["id"])
+        return kept, torch.from_numpy(masks[: len(kept)])
+
+    def _decoded(self, decode: Callable[[object, Size], Any], record: JsonRow, annotation: JsonRow) -> Any:
+        """Decode a segmentation with a function of `segpaste.datasets.formats.rle`; errors name the annotation."""
+        try:
+            return decode(annotation["segmentation"], (record["height"], record["width"]))
+        except ValueError as error:
+            raise DatasetError(
+                f"{self.annotations_file}: annotation {annotation['id']} of image {record['id']} "
+                f"({record['file_name']}): {error}; correct or remove it"
+            ) from error
+
+    def _leave_out(self, annotation_id: int) -> None:
+        if not self._empty_ids:
+            warnings.warn(
+                f"{self.annotations_file}: annotation {annotation_id} has no pixel and is left out; "
+                "further ones are only counted, see num_empty_masks",
+                stacklevel=2,
+            )
+        self._empty_ids.add(annotation_id)
+
+
+def _bare(image: Tensor) -> DenseSample:
+    """Return a sample of an image alone."""
+    no_masks = torch.zeros(0, *image.shape[1:], dtype=torch.bool)
+    return DenseSample.from_masks(image, no_masks, torch.zeros(0, dtype=torch.int64))

@@ -1,0 +1,182 @@
+"""Label Studio's export as JSON, a list of tasks with a photo each: https://labelstud.io/guide/export.
+
+Coordinates are percents of the photo's sides. Polygons, ellipses and brush strokes are outlines; rectangles, also
+rotated ones, are boxes. Keypoints belong to the region that they were drawn in (``parentID``); others are no objects.
+Of several annotations of a photo the one marked as ground truth is read, or else the first that was not cancelled. The
+export JSON-MIN leaves out what is needed and is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
+from segpaste.datasets.formats.label_studio_regions import Region, parsed_regions, shape_of
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
+from segpaste.datasets.formats.photo import upright_size
+from segpaste.datasets.formats.photo_facts import find_photo
+from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow
+from segpaste.datasets.formats.shapes import Point, Shape
+from segpaste.datasets.formats.xml_text import head_of
+from segpaste.types.sampling import Size
+
+_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
+_HASH_LENGTH = 8
+
+
+class LabelStudioFile(Format):
+    """A JSON file of Label Studio, or a folder with one and its photos."""
+
+    name = "label-studio"
+    title = "Label Studio's JSON exports"
+    files = "FILE.json, a list of tasks, alone in a folder with the photos, or beside the folder of the photos"
+    gives = "masks, keypoints; or boxes alone"
+    takes = frozenset({"images_dir", "task"})
+
+    def splits(self, path: Path) -> tuple[str, ...] | None:
+        """Return the only split."""
+        return None if _file(path) is None else (NO_SPLIT,)
+
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+        """Open the file; without ``options.images_dir`` photos are beside it, or in ``images`` or ``upload`` there."""
+        file = _file(path)
+        assert file is not None
+        images_dir = file.parent if options.images_dir is None else options.images_dir
+        return open_drawn(images_dir, file, partial(read_label_studio, file, images_dir), options)
+
+
+def read_label_studio(path: Path, images_dir: Path) -> Drawn:
+    """Read the tasks of a file; classes are sorted by name.
+
+    Raises:
+        DatasetError: the file is broken, is JSON-MIN, or a region is not what its kind must be.
+    """
+    content = path.read_bytes()
+    photos, left_out, num_more = [], Counter[str](), 0
+    for number, task in enumerate(_tasks(path, content), start=1):
+        where = f"{path}: task {task.get('id', number)}"
+        chosen, others = _chosen(task["annotations"])
+        num_more += len([other for other in others if not other.get("was_cancelled")])
+        photos.append(_photo(where, task, chosen, others, images_dir, left_out))
+    if num_more:
+        warnings.warn(
+            f"{path}: {num_more} further annotations of photos that have one are not read; mark those that are meant "
+            "as ground truth",
+            stacklevel=4,
+        )
+    shapes = [shape for photo in photos for shape in photo.shapes]
+    names = sorted({name for shape in shapes for name in (shape.points or {})})
+    with_points = {shape.label for shape in shapes if shape.points}
+    categories: list[JsonRow] = [
+        {"name": label, **({"keypoints": names, "skeleton": []} if label in with_points else {})}
+        for label in sorted({shape.label for shape in shapes})
+    ]
+    return Drawn(path, photos, categories, hashlib.sha256(content).hexdigest(), left_out=dict(left_out))
+
+
+def _file(path: Path) -> Path | None:
+    """Return the JSON file of a path, if its first entry looks like a task."""
+    if path.is_dir():
+        found = [file for file in sorted(path.glob("*.json")) if file.name[0] != "." and _file(file)]
+        return found[0] if len(found) == 1 else None
+    if not path.is_file() or path.suffix != ".json":
+        return None
+    head = head_of(path).lstrip(b"\xef\xbb\xbf \t\r\n")
+    keys = (b'"annotations"', b'"data"', b'"annotator"', b'"original_width"')
+    return path if head.startswith(b"[") and any(key in head for key in keys) else None
+
+
+def _tasks(path: Path, content: bytes) -> list[JsonRow]:
+    try:
+        tasks = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(
+            f"{path}: expected JSON of Label Studio, got text that is none ({error}); export it again"
+        ) from error
+    for number, task in enumerate(tasks, start=1):
+        is_one = isinstance(task, dict) and isinstance(task.get("data"), dict)
+        rows = task.get("annotations") if is_one else None
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise DatasetError(
+                f"{path}: task {number}: expected the keys 'data' and 'annotations', got "
+                f"{', '.join(task) if isinstance(task, dict) else type(task).__name__:.60}; export as JSON, not as "
+                "JSON-MIN"
+            )
+    found: list[JsonRow] = tasks
+    return found
+
+
+def _chosen(annotations: list[JsonRow]) -> tuple[JsonRow, list[JsonRow]]:
+    """Return the annotation that is read, empty if there is none, and the others."""
+    kept = [row for row in annotations if not row.get("was_cancelled")]
+    chosen = next((row for row in kept if row.get("ground_truth")), kept[0] if kept else None)
+    return chosen or {}, [row for row in annotations if row is not chosen]
+
+
+def _photo(
+    where: str, task: JsonRow, chosen: JsonRow, others: list[JsonRow], images_dir: Path, left_out: Counter[str]
+) -> DrawnPhoto:
+    regions, about_image = parsed_regions(where, chosen.get("result") or [])
+    name = _photo_file(where, task, images_dir)
+    size = _size(where, regions, images_dir / name)
+    attributes = {
+        **{key: value for key, value in task.items() if key not in ("annotations", "id")},
+        "task": task.get("id"),
+        "annotation": {key: value for key, value in chosen.items() if key != "result"},
+        **({"other_annotations": others} if others else {}),
+        **about_image,
+    }
+    row: JsonRow = {"file_name": name, "height": size[0], "width": size[1], "attributes": attributes}
+    points = _points_by_parent(regions, size)
+    shapes: list[Shape] = []
+    open_regions = []
+    for region in regions:
+        if region.kind == "keypoint" or not region.labels:
+            if region.kind != "keypoint" or region.parent not in points:
+                left_out["keypoint" if region.kind == "keypoint" else "region without a label"] += 1
+                open_regions.append(region.value)
+        else:
+            shapes.append(shape_of(f"{where}: region {region.key!r}", region, size, points.get(region.key)))
+    return DrawnPhoto({**row, "shapes": open_regions} if open_regions else row, shapes)
+
+
+def _points_by_parent(regions: list[Region], size: Size) -> dict[str, dict[str, Point]]:
+    """Return the keypoints of each region that has some, by name."""
+    known = {region.key for region in regions if region.kind != "keypoint" and region.labels}
+    found: dict[str, dict[str, Point]] = {}
+    for region in regions:
+        if region.kind == "keypoint" and region.labels and region.parent in known:
+            point = region.value["x"] * size[1] / 100, region.value["y"] * size[0] / 100, 2
+            found.setdefault(region.parent, {})[region.labels[0]] = point
+    return found
+
+
+def _size(where: str, regions: list[Region], photo: Path) -> Size:
+    """Return (H, W) as the regions say, or of a photo without regions as its file says."""
+    sizes = {region.size for region in regions}
+    if len(sizes) > 1:
+        raise DatasetError(f"{where}: expected one photo, got regions on photos of several sizes; split the task")
+    return next(iter(sizes)) if sizes else upright_size(photo)
+
+
+def _photo_file(where: str, task: JsonRow, images_dir: Path) -> str:
+    """Return the file of the photo: where its address says, or of its name, also without the prefix of an upload."""
+    data: dict[str, Any] = task["data"]
+    texts = {key: value for key, value in data.items() if isinstance(value, str)}
+    pictures = [text for text in texts.values() if urlsplit(text).path.lower().endswith(_SUFFIXES) or "?d=" in text]
+    address = texts.get("image") or max(pictures, key=lambda text: "/" in text, default=None)
+    if address is None:
+        raise DatasetError(f"{where}: expected the address of a photo in 'data', got {data!r:.60}; add it as 'image'")
+    parts = urlsplit(address)
+    place = unquote((parse_qs(parts.query).get("d") or [parts.path])[0]).lstrip("/").removeprefix("data/")
+    name = Path(place).name
+    prefix, dash, rest = name.partition("-")
+    names = [name, *([rest] if dash and len(prefix) == _HASH_LENGTH else [])]
+    return find_photo(images_dir, [place, *names, *(f"images/{one}" for one in names)])

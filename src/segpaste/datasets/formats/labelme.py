@@ -1,0 +1,223 @@
+"""labelme, a JSON file of shapes beside each photo: https://github.com/wkentaro/labelme.
+
+Points are pixel edges. Shapes of one label and ``group_id`` are one object. Polygons, circles and masks are outlines;
+rectangles, also rotated ones, are boxes. Points, lines and line strips enclose nothing and are no objects. The label
+``__ignore__`` marks ignored regions; it is the last class where it is used. ``_background_`` marks no object.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import io
+import json
+import math
+import re
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
+from segpaste.datasets.formats.photo import upright_size
+from segpaste.datasets.formats.photo_facts import class_rows, find_photo, photo_size
+from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow
+from segpaste.datasets.formats.shapes import Shape, box_around, ellipse_mask, paste_mask
+from segpaste.types.sampling import Size
+
+IGNORED = "__ignore__"
+BACKGROUND = "_background_"
+CLASS_LIST = "labels.txt"
+_HEAD_BYTES = 1 << 14
+_HEAD = re.compile(rb'"(shapes|imagePath|imageData)"\s*:')
+_OPEN_SHAPES = ("point", "points", "line", "linestrip")
+_BOXES = ("rectangle", "oriented_rectangle")
+
+
+class LabelmeFolder(Format):
+    """Photos with a JSON file of labelme each."""
+
+    name = "labelme"
+    title = "labelme"
+    files = "NAME.json with shapes for each photo, in one folder or a folder per split"
+    gives = "masks, ignored regions; or boxes alone"
+    takes = frozenset({"images_dir", "task"})
+
+    def splits(self, path: Path) -> tuple[str, ...] | None:
+        """Return the only split of a folder with such files, or the names of its folders that have some."""
+        if not path.is_dir():
+            return None
+        if _is_labelme(path):
+            return (NO_SPLIT,)
+        folders = (folder for folder in sorted(path.iterdir()) if folder.is_dir() and folder.name[0] != ".")
+        return tuple(folder.name for folder in folders if _is_labelme(folder)) or None
+
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+        """Open a split; without ``options.images_dir`` photos are where the files say."""
+        folder = path / split
+        images_dir = folder if options.images_dir is None else options.images_dir
+        return open_drawn(images_dir, folder, partial(read_labelme, folder, images_dir), options)
+
+
+def read_labelme(folder: Path, images_dir: Path) -> Drawn:
+    """Read the files of a folder.
+
+    Classes are those of ``labels.txt`` there or one folder up, in its order, then all others by name; without it all by
+    name.
+
+    Raises:
+        DatasetError: a file is broken, or a shape is not what its kind must be.
+    """
+    photos, digest, left_out, names = [], hashlib.sha256(), Counter[str](), set[str]()
+    for path in _files(folder):
+        content = path.read_bytes()
+        digest.update(json.dumps([path.name, hashlib.sha256(content).hexdigest()]).encode())
+        photo = _photo(path, _document(path, content), images_dir, left_out)
+        names |= {shape.label for shape in photo.shapes}
+        photos.append(photo)
+    listed = _listed_names(folder)
+    digest.update(json.dumps(listed).encode())
+    categories = class_rows(folder, sorted(names - {IGNORED}), listed)
+    categories += [{"name": IGNORED}] if IGNORED in names else []
+    return Drawn(folder, photos, categories, digest.hexdigest(), left_out=dict(left_out))
+
+
+def _is_labelme(folder: Path) -> bool:
+    """Return whether the first JSON file of a folder is one of labelme."""
+    first = next(iter(sorted(folder.glob("*.json"))), None)
+    if first is None or not first.is_file():
+        return False
+    with first.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and _HEAD.search(head) is not None
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.glob("*.json")) if not path.name.startswith(".")]
+
+
+def _listed_names(folder: Path) -> list[str] | None:
+    for place in (folder, folder.resolve().parent):
+        if (path := place / CLASS_LIST).is_file():
+            lines = (line.strip() for line in path.read_text("utf-8-sig").splitlines())
+            return [line for line in lines if line not in ("", IGNORED, BACKGROUND)]
+    return None
+
+
+def _document(path: Path, content: bytes) -> JsonRow:
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(
+            f"{path}: expected JSON of labelme, got text that is none ({error}); save it again"
+        ) from error
+    if not isinstance(document, dict) or not isinstance(document.get("shapes"), list):
+        raise DatasetError(f"{path}: expected the key 'shapes' of labelme with a list, got none; move the file away")
+    return document
+
+
+def _photo(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[str]) -> DrawnPhoto:
+    """Return a photo with its shapes, and count those that enclose nothing."""
+    name = document.get("imagePath")
+    if not isinstance(name, str) or not name:
+        raise DatasetError(f"{path}: expected the photo's file as 'imagePath', got {name!r:.40}; add it")
+    name = name.replace("\\", "/")
+    name = find_photo(images_dir, [name, Path(name).name])
+    size = _size(path, document, images_dir / name)
+    row: JsonRow = {"file_name": name, "height": size[0], "width": size[1]}
+    known = ("shapes", "imagePath", "imageData", "imageHeight", "imageWidth")
+    if rest := {key: value for key, value in document.items() if key not in known and value not in (None, {}, "")}:
+        row["attributes"] = rest
+    shapes, open_shapes = [], []
+    for number, shape in enumerate(document["shapes"], start=1):
+        where = f"{path}: shape {number}"
+        kind = _kind(where, shape)
+        if kind in _OPEN_SHAPES:
+            left_out[kind] += 1
+            open_shapes.append(shape)
+        elif shape["label"] != BACKGROUND:
+            shapes.append(_shape(where, kind, shape, size))
+    if open_shapes:
+        row["shapes"] = open_shapes
+    return DrawnPhoto(row, shapes)
+
+
+def _size(path: Path, document: JsonRow, photo: Path) -> Size:
+    height, width = document.get("imageHeight"), document.get("imageWidth")
+    if height is None or width is None:
+        return upright_size(photo)
+    return photo_size(str(path), height, width)
+
+
+def _kind(where: str, shape: object) -> str:
+    """Return the kind of a shape whose label and points are checked."""
+    if not isinstance(shape, dict) or not isinstance(shape.get("label"), str) or not shape["label"]:
+        raise DatasetError(f"{where}: expected an object with a 'label', got {shape!r:.60}; correct or remove it")
+    points = shape.get("points")
+    is_list = isinstance(points, list) and all(
+        isinstance(point, list) and len(point) == 2 and all(_is_number(value) for value in point) for point in points
+    )
+    if not is_list:
+        raise DatasetError(f"{where}: expected 'points' [[x, y], ...] in pixels, got {points!r:.60}; correct it")
+    group = shape.get("group_id")
+    if group is not None and not isinstance(group, int | str):
+        raise DatasetError(f"{where}: expected a number as 'group_id', got {group!r:.40}; correct it")
+    return str(shape.get("shape_type") or "polygon")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e6
+
+
+def _shape(where: str, kind: str, shape: JsonRow, size: Size) -> Shape:
+    points = shape["points"]
+    wanted = {"rectangle": 2, "circle": 2, "mask": 2, "oriented_rectangle": 4}.get(kind)
+    if (wanted is None and kind != "polygon") or (wanted is not None and len(points) != wanted):
+        raise DatasetError(
+            f"{where}: expected a polygon, a circle, a rectangle or a mask, the last three of two points, got a "
+            f"{kind} of {len(points)}; draw it as a polygon"
+        )
+    known = ("label", "points", "mask", *(() if kind == "oriented_rectangle" else ("shape_type",)))
+    attributes = {key: value for key, value in shape.items() if key not in known and value not in (None, {}, "")}
+    segmentation: Any = []
+    if kind == "polygon":
+        segmentation = [[float(value) for point in points for value in point]]
+    elif kind == "circle":
+        radius = math.dist(*points)
+        segmentation = ellipse_mask((points[0][0], points[0][1]), (radius, radius), 0, size)
+    elif kind == "mask":
+        segmentation = _mask(where, shape, size)
+    elif kind == "oriented_rectangle":
+        attributes["points"] = points
+    return Shape(
+        shape["label"],
+        segmentation,
+        box_around(points) if kind in _BOXES else None,
+        shape.get("group_id"),
+        attributes,
+        shape["label"] == IGNORED,
+        where=where,
+    )
+
+
+def _mask(where: str, shape: JsonRow, size: Size) -> JsonRow:
+    """Return the run lengths of a mask, whose points are its first and its last pixel."""
+    (x1, y1), (x2, y2) = ((int(x), int(y)) for x, y in shape["points"])
+    try:
+        with Image.open(io.BytesIO(base64.b64decode(shape["mask"], validate=True))) as picture:
+            mask = np.array(picture.convert("L")) > 0
+    except (KeyError, TypeError, binascii.Error, OSError, ValueError) as error:
+        raise DatasetError(
+            f"{where}: expected 'mask', a PNG in base64, got something else ({error}); draw it again"
+        ) from error
+    if mask.shape != (y2 - y1 + 1, x2 - x1 + 1):
+        raise DatasetError(
+            f"{where}: expected a mask of {x2 - x1 + 1} x {y2 - y1 + 1} pixels, as its points say, got {mask.shape[1]} "
+            f"x {mask.shape[0]}; draw it again"
+        )
+    return paste_mask(mask, (x1, y1), size)

@@ -1,0 +1,279 @@
+"""Base of the readers of labelling tools: shapes become COCO's tables in memory, and are read as such.
+
+A format has a function that reads its files into `Drawn`; `open_drawn` makes the dataset. Objects are outlines or
+boxes; keypoints alone are boxes, too. A dataset with both outlines and boxes is refused, unless a task says what is
+meant: with ``segment`` outlines are objects and boxes ignored regions, with ``detect`` all objects are boxes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torchvision import tv_tensors
+
+from segpaste.datasets.formats.coco_keypoints import checked_points, read_schema
+from segpaste.datasets.formats.format import ReadOptions, Transforms
+from segpaste.datasets.formats.instances import InstancePhotos
+from segpaste.datasets.formats.photo import read_rgb
+from segpaste.datasets.formats.records import DatasetError, JsonRow, PackedRecords
+from segpaste.datasets.formats.shapes import Kind, Shape, annotation_row, join_parts
+from segpaste.types import CrowdMask, DenseSample
+from segpaste.types.sampling import Size
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnPhoto:
+    """A photo with its shapes.
+
+    Attributes:
+        row: its entry in ``images``: ``file_name``, ``height``, ``width`` and all that is said about it.
+        shapes: in the order of the file.
+    """
+
+    row: JsonRow
+    shapes: list[Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What the files of a dataset say.
+
+    Attributes:
+        path: the annotation file, or the folder of many, for errors.
+        photos: without ids.
+        categories: the classes in their order, each at least with a ``name``.
+        digest: of the annotations.
+        tables: what is said about the dataset.
+        left_out: shapes that enclose nothing, such as lines, by kind.
+    """
+
+    path: Path
+    photos: list[DrawnPhoto]
+    categories: list[JsonRow]
+    digest: str
+    tables: JsonRow = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
+
+
+Read = Callable[[], Drawn]
+"""Reads the files of a dataset; it pickles, for spawned workers read again."""
+
+
+def open_drawn(images_dir: Path, file: Path, read: Read, options: ReadOptions) -> OutlinedPhotos:
+    """Read the files of a dataset and open it.
+
+    Args:
+        images_dir: the folder that the file names of the photos start from.
+        file: the annotation file, or the folder of many.
+        read: reads them.
+        options: ``task`` and ``transforms`` are taken.
+
+    Raises:
+        DatasetError: outlines and boxes without a task, or a task that the dataset has no labels for.
+    """
+    if options.task == "pose":
+        raise DatasetError(f"{file}: expected the task (--task) segment or detect, got pose; leave it out")
+    drawn = read()
+    is_outlined = _kind(drawn, options.task) == "outline"
+    if drawn.left_out:
+        what = ", ".join(f"{num} {name}" for name, num in drawn.left_out.items())
+        warnings.warn(
+            f"{file}: {what} without an area are no objects; they are only in the entry of their photo", stacklevel=3
+        )
+    kind = OutlinedPhotos if is_outlined else BoxedPhotos
+    return kind(images_dir, file, read, drawn, transforms=options.transforms)
+
+
+def _kind(drawn: Drawn, task: str | None) -> Kind:
+    """Return whether objects are outlines or boxes."""
+    first: dict[Kind, str] = {}
+    for photo in drawn.photos:
+        for parts in join_parts(photo.shapes):
+            if not parts[0].ignored:
+                first.setdefault("outline" if any(part.segmentation for part in parts) else "box", parts[0].where)
+    if task is not None:
+        if task == "segment" and "box" in first and "outline" not in first:
+            raise DatasetError(
+                f"{drawn.path}: expected outlines with the task (--task) segment, got boxes alone; leave it out"
+            )
+        return "box" if task == "detect" else "outline"
+    if len(first) > 1:
+        raise DatasetError(
+            f"{first['box']} is a box, {first['outline']} an outline: expected one of them for all objects, for boxes "
+            "give no masks; outline all, or ignore the boxes with the task segment (task=, --task), or read all as "
+            "boxes with the task detect"
+        )
+    return next(iter(first), "outline")
+
+
+class OutlinedPhotos(InstancePhotos):
+    """Photos with outlined objects, read as the COCO file that says the same; `open_drawn` makes it.
+
+    Args:
+        images_dir: the folder that the file names of the photos start from.
+        annotations_file: the annotation file, or the folder of many.
+        read: reads them.
+        drawn: what they say.
+        transforms: called with every `DenseSample`, returns the one to use instead.
+    """
+
+    _is_boxed = False
+
+    def __init__(
+        self, images_dir: Path, annotations_file: Path, read: Read, drawn: Drawn, *, transforms: Transforms | None
+    ) -> None:
+        self._read, self._drawn = read, [drawn]
+        super().__init__(images_dir, annotations_file, transforms=transforms)
+
+    def __getstate__(self) -> JsonRow:
+        return {**super().__getstate__(), "_drawn": []}
+
+    @property
+    def categories(self) -> list[JsonRow]:
+        """The classes with ids from 1, as COCO has them."""
+        return [dict(row) for row in self._categories]
+
+    def image_row(self, index: int) -> JsonRow:
+        """Return the entry of a photo, with all that the files say about it."""
+        row: JsonRow = self._entry(index)["image"]
+        return row
+
+    def image_id(self, index: int) -> int:
+        """Return the number of the photo, from 1."""
+        return int(self._entry(index)["image"]["id"])
+
+    def file_name(self, index: int) -> str:
+        """Return the photo's file, relative to ``images_dir``."""
+        return str(self._entry(index)["image"]["file_name"])
+
+    def photo_file(self, index: int) -> tuple[Path, Size | None]:
+        """Return the path of a photo, and its (H, W) in the annotations."""
+        image = self._entry(index)["image"]
+        return self.images_dir / image["file_name"], (image["height"], image["width"])
+
+    def annotation_rows(self, index: int) -> list[JsonRow]:
+        """Return the objects and ignored regions of a photo as COCO has them, with all that the files say."""
+        rows: list[JsonRow] = self._records[index]["rows"]
+        return rows
+
+    def tables(self) -> JsonRow:
+        """Return what the files say about the dataset."""
+        return dict(self._tables)
+
+    def _entry(self, index: int) -> JsonRow:
+        entries = self._records
+        assert isinstance(entries, _Entries)
+        return entries.entry(index)
+
+    def _read_records(self) -> PackedRecords:
+        drawn = self._drawn.pop() if self._drawn else self._read()
+        self.digest, self._tables, self.has_masks = drawn.digest, drawn.tables, not self._is_boxed
+        self._categories = [{"id": number, **row} for number, row in enumerate(drawn.categories, start=1)]
+        self.category_ids = tuple(row["id"] for row in self._categories)
+        self.class_names = tuple(row["name"] for row in self._categories)
+        self.keypoint_schema = read_schema(drawn.path, self._categories)
+        self.has_crowds = False
+        return _Entries(self._entries(drawn), self._record)
+
+    def _entries(self, drawn: Drawn) -> Iterator[JsonRow]:
+        """Yield the entry of each photo and those of its annotations, as COCO has them."""
+        by_name = {row["name"]: row for row in self._categories}
+        num_rows = 0
+        for number, photo in enumerate(drawn.photos, start=1):
+            image = {"id": number, **photo.row}
+            rows = []
+            for parts in join_parts(photo.shapes):
+                num_rows += 1
+                category = by_name[parts[0].label]
+                row = annotation_row(parts, (image["height"], image["width"]), category.get("keypoints", ()))
+                if not self._is_boxed and not row["segmentation"]:
+                    row["ignore"] = 1
+                self.has_crowds |= "ignore" in row
+                rows.append({"id": num_rows, "image_id": number, "category_id": category["id"], **row})
+            yield {"image": image, "rows": rows}
+
+    def _record(self, entry: JsonRow) -> JsonRow:
+        """Return the record of a photo, as `InstancePhotos` keeps it, from its entries."""
+        image, rows = entry["image"], entry["rows"]
+        objects, crowds = [], []
+        for row in rows:
+            region = {"id": row["id"], "label": row["category_id"] - 1, "segmentation": row["segmentation"]}
+            if row.get("ignore"):
+                crowds.append({**region, "ignored": True, "box": row["bbox"]})
+            else:
+                points = checked_points(self.annotations_file, row, self.keypoint_schema)
+                objects.append({**region, "box": row["bbox"], "keypoints": points})
+        return {
+            **{key: image[key] for key in ("id", "file_name", "height", "width")},
+            "annotations": objects,
+            "crowds": crowds,
+            "negative": None,
+            "not_exhaustive": [],
+            **entry,
+        }
+
+
+class _Entries(PackedRecords):
+    """Packed entries that become records when they are read.
+
+    Args:
+        entries: of photos and their annotations.
+        record: makes the record of one.
+    """
+
+    def __init__(self, entries: Iterable[JsonRow], record: Callable[[JsonRow], JsonRow]) -> None:
+        super().__init__(entries)
+        self._record = record
+
+    def entry(self, index: int) -> JsonRow:
+        """Return the entries of one photo."""
+        found: JsonRow = super().__getitem__(index)
+        return found
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._record(self.entry(index))
+
+
+class BoxedPhotos(OutlinedPhotos):
+    """Photos with boxes alone, some perhaps with keypoints; they are pasted only with ``source.mask_from``.
+
+    Boxes are cut at the border of the photo. One without an area is left out with one warning.
+    """
+
+    _is_boxed = True
+
+    def annotation_ids(self, index: int) -> tuple[int, ...]:
+        """Return the id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
+        return tuple(row["id"] for row, _ in self._boxes(self._records[index]))
+
+    def _boxes(self, record: JsonRow) -> list[tuple[JsonRow, list[float]]]:
+        """Return the objects of a photo, each with its box (x1, y1, x2, y2), that have an area."""
+        found = []
+        for row in record["annotations"]:
+            x, y, width, height = row["box"]
+            edges = zip((x, y, x + width, y + height), (record["width"], record["height"]) * 2, strict=True)
+            x1, y1, x2, y2 = (min(max(float(edge), 0.0), float(side)) for edge, side in edges)
+            if x1 < x2 and y1 < y2:
+                found.append((row, [x1, y1, x2, y2]))
+            else:
+                self._leave_out(row["id"])
+        return found
+
+    def _read_sample(self, record: JsonRow) -> DenseSample:
+        size = record["height"], record["width"]
+        image = read_rgb(self.images_dir / record["file_name"], size)
+        found = self._boxes(record)
+        boxes = torch.tensor([box for _, box in found], dtype=torch.float32).reshape(-1, 4)
+        crowds: dict[str, Any] = {"crowd_mask": CrowdMask(self._crowd_mask(record))} if self.has_crowds else {}
+        return DenseSample(
+            image=tv_tensors.Image(image),
+            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size),
+            labels=torch.tensor([row["label"] for row, _ in found], dtype=torch.int64),
+            **crowds,
+            **self._keypoints(record, [row for row, _ in found]),
+        )

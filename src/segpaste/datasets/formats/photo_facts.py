@@ -1,0 +1,49 @@
+"""What annotations of labelling tools say about a photo and its classes, checked: file, size, names in order."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from segpaste.datasets.formats.records import DatasetError, JsonRow
+from segpaste.types.sampling import Size
+
+
+def find_photo(images_dir: Path, places: Iterable[str]) -> str:
+    """Return the first of some places where a file is, relative to a folder; the first one if there is none."""
+    names = [name for name in places if name]
+    for name in names:
+        with contextlib.suppress(OSError):  # a name that is too long
+            if (images_dir / name).is_file():
+                return name
+    return names[0]
+
+
+def photo_size(where: str, height: object, width: object) -> Size:
+    """Return (H, W) of a photo as its annotations say it.
+
+    Raises:
+        DatasetError: a side is no positive integer, or the photo has more than 2^29 pixels.
+    """
+    if type(height) is int and type(width) is int and min(height, width) > 0 and height * width <= 1 << 29:
+        return height, width
+    raise DatasetError(
+        f"{where}: expected the size of the photo in pixels, got {width!r:.20} x {height!r:.20}; correct it"
+    )
+
+
+def class_rows(path: Path, found: Sequence[str], listed: Sequence[str] | None) -> list[JsonRow]:
+    """Return the classes: the listed ones in their order, then found ones that are not listed, by name.
+
+    Where there is a list, found names that it lacks give one warning.
+    """
+    more = sorted({*found} - {*(listed or ())})
+    if listed is not None and more:
+        warnings.warn(
+            f"{path}: expected every class in the list of classes, found others: {', '.join(more[:5])}; they come "
+            "after the listed ones",
+            stacklevel=2,
+        )
+    return [{"name": name} for name in [*dict.fromkeys(listed or ()), *more]]

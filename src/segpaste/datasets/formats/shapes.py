@@ -1,0 +1,179 @@
+"""Shapes of labelling tools, as annotations of COCO: https://cocodataset.org/#format-data, "Object Detection".
+
+A format's parser makes `Shape`s. Parts of one object are joined here, and bounds and areas are measured. Coordinates
+are pixel edges: the first pixel of a row reaches from 0 to 1. Not for COCO's own files, whose entries are kept as they
+are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.datasets.formats.records import JsonRow
+from segpaste.datasets.formats.rle import decode_segmentation
+from segpaste.types.sampling import Size
+
+Kind = Literal["outline", "box"]
+Box = tuple[float, float, float, float]
+Point = tuple[float, float, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One shape that somebody drew, an object or a part of one.
+
+    Attributes:
+        label: the name of its class.
+        segmentation: polygons [[x1, y1, x2, ...], ...] or run lengths as in COCO; nothing for a box alone.
+        box: (x1, y1, x2, y2), where there is no segmentation.
+        group: shapes of one label and group are parts of one object; None where it is an object by itself.
+        attributes: all that is said about it besides.
+        ignored: it is a region that is to be ignored, not an object.
+        points: (x, y, v) by the name of a keypoint.
+        where: the place in the file, for errors.
+    """
+
+    label: str
+    segmentation: list[list[float]] | JsonRow = field(default_factory=list)
+    box: Box | None = None
+    group: Hashable | None = None
+    attributes: JsonRow = field(default_factory=dict)
+    ignored: bool = False
+    points: Mapping[str, Point] | None = None
+    where: str = ""
+
+
+def join_parts(shapes: Iterable[Shape]) -> list[list[Shape]]:
+    """Return the parts of each object, in the order of the first parts."""
+    found: dict[Hashable, list[Shape]] = {}
+    for i, shape in enumerate(shapes):
+        key = i if shape.group is None else (shape.label, shape.group, shape.ignored)
+        found.setdefault(key, []).append(shape)
+    return list(found.values())
+
+
+def annotation_row(parts: Sequence[Shape], size: Size, point_names: Sequence[str]) -> JsonRow:
+    """Return the annotation of an object, without its ids.
+
+    Boxes among the parts of an object that has an outline only frame it.
+
+    Args:
+        parts: of the object.
+        size: (H, W) of the photo.
+        point_names: the keypoints of its class; none without keypoints.
+
+    Returns:
+        ``segmentation``, empty for boxes; ``bbox`` [x, y, w, h]; ``area``; ``iscrowd`` 0; where there are any,
+        ``ignore``, ``keypoints`` with ``num_keypoints``, and ``attributes``, those of further parts under ``parts``.
+    """
+    outlines = [part.segmentation for part in parts if part.segmentation]
+    segmentation = _union(outlines, size)
+    box, area = _measured(segmentation, size) if segmentation else _bounds([part.box for part in parts if part.box])
+    row: JsonRow = {"segmentation": segmentation, "bbox": _xywh(box), "area": area, "iscrowd": 0}
+    if any(part.ignored for part in parts):
+        row["ignore"] = 1
+    points = {name: point for part in parts for name, point in (part.points or {}).items()}
+    if point_names:
+        row |= _keypoints(points, point_names)
+    attributes = dict(parts[0].attributes)
+    if any(part.attributes != parts[0].attributes for part in parts):
+        attributes["parts"] = [part.attributes for part in parts[1:]]
+    return {**row, "attributes": attributes} if attributes else row
+
+
+def encode_mask(mask: NDArray[np.bool_]) -> JsonRow:
+    """Return the run lengths of a mask [H, W], compressed as in COCO."""
+    from pycocotools import mask as coco_mask
+
+    found = coco_mask.encode(np.asfortranarray(mask, dtype=np.uint8))
+    return {"size": list(mask.shape), "counts": found["counts"].decode()}
+
+
+def paste_mask(mask: NDArray[np.bool_], corner: tuple[int, int], size: Size) -> JsonRow:
+    """Return the run lengths of a part of a mask whose top left pixel is at (x, y), cut at the border of (H, W)."""
+    whole = np.zeros(size, bool)
+    x, y = corner
+    top, left = max(y, 0), max(x, 0)
+    seen = mask[top - y : max(size[0] - y, 0), left - x : max(size[1] - x, 0)]
+    whole[top : top + seen.shape[0], left : left + seen.shape[1]] = seen
+    return encode_mask(whole)
+
+
+def ellipse_mask(centre: tuple[float, float], radii: tuple[float, float], degrees: float, size: Size) -> JsonRow:
+    """Return the run lengths of an ellipse, rotated clockwise about its centre: the pixels whose centres are inside."""
+    (x, y), (a, b) = centre, radii
+    if min(a, b) <= 0:
+        return encode_mask(np.zeros(size, bool))
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    dx, dy = np.arange(size[1]) + 0.5 - x, (np.arange(size[0]) + 0.5 - y)[:, None]
+    inside = ((dx * cos + dy * sin) / a) ** 2 + ((dy * cos - dx * sin) / b) ** 2 <= 1
+    return encode_mask(inside)
+
+
+def rotated_box(box: Box, degrees: float, about: tuple[float, float]) -> list[tuple[float, float]]:
+    """Return the corners of a box that is rotated clockwise about a point."""
+    x1, y1, x2, y2 = box
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    moved = [(x - about[0], y - about[1]) for x, y in ((x1, y1), (x2, y1), (x2, y2), (x1, y2))]
+    return [(about[0] + dx * cos - dy * sin, about[1] + dx * sin + dy * cos) for dx, dy in moved]
+
+
+def box_around(points: Iterable[Sequence[float]]) -> Box:
+    """Return (x1, y1, x2, y2) around at least one point (x, y)."""
+    xs, ys = zip(*((float(point[0]), float(point[1])) for point in points), strict=True)
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def _union(outlines: list[Any], size: Size) -> list[list[float]] | JsonRow:
+    """Return the segmentation of an object from those of its parts."""
+    if all(isinstance(outline, list) for outline in outlines):
+        return [polygon for outline in outlines for polygon in outline]
+    if len(outlines) == 1:
+        only: JsonRow = outlines[0]
+        return only
+    masks = [decode_segmentation(outline, size) for outline in outlines]
+    return encode_mask(np.logical_or.reduce(masks))
+
+
+def _measured(segmentation: list[list[float]] | JsonRow, size: Size) -> tuple[Box | None, float]:
+    """Return the bounds and the area: of polygons those of their lines, of run lengths those of their pixels."""
+    if isinstance(segmentation, list):
+        points = [point for polygon in segmentation for point in zip(polygon[::2], polygon[1::2], strict=False)]
+        return (box_around(points) if points else None), sum(map(_polygon_area, segmentation))
+    mask = decode_segmentation(segmentation, size)
+    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    if not rows.size:
+        return None, 0
+    return (int(cols[0]), int(rows[0]), int(cols[-1]) + 1, int(rows[-1]) + 1), int(mask.sum())
+
+
+def _polygon_area(polygon: list[float]) -> float:
+    x, y = np.array(polygon[::2]), np.array(polygon[1::2])
+    return abs(float((x * np.roll(y, -1) - y * np.roll(x, -1)).sum())) / 2
+
+
+def _bounds(boxes: list[Box]) -> tuple[Box | None, float]:
+    """Return the box around all boxes, and its area."""
+    if not boxes:
+        return None, 0
+    x1, y1, x2, y2 = box_around(corner for box in boxes for corner in (box[:2], box[2:]))
+    return (x1, y1, x2, y2), (x2 - x1) * (y2 - y1)
+
+
+def _xywh(box: Box | None) -> list[float]:
+    return [0, 0, 0, 0] if box is None else [box[0], box[1], box[2] - box[0], box[3] - box[1]]
+
+
+def _keypoints(points: Mapping[str, Point], names: Sequence[str]) -> JsonRow:
+    """Return the keys of keypoints; COCO's coordinates are whole pixels, whose centres are at i + 0.5."""
+    values: list[float] = []
+    for name in names:
+        x, y, v = points.get(name, (0, 0, 0))
+        values += [x - 0.5, y - 0.5, v] if v else [0, 0, 0]
+    return {"keypoints": values, "num_keypoints": sum(v > 0 for v in values[2::3])}

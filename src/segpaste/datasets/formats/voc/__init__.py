@@ -1,0 +1,1 @@
+"""Pascal VOC datasets: their folders, XML files and label maps, read into samples."""

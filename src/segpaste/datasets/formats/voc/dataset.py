@@ -1,0 +1,229 @@
+"""Pascal VOC into `DenseSample`: masks and semantic maps of segmentation, or the boxes of XML files.
+
+`segpaste.datasets.formats.voc.folder` finds the files. Parts, poses and actions are only kept as attributes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from segpaste.datasets.formats.format import Format, ReadOptions
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, OutlinedPhotos, open_drawn
+from segpaste.datasets.formats.photo import upright_size
+from segpaste.datasets.formats.photo_facts import class_rows
+from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow, PackedRecords, file_digest
+from segpaste.datasets.formats.shapes import Shape, annotation_row, encode_mask
+from segpaste.datasets.formats.voc.folder import (
+    BOXES,
+    CLASSES,
+    OBJECTS,
+    VOC_CLASSES,
+    VocFolder,
+    find_splits,
+    listed_classes,
+)
+from segpaste.datasets.formats.voc.maps import BACKGROUND, VOID, map_size, palette, read_map
+from segpaste.datasets.formats.voc.xml_files import read_xml
+from segpaste.types import DenseSample, SemanticMap
+
+_IDS_PER_PHOTO = 10_000
+_FIRST_OF_XML = 1_000  # above all objects of a map
+_MIN_IOU = 0.5
+
+
+class VocFormat(Format):
+    """Pascal VOC, see `segpaste.datasets.formats.voc.folder`."""
+
+    name = "voc"
+    title = "Pascal VOC"
+    files = "JPEGImages/ with SegmentationObject/, SegmentationClass/ or Annotations/; or NAME.xml beside each photo"
+    gives = "masks, semantic maps, ignored regions; or boxes alone"
+    takes = frozenset({"task"})
+
+    def splits(self, path: Path) -> tuple[str, ...] | None:
+        """Return the lists of ``ImageSets``, or the folders of XML files."""
+        return find_splits(path)
+
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+        """Open a split: its maps, or without maps of objects, or for the task detect, the boxes of its XML files."""
+        folder = VocFolder(path, split)
+        is_boxed = options.task == "detect" or not folder.maps
+        if not is_boxed and (folder.has_objects or not (path / BOXES).is_dir()):
+            read = partial(read_voc, folder, True)
+            if options.task == "pose":
+                raise DatasetError(f"{path}: expected the task (--task) segment or detect, got pose; leave it out")
+            return VocMasks(folder.photos_dir, path, read, read(), transforms=options.transforms)
+        return open_drawn(folder.photos_dir, path, partial(read_voc, folder, False), options)
+
+
+def read_voc(folder: VocFolder, are_masks: bool) -> Drawn:
+    """Read the XML files of a split; for masks also the sizes and digests of its maps.
+
+    Raises:
+        DatasetError: a photo, XML file or map is missing or broken.
+    """
+    names, digest = folder.photo_names(), hashlib.sha256(json.dumps([folder.split, are_masks]).encode())
+    photos = []
+    for stem in folder.stems(are_masks):
+        file = folder.xml_file(stem)
+        if not are_masks and file is None:
+            raise DatasetError(f"{folder.path}: expected Annotations/{stem}.xml of the split, found none; add it")
+        photos.append(_photo(folder, stem, names.get(stem, f"{stem}.jpg"), file, are_masks))
+        digest.update(stem.encode())
+        maps = [folder.map_file(name, stem) for name in (folder.maps if are_masks else ())]
+        for path in maps:
+            map_size(path)
+        for path in [*([] if file is None else [file]), *maps]:
+            digest.update(file_digest(path).encode())
+    used = sorted({shape.label for photo in photos for shape in photo.shapes})
+    categories = _categories(folder, used, are_masks)
+    digest.update(json.dumps(categories).encode())
+    return Drawn(folder.path, photos, categories, digest.hexdigest())
+
+
+def _photo(folder: VocFolder, stem: str, name: str, file: Path | None, are_masks: bool) -> DrawnPhoto:
+    if not are_masks:
+        assert file is not None
+        return read_xml(file, name, lambda: upright_size(folder.photos_dir / name))
+    height, width = map_size(folder.map_file(folder.maps[0], stem))
+    row: JsonRow = {"file_name": name, "height": height, "width": width}
+    if file is None:
+        return DrawnPhoto(row, [])
+    found = read_xml(file, name, lambda: (height, width))
+    return DrawnPhoto({**found.row, **row}, found.shapes)
+
+
+def _categories(folder: VocFolder, used: list[str], are_masks: bool) -> list[JsonRow]:
+    """Return the classes: by their indices in the maps, or for boxes without the background."""
+    listed, _ = listed_classes(folder.path)
+    if listed is None and not folder.is_flat and {*used} <= {*VOC_CLASSES}:
+        listed = ["background", *VOC_CLASSES]
+    if are_masks:
+        if listed is None:
+            raise DatasetError(
+                f"{folder.path}: expected the classes of the maps in class_names.txt, one a line from the background "
+                f"on, or in labelmap.txt, found neither, and other classes than VOC's: {', '.join(used[:5])}; add it"
+            )
+        return class_rows(folder.path, used, listed)
+    return class_rows(folder.path, used, None if listed is None else listed[1:])
+
+
+class VocMasks(OutlinedPhotos):
+    """Photos of VOC with maps of their objects; maps are read with their sample.
+
+    Classes are the indices of the maps, so 0 is the background. Samples have semantic maps where ``SegmentationClass``
+    is there. Void is ignored in them. It is no crowd: it is a thin line around every object, and the box of such a
+    crowd would be the whole photo. An XML file adds what it says about the object that its box fits, the one of the
+    same number first. A difficult object, and a box that fits no object, are ignored regions. With maps of classes
+    alone samples have no instances. ``read`` and ``drawn`` are those of `read_voc`.
+    """
+
+    @property
+    def _folder(self) -> VocFolder:
+        found: VocFolder = self._read.args[0]  # type: ignore[attr-defined]  # a partial of read_voc
+        return found
+
+    def _entries(self, drawn: Drawn) -> Iterator[JsonRow]:
+        """Yield the entry of each photo, and those of its boxes in the XML file."""
+        label_of = {row["name"]: label for label, row in enumerate(drawn.categories)}
+        self.has_crowds = any(photo.shapes for photo in drawn.photos)
+        for number, photo in enumerate(drawn.photos, start=1):
+            boxes = []
+            for i, shape in enumerate(photo.shapes):
+                row = annotation_row([shape], (photo.row["height"], photo.row["width"]), ())
+                boxes.append({"id": number * _IDS_PER_PHOTO + _FIRST_OF_XML + i, "label": label_of[shape.label], **row})
+            yield {"image": {"id": number, **photo.row}, "boxes": boxes}
+
+    def _record(self, entry: JsonRow) -> JsonRow:
+        image = entry["image"]
+        size, stem = (image["height"], image["width"]), Path(image["file_name"]).stem
+        rows: list[JsonRow] = []
+        boxes = list(entry["boxes"])
+        if self._folder.has_objects:
+            objects = self._map(OBJECTS, stem, size)
+            classes = self._map(CLASSES, stem, size) if self._folder.has_classes else None
+            for number in np.unique(objects).tolist():
+                if number not in (BACKGROUND, VOID):
+                    mask = objects == number
+                    box = _fitting(boxes, entry["boxes"], number, mask)
+                    label = self._label(stem, number, mask, classes, box)
+                    own = Shape("", encode_mask(mask), attributes={} if box is None else box.get("attributes", {}))
+                    row = annotation_row([own], size, ())
+                    if box is not None:
+                        boxes.remove(box)
+                        row |= {"ignore": 1} if "ignore" in box else {}
+                    rows.append(self._row(image, image["id"] * _IDS_PER_PHOTO + number, label, row))
+        rows += [self._row(image, box["id"], box["label"], {**box, "ignore": 1}) for box in boxes]
+        return super()._record({"image": image, "rows": rows})
+
+    def _row(self, image: JsonRow, annotation_id: int, label: int, row: JsonRow) -> JsonRow:
+        ids = {"id": annotation_id, "image_id": image["id"], "category_id": label + 1}
+        return {**ids, **{key: value for key, value in row.items() if key not in ("id", "label")}}
+
+    def _map(self, name: str, stem: str, size: tuple[int, int]) -> NDArray[np.int64]:
+        colors = palette() if name == OBJECTS else listed_classes(self._folder.path)[1]
+        return read_map(self._folder.map_file(name, stem), size, colors)
+
+    def _label(
+        self, stem: str, number: int, mask: NDArray[np.bool_], classes: NDArray[np.int64] | None, box: JsonRow | None
+    ) -> int:
+        """Return the class of an object: that of most of its pixels, or without a map of classes that of its box."""
+        where = f"{self._folder.map_file(OBJECTS, stem)}: object {number}"
+        if classes is None:
+            if box is None:
+                raise DatasetError(f"{where}: expected its class in {CLASSES} or Annotations, found neither; add it")
+            return int(box["label"])
+        found, counts = np.unique(classes[mask], return_counts=True)
+        counts[np.isin(found, (BACKGROUND, VOID))] = 0
+        label = int(found[counts.argmax()])
+        if not counts.max() or label >= len(self.class_names):
+            raise DatasetError(
+                f"{where}: expected a class from 1 to {len(self.class_names) - 1} in {CLASSES}, got {found.tolist()}; "
+                "correct the maps or the list of classes"
+            )
+        return label
+
+    def _read_records(self) -> PackedRecords:
+        records = super()._read_records()
+        self.has_masks = self._folder.has_objects
+        return records
+
+    def _read_sample(self, record: JsonRow) -> DenseSample:
+        sample = super()._read_sample(record)
+        if not self._folder.has_objects:
+            sample = replace(sample, instance_masks=None, instance_ids=None)
+        if not self._folder.has_classes:
+            return sample
+        classes = self._map(CLASSES, Path(record["file_name"]).stem, (record["height"], record["width"]))
+        return replace(sample, semantic_map=SemanticMap(torch.from_numpy(classes)))
+
+
+def _fitting(boxes: list[JsonRow], numbered: list[JsonRow], number: int, mask: NDArray[np.bool_]) -> JsonRow | None:
+    """Return the box of an object: the one of its number if it fits, else the best that does; None if none does."""
+    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    own = (float(cols[0]), float(rows[0]), cols[-1] + 1.0, rows[-1] + 1.0)
+    fits = {box["id"]: _iou(own, box["bbox"]) for box in boxes}
+    same = numbered[number - 1] if number <= len(numbered) else None
+    if same is not None and fits.get(same["id"], 0) >= _MIN_IOU:
+        return same
+    best = max(boxes, key=lambda box: fits[box["id"]], default=None)
+    return best if best is not None and fits[best["id"]] >= _MIN_IOU else None
+
+
+def _iou(own: tuple[float, float, float, float], box: list[float]) -> float:
+    """Return the intersection over union of (x1, y1, x2, y2) and [x, y, w, h]."""
+    x, y, width, height = box
+    inner_width = min(own[2], x + width) - max(own[0], x)
+    inner_height = min(own[3], y + height) - max(own[1], y)
+    inner = max(inner_width, 0.0) * max(inner_height, 0.0)
+    outer = (own[2] - own[0]) * (own[3] - own[1]) + width * height - inner
+    return inner / outer if outer else 0.0

@@ -1,0 +1,154 @@
+"""Files of a Pascal VOC dataset: its splits, their photos, XML files and maps, and its classes.
+
+    JPEGImages/0001.jpg                 train/0001.jpg
+    Annotations/0001.xml                train/0001.xml
+    SegmentationClass/0001.png
+    SegmentationObject/0001.png
+    ImageSets/Segmentation/train.txt, ImageSets/Main/train.txt
+
+Not all of the folders at the left need be there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from segpaste.datasets.formats.format import NO_SPLIT
+from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.voc.maps import BACKGROUND, VOID, Color, palette
+from segpaste.datasets.formats.xml_text import head_of
+
+PHOTOS, BOXES, CLASSES, OBJECTS = "JPEGImages", "Annotations", "SegmentationClass", "SegmentationObject"
+VOC_CLASSES = (
+    *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable"),
+    *("dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),
+)
+"""The classes of VOC, whose indices in its maps are 1 to 20."""
+_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
+_LISTS = ("Segmentation", "Main")
+
+
+@dataclass(frozen=True, slots=True)
+class VocFolder:
+    """One split of a dataset.
+
+    Attributes:
+        path: of the dataset.
+        split: its name, or `NO_SPLIT`.
+    """
+
+    path: Path
+    split: str
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether XML files are beside their photos."""
+        return not (self.path / PHOTOS).is_dir()
+
+    @property
+    def photos_dir(self) -> Path:
+        """The folder of the photos."""
+        return self.path / self.split if self.is_flat else self.path / PHOTOS
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether there are maps of objects."""
+        return not self.is_flat and (self.path / OBJECTS).is_dir()
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether there are maps of classes."""
+        return not self.is_flat and (self.path / CLASSES).is_dir()
+
+    def xml_file(self, stem: str) -> Path | None:
+        """Return the XML file of a photo; None if there is none."""
+        path = (self.photos_dir if self.is_flat else self.path / BOXES) / f"{stem}.xml"
+        return path if path.is_file() else None
+
+    @property
+    def maps(self) -> list[str]:
+        """The folders of maps that are there, that of the objects first."""
+        return [name for name, is_there in ((OBJECTS, self.has_objects), (CLASSES, self.has_classes)) if is_there]
+
+    def map_file(self, folder: str, stem: str) -> Path:
+        """Return the map of a photo in one of the folders of maps."""
+        return self.path / folder / f"{stem}.png"
+
+    def photo_names(self) -> dict[str, str]:
+        """Return the file of each photo by its name without suffix, sorted."""
+        files = (path for path in sorted(self.photos_dir.iterdir()) if path.suffix.lower() in _SUFFIXES)
+        return {path.stem: path.name for path in files if path.name[0] != "."}
+
+    def stems(self, are_masks: bool) -> list[str]:
+        """Return the photos of the split without suffix.
+
+        They come in the order of its list; without a list, those that have an annotation, sorted.
+        """
+        lists = _LISTS if are_masks else _LISTS[::-1]
+        for name in lists:
+            if (path := self.path / "ImageSets" / name / f"{self.split}.txt").is_file():
+                lines = (line.split() for line in path.read_text("utf-8-sig").splitlines())
+                return list(dict.fromkeys(words[0] for words in lines if words))
+        if self.is_flat:
+            return sorted(path.stem for path in self.photos_dir.glob("*.xml") if path.name[0] != ".")
+        folder, suffix = (self.maps[0], ".png") if are_masks else (BOXES, ".xml")
+        return sorted(path.stem for path in (self.path / folder).glob(f"*{suffix}") if path.name[0] != ".")
+
+
+def find_splits(path: Path) -> tuple[str, ...] | None:
+    """Return the splits of a dataset; None if there is none."""
+    if not path.is_dir():
+        return None
+    if (path / PHOTOS).is_dir() and any((path / name).is_dir() for name in (BOXES, CLASSES, OBJECTS)):
+        lists = _LISTS if (path / OBJECTS).is_dir() else _LISTS[::-1]
+        for name in lists:
+            found = [file.stem for file in sorted((path / "ImageSets" / name).glob("*.txt"))]
+            if names := [stem for stem in found if not re.search(r"_(train|val|trainval|test)$", stem)]:
+                return tuple(names)
+        return (NO_SPLIT,)
+    if _has_xml(path):
+        return (NO_SPLIT,)
+    return tuple(folder.name for folder in sorted(path.iterdir()) if folder.is_dir() and _has_xml(folder)) or None
+
+
+def _has_xml(folder: Path) -> bool:
+    """Return whether the first XML file of a folder is one of VOC."""
+    first = next((path for path in sorted(folder.glob("*.xml")) if path.name[0] != "."), None)
+    return first is not None and re.search(rb"<annotation[\s>]", head_of(first)) is not None
+
+
+def listed_classes(path: Path) -> tuple[list[str] | None, dict[Color, int]]:
+    """Return the classes of the maps by index, the background first, and the index of each colour.
+
+    They are those of ``labelmap.txt``, as CVAT writes it (``name:red,green,blue:parts:actions``), or of
+    ``class_names.txt``, as labelme writes it, one a line; None without such a file. Colours are those of the label map,
+    else VOC's.
+
+    Raises:
+        DatasetError: a line of the label map is none.
+    """
+    if (file := path / "class_names.txt").is_file():
+        return [line.strip() for line in file.read_text("utf-8-sig").splitlines() if line.strip()], palette()
+    if not (file := path / "labelmap.txt").is_file():
+        return None, palette()
+    names: list[str] = []
+    colors: dict[Color, int] = {}
+    for number, line in enumerate(file.read_text("utf-8-sig").splitlines(), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, rest = line.partition(":")
+        channels = rest.partition(":")[0].split(",")
+        if len(channels) == 3 and all(channel.strip().isdecimal() for channel in channels):
+            colors[int(channels[0]), int(channels[1]), int(channels[2])] = len(names)
+        elif channels != [""]:
+            raise DatasetError(f"{file}: line {number}: expected NAME:RED,GREEN,BLUE::, got {line!r:.60}; correct it")
+        names.append(name.strip())
+    void = next(color for color, index in palette().items() if index == VOID)
+    background = next((i for i, name in enumerate(names) if name.strip("_").lower() == "background"), BACKGROUND)
+    if background != BACKGROUND:
+        raise DatasetError(
+            f"{file}: expected the background first, got it as number {background + 1}; move its line up"
+        )
+    return names, {void: VOID, **colors}

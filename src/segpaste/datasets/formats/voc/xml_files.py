@@ -1,0 +1,58 @@
+"""XML files of Pascal VOC, one a photo: http://host.robots.ox.ac.uk/pascal/VOC/, development kit, "Annotations".
+
+Boxes count pixels from 1, both ends included: xmin 1 and xmax 3 are the first three pixels, 0 to 3 in pixel edges. Many
+other tools write such files with boxes that count from 0; nothing in a file tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+from segpaste.datasets.formats.outlined import DrawnPhoto
+from segpaste.datasets.formats.photo_facts import photo_size
+from segpaste.datasets.formats.records import DatasetError, JsonRow
+from segpaste.datasets.formats.shapes import Shape
+from segpaste.datasets.formats.xml_text import number, parse_xml, xml_children
+from segpaste.types.sampling import Size
+
+_FLAGS = ("difficult", "truncated", "occluded")
+_GEOMETRY = ("name", "bndbox")
+_SIZE = ("filename", "size", "object")
+
+
+def read_xml(path: Path, name: str, size_of: Callable[[], Size]) -> DrawnPhoto:
+    """Read the boxes of a photo; a difficult object is an ignored region, as in VOC's evaluation of detections.
+
+    Args:
+        path: of the XML file.
+        name: of the photo's file.
+        size_of: returns its (H, W) where the XML file does not say.
+
+    Raises:
+        DatasetError: the file is broken, or an object has no name or box.
+    """
+    root = parse_xml(path)
+    if root.tag != "annotation":
+        raise DatasetError(f"{path}: expected <annotation> of Pascal VOC, got <{root.tag}>; move the file away")
+    height, width = (int(number(str(path), root, f"size/{key}", 0)) for key in ("height", "width"))
+    height, width = photo_size(str(path), height, width) if height or width else size_of()
+    row: JsonRow = {"file_name": name, "height": height, "width": width}
+    if rest := xml_children(root, _SIZE):
+        row["attributes"] = rest
+    shapes = [_shape(f"{path}: object {i}", element) for i, element in enumerate(root.findall("object"), start=1)]
+    return DrawnPhoto(row, shapes)
+
+
+def _shape(where: str, element: ElementTree.Element) -> Shape:
+    label = (element.findtext("name") or "").strip()
+    if not label or element.find("bndbox") is None:
+        raise DatasetError(f"{where}: expected a <name> and a <bndbox>, got {label!r:.40}; add them")
+    x1, y1, x2, y2 = (number(where, element, f"bndbox/{key}") for key in ("xmin", "ymin", "xmax", "ymax"))
+    attributes = xml_children(element, _GEOMETRY)
+    for key in _FLAGS:
+        if attributes.get(key) in ("0", "1"):
+            attributes[key] = int(attributes[key])
+    box = max(x1 - 1, 0.0), max(y1 - 1, 0.0), x2, y2
+    return Shape(label, [], box, None, attributes, attributes.get("difficult") == 1, None, where)

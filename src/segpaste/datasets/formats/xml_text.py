@@ -1,0 +1,74 @@
+"""XML files of annotations: parsed with errors that name the file, numbers checked, anything else kept as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from segpaste.datasets.formats.records import DatasetError
+
+_HEAD_BYTES = 4096
+_FARTHEST = 1e6  # pixels
+
+
+def parse_xml(path: Path) -> ElementTree.Element:
+    """Return the root of an XML file.
+
+    Raises:
+        DatasetError: the file is missing, unreadable or no XML.
+    """
+    try:
+        return ElementTree.parse(path).getroot()
+    except FileNotFoundError:
+        raise DatasetError(f"{path}: expected an annotation file in XML, found no such file; check the path") from None
+    except OSError as error:
+        raise DatasetError(f"{path}: expected a readable annotation file, got {error.strerror or error}") from error
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        raise DatasetError(
+            f"{path}: expected XML, got text that breaks off or is malformed ({error}); fetch or write it again"
+        ) from error
+
+
+def head_of(path: Path) -> bytes:
+    """Return the first bytes of a file."""
+    with path.open("rb") as file:
+        return file.read(_HEAD_BYTES)
+
+
+def number(where: str, element: ElementTree.Element, key: str, default: float | None = None) -> float:
+    """Return an attribute, or else the text of the child of this name, as a number.
+
+    Raises:
+        DatasetError: it is missing without a default, or no number in the range of pixels.
+    """
+    text = element.get(key)
+    if text is None:
+        text = element.findtext(key)
+    if text is None and default is not None:
+        return default
+    try:
+        value = float(text or "")
+        if abs(value) <= _FARTHEST:
+            return value
+    except ValueError:
+        pass
+    raise DatasetError(f"{where}: expected '{key}', a number of pixels, got {text!r:.40}; correct it")
+
+
+def xml_value(element: ElementTree.Element) -> Any:
+    """Return an element as JSON: its text, or its attributes and children by name."""
+    if not len(element) and not element.attrib:
+        return (element.text or "").strip()
+    text = (element.text or "").strip()
+    return {**element.attrib, **xml_children(element), **({"text": text} if text else {})}
+
+
+def xml_children(element: ElementTree.Element, leave_out: Collection[str] = ()) -> dict[str, Any]:
+    """Return the children of an element by name, as JSON; those of one name as a list."""
+    found: dict[str, list[Any]] = {}
+    for child in element:
+        if child.tag not in leave_out:
+            found.setdefault(child.tag, []).append(xml_value(child))
+    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}

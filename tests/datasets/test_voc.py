@@ -1,0 +1,258 @@
+"""Pascal VOC: boxes from 1, difficult objects, maps in indices and colours, lists, broken files, and real maps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from drawn_files import BAR, BAR_BOX, ELL, SPOT, VOID, indexed, photo, voc_object, voc_xml, write_voc
+from PIL import Image
+
+from segpaste.datasets import DatasetError, find_dataset, open_dataset
+from segpaste.datasets.formats.voc.maps import palette
+
+MAPS = ("SegmentationObject", "SegmentationClass")
+
+
+def write_boxes(folder: Path, *objects: str, name: str = "a") -> Path:
+    """Write a photo and its XML file side by side."""
+    photo(folder / f"{name}.png")
+    (folder / f"{name}.xml").write_text(voc_xml(f"{name}.png", *objects))
+    return folder
+
+
+class TestBoxes:
+    def test_they_count_from_one_and_include_their_ends(self, tmp_path: Path) -> None:
+        """A box from 1 to 3 is the first three pixels; a 0, which other tools write, is no pixel before the first."""
+        bounds = "<bndbox><xmin>1</xmin><ymin>0</ymin><xmax>3</xmax><ymax>20.0</ymax></bndbox>"
+        photos = open_dataset(write_boxes(tmp_path, f"<object><name>cup</name>{bounds}</object>"))
+        assert not photos.has_masks
+        assert photos[0].boxes.tolist() == [[0, 0, 3, 20]]
+
+    def test_difficult_objects_are_ignored_regions(self, tmp_path: Path) -> None:
+        objects = voc_object("zebra", BAR_BOX, difficult=1), voc_object("cup", (4, 2, 16, 12), difficult=0)
+        photos = open_dataset(write_boxes(tmp_path, *objects))
+        sample = photos[0]
+        assert sample.labels.tolist() == [0]
+        np.testing.assert_array_equal(sample.crowd_mask, [BAR])
+        assert [row.get("ignore") for row in photos.annotation_rows(0)] == [1, None]
+
+    def test_parts_and_poses_are_kept(self, tmp_path: Path) -> None:
+        part = "<part><name>head</name><bndbox><xmin>3</xmin></bndbox></part>"
+        row = voc_object("cup", (4, 2, 16, 12), pose="Left", occluded=1).replace("</object>", f"{part}{part}</object>")
+        found = open_dataset(write_boxes(tmp_path, row)).annotation_rows(0)[0]["attributes"]
+        head = {"name": "head", "bndbox": {"xmin": "3"}}
+        assert found == {"pose": "Left", "occluded": 1, "part": [head, head]}
+
+    def test_folders_of_photos_with_their_files(self, tmp_path: Path) -> None:
+        write_boxes(tmp_path / "train", voc_object("cup", BAR_BOX))
+        write_boxes(tmp_path / "valid", voc_object("cup", BAR_BOX))
+        assert find_dataset(tmp_path).splits == ("train", "valid")
+        assert open_dataset(tmp_path).class_names == ("cup",)
+
+    def test_the_task_detect_reads_boxes_beside_maps(self, tmp_path: Path) -> None:
+        photos = open_dataset(write_voc(tmp_path), task="detect")
+        assert photos.class_names == ("cup", "zebra")
+        assert photos[0].boxes.tolist() == [[4, 2, 16, 12], [20, 4, 38, 18]]
+        assert photos[0].semantic_map is None
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("<annotation><object/></annotation>", "object 1: expected a <name> and a <bndbox>, got ''"),
+            (
+                "<annotation><object><name>cup</name><bndbox/></object></annotation>",
+                "object 1: expected 'bndbox/xmin', a number",
+            ),
+            ("<annotation><object><name>cup</name>", "expected XML, got text that breaks off"),
+            ("<annotation><size><width>a</width></size></annotation>", "expected 'size/width', a number"),
+        ],
+    )
+    def test_broken(self, tmp_path: Path, text: str, message: str) -> None:
+        write_boxes(tmp_path)
+        (tmp_path / "a.xml").write_text(text)
+        with pytest.raises(DatasetError, match=rf"a\.xml: {message}"):
+            open_dataset(tmp_path)
+
+    def test_the_size_of_the_photo_where_the_file_has_none(self, tmp_path: Path) -> None:
+        write_boxes(tmp_path)
+        (tmp_path / "a.xml").write_text(f"<annotation>{voc_object('cup', BAR_BOX)}</annotation>")
+        assert open_dataset(tmp_path)[0].boxes.tolist() == [[*map(float, BAR_BOX)]]
+
+
+class TestMaps:
+    def test_void_is_ignored_in_the_semantic_map_and_no_crowd(self, tmp_path: Path) -> None:
+        sample = open_dataset(write_voc(tmp_path, xml=False))[0]
+        wanted = np.where(VOID, 255, np.where(ELL, 1, np.where(BAR | SPOT, 2, 0)))
+        np.testing.assert_array_equal(sample.semantic_map, wanted)
+        assert sample.labels.tolist() == [1, 2]
+        assert sample.crowd_mask is None
+
+    def test_an_object_that_is_mostly_void_has_the_class_of_the_rest(self, tmp_path: Path) -> None:
+        folder = write_voc(tmp_path, xml=False)
+        indexed(folder / "SegmentationClass" / "b.png", (BAR, 255), (BAR & ~np.roll(BAR, 1, 1), 2))
+        sample = open_dataset(folder)[1]
+        assert sample.labels.tolist() == [2]
+        np.testing.assert_array_equal(sample.instance_masks, [BAR])
+
+    def test_a_difficult_object_is_an_ignored_region_of_its_pixels(self, tmp_path: Path) -> None:
+        path = write_voc(tmp_path) / "Annotations" / "b.xml"
+        path.write_text(voc_xml("b.png", voc_object("cup", BAR_BOX, difficult=1)))
+        photos = open_dataset(tmp_path)
+        np.testing.assert_array_equal(photos[1].crowd_mask, [BAR])
+        assert len(photos[1].labels) == 0
+        assert photos.annotation_rows(1)[0]["attributes"] == {"difficult": 1}
+
+    def test_boxes_find_their_objects(self, tmp_path: Path) -> None:
+        """In another order than the maps', and one that no object fits, which becomes an ignored region."""
+        folder = write_voc(tmp_path)
+        objects = voc_object("zebra", (20, 4, 38, 18), n=1), voc_object("cup", (4, 2, 16, 12), n=2)
+        alone = voc_object("cup", (2, 14, 10, 18), n=3)
+        (folder / "Annotations" / "a.xml").write_text(voc_xml("a.png", *objects, alone))
+        photos = open_dataset(folder)
+        rows = photos.annotation_rows(0)
+        assert [(row["category_id"], row["attributes"]["n"], row.get("ignore")) for row in rows] == [
+            (2, "2", None),
+            (3, "1", None),
+            (2, "3", 1),
+        ]
+        assert photos[0].crowd_mask.sum() == 8 * 4
+        assert len({row["id"] for row in rows}) == 3
+
+    def test_maps_in_colours(self, tmp_path: Path) -> None:
+        """As CVAT exports them: objects in the colours of VOC, classes in those of the label map."""
+        folder = write_voc(tmp_path, xml=False)
+        (folder / "class_names.txt").unlink()
+        (folder / "labelmap.txt").write_text(
+            "# label:color:parts:actions\nbackground:0,0,0::\ncup:9,8,7::\nzebra:1,2,3::\n"
+        )
+        of_voc = {index: color for color, index in palette().items()}
+        colors = {"SegmentationObject": of_voc, "SegmentationClass": {**of_voc, 1: (9, 8, 7), 2: (1, 2, 3)}}
+        for name, table in colors.items():
+            for path in (folder / name).glob("*.png"):
+                values = np.array(Image.open(path))
+                Image.fromarray(np.array([table[i] for i in range(256)], np.uint8)[values]).save(path)
+        photos = open_dataset(folder)
+        assert photos.class_names == ("background", "cup", "zebra")
+        np.testing.assert_array_equal(photos[0].instance_masks, [ELL & ~VOID, BAR | SPOT])
+        (folder / "labelmap.txt").write_text("background:0,0,0::\ncup:9,8,7::\nzebra:1,2,4::\n")
+        with pytest.raises(DatasetError, match=r"a\.png: expected the colours of the label map, got \(1, 2, 3\)"):
+            open_dataset(folder)[0]
+
+    def test_the_palette_is_that_of_voc(self) -> None:
+        """The first colours of VOC's maps and void, as its page shows them."""
+        known = {0: (0, 0, 0), 1: (128, 0, 0), 2: (0, 128, 0), 4: (0, 0, 128), 8: (64, 0, 0), 15: (192, 128, 128)}
+        assert {index: color for color, index in palette().items() if index in known} == known
+        assert palette()[224, 224, 192] == 255
+
+    def test_classes_alone_give_semantic_maps(self, tmp_path: Path) -> None:
+        folder = write_voc(tmp_path, xml=False)
+        for path in (folder / "SegmentationObject").iterdir():
+            path.unlink()
+        (folder / "SegmentationObject").rmdir()
+        photos = open_dataset(folder)
+        sample = photos[0]
+        assert not photos.has_masks
+        assert (sample.instance_masks, sample.num_instances) == (None, 0)
+        assert np.unique(sample.semantic_map).tolist() == [0, 1, 2, 255]
+
+    def test_objects_without_maps_of_classes(self, tmp_path: Path) -> None:
+        """The classes are those of their boxes."""
+        folder = write_voc(tmp_path)
+        for path in (folder / "SegmentationClass").iterdir():
+            path.unlink()
+        (folder / "SegmentationClass").rmdir()
+        photos = open_dataset(folder)
+        assert photos[0].labels.tolist() == [1, 2]
+        (folder / "Annotations" / "b.xml").unlink()
+        with pytest.raises(DatasetError, match=r"object 1: expected its class in SegmentationClass or Annotations"):
+            open_dataset(folder)[1]
+
+    def test_the_classes_of_voc(self, tmp_path: Path) -> None:
+        """Where nothing lists classes, and boxes have no others."""
+        folder = write_voc(tmp_path, xml=False)
+        (folder / "class_names.txt").unlink()
+        photos = open_dataset(folder)
+        assert [photos.class_names[label] for label in photos[0].labels] == ["aeroplane", "bicycle"]
+        (folder / "Annotations").mkdir()
+        (folder / "Annotations" / "a.xml").write_text(voc_xml("a.png", voc_object("cup", BAR_BOX)))
+        with pytest.raises(
+            DatasetError, match=r"expected the classes of the maps in class_names\.txt, .*than VOC's: cup"
+        ):
+            open_dataset(folder)
+
+    def test_broken(self, tmp_path: Path) -> None:
+        folder = write_voc(tmp_path)
+        first = folder / "SegmentationClass" / "a.png"
+        indexed(first, (ELL, 1), (BAR, 9))
+        with pytest.raises(
+            DatasetError, match=r"SegmentationObject/a\.png: object 2: expected a class from 1 to 2 .* \[0, 9\]"
+        ):
+            open_dataset(folder)[0]
+        Image.new("P", (3, 2)).save(first)
+        with pytest.raises(
+            DatasetError, match=r"SegmentationClass/a\.png: expected 40 x 20 pixels as the photo, got 3 x 2"
+        ):
+            open_dataset(folder)[0]
+        whole = (folder / "SegmentationObject" / "b.png").read_bytes()
+        (folder / "SegmentationObject" / "b.png").write_bytes(whole[:-30])
+        with pytest.raises(DatasetError, match=r"b\.png: expected a label map, could not decode it"):
+            open_dataset(folder)[1]
+        first.unlink()
+        with pytest.raises(DatasetError, match=r"SegmentationClass/a\.png: expected a label map, found no such file"):
+            open_dataset(folder)
+
+
+class TestLists:
+    def test_lists_of_segmentation_before_those_of_boxes(self, tmp_path: Path) -> None:
+        folder = write_voc(tmp_path)
+        for kind, lists in {
+            "Segmentation": {"train": "b\na\n", "val": "c\n"},
+            "Main": {"train": "c\n", "cup_train": ""},
+        }.items():
+            for name, text in lists.items():
+                path = folder / "ImageSets" / kind / f"{name}.txt"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+        assert find_dataset(folder).splits == ("train", "val")
+        photos = open_dataset(folder)
+        assert [photos.file_name(i) for i in range(2)] == ["b.png", "a.png"]
+        assert [open_dataset(folder, task="detect").file_name(0)] == ["c.png"]
+
+    def test_lists_of_one_class_are_no_splits(self, tmp_path: Path) -> None:
+        folder = write_voc(tmp_path) / "ImageSets" / "Main"
+        folder.mkdir(parents=True)
+        for name in ("train", "cup_train", "cup_trainval"):
+            (folder / f"{name}.txt").write_text("b  1\n")
+        assert find_dataset(tmp_path).splits == ("train",)
+        assert len(open_dataset(tmp_path)) == 1
+
+    def test_a_listed_photo_without_annotations(self, tmp_path: Path) -> None:
+        folder = write_voc(tmp_path)
+        path = folder / "ImageSets" / "Main" / "train.txt"
+        path.parent.mkdir(parents=True)
+        path.write_text("a\nd\n")
+        with pytest.raises(DatasetError, match=r"expected Annotations/d\.xml of the split, found none"):
+            open_dataset(folder, task="detect")
+        with pytest.raises(DatasetError, match=r"SegmentationObject/d\.png: expected a label map, found no such file"):
+            open_dataset(folder)
+
+
+def test_real_maps(test_data: Path) -> None:
+    """Objects, classes and void of the maps that labelme makes of its example, pixel by pixel."""
+    folder = test_data / "labelme_voc" / "instance_segmentation" / "data_dataset_voc"
+    photos = open_dataset(folder)
+    names = (folder / "class_names.txt").read_text().split("\n")
+    assert photos.class_names == tuple(names)
+    assert len(photos) == 3
+    for i in range(3):
+        stem = Path(photos.file_name(i)).stem
+        objects, classes = (np.array(Image.open(folder / name / f"{stem}.png")) for name in MAPS)
+        sample = photos[i]
+        np.testing.assert_array_equal(sample.semantic_map, classes)
+        numbers = [number for number in range(1, 255) if (objects == number).any()]
+        np.testing.assert_array_equal(sample.instance_masks, [objects == number for number in numbers])
+        for mask, label in zip(sample.instance_masks, sample.labels, strict=True):
+            assert {*classes[mask.numpy()].tolist()} - {255} == {int(label)}
+    assert find_dataset(folder.parent.parent / "semantic_segmentation_voc").format.name == "voc"
