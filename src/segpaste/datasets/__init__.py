@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from segpaste.datasets.formats.conventions import convert_normals as convert_normals
     from segpaste.datasets.formats.conventions import convert_semantic as convert_semantic
     from segpaste.datasets.formats.federated import FederatedLabels as FederatedLabels
+    from segpaste.datasets.formats.maps.dataset import MapPhotos as MapPhotos
+    from segpaste.datasets.formats.maps.declaration import MapDeclaration as MapDeclaration
+    from segpaste.datasets.formats.maps.declaration import read_declaration as read_declaration
     from segpaste.datasets.formats.records import DatasetError as DatasetError
     from segpaste.datasets.formats.registry import FoundDataset as FoundDataset
     from segpaste.datasets.formats.registry import find_dataset as find_dataset
@@ -38,6 +41,8 @@ _HOMES = {
     "segpaste.datasets.formats.coco_panoptic": ("CocoPanoptic", "CocoPanopticSchema"),
     "segpaste.datasets.formats.conventions": ("convert_depth", "convert_normals", "convert_semantic"),
     "segpaste.datasets.formats.federated": ("FederatedLabels",),
+    "segpaste.datasets.formats.maps.dataset": ("MapPhotos",),
+    "segpaste.datasets.formats.maps.declaration": ("MapDeclaration", "read_declaration"),
     "segpaste.datasets.formats.registry": ("FoundDataset", "find_dataset", "open_dataset"),
     "segpaste.datasets.formats.records": ("DatasetError",),
     "segpaste.datasets.formats.yolo.dataset": ("YoloDataset",),

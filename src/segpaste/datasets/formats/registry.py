@@ -14,11 +14,30 @@ from pathlib import Path
 
 from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, RoboflowFolder
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, Transforms
+from segpaste.datasets.formats.maps.formats import (
+    Ade20k,
+    Ade20kFull,
+    CamVid,
+    Cityscapes,
+    DeclaredMaps,
+    UndeclaredMaps,
+)
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
 from segpaste.datasets.formats.splits import chosen_split
 from segpaste.datasets.formats.yolo.format import YoloFormat
 
-FORMATS: Sequence[Format] = (YoloFormat(), RoboflowFolder(), CocoFolder(), CocoFile())
+FORMATS: Sequence[Format] = (
+    DeclaredMaps(),
+    Cityscapes(),
+    Ade20k(),
+    Ade20kFull(),
+    YoloFormat(),
+    RoboflowFolder(),
+    CocoFolder(),
+    CocoFile(),
+    CamVid(),
+    UndeclaredMaps(),
+)
 """The formats that are read, in the order in which they are tried."""
 
 
