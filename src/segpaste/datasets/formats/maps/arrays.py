@@ -108,9 +108,8 @@ def _only_alpha(channels: dict[str, NDArray[Any]], wanted: list[str]) -> bool:
 def _picture(path: Path) -> NDArray[Any]:
     try:
         with Image.open(path) as picture:
-            if _is_reduced(picture):  # Pillow keeps 8 of 16 bits where there are several channels
-                return _png_of_16_bits(path)
-            values = np.array(picture)
+            is_wide = _has_16_bit_channels(picture)
+            values = _of_16_bit_channels(path) if is_wide else np.array(picture)
     except UnidentifiedImageError:
         raise DatasetError(
             f"{path}: expected a picture that Pillow reads, got another file, or a TIFF of another number of channels "
@@ -123,20 +122,21 @@ def _picture(path: Path) -> NDArray[Any]:
     return _plain(path, values.astype(np.uint8) if values.dtype == bool else values)
 
 
-def _is_reduced(picture: Image.Image) -> bool:
-    """Tell whether a picture of several channels has 16 bits per channel."""
-    return len(picture.getbands()) > 1 and any("16" in str(tile[3]) for tile in getattr(picture, "tile", ()))
+def _has_16_bit_channels(picture: Image.Image) -> bool:
+    """Tell whether a picture has several channels of 16 bits, of which Pillow keeps the upper 8."""
+    return len(picture.getbands()) > 1 and any("16" in str(tile.args) for tile in getattr(picture, "tile", ()))
 
 
-def _png_of_16_bits(path: Path) -> NDArray[Any]:
-    from torchvision.io import ImageReadMode, decode_image, read_file
-
-    if path.suffix.lower() != ".png":
-        raise DatasetError(
-            f"{path}: expected channels of 16 bits as PNG or .npy, got {path.suffix or 'another file'}; convert it"
-        )
-    try:
-        values: NDArray[Any] = decode_image(read_file(str(path)), ImageReadMode.UNCHANGED).numpy()
-    except RuntimeError as error:
-        raise DatasetError(f"{path}: expected a map, could not decode it ({error}); replace the file") from error
-    return values.transpose(1, 2, 0)
+def _of_16_bit_channels(path: Path) -> NDArray[np.uint16]:
+    """Read channels of 16 bits: Pillow decodes the upper halves of the values, then the lower halves."""
+    halves = []
+    for order in ("16B", "16L"):  # of each pair of bytes the first, or the second
+        with Image.open(path) as picture:
+            tiles = getattr(picture, "tile", [])
+            if picture.format != "PNG" or not all(str(tile.args).endswith("16B") for tile in tiles):
+                raise DatasetError(
+                    f"{path}: expected channels of 16 bits as PNG or .npy, got {picture.format}; convert it"
+                )
+            picture.tile = [tile._replace(args=tile.args.replace("16B", order)) for tile in tiles]
+            halves.append(np.array(picture).astype(np.uint16))
+    return np.asarray(halves[0] * 256 + halves[1], np.uint16)
