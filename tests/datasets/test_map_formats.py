@@ -202,6 +202,34 @@ def test_camvid_of_colours(tmp_path: Path) -> None:
     assert photos.categories[1] == {"id": 1, "name": NAMES[1], "color": colors[1].tolist()}
 
 
+def test_label_maps_as_this_package_writes_them(tmp_path: Path) -> None:
+    """All modalities; the camera is in our coordinates."""
+    for index in range(NUM):
+        own, name = scene(index), f"train/{index}"
+        semantic, panoptic = map_files.maps_of(own)
+        save_photo(tmp_path / "images" / f"{name}.jpg", own)
+        save(tmp_path / "semantic" / f"{name}.png", semantic.astype(np.uint8))
+        save(tmp_path / "instances" / f"{name}.png", panoptic.astype(np.uint8))
+        save(tmp_path / "depth" / f"{name}.npy", plain(own.depth)[0])
+        save(tmp_path / "depth_valid" / f"{name}.png", plain(own.depth_valid)[0].astype(np.uint8) * 255)
+        save(tmp_path / "normals" / f"{name}.npy", plain(own.normals).transpose(1, 2, 0))
+        camera = own.camera_intrinsics
+        (tmp_path / "intrinsics" / "train").mkdir(parents=True, exist_ok=True)
+        text = f"{camera.fx!r} 0 {camera.cx!r}\n0 {camera.fy!r} {camera.cy!r}\n0 0 1\n"
+        (tmp_path / "intrinsics" / f"{name}.txt").write_text(text)
+    (tmp_path / "classes.txt").write_text("".join(f"{name}\n" for name in NAMES))
+    photos = open_dataset(tmp_path)
+    assert find_dataset(tmp_path).format.name == "label-maps"
+    for index in range(NUM):
+        sample, own = photos[index], scene(index)
+        assert objects_of(sample) == objects_of(own)
+        for field in ("semantic_map", "depth", "depth_valid"):
+            assert (plain(getattr(sample, field)) == plain(getattr(own, field))).all()
+        np.testing.assert_allclose(plain(sample.normals), plain(own.normals), atol=1e-6)
+        assert sample.camera_intrinsics == own.camera_intrinsics
+        assert sample.metric_depth
+
+
 def write_masks(root: Path, file_of: Any) -> None:
     """A file for each object; ``file_of`` names it by photo, number and class."""
     for index in range(NUM):

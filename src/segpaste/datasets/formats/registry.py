@@ -20,6 +20,7 @@ from segpaste.datasets.formats.maps.formats import (
     CamVid,
     Cityscapes,
     DeclaredMaps,
+    LabelMaps,
     UndeclaredMaps,
 )
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
@@ -31,6 +32,7 @@ FORMATS: Sequence[Format] = (
     Cityscapes(),
     Ade20k(),
     Ade20kFull(),
+    LabelMaps(),
     YoloFormat(),
     RoboflowFolder(),
     CocoFolder(),

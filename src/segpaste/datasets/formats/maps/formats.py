@@ -13,6 +13,7 @@ from segpaste.datasets.formats.maps.known.ade20k import declare_ade20k, declare_
 from segpaste.datasets.formats.maps.known.camvid import camvid_splits, declare_camvid
 from segpaste.datasets.formats.maps.known.cityscapes import declare_cityscapes
 from segpaste.datasets.formats.maps.known.hints import missing_declaration
+from segpaste.datasets.formats.maps.known.label_maps import declare_label_maps
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
 
 
@@ -99,6 +100,19 @@ class Ade20kFull(MapFormat):
     def declare(self, path: Path) -> MapDeclaration | None:
         """Declare the folder."""
         return declare_ade20k_full(path)
+
+
+class LabelMaps(MapFormat):
+    """Label maps as this package writes them, see `segpaste.datasets.formats.maps.known.label_maps`."""
+
+    name = "label-maps"
+    title = "Label maps"
+    files = "images/SPLIT/, semantic/SPLIT/ and classes.txt"
+    gives = "semantic maps; masks, depth, normals and intrinsics where their folders are"
+
+    def declare(self, path: Path) -> MapDeclaration | None:
+        """Declare the folder."""
+        return declare_label_maps(path)
 
 
 class CamVid(MapFormat):
