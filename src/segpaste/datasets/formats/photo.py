@@ -17,6 +17,8 @@ from segpaste.datasets.formats.records import DatasetError
 EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
 """Pillow's modes that are read as RGB."""
 
+TOO_WIDE = "expected an image of 8 bits per channel, got 16; convert it to 8"
+
 
 def read_rgb(path: Path, size: tuple[int, int]) -> Tensor:
     """Read a photo as RGB, dense: see `read_pixels`."""
@@ -51,6 +53,21 @@ def upright_size(path: Path) -> tuple[int, int]:
 def is_turned(photo: Image.Image) -> bool:
     """Tell whether the EXIF orientation of a photo swaps its sides."""
     return bool(photo.getexif().get(ExifTags.Base.Orientation, 1) >= 5)
+
+
+def has_wide_channels(photo: Image.Image) -> bool:
+    """Tell whether an opened, undecoded picture has several channels of 16 bits, of which Pillow keeps the upper 8."""
+    return len(photo.getbands()) > 1 and any(";16" in str(tile[3]) for tile in getattr(photo, "tile", ()))
+
+
+def unreadable(path: Path) -> str:
+    """Say what is expected where Pillow recognises no image."""
+    if path.suffix.lower() in (".tif", ".tiff"):
+        return (
+            "expected an image, got a file that is none, or a TIFF of channels or bits that Pillow does not "
+            "read; save three channels of 8 bits"
+        )
+    return "expected an image, got a file that is none; replace it"
 
 
 def read_pixels(path: Path, size: tuple[int, int], at_least: tuple[int, int] | None = None) -> Tensor:
@@ -99,6 +116,8 @@ def _decode(path: Path, size: tuple[int, int] | None, factor: int) -> tuple[Imag
     try:
         with Image.open(path) as photo:
             stored = photo.size
+            if has_wide_channels(photo):
+                raise DatasetError(f"{path}: {TOO_WIDE}")
             if size is not None and factor > 1 and sorted(stored) == sorted(size) and photo.format in ("JPEG", "MPO"):
                 photo.draft(None, (stored[0] // factor, stored[1] // factor))
             else:
@@ -112,6 +131,8 @@ def _decode(path: Path, size: tuple[int, int] | None, factor: int) -> tuple[Imag
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected an image, found no such file; check the folder and the name") from None
     except UnidentifiedImageError:
-        raise DatasetError(f"{path}: expected an image, got a file that is none; replace it") from None
+        raise DatasetError(f"{path}: {unreadable(path)}") from None
+    except DatasetError:
+        raise
     except Exception as error:  # what Pillow raises for a broken file depends on the format
         raise DatasetError(f"{path}: expected an image, could not decode it ({error}); replace the file") from error

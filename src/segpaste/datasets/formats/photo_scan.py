@@ -14,7 +14,7 @@ from typing import Any
 
 from PIL import Image, UnidentifiedImageError
 
-from segpaste.datasets.formats.photo import EIGHT_BIT_MODES, is_turned
+from segpaste.datasets.formats.photo import EIGHT_BIT_MODES, TOO_WIDE, has_wide_channels, is_turned, unreadable
 from segpaste.types.sampling import Size
 
 _CHUNK = 256
@@ -70,11 +70,13 @@ def photo_problem(path: Path, size: Size | None = None) -> str | None:
     """
     try:
         with Image.open(path) as photo:
+            if has_wide_channels(photo):
+                return TOO_WIDE
             mode, stored, turned = photo.mode, photo.size, size is not None and is_turned(photo)
     except FileNotFoundError:
         return "expected an image, found no such file; check the folder and the name"
     except UnidentifiedImageError:
-        return "expected an image, got a file that is none; replace it"
+        return unreadable(path)
     except Exception as error:  # what Pillow raises for a broken head depends on the format
         return f"expected an image, could not read it ({error}); replace the file"
     if mode not in EIGHT_BIT_MODES:

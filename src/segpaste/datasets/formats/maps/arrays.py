@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
+from segpaste.datasets.formats.photo import has_wide_channels
 from segpaste.datasets.formats.records import DatasetError
 from segpaste.extras import require
 
@@ -108,7 +109,7 @@ def _only_alpha(channels: dict[str, NDArray[Any]], wanted: list[str]) -> bool:
 def _picture(path: Path) -> NDArray[Any]:
     try:
         with Image.open(path) as picture:
-            is_wide = _has_16_bit_channels(picture)
+            is_wide = has_wide_channels(picture)
             values = _of_16_bit_channels(path) if is_wide else np.array(picture)
     except UnidentifiedImageError:
         raise DatasetError(
@@ -120,11 +121,6 @@ def _picture(path: Path) -> NDArray[Any]:
     except Exception as error:  # what Pillow raises for a broken file depends on the format
         raise DatasetError(f"{path}: expected a map, could not decode it ({error}); replace the file") from error
     return _plain(path, values.astype(np.uint8) if values.dtype == bool else values)
-
-
-def _has_16_bit_channels(picture: Image.Image) -> bool:
-    """Tell whether a picture has several channels of 16 bits, of which Pillow keeps the upper 8."""
-    return len(picture.getbands()) > 1 and any("16" in str(tile.args) for tile in getattr(picture, "tile", ()))
 
 
 def _of_16_bit_channels(path: Path) -> NDArray[np.uint16]:
