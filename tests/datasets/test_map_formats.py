@@ -7,12 +7,12 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import map_files
 import numpy as np
 import pytest
 import torch
-from map_files import CITY_IDS, NAMES, NUM, NUM_THINGS, THINGS, save, save_photo, scene, write_yaml
 
+import map_files
+from map_files import CITY_IDS, NAMES, NUM, NUM_THINGS, THINGS, save, save_photo, scene, write_yaml
 from samples import plain
 from segpaste.datasets import MapPhotos, find_dataset, open_dataset
 
@@ -89,8 +89,8 @@ def test_cityscapes_groups_are_crowds(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["labelIds.png", "labelTrainIds.png"])
 def test_cityscapes_without_instances_is_semantic(tmp_path: Path, ending: str) -> None:
     photos = open_dataset(map_files.write_cityscapes(tmp_path, ending))
-    assert not photos.has_masks
-    assert photos.schema is None
+    assert isinstance(photos, MapPhotos)
+    assert (photos.has_masks, photos.has_semantic_maps, photos.schema) == (False, True, None)
     names = np.array([*photos.class_names, *["void"] * 300])
     written = "person rider car truck bus train motorcycle bicycle road sidewalk building wall fence"
     wanted = np.array([*written.split(), *["void"] * 300])
@@ -270,6 +270,20 @@ def test_a_file_for_each_object(tmp_path: Path, files: str, file_of: Any) -> Non
         assert sample.labels.tolist() == list(photos.instance_labels(index))
     assert photos[2].labels.tolist() == [2]
     assert photos[2].instance_masks.all()
+
+
+def test_a_file_belongs_to_the_photo_of_the_longest_name(tmp_path: Path) -> None:
+    for name in ("img", "img_red", "img_red_cup"):
+        save_photo(tmp_path / "images" / f"{name}.png", scene(0))
+    for name in ("img_red_cup_1", "img_cup_1", "img_red_cup_cup_1", "img_red_red_cup_1"):
+        save(tmp_path / "masks" / f"{name}.png", np.ones(map_files.SIZE, np.uint8))
+    text = "photos: images/{name}.png\nclasses: [cup, red_cup]\n"
+    write_yaml(tmp_path, text + "instances: {files: 'masks/{name}_{class}_{number}.png', encoding: mask}")
+    photos = open_dataset(tmp_path)
+    assert [photos.file_name(i) for i in range(3)] == [
+        f"images/{name}.png" for name in ("img", "img_red", "img_red_cup")
+    ]
+    assert [photos.instance_labels(i) for i in range(3)] == [(0,), (0, 1), (0,)]
 
 
 def test_objects_of_one_class_and_files_without_pixels(tmp_path: Path) -> None:

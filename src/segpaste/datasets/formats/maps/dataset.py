@@ -57,6 +57,7 @@ class MapPhotos(AnnotatedPhotos):
         declared: what the files are.
         split: its name.
         classes: names, ids and colours.
+        has_semantic_maps: whether samples have semantic maps.
         num_incomplete: photos that are left out because a file is missing, by the kind of file.
 
     Raises:
@@ -79,6 +80,7 @@ class MapPhotos(AnnotatedPhotos):
         self.classes = Classes.of_entries(entries, str(folder))
         self.class_names = self.classes.names
         self.has_masks = declared.instances is not None
+        self.has_semantic_maps = declared.semantic is not None or bool(declared.things)
         self._things = frozenset(self.classes.label_named(name, f"{folder}: things") for name in declared.things)
         self.schema = self._schema(str(folder))
         self._files = MapFiles(root, declared)

@@ -188,13 +188,16 @@ def group(root: Path, pattern: PathPattern, photos: Iterable[Mapping[str, str]])
     shared = [word for word in pattern.words if rows and word in rows[0]]
     known = {tuple(row[word] for word in shared) for row in rows}
     found: Found = defaultdict(list)
-    taken: set[str] = set()
-    for lengths in sorted({tuple(map(len, key)) for key in known}, reverse=True):
-        for path, words in pattern.find(root, dict(zip(shared, lengths, strict=True))):
+    left = pattern.files(root)
+    open_words = pattern.open_words(shared)
+    for lengths in sorted({tuple(len(row[word]) for word in open_words) for row in rows}, reverse=True):
+        taken: set[str] = set()
+        for path, words in pattern.match(left, dict(zip(open_words, lengths, strict=True))):
             key = tuple(words[word] for word in shared)
-            if path not in taken and key in known:
+            if key in known:
                 taken.add(path)
                 found[key].append((path, {word: text for word, text in words.items() if word not in shared}))
+        left = [path for path in left if path not in taken]
     for files in found.values():
         files.sort(key=lambda file: _natural(file[0]))
     return found

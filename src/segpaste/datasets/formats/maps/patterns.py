@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -58,15 +58,19 @@ class PathPattern:
         """Return the path for these words; further words and ``*`` stay as they are."""
         return _PART.sub(lambda match: words.get(match[1], match[0]) if match[1] else match[0], self.text)
 
-    def find(self, root: Path, lengths: Mapping[str, int] | None = None) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield the files that match, sorted by path, with what each word stands for.
+    def find(self, root: Path) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield the files that match, sorted by path, with what each word stands for."""
+        yield from self.match(self.files(root), {})
+
+    def match(self, paths: Iterable[str], lengths: Mapping[str, int]) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield the paths that match, with what each word stands for.
 
         Args:
-            root: the folder of the dataset.
+            paths: to look at.
             lengths: how long the text of some words is, where the pattern alone leaves it open.
         """
-        regex = re.compile(self._regex(lengths or {}))
-        for path in self._files(root):
+        regex = re.compile(self._regex(lengths))
+        for path in paths:
             if (match := regex.fullmatch(path)) is not None:
                 yield path, match.groupdict()
 
@@ -91,8 +95,14 @@ class PathPattern:
             parts[-2:] = [r"[^/.]+"]
         return "".join(parts)
 
-    def _files(self, root: Path) -> list[str]:
-        """List the files that may match: those below the folder in front of the first word, as deep as the pattern."""
+    def open_words(self, known: Collection[str]) -> tuple[str, ...]:
+        """Return those of the known words that share a part of the path with ``*`` or with other words."""
+        parts = [list(_PART.finditer(part)) for part in self.text.split("/")]
+        is_open = [part for part in parts if any(match[2] or match[1] not in known for match in part)]
+        return tuple(dict.fromkeys(match[1] for part in is_open for match in part if match[1] in known))
+
+    def files(self, root: Path) -> list[str]:
+        """List the files that may match, sorted: below the folder of the first word, as deep as the pattern."""
         first = _PART.search(self.text)
         folder = self.text[: self.text.rfind("/", 0, first.start() if first else None) + 1]
         any_depth = _FOLDERS in self.words
