@@ -11,6 +11,7 @@ from typing import Any
 
 REQUIREMENT_OF = {
     "lmdb": "lmdb>=1.4",
+    "OpenEXR": "OpenEXR>=3.3",
     "pyarrow": "pyarrow>=16",
     "fsspec": "fsspec>=2024.6",
     "s3fs": "s3fs>=2024.6",

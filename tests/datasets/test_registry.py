@@ -37,7 +37,7 @@ def test_a_format_by_name(tmp_path: Path) -> None:
 
 
 def test_formats_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"format \(--from\): expected one of yolo, .*, got 'tfrecord'"):
+    with pytest.raises(DatasetError, match=r"format \(--from\): expected one of maps, .*, got 'tfrecord'"):
         find_dataset(tmp_path, "tfrecord")
     path = write_yolo(tmp_path)
     with pytest.raises(DatasetError, match="a dataset of Roboflow's COCO exports, got a file without the files"):

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from segpaste.datasets.formats.conventions import convert_semantic as convert_semantic
     from segpaste.datasets.formats.cutouts import CutOuts as CutOuts
     from segpaste.datasets.formats.federated import FederatedLabels as FederatedLabels
+    from segpaste.datasets.formats.maps.dataset import MapPhotos as MapPhotos
+    from segpaste.datasets.formats.maps.declaration import MapDeclaration as MapDeclaration
+    from segpaste.datasets.formats.maps.declaration import read_declaration as read_declaration
     from segpaste.datasets.formats.records import DatasetError as DatasetError
     from segpaste.datasets.formats.registry import FORMATS as FORMATS
     from segpaste.datasets.formats.registry import FoundDataset as FoundDataset
@@ -52,6 +55,8 @@ _HOMES = {
     "segpaste.datasets.formats.conventions": ("convert_depth", "convert_normals", "convert_semantic"),
     "segpaste.datasets.formats.cutouts": ("CutOuts",),
     "segpaste.datasets.formats.federated": ("FederatedLabels",),
+    "segpaste.datasets.formats.maps.dataset": ("MapPhotos",),
+    "segpaste.datasets.formats.maps.declaration": ("MapDeclaration", "read_declaration"),
     "segpaste.datasets.formats.registry": ("FORMATS", "FoundDataset", "find_dataset", "open_dataset"),
     "segpaste.datasets.formats.records": ("DatasetError",),
     "segpaste.datasets.formats.size_priors": ("learned_sizes", "read_size_prior"),

@@ -12,7 +12,7 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from segpaste.datasets.formats.photo_head import EIGHT_BIT_MODES, read_head
+from segpaste.datasets.formats.photo_head import EIGHT_BIT_MODES, TOO_WIDE, has_wide_channels, read_head, unreadable
 from segpaste.datasets.formats.records import DatasetError
 
 
@@ -88,6 +88,8 @@ def _decode(path: Path, size: tuple[int, int] | None, factor: int) -> tuple[Imag
     try:
         with Image.open(path) as photo:
             stored = photo.size
+            if has_wide_channels(photo):
+                raise DatasetError(f"{path}: {TOO_WIDE}")
             if size is not None and factor > 1 and sorted(stored) == sorted(size) and photo.format in ("JPEG", "MPO"):
                 photo.draft(None, (stored[0] // factor, stored[1] // factor))
             else:
@@ -101,6 +103,8 @@ def _decode(path: Path, size: tuple[int, int] | None, factor: int) -> tuple[Imag
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected an image, found no such file; check the folder and the name") from None
     except UnidentifiedImageError:
-        raise DatasetError(f"{path}: expected an image, got a file that is none; replace it") from None
+        raise DatasetError(f"{path}: {unreadable(path)}") from None
+    except DatasetError:
+        raise
     except Exception as error:  # what Pillow raises for a broken file depends on the format
         raise DatasetError(f"{path}: expected an image, could not decode it ({error}); replace the file") from error

@@ -17,6 +17,7 @@ from segpaste.types.sampling import Size
 EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
 """Color modes of photos that are read, in Pillow's names."""
 
+TOO_WIDE = "expected an image of 8 bits per channel, got 16; convert it to 8"
 _TRANSPOSED = 5
 
 
@@ -27,11 +28,13 @@ class PhotoHead(NamedTuple):
         size: (H, W) as stored; of a TIFF as its orientation shows it, for Pillow reads it so.
         orientation: EXIF orientation, 1 to 8; 1 is upright, and that of every TIFF.
         mode: color mode, in Pillow's names.
+        is_wide: it has several channels of 16 bits, of which Pillow keeps the upper 8.
     """
 
     size: Size
     orientation: int
     mode: str
+    is_wide: bool = False
 
     @property
     def upright_size(self) -> Size:
@@ -41,7 +44,7 @@ class PhotoHead(NamedTuple):
     @property
     def is_eight_bit(self) -> bool:
         """Whether readers take the photo."""
-        return self.mode in EIGHT_BIT_MODES
+        return self.mode in EIGHT_BIT_MODES and not self.is_wide
 
     def is_rotated_for(self, size: Size | None) -> bool | None:
         """Return whether the EXIF orientation is followed for annotations of (H, W), as `read_pixels` does.
@@ -72,13 +75,28 @@ def read_head(path: Path) -> PhotoHead:
                 orientation = _metadata(path, photo).get(ExifTags.Base.Orientation, 1)
                 is_known = isinstance(orientation, int) and 1 <= orientation <= 8
                 is_known &= photo.format != "TIFF"  # Pillow has rotated its size already, and rotates its pixels
-                return PhotoHead(photo.size[::-1], orientation if is_known else 1, photo.mode)
+                return PhotoHead(photo.size[::-1], orientation if is_known else 1, photo.mode, has_wide_channels(photo))
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected an image, found no such file; check the folder and the name") from None
     except UnidentifiedImageError:
-        raise DatasetError(f"{path}: expected an image, got a file that is none; replace it") from None
+        raise DatasetError(f"{path}: {unreadable(path)}") from None
     except Exception as error:  # what Pillow raises for a broken file depends on the format
         raise DatasetError(f"{path}: expected an image, could not read it ({error}); replace the file") from error
+
+
+def has_wide_channels(photo: Image.Image) -> bool:
+    """Tell whether an opened, undecoded picture has several channels of 16 bits, of which Pillow keeps the upper 8."""
+    return len(photo.getbands()) > 1 and any(";16" in str(tile[3]) for tile in getattr(photo, "tile", ()))
+
+
+def unreadable(path: Path) -> str:
+    """Say what is expected where Pillow recognises no image."""
+    if path.suffix.lower() in (".tif", ".tiff"):
+        return (
+            "expected an image, got a file that is none, or a TIFF of channels or bits that Pillow does not "
+            "read; save three channels of 8 bits"
+        )
+    return "expected an image, got a file that is none; replace it"
 
 
 def _metadata(path: Path, photo: Image.Image) -> Image.Exif:
@@ -118,6 +136,8 @@ def check_head(path: Path, size: Size | None = None) -> PhotoHead:
 
 def expect_readable(path: Path, head: PhotoHead, size: Size | None) -> None:
     """Raise `DatasetError` if readers refuse a photo for its head; the arguments are those of `check_head`."""
+    if head.is_wide:
+        raise DatasetError(f"{path}: {TOO_WIDE}")
     if not head.is_eight_bit:
         raise DatasetError(f"{path}: expected an image of 8 bits per channel, got mode {head.mode}; convert it")
     if size is not None and head.is_rotated_for(size) is None:

@@ -17,12 +17,26 @@ from segpaste.datasets.formats.cvat import CvatFile
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, Transforms
 from segpaste.datasets.formats.label_studio import LabelStudioFile
 from segpaste.datasets.formats.labelme import LabelmeFolder
+from segpaste.datasets.formats.maps.formats import (
+    Ade20k,
+    Ade20kFull,
+    CamVid,
+    Cityscapes,
+    DeclaredMaps,
+    LabelMaps,
+    UndeclaredMaps,
+)
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
 from segpaste.datasets.formats.splits import chosen_split
 from segpaste.datasets.formats.voc.dataset import VocFormat
 from segpaste.datasets.formats.yolo.format import YoloFormat
 
 FORMATS: Sequence[Format] = (
+    DeclaredMaps(),
+    Cityscapes(),
+    Ade20k(),
+    Ade20kFull(),
+    LabelMaps(),
     YoloFormat(),
     LabelStudioFile(),
     RoboflowFolder(),
@@ -31,6 +45,8 @@ FORMATS: Sequence[Format] = (
     CvatFile(),
     LabelmeFolder(),
     CocoFile(),
+    CamVid(),
+    UndeclaredMaps(),
 )
 """The formats that are read, in the order in which they are tried."""
 

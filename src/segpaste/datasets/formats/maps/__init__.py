@@ -1,0 +1,1 @@
+"""Datasets of maps: files for the classes, objects, depth or normals of each photo."""

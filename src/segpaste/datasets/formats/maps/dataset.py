@@ -1,0 +1,287 @@
+"""Photos with maps of classes, objects, depth and normals into `DenseSample`, as a declaration says.
+
+Not for annotations in tables, such as COCO's. A format with a layout of its own is a declaration, too: see
+`segpaste.datasets.formats.maps.known.cityscapes` and its neighbours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torchvision import tv_tensors
+
+from segpaste.datasets.formats.coco_panoptic import CocoPanopticSchema
+from segpaste.datasets.formats.maps.classes import Classes, read_class_list
+from segpaste.datasets.formats.maps.declaration import MapDeclaration
+from segpaste.datasets.formats.maps.decoding import Ids, Objects
+from segpaste.datasets.formats.maps.files import MapFiles
+from segpaste.datasets.formats.maps.reading import MapReader
+from segpaste.datasets.formats.photo import read_rgb, upright_size
+from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow, PackedRecords
+from segpaste.types import IGNORE_INDEX, DenseSample, SemanticMap
+
+_REMEMBERED = 4096
+_Told = tuple[tuple[int, ...], tuple[int, ...], dict[str, int]]
+
+
+class MapPhotos(AnnotatedPhotos):
+    """One split of a dataset of maps, one `DenseSample` for each photo, sorted by path.
+
+    What a sample has follows from the declaration:
+
+    - ``semantic``: a semantic map, 255 where void.
+    - ``instances``: masks, boxes and labels. Samples are panoptic where the declaration names ``things`` and the maps
+      tell the class of every pixel; pixels of things without an object are then ignored and a crowd.
+    - ``depth`` or ``disparity``: depth in metres, and the intrinsics where there is a ``camera``.
+    - ``normals``: unit vectors right-down-forward.
+
+    Photos that lack one of their files are left out with a warning. Maps are decoded when a sample is read.
+
+    Args:
+        declared: what the files are.
+        folder: the folder of the declaration; its ``root`` starts there.
+        split: its name; empty where there are none.
+        transforms: called with every `DenseSample`, returns the one to use instead.
+
+    Attributes:
+        declared: what the files are.
+        split: its name.
+        classes: names, ids and colours.
+        has_semantic_maps: whether samples have semantic maps.
+        num_incomplete: photos that are left out because a file is missing, by the kind of file.
+
+    Raises:
+        DatasetError: there is no photo with all its files, or a class is unknown.
+    """
+
+    num_incomplete: dict[str, int]
+
+    def __init__(
+        self,
+        declared: MapDeclaration,
+        folder: str | PathLike[str],
+        split: str = "",
+        *,
+        transforms: Callable[[DenseSample], DenseSample] | None = None,
+    ) -> None:
+        self.declared, self.split = declared, split
+        root, given = Path(folder) / declared.root, declared.classes
+        entries = read_class_list(root / given) if isinstance(given, str) else given
+        self.classes = Classes.of_entries(entries, str(folder))
+        self.class_names = self.classes.names
+        self.has_masks = declared.instances is not None
+        self.has_semantic_maps = declared.semantic is not None or bool(declared.things)
+        self._things = frozenset(self.classes.label_named(name, f"{folder}: things") for name in declared.things)
+        self.schema = self._schema(str(folder))
+        self._files = MapFiles(root, declared)
+        self._reader = MapReader(self._files, self.classes)
+        super().__init__(root, folder, transforms=transforms)
+        if self.num_incomplete:
+            counts = ", ".join(f"{num} without {role}" for role, num in self.num_incomplete.items())
+            warnings.warn(f"{root}: left out {sum(self.num_incomplete.values())} photos: {counts}", stacklevel=2)
+
+    @property
+    def categories(self) -> list[JsonRow]:
+        """The classes as COCO has them; the id is the value in the files."""
+        rows = []
+        for label, (number, name) in enumerate(zip(self.classes.ids, self.classes.names, strict=True)):
+            row: JsonRow = {"id": number, "name": name}
+            if self.classes.colors is not None:
+                row["color"] = list(self.classes.colors[label])
+            rows.append(row if self.schema is None else {**row, "isthing": int(label in self._things)})
+        return rows
+
+    def instance_labels(self, index: int) -> tuple[int, ...]:
+        """Return the class of each object, from its map; no photo is read."""
+        return self._told(index)[1]
+
+    def annotation_ids(self, index: int) -> tuple[int, ...]:
+        """Return the value of each instance in its map, or the number of its file from 1."""
+        return self._told(index)[0]
+
+    def left_out(self, index: int) -> dict[str, int]:
+        """Count the ``crowd`` regions of a photo and its ``empty`` masks, which are no instances."""
+        return dict(self._told(index)[2])
+
+    def crowds(self, index: int) -> list[Crowd]:
+        """Return for each class of things the pixels that are of no object, before ``transforms``."""
+        if self.schema is None:
+            return []
+        semantic, objects = self._labels(self._records[index])
+        assert semantic is not None
+        assert objects is not None
+        return [Crowd(self.classes.ids[label], label, False, mask) for label, mask in self._loose(semantic, objects)]
+
+    def image_row(self, index: int) -> JsonRow:
+        """Return ``id``, ``file_name``, and what the words of the photo's path stand for, such as ``city``."""
+        record = self._records[index]
+        words = {word: text for word, text in record["words"].items() if word != "name"}
+        return {"id": record["id"], "file_name": record["file_name"], **words}
+
+    def annotation_rows(self, index: int) -> list[JsonRow]:
+        """Return ``id``, ``image_id`` and ``category_id`` of each instance, and of each crowd."""
+        ids, labels, _ = self._told(index)
+        found = [(number, self.classes.ids[label], 0) for number, label in zip(ids, labels, strict=True)]
+        found += [(crowd.annotation_id, crowd.annotation_id, 1) for crowd in self.crowds(index)]
+        image_id = self.image_id(index)
+        return [
+            {"id": number, "image_id": image_id, "category_id": category, "iscrowd": crowd}
+            for number, category, crowd in found
+        ]
+
+    def tables(self) -> JsonRow:
+        """Return an ``info`` with the declaration."""
+        return {"info": {"declaration": self.declared.model_dump(mode="json", by_alias=True, exclude_none=True)}}
+
+    @cached_property
+    def digest(self) -> str:  # type: ignore[override]
+        """A digest of the declaration, the names, and all maps of classes and objects; of other files their size."""
+        said = self.declared.model_dump_json(exclude={"root"})
+        found = hashlib.sha256(repr((said, self.classes, self.split)).encode())
+        for record in self._records:
+            found.update(f"\n{record['file_name']}".encode())
+            for role, name, _ in self._files.paths(record):
+                path = self.images_dir / name
+                is_label = role in ("semantic", "instances")
+                content = path.read_bytes() if is_label else str(path.stat().st_size).encode()
+                found.update(f"\n{role} {name}".encode() + hashlib.sha256(content).digest())
+        return found.hexdigest()
+
+    @cached_property
+    def _known(self) -> dict[int, _Told]:
+        """What this process has found in the maps of the photos that it read last, by their id."""
+        return {}
+
+    def _told(self, index: int) -> _Told:
+        """Return the ids and labels of the instances of a photo, and the counts of what is none."""
+        record = self._records[index]
+        if not self.has_masks:
+            return (), (), {}
+        if record["id"] not in self._known:
+            self._labels(record)
+        return self._known[record["id"]]
+
+    def _labels(self, record: JsonRow) -> tuple[Ids | None, Objects | None]:
+        """Read the maps of classes and objects, and remember what is in them."""
+        semantic, objects = self._reader.labels(record)
+        if objects is not None:
+            if semantic is not None and self.schema is not None:
+                objects = self._of_things(record, semantic, objects)
+                counts = {"crowd": len(self._loose(semantic, objects))}
+            else:
+                counts = {"empty": objects.num_empty}
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[record["id"]] = objects.ids, objects.labels, counts
+        return semantic, objects
+
+    def _of_things(self, record: JsonRow, semantic: Ids, objects: Objects) -> Objects:
+        """Leave out objects of stuff.
+
+        Raises:
+            DatasetError: the two maps disagree.
+        """
+        assert objects.owner is not None
+        if semantic.shape == objects.owner.shape:
+            of_object = np.array([IGNORE_INDEX, *objects.labels], np.int64)[objects.owner]
+            wrong = (objects.owner > 0) & (of_object != semantic)
+            if wrong.any():
+                row, column = (int(axis[0]) for axis in np.nonzero(wrong))
+                raise DatasetError(
+                    f"{self.images_dir / record['file_name']}: expected maps of classes and of objects that agree, got "
+                    f"{int(wrong.sum())} pixels of another class, the first in row {row}, column {column}; use maps "
+                    "that belong together, or leave 'things' out"
+                )
+        return objects.only([label in self._things for label in objects.labels])
+
+    def _loose(self, semantic: Ids, objects: Objects) -> list[tuple[int, NDArray[np.bool_]]]:
+        """Return the classes of things that have pixels of no object, with those pixels."""
+        assert objects.owner is not None
+        free = np.where(objects.owner == 0, semantic, IGNORE_INDEX)
+        return [(label, mask) for label in sorted(self._things) if (mask := free == label).any()]
+
+    def _schema(self, place: str) -> CocoPanopticSchema | None:
+        """Return things and stuff, if there are things."""
+        found, num = self.declared.instances, len(self.class_names)
+        if num > IGNORE_INDEX and (self.declared.semantic is not None or self._things):
+            raise DatasetError(
+                f"{place}: expected at most {IGNORE_INDEX} classes in semantic maps, got {num}; merge some"
+            )
+        if found is None or not self._things:
+            return None
+        if found.encoding in ("mask", "ade20k") or (found.encoding == "number" and self.declared.semantic is None):
+            raise DatasetError(
+                f"{place}: expected maps with the class of every pixel and one object at most for 'things', got "
+                f"instances by '{found.encoding}'; leave 'things' out"
+            )
+        return CocoPanopticSchema(self.class_names, tuple(label in self._things for label in range(num)))
+
+    def _read_records(self) -> PackedRecords:
+        records, lacking = self._files.records(self.split)
+        self.num_incomplete = dict(lacking)
+        return PackedRecords(records)
+
+    def _read_sample(self, record: JsonRow) -> DenseSample:
+        path = self.images_dir / record["file_name"]
+        semantic, objects = self._labels(record)
+        fields, sizes = self._reader.geometry(record)
+        sizes |= {(map_.shape[0], map_.shape[1]) for map_ in _maps(semantic, objects)}
+        if len(sizes) > 1:
+            raise DatasetError(
+                f"{path}: expected maps of one size, got {', '.join(f'{w} x {h}' for h, w in sorted(sizes))}; resize "
+                "them to the photo, labels and depth without interpolation"
+            )
+        size = next(iter(sizes)) if sizes else upright_size(path)
+        image = read_rgb(path, size)
+        if semantic is not None and (self.schema is None or objects is None):
+            fields["semantic_map"] = torch.from_numpy(semantic)
+        elif semantic is not None and objects is not None:
+            fields |= self._panoptic(semantic, objects)
+        if objects is None:
+            return _without_objects(image, fields)
+        masks = torch.from_numpy(objects.masks) if objects.masks.size else torch.zeros(0, *size, dtype=torch.bool)
+        return DenseSample.from_masks(image, masks, torch.tensor(objects.labels, dtype=torch.int64), **fields)
+
+    def _panoptic(self, semantic: Ids, objects: Objects) -> dict[str, Tensor]:
+        """Return the maps of a panoptic sample."""
+        crowd = np.zeros(semantic.shape, bool)
+        for _, mask in self._loose(semantic, objects):
+            crowd |= mask
+        return {
+            "semantic_map": torch.from_numpy(np.where(crowd, IGNORE_INDEX, semantic)),
+            "panoptic_map": torch.from_numpy(objects.owner),
+            "crowd_mask": torch.from_numpy(crowd[None]),
+        }
+
+
+def _maps(semantic: Ids | None, objects: Objects | None) -> Iterator[NDArray[Any]]:
+    """Yield an array of the size of each map."""
+    if semantic is not None:
+        yield semantic
+    if objects is not None and objects.owner is not None:
+        yield objects.owner
+    elif objects is not None and len(objects.masks):
+        yield objects.masks[0]
+
+
+def _without_objects(image: Tensor, fields: dict[str, Any]) -> DenseSample:
+    """Return a sample of maps alone: no boxes, no masks."""
+    if isinstance(semantic := fields.get("semantic_map"), Tensor):
+        fields["semantic_map"] = SemanticMap(semantic)
+    size = image.shape[1], image.shape[2]
+    return DenseSample(
+        image=tv_tensors.Image(image),
+        boxes=tv_tensors.BoundingBoxes(torch.zeros(0, 4), format="XYXY", canvas_size=size),
+        labels=torch.zeros(0, dtype=torch.int64),
+        **fields,
+    )

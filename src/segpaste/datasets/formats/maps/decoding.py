@@ -1,0 +1,182 @@
+"""What the values of maps mean: classes of pixels, and objects.
+
+Everything here is a pure function of arrays; `segpaste.datasets.formats.maps.dataset` reads the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.datasets.formats.maps.classes import Classes, distinct, positions
+from segpaste.datasets.formats.maps.declaration import InstanceFiles, SemanticFiles
+from segpaste.datasets.formats.records import DatasetError
+from segpaste.types import IGNORE_INDEX
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Objects:
+    """The objects of a photo, in ascending order of their ids.
+
+    Attributes:
+        ids: the value of each object in the files, or the number of its file, from 1.
+        labels: the class of each.
+        owner: position of the object of each pixel from 1, 0 where there is none, [H, W] int64; None where objects may
+            overlap.
+        masks: [N, H, W] bool.
+        classes: the class of each pixel as far as the map tells, else 255, [H, W] int64; None if it tells of none.
+        num_empty: files without a pixel, which are no objects.
+    """
+
+    ids: tuple[int, ...]
+    labels: tuple[int, ...]
+    owner: Ids | None
+    masks: NDArray[np.bool_]
+    classes: Ids | None = None
+    num_empty: int = 0
+
+    def only(self, kept: Sequence[bool]) -> Objects:
+        """Return some of the objects; their pixels keep their class."""
+        if all(kept):
+            return self
+        new = np.array([0, *(np.cumsum(kept) * np.array(kept, np.int64))], np.int64)
+        return replace(
+            self,
+            ids=tuple(number for number, keep in zip(self.ids, kept, strict=True) if keep),
+            labels=tuple(label for label, keep in zip(self.labels, kept, strict=True) if keep),
+            owner=None if self.owner is None else new[self.owner],
+            masks=self.masks[np.array(kept, bool)],
+        )
+
+
+def semantic_labels(values: NDArray[np.generic], files: SemanticFiles, classes: Classes, place: str) -> Ids:
+    """Return the class of each pixel, [H, W] int64, 255 where void.
+
+    Raises:
+        DatasetError: a value is neither of a class nor void, or the array has another shape.
+    """
+    if files.encoding == "color":
+        return _of_colors(values, files, classes, place)
+    void = [value for value in files.void if isinstance(value, int)]
+    return classes.labels_of(_single_channel(values, place), void, place)
+
+
+def read_objects(
+    values: NDArray[np.generic], files: InstanceFiles, classes: Classes, semantic: Ids | None, place: str
+) -> Objects:
+    """Return the objects of a map.
+
+    Raises:
+        DatasetError: a class is unknown, or the array has another shape.
+    """
+    if files.encoding == "number":
+        return _numbered(values, files, classes, semantic, place)
+    class_ids, numbers, keys = _split(values, files, place)
+    labels = classes.labels_of(class_ids, files.void, place)
+    is_object = (numbers > 0) & (labels != IGNORE_INDEX)
+    return _gathered(np.where(is_object, keys, 0), labels, labels)
+
+
+def objects_of_masks(pictures: Sequence[NDArray[np.generic]], labels: Sequence[int]) -> Objects:
+    """Return the objects of a photo with a file for each, whose pixels are not 0; empty ones are left out."""
+    masks = [picture != 0 if picture.ndim == 2 else (picture[..., :3] != 0).any(-1) for picture in pictures]
+    kept = [i for i, mask in enumerate(masks) if mask.any()]
+    shape = masks[0].shape if masks else (0, 0)
+    return Objects(
+        tuple(i + 1 for i in kept),
+        tuple(labels[i] for i in kept),
+        None,
+        np.array([masks[i] for i in kept], bool).reshape(len(kept), *shape),
+        num_empty=len(masks) - len(kept),
+    )
+
+
+def _split(values: NDArray[np.generic], files: InstanceFiles, place: str) -> tuple[Ids, Ids, Ids]:
+    """Return the class id, the number (0: no object) and a key of each pixel, distinct for distinct objects."""
+    if files.encoding == "class_number":
+        stored = _single_channel(values, place)
+        has_number = stored >= files.divisor
+        return np.where(has_number, stored // files.divisor, stored), np.where(has_number, stored, 0), stored
+    if values.ndim != 3 or values.shape[2] < (3 if files.encoding == "ade20k" else 2) or values.dtype.kind not in "iu":
+        raise DatasetError(
+            f"{place}: expected a picture of classes and objects in channels, got {values.dtype} {list(values.shape)}; "
+            "open it in the form that it was written, without a palette"
+        )
+    wide = values.astype(np.int64)
+    if files.encoding == "ade20k":
+        class_ids, numbers = wide[..., 0] // 10 * 256 + wide[..., 1], wide[..., 2]
+    else:
+        class_ids, numbers = wide[..., 0], wide[..., 1]
+    return class_ids, numbers, class_ids * 65536 + numbers
+
+
+def _numbered(
+    values: NDArray[np.generic], files: InstanceFiles, classes: Classes, semantic: Ids | None, place: str
+) -> Objects:
+    """Return the objects of a map of numbers; one number under two classes is two objects."""
+    stored = _single_channel(values, place)
+    numbers = np.where((stored > 0) & ~np.isin(stored, files.void), stored, 0)
+    if files.class_name is not None:
+        of_pixel = np.full(numbers.shape, classes.label_named(files.class_name, place), np.int64)
+        return _gathered(numbers, of_pixel, None)
+    assert semantic is not None
+    if semantic.shape != numbers.shape:
+        raise DatasetError(f"{place}: expected the size of the semantic map, {_size(semantic)}, got {_size(numbers)}")
+    keys = np.where(semantic == IGNORE_INDEX, 0, numbers * 256 + semantic)
+    found = _gathered(np.where(numbers > 0, keys, 0), semantic, None)
+    return Objects(tuple(key // 256 for key in found.ids), found.labels, found.owner, found.masks)
+
+
+def _gathered(keys: Ids, labels: Ids, classes: Ids | None) -> Objects:
+    """Return an object for each key above 0, and none for 0; all pixels of a key have one class."""
+    present = distinct(keys)
+    found = [key for key in present if key != 0]
+    owner = positions(keys, present) + (0 if present[:1] == [0] else 1)
+    flat = owner.ravel()
+    first = np.zeros(len(found) + 1, np.int64)
+    first[flat[::-1]] = np.arange(flat.size)[::-1]  # written last, the first pixel of each object stays
+    of_object = labels.ravel()[first[1:]] if flat.size else np.zeros(0, np.int64)
+    masks = owner.astype(np.int32) == np.arange(1, len(found) + 1, dtype=np.int32)[:, None, None]
+    return Objects(tuple(found), tuple(of_object.tolist()), owner, masks, classes)
+
+
+def _of_colors(values: NDArray[np.generic], files: SemanticFiles, classes: Classes, place: str) -> Ids:
+    if classes.colors is None:
+        raise DatasetError(f"{place}: expected classes with colours for maps of colours; add 'color' to each class")
+    if values.ndim != 3 or values.shape[2] < 3 or values.dtype != np.uint8:
+        raise DatasetError(f"{place}: expected a picture of colours, got {values.dtype} {list(values.shape)}")
+    wide = values.astype(np.int64)
+    packed = wide[..., 0] * 65536 + wide[..., 1] * 256 + wide[..., 2]
+    by_color = Classes(classes.names, tuple(r * 65536 + g * 256 + b for r, g, b in classes.colors))
+    void = [v[0] * 65536 + v[1] * 256 + v[2] for v in files.void if not isinstance(v, int)]
+    strange = [v for v in distinct(packed) if v not in by_color.label_of and v not in void]
+    if strange:
+        shown = ", ".join(str((v >> 16, v >> 8 & 255, v & 255)) for v in strange[:4])
+        raise DatasetError(
+            f"{place}: expected the colours of classes or void ones, got {shown}; add them to 'classes' or to 'void' "
+            "(a JPEG has other colours than were painted)"
+        )
+    return by_color.labels_of(packed, void, place)
+
+
+def _single_channel(values: NDArray[np.generic], place: str) -> Ids:
+    if values.ndim == 3 and values.shape[2] in (3, 4) and values.dtype.kind in "iu":
+        first = values[..., 0]
+        if (values[..., :3] == first[..., None]).all():  # a grey picture that was saved as RGB
+            values = first
+    is_whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool((values == np.floor(values)).all()))
+    if values.ndim != 2 or not is_whole:
+        raise DatasetError(
+            f"{place}: expected whole numbers [H, W], got {values.dtype} {list(values.shape)}; if these are colours, "
+            "declare 'encoding: color'"
+        )
+    return values.astype(np.int64)
+
+
+def _size(values: Ids) -> str:
+    return f"{values.shape[1]} x {values.shape[0]}"

@@ -1,0 +1,214 @@
+"""Which files belong to which photo, by the patterns of a declaration.
+
+A map whose path follows from the photo's is not searched for. Where a path has ``*`` or words of its own, all files are
+listed once and grouped by photo.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from segpaste.datasets.formats.maps.declaration import MapDeclaration
+from segpaste.datasets.formats.maps.patterns import PathPattern
+from segpaste.datasets.formats.records import DatasetError, JsonRow
+from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
+
+SPLIT = "split"
+Words = dict[str, str]
+Found = dict[tuple[str, ...], list[tuple[str, Words]]]
+
+
+def roles_of(declared: MapDeclaration) -> dict[str, PathPattern]:
+    """Return the pattern of each kind of file beside the photos, by a name for it."""
+    parts = {
+        "semantic": declared.semantic,
+        "instances": declared.instances,
+        "depth": declared.depth,
+        "disparity": declared.disparity,
+        "normals": declared.normals,
+        "camera": declared.camera,
+    }
+    found = {name: part.files for name, part in parts.items() if part is not None and part.files is not None}
+    if declared.depth is not None and declared.depth.valid is not None:
+        found["valid"] = declared.depth.valid
+    return {name: PathPattern(text) for name, text in found.items()}
+
+
+@dataclass(frozen=True)
+class MapFiles:
+    """The files of a declared dataset.
+
+    Attributes:
+        root: the folder that paths start from.
+        declared: the declaration.
+    """
+
+    root: Path
+    declared: MapDeclaration
+
+    @cached_property
+    def roles(self) -> dict[str, PathPattern]:
+        """The pattern of each kind of file beside the photos."""
+        return roles_of(self.declared)
+
+    def records(self, split: str) -> tuple[list[JsonRow], Counter[str]]:
+        """List the photos of a split that have all their files, and count the others by the kind of file they lack.
+
+        Raises:
+            DatasetError: there is none.
+        """
+        found = find_photos(self.root, PathPattern(self.declared.photos))
+        photos = list(of_split(self.root, self.declared, split, found))
+        if not photos:
+            name = f" of '{split}'" if split else ""
+            raise DatasetError(
+                f"{self.root}: expected photos {self.declared.photos}{name}, found none; correct 'photos'"
+            )
+        groups = {
+            role: group(self.root, pattern, [words for _, words in photos])
+            for role, pattern in self.roles.items()
+            if not pattern.is_filled_by(photos[0][1])
+        }
+        lacking: Counter[str] = Counter()
+        records: list[JsonRow] = []
+        for path, words in photos:
+            listed = {role: groups[role].get(key_of(self.roles[role], words), []) for role in groups}
+            missing = next((role for role in self.roles if not self._has(role, words, listed)), None)
+            if missing is None:
+                records.append({"id": len(records) + 1, "file_name": path, "words": words, "listed": listed})
+            else:
+                lacking[missing] += 1
+        if not records:
+            role = next(iter(lacking))
+            raise DatasetError(
+                f"{self.root}: expected files of '{role}', such as {self.roles[role].fill(photos[0][1])}, found "
+                f"none for {len(photos)} photos; correct 'files' of '{role}'"
+            )
+        return records, lacking
+
+    def paths(self, record: JsonRow) -> Iterator[tuple[str, str, Words]]:
+        """Yield the files of a record beside its photo: role, path and the words that are not the photo's."""
+        for role, pattern in self.roles.items():
+            if role in record["listed"]:
+                yield from ((role, path, words) for path, words in record["listed"][role])
+            else:
+                yield role, pattern.fill(record["words"]), {}
+
+    def path(self, record: JsonRow, role: str) -> Path:
+        """Return the only file of a role.
+
+        Raises:
+            DatasetError: there are several.
+        """
+        found = [path for name, path, _ in self.paths(record) if name == role]
+        if len(found) != 1:
+            raise DatasetError(
+                f"{self.root / record['file_name']}: expected one file of '{role}', got {len(found)}: "
+                f"{', '.join(found[:3])}; make 'files' of '{role}' more exact"
+            )
+        return self.root / found[0]
+
+    def _has(self, role: str, words: Words, listed: Mapping[str, Any]) -> bool:
+        if role not in listed:
+            return os.path.isfile(self.root / self.roles[role].fill(words))
+        found = self.declared.instances
+        is_for_each = role == "instances" and found is not None and found.encoding == "mask"
+        return is_for_each or bool(listed[role])  # a photo without a file for an object has no object
+
+
+def find_photos(root: Path, pattern: PathPattern) -> list[tuple[str, Words]]:
+    """List the photos, sorted by path.
+
+    Raises:
+        DatasetError: two photos stand for the same words, such as ``1.jpg`` and ``1.png``.
+    """
+    photos = [(path, words) for path, words in pattern.find(root) if Path(path).suffix.lower() in IMAGE_SUFFIXES]
+    seen: dict[tuple[str, ...], str] = {}
+    for path, words in photos:
+        if (same := seen.setdefault(tuple(words.values()), path)) != path:
+            raise DatasetError(f"{root / path}: expected one photo of this name, got {same}, too; remove one of them")
+    return photos
+
+
+def splits_of(root: Path, declared: MapDeclaration) -> tuple[str, ...] | None:
+    """Return the names of the splits; None where there are none."""
+    if declared.splits:
+        return tuple(declared.splits)
+    pattern = PathPattern(declared.photos)
+    if SPLIT not in pattern.words:
+        return None
+    return tuple(sorted({words[SPLIT] for _, words in find_photos(root, pattern)}))
+
+
+def of_split(
+    root: Path, declared: MapDeclaration, split: str, photos: Iterable[tuple[str, Words]]
+) -> Iterator[tuple[str, Words]]:
+    """Yield the photos of a split, in their order.
+
+    Raises:
+        DatasetError: the list of a split names a photo that is not there.
+    """
+    if not declared.splits:
+        yield from ((path, words) for path, words in photos if not split or words.get(SPLIT, split) == split)
+        return
+    path = root / declared.splits[split]
+    try:
+        names = [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise DatasetError(
+            f"{path}: expected the names of the photos of '{split}', could not read it ({error})"
+        ) from error
+    wanted = set(names)
+    found = [
+        (file, words, {file, words.get("name", file), Path(file).stem, Path(file).name} & wanted)
+        for file, words in photos
+    ]
+    missing = wanted - set().union(*(names for *_, names in found), set())
+    if missing:
+        raise DatasetError(
+            f"{path}: expected names of photos, found no photo of {len(missing)} of them, such as "
+            f"{min(missing)!r:.60}; correct the list"
+        )
+    yield from ((file, words) for file, words, names in found if names)
+
+
+def group(root: Path, pattern: PathPattern, photos: Iterable[Mapping[str, str]]) -> Found:
+    """List the files of a pattern, by the texts of the words that it shares with the photos.
+
+    Texts are those of photos: in ``{name}_{class}.png`` a name may have a ``_``, and the longest that is a photo's is
+    taken.
+    """
+    rows = list(photos)
+    shared = [word for word in pattern.words if rows and word in rows[0]]
+    known = {tuple(row[word] for word in shared) for row in rows}
+    found: Found = defaultdict(list)
+    left = pattern.files(root)
+    open_words = pattern.open_words(shared)
+    for lengths in sorted({tuple(len(row[word]) for word in open_words) for row in rows}, reverse=True):
+        taken: set[str] = set()
+        for path, words in pattern.match(left, dict(zip(open_words, lengths, strict=True))):
+            key = tuple(words[word] for word in shared)
+            if key in known:
+                taken.add(path)
+                found[key].append((path, {word: text for word, text in words.items() if word not in shared}))
+        left = [path for path in left if path not in taken]
+    for files in found.values():
+        files.sort(key=lambda file: _natural(file[0]))
+    return found
+
+
+def key_of(pattern: PathPattern, words: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the texts of the words that a pattern shares with a photo."""
+    return tuple(words[word] for word in pattern.words if word in words)
+
+
+def _natural(path: str) -> list[tuple[int, str]]:
+    """Order by the numbers in a name: 2 before 10."""
+    parts = "".join(c if c.isdecimal() else f" {c} " for c in path).split()
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

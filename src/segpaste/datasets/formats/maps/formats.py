@@ -1,0 +1,151 @@
+"""Datasets of maps as formats: those with a declaration, those with a known layout, and what to declare for others."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+
+from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
+from segpaste.datasets.formats.maps.dataset import MapPhotos
+from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE, MapDeclaration, read_declaration
+from segpaste.datasets.formats.maps.files import splits_of
+from segpaste.datasets.formats.maps.known.ade20k import declare_ade20k, declare_ade20k_full
+from segpaste.datasets.formats.maps.known.camvid import camvid_splits, declare_camvid
+from segpaste.datasets.formats.maps.known.cityscapes import declare_cityscapes
+from segpaste.datasets.formats.maps.known.hints import missing_declaration
+from segpaste.datasets.formats.maps.known.label_maps import declare_label_maps
+from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
+
+
+class MapFormat(Format):
+    """A format whose datasets can be declared."""
+
+    def splits(self, path: Path) -> tuple[str, ...] | None:
+        """Return the names of the splits; None if there is no such dataset."""
+        found = self.declare(path)
+        if found is None:
+            return None
+        folder = path.parent if path.is_file() else path
+        names = splits_of(folder / found.root, found)
+        if names is not None and not names:
+            raise DatasetError(f"{folder / found.root}: expected photos {found.photos}, found none; correct 'photos'")
+        return names or (NO_SPLIT,)
+
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+        """Open a split."""
+        found = self.declare(path)
+        assert found is not None
+        folder = path.parent if path.is_file() else path
+        return MapPhotos(found, folder, split, transforms=options.transforms)
+
+    @abstractmethod
+    def declare(self, path: Path) -> MapDeclaration | None:
+        """Return the declaration of the dataset at a path; None if it is of another format.
+
+        Raises:
+            DatasetError: it is of this format, and broken.
+        """
+
+
+class DeclaredMaps(MapFormat):
+    """Photos with maps as ``segpaste.yaml`` says."""
+
+    name = "maps"
+    title = "Declared maps"
+    files = f"{DECLARATION_FILE}, or FILE.{DECLARATION_FILE}"
+    gives = "what the declaration names: masks, semantic and panoptic maps, crowds, depth, normals, intrinsics"
+
+    def declare(self, path: Path) -> MapDeclaration | None:
+        """Read the declaration."""
+        if path.is_file():
+            is_one = path.name == DECLARATION_FILE or path.name.endswith(f".{DECLARATION_FILE}")
+            return read_declaration(path) if is_one else None
+        return read_declaration(path / DECLARATION_FILE) if (path / DECLARATION_FILE).is_file() else None
+
+
+class Cityscapes(MapFormat):
+    """Cityscapes, see `segpaste.datasets.formats.maps.known.cityscapes`."""
+
+    name = "cityscapes"
+    title = "Cityscapes"
+    files = "leftImg8bit/ and gtFine/ or gtCoarse/"
+    gives = "masks, semantic and panoptic maps, crowds; or semantic maps alone; depth where disparity/ and camera/ are"
+
+    def declare(self, path: Path) -> MapDeclaration | None:
+        """Declare the folder."""
+        return declare_cityscapes(path)
+
+
+class Ade20k(MapFormat):
+    """ADE20K's scene parsing dataset, see `segpaste.datasets.formats.maps.known.ade20k`."""
+
+    name = "ade20k"
+    title = "ADE20K, scene parsing"
+    files = "images/training/ and annotations/training/"
+    gives = "semantic maps"
+
+    def declare(self, path: Path) -> MapDeclaration | None:
+        """Declare the folder."""
+        return declare_ade20k(path)
+
+
+class Ade20kFull(MapFormat):
+    """The full ADE20K, see `segpaste.datasets.formats.maps.known.ade20k`."""
+
+    name = "ade20k-full"
+    title = "ADE20K, full"
+    files = "images/ADE/training/ with NAME_seg.png"
+    gives = "masks"
+
+    def declare(self, path: Path) -> MapDeclaration | None:
+        """Declare the folder."""
+        return declare_ade20k_full(path)
+
+
+class LabelMaps(MapFormat):
+    """Label maps as this package writes them, see `segpaste.datasets.formats.maps.known.label_maps`."""
+
+    name = "label-maps"
+    title = "Label maps"
+    files = "images/SPLIT/, semantic/SPLIT/ and classes.txt"
+    gives = "semantic maps; masks, depth, normals and intrinsics where their folders are"
+
+    def declare(self, path: Path) -> MapDeclaration | None:
+        """Declare the folder."""
+        return declare_label_maps(path)
+
+
+class CamVid(MapFormat):
+    """CamVid, see `segpaste.datasets.formats.maps.known.camvid`."""
+
+    name = "camvid"
+    title = "CamVid"
+    files = "SPLIT/ and SPLITannot/, or SPLIT/, SPLIT_labels/ and class_dict.csv"
+    gives = "semantic maps"
+
+    def splits(self, path: Path) -> tuple[str, ...] | None:
+        """Return the folders of photos that have maps."""
+        return camvid_splits(path) or None
+
+    def declare(self, path: Path) -> MapDeclaration | None:
+        """Declare the folder."""
+        return declare_camvid(path)
+
+
+class UndeclaredMaps(Format):
+    """Folders of masks, depth or normals without a declaration: an error shows the lines to write."""
+
+    name = "masks"
+    title = "Folders of masks, depth or normals"
+    files = "images/ with masks/, depth/ or the like"
+    gives = f"nothing before {DECLARATION_FILE} says what the values mean; the error shows its lines"
+
+    def splits(self, path: Path) -> tuple[str, ...] | None:
+        """Return None, or raise with what to declare."""
+        if path.is_dir() and (text := missing_declaration(path)) is not None:
+            raise DatasetError(text)
+        return None
+
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+        """Never reached: `splits` raises."""
+        raise DatasetError(f"{path}: expected {DECLARATION_FILE}, found none; write it")

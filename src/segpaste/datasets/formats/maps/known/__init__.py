@@ -1,0 +1,1 @@
+"""Layouts that are known, as declarations, and what to declare for others."""

@@ -1,0 +1,91 @@
+"""Cityscapes as a declaration: https://www.cityscapes-dataset.com, and datasets with its folders and ids.
+
+    leftImg8bit/SPLIT/CITY/NAME_leftImg8bit.png
+    gtFine/SPLIT/CITY/NAME_gtFine_instanceIds.png      or labelIds.png, labelTrainIds.png, polygons.json
+    disparity/SPLIT/CITY/NAME_disparity.png            with camera/SPLIT/CITY/NAME_camera.json
+
+Class ids, and the 19 classes that are evaluated, are those of the dataset's paper and of its benchmark.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from segpaste.datasets.formats.maps.declaration import MapDeclaration
+
+STUFF = {
+    "road": 7,
+    "sidewalk": 8,
+    "building": 11,
+    "wall": 12,
+    "fence": 13,
+    "pole": 17,
+    "traffic light": 19,
+    "traffic sign": 20,
+    "vegetation": 21,
+    "terrain": 22,
+    "sky": 23,
+}
+THINGS = {"person": 24, "rider": 25, "car": 26, "truck": 27, "bus": 28, "train": 31, "motorcycle": 32, "bicycle": 33}
+_OTHERS = {
+    "unlabeled": 0,
+    "ego vehicle": 1,
+    "rectification border": 2,
+    "out of roi": 3,
+    "static": 4,
+    "dynamic": 5,
+    "ground": 6,
+    "parking": 9,
+    "rail track": 10,
+    "guard rail": 14,
+    "bridge": 15,
+    "tunnel": 16,
+    "polegroup": 18,
+    "caravan": 29,
+    "trailer": 30,
+}
+"""Classes that are not evaluated; of these, caravan and trailer have instances."""
+ALL_IDS = {**_OTHERS, **STUFF, **THINGS}
+WITH_INSTANCES = frozenset({*THINGS, "caravan", "trailer"})
+_VOID = (*_OTHERS.values(), -1, 255)
+
+_PHOTOS = "leftImg8bit"
+_GROUND_TRUTH = ("gtFine", "gtCoarse")
+_ENCODINGS = ("instanceIds.png", "polygons.json", "labelIds.png", "labelTrainIds.png")
+
+
+def declare_cityscapes(root: Path) -> MapDeclaration | None:
+    """Declare the dataset in a folder; None if it is not Cityscapes.
+
+    Instance ids are taken where there are any, else polygons, else label ids, else train ids.
+    """
+    for truth in _GROUND_TRUTH:
+        for ending in _ENCODINGS:
+            if (root / _PHOTOS).is_dir() and _has(root / truth, f"*/*/*_{truth}_{ending}"):
+                return MapDeclaration.model_validate(_values(root, truth, ending))
+    return None
+
+
+def _values(root: Path, truth: str, ending: str) -> dict[str, Any]:
+    files = f"{truth}/{{split}}/{{city}}/{{name}}_{truth}_{ending}"
+    values: dict[str, Any] = {"photos": f"{_PHOTOS}/{{split}}/{{city}}/{{name}}_{_PHOTOS}.png"}
+    values["classes"] = [{"name": name, "id": number} for name, number in (STUFF | THINGS).items()]
+    if ending in ("instanceIds.png", "polygons.json"):
+        values["things"] = list(THINGS)
+        values["instances"] = {"files": files, "encoding": "class_number", "divisor": 1000, "void": _VOID}
+    elif ending == "labelIds.png":
+        values["semantic"] = {"files": files, "void": _VOID}
+    else:
+        values["classes"] = list(STUFF | THINGS)
+        values["semantic"] = {"files": files, "void": (255, -1)}
+    if (root / "disparity").is_dir() and (root / "camera").is_dir():
+        below = "{split}/{city}/{name}"
+        values["disparity"] = {"files": f"disparity/{below}_disparity.png", "scale": 1 / 256, "offset": -1}
+        values["disparity"] |= {"invalid": [0]}
+        values["camera"] = {"files": f"camera/{below}_camera.json"}
+    return values
+
+
+def _has(folder: Path, pattern: str) -> bool:
+    return next(folder.glob(pattern), None) is not None

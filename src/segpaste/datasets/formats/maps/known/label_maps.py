@@ -1,0 +1,39 @@
+"""Label maps as ``segpaste augment`` and ``segpaste convert`` write them, as a declaration.
+
+    images/SPLIT/NAME  semantic/SPLIT/NAME.png  instances/SPLIT/NAME.png  classes.txt
+    depth/SPLIT/NAME.npy or .png  depth_valid/SPLIT/NAME.png  normals/SPLIT/NAME.npy  intrinsics/SPLIT/NAME.txt
+
+Line i of ``classes.txt`` names the value i, and 255 is void; an object has the class of its pixels in the semantic map.
+Depth is in metres or, as PNG, in millimetres; normals point right-down-forward; pixel i has its centre at i + 0.5.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from segpaste.datasets.formats.maps.declaration import MapDeclaration
+
+_CLASSES = "classes.txt"
+_BELOW = "{split}/{name}"
+
+
+def declare_label_maps(root: Path) -> MapDeclaration | None:
+    """Declare the dataset in a folder; None if it has not these files."""
+    if not ((root / _CLASSES).is_file() and (root / "images").is_dir() and (root / "semantic").is_dir()):
+        return None
+    values: dict[str, Any] = {"photos": f"images/{_BELOW}.*", "classes": _CLASSES}
+    values["semantic"] = {"files": f"semantic/{_BELOW}.png", "void": [255]}
+    if (root / "instances").is_dir():
+        values["instances"] = {"files": f"instances/{_BELOW}.png", "encoding": "number"}
+    if (root / "depth").is_dir():
+        is_png = next((root / "depth").glob("*/*.png"), None) is not None
+        suffix, unit = ("png", "mm") if is_png else ("npy", "m")
+        values["depth"] = {"files": f"depth/{_BELOW}.{suffix}", "unit": unit}
+        if (root / "depth_valid").is_dir():
+            values["depth"]["valid"] = f"depth_valid/{_BELOW}.png"
+    if (root / "normals").is_dir():
+        values["normals"] = {"files": f"normals/{_BELOW}.npy", "axes": ["right", "down", "forward"]}
+    if (root / "intrinsics").is_dir():
+        values["camera"] = {"files": f"intrinsics/{_BELOW}.txt", "pixel_center": 0.5}
+    return MapDeclaration.model_validate(values)

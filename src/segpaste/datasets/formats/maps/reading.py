@@ -1,0 +1,162 @@
+"""The maps of one photo, read from their files as the declaration says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from segpaste.datasets.formats.maps.arrays import read_array
+from segpaste.datasets.formats.maps.cameras import Calibration, read_calibration
+from segpaste.datasets.formats.maps.classes import Classes
+from segpaste.datasets.formats.maps.declaration import Camera
+from segpaste.datasets.formats.maps.decoding import Ids, Objects, objects_of_masks, read_objects, semantic_labels
+from segpaste.datasets.formats.maps.files import MapFiles
+from segpaste.datasets.formats.maps.geometry import depth_of, depth_of_disparity, normals_of
+from segpaste.datasets.formats.maps.known.cityscapes import ALL_IDS, WITH_INSTANCES
+from segpaste.datasets.formats.maps.known.polygons import read_polygons
+from segpaste.datasets.formats.records import DatasetError, JsonRow
+from segpaste.types import CameraIntrinsics
+
+Size = tuple[int, int]
+
+
+@dataclass
+class MapReader:
+    """Reads the maps of photos.
+
+    Attributes:
+        files: which there are.
+        classes: that their values mean.
+    """
+
+    files: MapFiles
+    classes: Classes
+    _calibrations: dict[Path, Calibration] = field(default_factory=dict)
+
+    def labels(self, record: JsonRow) -> tuple[Ids | None, Objects | None]:
+        """Return the class of each pixel, [H, W] int64, and the objects of a photo; None where not declared.
+
+        Raises:
+            DatasetError: a file is broken, or its values are not what was declared.
+        """
+        declared = self.files.declared
+        semantic: Ids | None = None
+        if declared.semantic is not None:
+            path = self.files.path(record, "semantic")
+            values = read_array(path, declared.semantic.key)
+            semantic = semantic_labels(values, declared.semantic, self.classes, str(path))
+        found = declared.instances
+        if found is None:
+            return semantic, None
+        if found.encoding == "mask":
+            return semantic, self._masks(record)
+        path = self.files.path(record, "instances")
+        if path.suffix == ".json":
+            values = read_polygons(path, ALL_IDS, WITH_INSTANCES, found.divisor)
+        else:
+            values = read_array(path, found.key)
+        objects = read_objects(values, found, self.classes, semantic, str(path))
+        return objects.classes if semantic is None and declared.things else semantic, objects
+
+    def geometry(self, record: JsonRow) -> tuple[dict[str, Any], set[Size]]:
+        """Return depth, normals and intrinsics as fields of a sample, and the (H, W) of their files.
+
+        Raises:
+            DatasetError: a file is broken, or its values are not what was declared.
+        """
+        declared, fields, sizes = self.files.declared, {}, set[Size]()
+        if declared.normals is not None:
+            path = self.files.path(record, "normals")
+            fields["normals"] = normals_of(read_array(path, declared.normals.key), declared.normals, str(path))
+            sizes.add((fields["normals"].shape[1], fields["normals"].shape[2]))
+        if declared.depth is not None or declared.disparity is not None:
+            fields |= self._depth(record)
+            sizes.add((fields["depth"].shape[1], fields["depth"].shape[2]))
+        return fields, sizes
+
+    def camera(self, record: JsonRow) -> Calibration | None:
+        """Return the calibration of a photo; None if there is none.
+
+        Raises:
+            DatasetError: its file is missing or holds something else.
+        """
+        camera = self.files.declared.camera
+        if camera is None:
+            return None
+        if camera.files is None:
+            return _of_numbers(camera)
+        path = self.files.path(record, "camera")
+        if path not in self._calibrations:
+            if len(self._calibrations) > 64:  # a file for each photo is read once
+                self._calibrations.clear()
+            self._calibrations[path] = read_calibration(path)
+        found = self._calibrations[path]
+        return found if camera.size is None else Calibration(found.focal, found.centre, camera.size, found.baseline_m)
+
+    def _masks(self, record: JsonRow) -> Objects:
+        found = self.files.declared.instances
+        assert found is not None
+        own = [(path, words) for role, path, words in self.files.paths(record) if role == "instances"]
+        paths = [self.files.root / path for path, _ in own]
+        names = [found.class_name or words.get("class") or record["words"].get("class", "") for _, words in own]
+        labels = [self.classes.label_named(name, str(path)) for name, path in zip(names, paths, strict=True)]
+        masks = [read_array(path, found.key) for path in paths]
+        for path, mask in zip(paths, masks, strict=True):
+            if mask.ndim not in (2, 3) or mask.shape[:2] != masks[0].shape[:2]:
+                raise DatasetError(
+                    f"{path}: expected a mask of {masks[0].shape[:2]} pixels like {paths[0].name}, got "
+                    f"{list(mask.shape)}; make it as large as the photo"
+                )
+        return objects_of_masks(masks, labels)
+
+    def _depth(self, record: JsonRow) -> dict[str, Any]:
+        declared, calibration = self.files.declared, self.camera(record)
+        if (depth := declared.depth) is not None:
+            path = self.files.path(record, "depth")
+            valid = None if depth.valid is None else read_array(self.files.path(record, "valid"))
+            metres, is_valid = depth_of(read_array(path, depth.key), depth, str(path), valid)
+            size = metres.shape[1], metres.shape[2]
+            intrinsics = None if calibration is None else self._intrinsics(record, calibration, size)
+        else:
+            disparity = declared.disparity
+            assert disparity is not None
+            assert calibration is not None
+            path = self.files.path(record, "disparity")
+            values = read_array(path, disparity.key)
+            intrinsics = self._intrinsics(record, calibration, _size_of(values, path))
+            baseline_m = disparity.baseline_m or calibration.baseline_m
+            if baseline_m is None:
+                raise DatasetError(
+                    f"{path}: expected the baseline of the cameras in the camera file, got none; set 'baseline_m' of "
+                    "'disparity'"
+                )
+            metres, is_valid = depth_of_disparity(values, disparity, intrinsics.fx, baseline_m, str(path))
+        return {
+            "depth": metres,
+            "depth_valid": is_valid,
+            "camera_intrinsics": intrinsics,
+            "metric_depth": intrinsics is not None,
+        }
+
+    def _intrinsics(self, record: JsonRow, calibration: Calibration, size: Size) -> CameraIntrinsics:
+        camera = self.files.declared.camera
+        assert camera is not None
+        try:
+            return calibration.intrinsics(size, camera.pixel_center)
+        except ValueError as error:
+            raise DatasetError(f"{self.files.root / record['file_name']}: camera: {error}") from error
+
+
+def _of_numbers(camera: Camera) -> Calibration:
+    fx, fy, cx, cy = (float(v or 0) for v in (camera.fx, camera.fy, camera.cx, camera.cy))
+    return Calibration((fx, fy), (cx, cy), camera.size)
+
+
+def _size_of(values: np.ndarray[Any, Any], path: Path) -> Size:
+    shape = [side for side in values.shape if side != 1] if values.ndim == 3 else list(values.shape)
+    if len(shape) != 2:
+        raise DatasetError(f"{path}: expected one number for each pixel, got {values.dtype} {list(values.shape)}")
+    return shape[0], shape[1]

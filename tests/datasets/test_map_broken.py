@@ -1,0 +1,228 @@
+"""What is wrong with a dataset of maps is said in one line that names the file and what to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import map_files
+from map_files import save, save_photo, scene, write_yaml
+from segpaste.datasets import DatasetError, find_dataset, open_dataset
+from segpaste.datasets.formats.maps.cameras import read_calibration
+
+H, W = map_files.SIZE
+PHOTOS = "photos: images/{name}.png\n"
+SEMANTIC = "classes: [a, b]\nsemantic: {files: 'maps/{name}.png', void: [255]}\n"
+
+
+def folder(root: Path, text: str, maps: dict[str, Any] | None = None) -> Path:
+    """Write a photo, its maps and the declaration."""
+    save_photo(root / "images" / "x.png", scene(0))
+    for name, values in (maps or {}).items():
+        save(root / name, values)
+    write_yaml(root, text)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("classes: [a]", "photos: expected this key, got none; add it"),
+        (PHOTOS, "expected one of 'semantic', 'instances', 'depth', 'disparity', 'normals'; add it"),
+        (PHOTOS + "semantic: {files: 'm/{name}.png'}", "expected 'classes', the names of the values of the maps"),
+        (PHOTOS + SEMANTIC + "colour: red", "colour: expected no such key"),
+        (PHOTOS + "depth: {files: 'd/{name}.png'}", "depth.unit: expected this key, got none; add it"),
+        (PHOTOS + "depth: {files: 'd/{name}.png', unit: inch}", "depth.unit"),
+        (PHOTOS + "normals: {files: 'd/{name}.png', axes: [right, up]}", "normals.axes"),
+        (PHOTOS + "disparity: {files: 'd/{name}.png'}", "expected 'camera' with 'disparity'"),
+        (PHOTOS + SEMANTIC + "things: [a]", "expected 'instances' with 'things'"),
+        (PHOTOS + SEMANTIC + "camera: {fx: 3}", "camera: expected 'files', or 'fx', 'fy', 'cx' and 'cy'"),
+        ("photos: images/{name.png\n" + SEMANTIC, "expected words in braces such as {name}, got 'images/{name.png'"),
+        (
+            PHOTOS + "classes: [a]\ninstances: {files: 'm/{name}/*.png', encoding: mask}",
+            "expected 'class' in 'instances', or the word {class} in its 'files'",
+        ),
+        (
+            PHOTOS + "classes: [a]\ninstances: {files: 'm/{name}.png', encoding: number}",
+            "expected 'class' in 'instances', or a semantic map",
+        ),
+        ("- photos", "expected keys such as"),
+    ],
+)
+def test_a_declaration(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DatasetError, match=re.escape(message)) as caught:
+        open_dataset(folder(tmp_path, text))
+    assert str(tmp_path / "segpaste.yaml") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+ZEROS = np.zeros((H, W), np.uint8)
+NUMBERS = "classes: [a, b]\nthings: [b]\ninstances: {files: 'n/{name}.png', encoding: class_number, divisor: 10}\n"
+DEPTH = "depth: {files: 'd/{name}.npy', unit: m}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "maps", "message"),
+    [
+        (
+            SEMANTIC,
+            {"maps/x.png": ZEROS + 7},
+            "the ids of classes, 0, 1, or void ones, 255, got 7; add them to",
+        ),
+        (SEMANTIC, {"maps/x.png": ZEROS[:5]}, "x.png: expected 43 x 5 pixels as in the annotation file, got 43 x 29"),
+        (SEMANTIC, {"maps/x.png": scene(0).image.permute(1, 2, 0).numpy()}, "if these are colours, declare 'encoding"),
+        (
+            SEMANTIC + DEPTH,
+            {"maps/x.png": ZEROS, "d/x.npy": np.ones((H, W - 1))},
+            "maps of one size, got 42 x 29, 43",
+        ),
+        (DEPTH, {"d/x.npy": np.ones((H, W, 3))}, "expected one number for each pixel, got float64 [29, 43, 3]"),
+        (DEPTH, {"d/x.npy": np.array([[b"a"]])}, "expected an array of numbers, got |S1"),
+        (NUMBERS, {"n/x.png": ZEROS + 31}, "expected the ids of classes, 0, 1, or void ones, none, got 3"),
+        (
+            "classes: [a, b]\nthings: [b]\nsemantic: {files: 'maps/{name}.png'}\n"
+            "instances: {files: 'n/{name}.png', encoding: class_number, divisor: 10}\n",
+            {"maps/x.png": ZEROS, "n/x.png": ZEROS + 11},
+            "expected maps of classes and of objects that agree, got 1247 pixels of another class, the first in row 0",
+        ),
+        (
+            "classes: [a]\ninstances: {files: 'm/{class}/{name}.png', encoding: mask}\n",
+            {"m/cup/x.png": ZEROS},
+            "expected one of the classes a, got 'cup'; add it to 'classes'",
+        ),
+        (
+            "classes: [a]\ninstances: {files: 'm/{name}_*.png', encoding: mask, class: a}\n",
+            {"m/x_1.png": ZEROS, "m/x_2.png": ZEROS[1:]},
+            "x_2.png: expected a mask of (29, 43) pixels like x_1.png, got [28, 43]",
+        ),
+        (
+            "classes: [a]\nsemantic: {files: 'm/{name}_*.png'}\n",
+            {"m/x_1.png": ZEROS, "m/x_2.png": ZEROS},
+            "expected one file of 'semantic', got 2: m/x_1.png, m/x_2.png; make 'files' of 'semantic' more exact",
+        ),
+        (
+            "classes: [{name: a, color: [0, 0, 0]}]\nsemantic: {files: 'maps/{name}.png', encoding: color}\n",
+            {"maps/x.png": np.full((H, W, 3), 9, np.uint8)},
+            "expected the colours of classes or void ones, got (9, 9, 9); add them",
+        ),
+    ],
+)
+def test_maps(tmp_path: Path, text: str, maps: dict[str, Any], message: str) -> None:
+    photos = open_dataset(folder(tmp_path, PHOTOS + text, maps))
+    with pytest.raises(DatasetError, match=re.escape(message)) as caught:
+        photos[0]
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    folder(tmp_path, PHOTOS + SEMANTIC)
+    with pytest.raises(DatasetError, match=r"files of 'semantic', such as maps/x\.png, found none for 1"):
+        open_dataset(tmp_path)
+    write_yaml(tmp_path, SEMANTIC + "photos: pictures/{name}.png")
+    with pytest.raises(DatasetError, match=r"expected photos pictures/\{name\}\.png, found none; correct 'photos'"):
+        open_dataset(tmp_path)
+    write_yaml(tmp_path, PHOTOS + "classes: names.txt\nsemantic: {files: 'maps/{name}.png'}")
+    with pytest.raises(DatasetError, match=r"names\.txt: expected a list of class names, found no such file"):
+        open_dataset(tmp_path)
+    write_yaml(tmp_path, PHOTOS + SEMANTIC + "splits: {train: train.txt}")
+    (tmp_path / "train.txt").write_text("x\ny\n")
+    with pytest.raises(DatasetError, match="found no photo of 1 of them, such as 'y'; correct the list"):
+        open_dataset(tmp_path)
+    write_yaml(tmp_path, SEMANTIC + "photos: images/{name}.*")
+    save_photo(tmp_path / "images" / "x.jpg", scene(0))
+    with pytest.raises(DatasetError, match=r"expected one photo of this name, got images/x\.jpg, too"):
+        open_dataset(tmp_path)
+
+
+def test_files_that_break_off(tmp_path: Path) -> None:
+    photos = open_dataset(folder(tmp_path, PHOTOS + SEMANTIC, {"maps/x.png": ZEROS}))
+    path = tmp_path / "maps" / "x.png"
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(DatasetError, match=r"maps/x\.png: expected a map, could not decode it"):
+        photos[0]
+    path.write_text("no picture")
+    with pytest.raises(DatasetError, match=r"maps/x\.png: expected a picture that Pillow reads, got another file"):
+        photos[0]
+
+
+def test_arrays_of_numpy(tmp_path: Path) -> None:
+    folder(tmp_path, PHOTOS + "depth: {files: 'd/{name}.npz', unit: m}")
+    (tmp_path / "d").mkdir()
+    path = tmp_path / "d" / "x.npz"
+    np.savez(path, z=ZEROS, other=ZEROS)
+    with pytest.raises(DatasetError, match="expected the name of one of its arrays, other, z, got None; set 'key'"):
+        open_dataset(tmp_path)[0]
+    path.write_bytes(path.read_bytes()[:60])
+    with pytest.raises(DatasetError, match=r"x\.npz: expected arrays of NumPy, could not read them"):
+        open_dataset(tmp_path)[0]
+    np.save(tmp_path / "d" / "x.npy", np.array([{"a": 1}]), allow_pickle=True)  # is never unpickled
+    write_yaml(tmp_path, PHOTOS + DEPTH)
+    with pytest.raises(DatasetError, match=r"x\.npy: expected an array of NumPy, could not read it"):
+        open_dataset(tmp_path)[0]
+    write_yaml(tmp_path, PHOTOS + "depth: {files: 'd/{name}.npy', key: z, unit: m}")
+    with pytest.raises(DatasetError, match=r"expected no key with a \.npy file"):
+        open_dataset(tmp_path)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("k.txt", "1 2 3", "expected a 3 x 3 matrix or the four numbers fx fy cx cy, got 3 numbers"),
+        ("k.txt", "focal length", "got no numbers"),
+        ("k.txt", "500 0 320 0 510 240 0 0 2", "expected a matrix [[fx, 0, cx], [0, fy, cy], [0, 0, 1]]"),
+        ("k.json", "{", "expected camera intrinsics, got text that does not parse"),
+        ("k.yaml", "focal: 3", "expected fx, fy, cx, cy, or a 3 x 3 matrix, found none; write the four numbers"),
+    ],
+)
+def test_cameras(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DatasetError, match=re.escape(message)):
+        read_calibration(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("files", "lines"),
+    [
+        (
+            {"images/a.png": 0, "masks/a.png": 0},
+            ["photos: images/{name}.*", "semantic: {files: 'masks/{name}.png', void: [255]}"],
+        ),
+        (
+            {"images/a.png": 0, "masks/a/1.png": 0},
+            ["instances: {files: 'masks/{name}/*', encoding: mask, class: NAME}"],
+        ),
+        (
+            {"images/train/a.png": 0, "depth/train/a.npy": 0, "normals/train/a.png": 0},
+            [
+                "photos: images/{split}/{name}.*",
+                "depth: {files: 'depth/{split}/{name}.npy', unit: mm}",
+                "normals: {files: 'normals/{split}/{name}.png', axes: [right, up, backward]}",
+            ],
+        ),
+    ],
+)
+def test_undeclared_folders_show_what_to_write(tmp_path: Path, files: dict[str, int], lines: list[str]) -> None:
+    """The lines that are shown make a declaration that opens the folder."""
+    for name in files:
+        save(tmp_path / name, np.zeros((H, W, 3), np.uint8) if "/a.png" in name else ZEROS)
+    with pytest.raises(DatasetError, match=r"expected segpaste\.yaml beside folders of maps") as caught:
+        find_dataset(tmp_path)
+    text = str(caught.value)
+    assert [line for line in lines if line not in text] == []
+    write_yaml(
+        tmp_path,
+        text.partition("for example:")[2].replace("NAME, ...", "one, two").replace("class: NAME", "class: one"),
+    )
+    photos = open_dataset(tmp_path, "train" if "{split}" in text else None)
+    assert photos[0].canvas_size == (H, W)
+
+
+def test_what_datasets_saved_is_named(tmp_path: Path) -> None:
+    (tmp_path / "dataset_dict.json").write_text("{}")
+    with pytest.raises(DatasetError, match=r"Hugging Face datasets saved, .*HubSamples, which takes their names"):
+        find_dataset(tmp_path)
