@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
 from math import ceil, floor
@@ -28,6 +29,7 @@ from segpaste.datasets.formats.records import (
     AnnotatedPhotos,
     Crowd,
     DatasetError,
+    Document,
     JsonRow,
     PackedRecords,
     TableColumns,
@@ -93,11 +95,6 @@ class CocoDetectionV2(AnnotatedPhotos):
     def num_empty_masks(self) -> int:
         """Number of annotations that this process has left out so far because their mask has no pixel."""
         return len(self._empty_ids)
-
-    @property
-    def categories(self) -> list[JsonRow]:
-        """The file's categories by ascending id; class i is at position i."""
-        return self._categories
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the file's id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
@@ -186,6 +183,27 @@ class CocoDetectionV2(AnnotatedPhotos):
             crowd_mask=CrowdMask(self._crowd_mask(record, window)) if self.has_crowds else None,
             **self._keypoints(record, [annotation for _, annotation, *_ in kept], window),
         )
+
+    @property
+    def categories(self) -> list[JsonRow]:
+        """The entries of the classes as in the file, in file order; classes are numbered by ascending ``id``."""
+        return deepcopy(self._document.categories)
+
+    def image_row(self, index: int) -> JsonRow:
+        """Return the entry of a photo as in the file, with all its keys."""
+        return deepcopy(self._document.image_rows[self.image_id(index)])
+
+    def annotation_rows(self, index: int) -> list[JsonRow]:
+        """Return the entries of a photo's annotations as in the file, in file order, with all their keys."""
+        return deepcopy(self._document.annotations_of.get(self.image_id(index), []))
+
+    def tables(self) -> JsonRow:
+        """Return the other keys of the file, such as ``info`` and ``licenses``, as in the file and in file order."""
+        return deepcopy(self._document.others)
+
+    @cached_property
+    def _document(self) -> Document:
+        return Document(self.annotations_file)
 
     def _read_records(self) -> PackedRecords:
         path = self.annotations_file

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from types import MappingProxyType
 from typing import Literal
@@ -23,6 +25,7 @@ from segpaste.datasets.formats.records import (
     AnnotatedPhotos,
     Crowd,
     DatasetError,
+    Document,
     JsonRow,
     PackedRecords,
     TableColumns,
@@ -122,11 +125,6 @@ class CocoPanoptic(AnnotatedPhotos):
         """Number of images of the file that are left out because they have no annotation."""
         return len(self._unannotated)
 
-    @property
-    def categories(self) -> list[JsonRow]:
-        """The file's categories by ascending id; class i is at position i."""
-        return self._categories
-
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the file's segment ids of the instances; position i has instance id i + 1, before ``transforms``."""
         return tuple(segment["id"] for segment in self._records[index]["segments"] if segment["instance_id"])
@@ -147,6 +145,33 @@ class CocoPanoptic(AnnotatedPhotos):
             return []
         segment_map = self._read_segment_map(record)
         return [Crowd(row["id"], row["class"], False, segment_map == n) for n, row in numbered]
+
+    @property
+    def categories(self) -> list[JsonRow]:
+        """The entries of the classes as in the file, in file order; classes are numbered by ascending ``id``."""
+        return deepcopy(self._document.categories)
+
+    def image_row(self, index: int) -> JsonRow:
+        """Return the entry of a photo as in the file, with all its keys."""
+        return deepcopy(self._document.image_rows[self.image_id(index)])
+
+    def annotation_rows(self, index: int) -> list[JsonRow]:
+        """Return the entries of a photo's segments as in the file; `map_row` returns the entry that they are in."""
+        rows: list[JsonRow] = self._document.annotations_of[self.image_id(index)][0]["segments_info"]
+        return deepcopy(rows)
+
+    def map_row(self, index: int) -> JsonRow:
+        """Return the entry of a photo's segment map as in the file, without its ``segments_info``."""
+        row = self._document.annotations_of[self.image_id(index)][0]
+        return {key: value for key, value in row.items() if key != "segments_info"}
+
+    def tables(self) -> JsonRow:
+        """Return the other keys of the file, such as ``info`` and ``licenses``, as in the file and in file order."""
+        return deepcopy(self._document.others)
+
+    @cached_property
+    def _document(self) -> Document:
+        return Document(self.annotations_file)
 
     def _read_records(self) -> PackedRecords:
         path = self.annotations_file

@@ -100,7 +100,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         return self._read_records()
 
     def __getstate__(self) -> JsonRow:
-        return {name: value for name, value in self.__dict__.items() if name != "_records"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_records", "_document")}
 
     def __len__(self) -> int:
         return len(self._records)
@@ -113,11 +113,6 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         """
         sample = self._read_sample(self._records[index])
         return self.transforms(sample) if self.transforms else sample
-
-    @property
-    @abstractmethod
-    def categories(self) -> list[JsonRow]:
-        """The classes as COCO has them, by ascending ``id``; class i is at position i."""
 
     @abstractmethod
     def instance_labels(self, index: int) -> Sequence[int]:
@@ -146,6 +141,60 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
     def crowds(self, index: int) -> list[Crowd]:
         """Return the crowd and ignored regions of a photo, each by itself, before ``transforms``."""
         return []
+
+    @property
+    def categories(self) -> list[JsonRow]:
+        """The entries of the classes as in the file, in file order; where it has none, names with ids from 1.
+
+        Classes are numbered by ascending ``id``.
+        """
+        names: Sequence[str] = getattr(self, "class_names", ())
+        return [{"id": label, "name": name} for label, name in enumerate(names, start=1)]
+
+    def image_row(self, index: int) -> JsonRow:
+        """Return the entry of a photo as in the file, with all its keys, such as ``license`` or ``flickr_url``.
+
+        Where the file has no such entry, ``id`` and ``file_name``.
+        """
+        return {"id": self.image_id(index), "file_name": self.file_name(index)}
+
+    def annotation_rows(self, index: int) -> list[JsonRow]:
+        """Return the entries of a photo's annotations as in the file, in file order, with all their keys.
+
+        Instances, crowds, ignored regions and empty masks are among them. The ``id`` of an entry is that of
+        `annotation_ids` and of `crowds`. Where the file has no such entries, the list is empty.
+        """
+        return []
+
+    def tables(self) -> JsonRow:
+        """Return the other keys of the file, such as ``info`` and ``licenses``, as in the file and in file order."""
+        return {}
+
+
+class Document:
+    """The tables of a JSON file as they are written.
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._all = read_tables(path, {"images": {}, "annotations": {}, "categories": {}}, others=True)
+        self.image_rows = {row["id"]: row for row in self._all["images"]}
+        self.annotations_of: dict[int, list[JsonRow]] = {}
+        for row in self._all["annotations"]:
+            self.annotations_of.setdefault(row["image_id"], []).append(row)
+
+    @property
+    def categories(self) -> list[JsonRow]:
+        """The entries of the categories, in file order."""
+        rows: list[JsonRow] = self._all["categories"]
+        return rows
+
+    @property
+    def others(self) -> JsonRow:
+        """All other keys."""
+        return {key: value for key, value in self._all.items() if key not in ("images", "annotations", "categories")}
 
 
 class Crowd(NamedTuple):
@@ -177,10 +226,11 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, list[JsonRow]]:
+def read_tables(path: Path, tables: Mapping[str, TableColumns], *, others: bool = False) -> dict[str, Any]:
     """Read a JSON object of tables, which are lists of objects in file order.
 
-    ``tables`` gives the required tables, and the required keys of their entries with their types.
+    ``tables`` gives the required tables, and the required keys of their entries with their types. With ``others`` all
+    other keys are returned, too.
 
     Raises:
         DatasetError: the file is missing or no JSON, or a table or key is missing or of another type.
@@ -200,7 +250,7 @@ def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, lis
             )
         for i, row in enumerate(rows):
             _check_row(f"{path}: {name}[{i}]", row, columns)
-    return {name: document[name] for name in tables}
+    return document if others else {name: document[name] for name in tables}
 
 
 def index_by_id(path: Path, name: str, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:

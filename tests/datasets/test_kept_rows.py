@@ -1,0 +1,93 @@
+"""What readers keep of a file beside samples: entries with all their keys, and other tables."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from coco_files import CATEGORIES, annotation_row, image_row, runs, write_coco
+from PIL import Image
+
+from on_disk import rectangle
+from segpaste.datasets import CocoDetectionV2, CocoPanoptic, YoloDataset
+
+SIZE = (17, 11)
+OTHERS = {"info": {"year": 2017, "note": "ö"}, "licenses": [{"id": 4, "name": "CC"}], "extra": [1, None]}
+
+
+def add_tables(path: Path, **tables: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **tables}, ensure_ascii=False))
+
+
+class TestInstances:
+    def dataset(self, folder: Path) -> tuple[CocoDetectionV2, list[Any], list[Any]]:
+        images = [{**image_row(8, SIZE), "license": 4, "gps": [1.5, None]}, {**image_row(5, SIZE), "tags": {"a": "é"}}]
+        annotations = [
+            annotation_row(31, 5, runs(rectangle(SIZE, 2, 1, 9, 4)), 90, attributes={"occluded": True}),
+            annotation_row(12, 8, runs(rectangle(SIZE, 2, 1, 9, 4)), 3, score=0.25),
+            annotation_row(77, 5, runs(rectangle(SIZE, 0, 0, 4, 4)), 7, iscrowd=1, area=16.0),
+            annotation_row(2, 5, runs(np.zeros(SIZE, bool)), 7, note="empty"),
+        ]
+        images_dir, path = write_coco(folder, images, annotations)
+        add_tables(path, **OTHERS)
+        return CocoDetectionV2(images_dir, path), images, annotations
+
+    def test_entries_are_those_of_the_file(self, tmp_path: Path) -> None:
+        dataset, images, annotations = self.dataset(tmp_path)
+        for photos in (dataset, pickle.loads(pickle.dumps(dataset))):
+            assert [photos.image_row(i) for i in range(2)] == images
+            assert [photos.annotation_rows(i) for i in (0, 1, -1)] == [
+                [annotations[1]],
+                [annotations[0], *annotations[2:]],
+                [annotations[0], *annotations[2:]],
+            ]
+            assert photos.categories == CATEGORIES
+            assert photos.tables() == OTHERS
+            assert list(photos.tables()) == list(OTHERS)
+
+    def test_ids_join_entries_with_instances_and_crowds(self, tmp_path: Path) -> None:
+        dataset, *_ = self.dataset(tmp_path)
+        dataset[1]
+        by_id = {row["id"]: row for row in dataset.annotation_rows(1)}
+        assert [by_id[i]["attributes"] for i in dataset.annotation_ids(1)] == [{"occluded": True}]
+        assert [by_id[crowd.annotation_id]["area"] for crowd in dataset.crowds(1)] == [16.0]
+
+    def test_changing_an_entry_changes_no_other_reader(self, tmp_path: Path) -> None:
+        dataset, images, annotations = self.dataset(tmp_path)
+        dataset.image_row(0).clear()
+        dataset.annotation_rows(0)[0].clear()
+        dataset.categories[0].clear()
+        dataset.tables().clear()
+        assert dataset.image_row(0) == images[0]
+        assert dataset.annotation_rows(0) == [annotations[1]]
+        assert (dataset.categories, dataset.tables()) == (CATEGORIES, OTHERS)
+
+
+def test_panoptic(tmp_path: Path) -> None:
+    Image.new("RGB", SIZE[::-1]).save(tmp_path / "5.png")
+    Image.new("RGB", SIZE[::-1], (9, 0, 0)).save(tmp_path / "map.png")
+    segment = {"id": 9, "category_id": 3, "iscrowd": 0, "area": 187, "attributes": {"a": 1}}
+    annotation = {"image_id": 5, "file_name": "map.png", "segments_info": [segment], "source": "x"}
+    images = [{**image_row(4, SIZE), "license": 1}, {**image_row(5, SIZE), "license": 4}]
+    categories = [{"id": 3, "name": "car", "isthing": 1, "color": [1, 2, 3]}]
+    path = tmp_path / "panoptic.json"
+    path.write_text(json.dumps({"images": images, "annotations": [annotation], "categories": categories, **OTHERS}))
+    dataset = CocoPanoptic(tmp_path, path, tmp_path)
+    assert dataset.image_row(0) == images[1]
+    assert dataset.annotation_rows(0) == [segment]
+    assert dataset.map_row(0) == {key: value for key, value in annotation.items() if key != "segments_info"}
+    assert (dataset.categories, dataset.tables()) == (categories, OTHERS)
+
+
+def test_a_format_without_tables(tmp_path: Path) -> None:
+    for name in ("images", "labels"):
+        (tmp_path / name).mkdir()
+    Image.new("RGB", SIZE[::-1]).save(tmp_path / "images" / "a.png")
+    (tmp_path / "labels" / "a.txt").write_text("0 0.1 0.1 0.9 0.1 0.9 0.9\n")
+    dataset = YoloDataset(tmp_path)
+    assert (dataset.annotation_rows(0), dataset.tables()) == ([], {})
+    assert dataset.image_row(0) == {"id": 1, "file_name": dataset.file_name(0)}
+    assert [row["id"] for row in dataset.categories] == [1]
