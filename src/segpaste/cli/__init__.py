@@ -1,4 +1,4 @@
-"""The command line: `segpaste demo`, `augment`, `bank`, `train`, `score`, `stats`, `replay`, `bench`.
+"""The command line: `segpaste demo`, `augment`, `convert`, `bank`, `train`, `score`, `stats`, `replay`, `bench`.
 
 A command is a module with two functions. `add_to` adds its parser; `run` does the work and raises a ValueError, such as
 CommandError or an error of the library, or an OSError where it cannot: `_errors.reported` makes one line of it.
@@ -14,13 +14,14 @@ import sys
 from collections.abc import Sequence
 
 from segpaste._version import __version__
-from segpaste.cli import _arguments, _errors, augment, bank, bench, demo, replay, score, stats, train
+from segpaste.cli import _arguments, _errors, augment, bank, bench, convert, demo, replay, score, stats, train
 
 _DESCRIPTION = "Copy-paste augmentation for segmentation datasets, with labels exactly true to the pixels."
 _EXAMPLE = """\
 example:
   segpaste demo --out demo_out
   segpaste augment instances.json --images photos --out augmented --num 1000 --seed 1
+  segpaste convert data.yaml --to coco --out coco
   segpaste bank build instances.json --images photos --out objects
   segpaste stats objects
   segpaste train train.csv validation.csv --test test.csv --out encoder
@@ -57,7 +58,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"segpaste {__version__}", help="print the version")
     parser.set_defaults(takes_overrides=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-    for module in (demo, augment, bank, train, score, stats, replay, bench):
+    for module in (demo, augment, convert, bank, train, score, stats, replay, bench):
         module.add_to(commands)
     args, others = parser.parse_known_args(words)
     args.overrides = _arguments.overrides(others)

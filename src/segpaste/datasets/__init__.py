@@ -1,4 +1,4 @@
-"""Files into `DenseSample`: COCO, LVIS and YOLO, others' conventions, jitter, a seeded loader, synthetic scenes."""
+"""Files into `DenseSample` and from format to format: readers, conversion, jitter, a loader, synthetic scenes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from segpaste._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from segpaste.datasets.conversion.convert import ConversionSummary as ConversionSummary
+    from segpaste.datasets.conversion.convert import convert_dataset as convert_dataset
     from segpaste.datasets.formats.coco import CocoDetectionV2 as CocoDetectionV2
     from segpaste.datasets.formats.coco_panoptic import CocoPanoptic as CocoPanoptic
     from segpaste.datasets.formats.coco_panoptic import CocoPanopticSchema as CocoPanopticSchema
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from segpaste.datasets.scenes import scene_batch as scene_batch
 
 _HOMES = {
+    "segpaste.datasets.conversion.convert": ("ConversionSummary", "convert_dataset"),
     "segpaste.datasets.formats.coco": ("CocoDetectionV2",),
     "segpaste.datasets.formats.coco_panoptic": ("CocoPanoptic", "CocoPanopticSchema"),
     "segpaste.datasets.formats.conventions": ("convert_depth", "convert_normals", "convert_semantic"),

@@ -12,13 +12,20 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, RoboflowFolder
+from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, LvisFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, Transforms
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
 from segpaste.datasets.formats.splits import chosen_split
 from segpaste.datasets.formats.yolo.format import YoloFormat
 
-FORMATS: Sequence[Format] = (YoloFormat(), RoboflowFolder(), CocoFolder(), CocoFile())
+FORMATS: Sequence[Format] = (
+    YoloFormat(),
+    RoboflowFolder(),
+    CocoFolder(),
+    LvisFolder(),
+    PanopticFolder(),
+    CocoFile(),
+)
 """The formats that are read, in the order in which they are tried."""
 
 
