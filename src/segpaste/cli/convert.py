@@ -58,12 +58,12 @@ def run(args: argparse.Namespace) -> None:
     """Convert and print what became of the dataset."""
     if args.dataset == "scenes":
         raise CommandError("convert: expected a dataset, got scenes; segpaste augment writes them")
-    from segpaste.datasets.conversion.convert import Conversion, read_task
+    from segpaste.datasets.conversion.convert import Conversion
     from segpaste.datasets.formats.format import ReadOptions
     from segpaste.datasets.formats.registry import find_dataset
 
     found = find_dataset(args.dataset, args.from_)
-    options = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir, task=read_task(found, args.task))
+    options = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir)
     conversion = Conversion(found, args.to, args.split, options, args.task, args.depth_format)
     with progress(conversion.num_photos) as bar:
         summary = conversion.run(args.out, bar.update)

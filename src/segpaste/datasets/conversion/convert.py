@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from segpaste._version import __version__
 from segpaste.datasets.conversion.entries import has_entries
 from segpaste.datasets.conversion.names import ClassList, photo_names
 from segpaste.datasets.conversion.photos import SplitConverter, object_ids
+from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.format import NO_SPLIT, TASKS, ReadOptions, WrittenTask
@@ -86,8 +87,10 @@ class Conversion:
     def __post_init__(self) -> None:
         self._form = written_format(self.to)
         names = self.found.splits if self.splits is None else tuple(dict.fromkeys(self.splits))
-        opened = [self.found.open(None if name == NO_SPLIT else name, self.options) for name in names]
+        opened = [self._open(None if name == NO_SPLIT else name) for name in names]
         opened = [photos if self.adapt is None else self.adapt(photos) for photos in opened]
+        if not sum(map(len, opened)):
+            raise DatasetError(f"{self.found.path}: expected at least one photo, got none")
         classes = ClassList(opened) if self._form.one_class_list else None
         labels = self._label_form(opened, classes)
         taken: dict[str, set[str]] = {}
@@ -143,11 +146,19 @@ class Conversion:
             for path, content in self._form.closing_files(written, self._converters[0].form, losses):
                 write_whole(space.files / path, content)
             for converter in self._converters:
-                if isinstance(converter.photos, CocoPanoptic):
-                    losses["photos without an annotation"] += converter.photos.num_unannotated_images
+                losses.update(_left_out(converter.photos))
             space.publish()
         counts = {converter.name: len(converter.photos) for converter in self._converters}
         return ConversionSummary(space.out, self.to, counts, num_objects, {k: n for k, n in losses.items() if n})
+
+    def _open(self, name: str | None) -> AnnotatedPhotos:
+        """Open a split. Labels are read as they are, or if that fails for the task that is written."""
+        try:
+            return self.found.open(name, self.options)
+        except DatasetError:
+            if self.task not in TASKS or "task" not in self.found.format.takes:
+                raise
+            return self.found.open(name, replace(self.options, task=self.task))
 
     def _label_form(self, opened: Sequence[AnnotatedPhotos], classes: ClassList | None) -> LabelForm:
         has_masks = all(photos.has_masks for photos in opened)
@@ -216,9 +227,19 @@ class Conversion:
 
     def _tables(self, converter: SplitConverter) -> dict[str, Any]:
         tables = converter.photos.tables()
-        if not tables and self._form.keeps_extra_keys:
+        is_of_coco = converter.keeps_entries or isinstance(converter.photos, CocoDetectionV2 | CocoPanoptic)
+        if not tables and not is_of_coco and self._form.keeps_extra_keys:
             return {"info": {"description": self.found.path.resolve().name}}
         return tables
+
+
+def _left_out(photos: AnnotatedPhotos) -> Losses:
+    """Count what a reader leaves out of all photos."""
+    if isinstance(photos, CocoPanoptic):
+        return Counter({"photos without an annotation": photos.num_unannotated_images})
+    if isinstance(photos, YoloDataset):
+        return Counter({"label files without a photo": len(photos.stray_labels)})
+    return Counter()
 
 
 def convert_dataset(
@@ -253,18 +274,8 @@ def convert_dataset(
         DatasetError: the dataset or the format is unknown, the dataset is broken, or ``out`` is taken.
         OSError: a file cannot be written.
     """
-    found = find_dataset(path, format)
     options = ReadOptions(
         images_dir=None if images_dir is None else Path(images_dir),
         panoptic_dir=None if panoptic_dir is None else Path(panoptic_dir),
-        task=read_task(found, task),
     )
-    return Conversion(found, to, splits, options, task, depth_format).run(out)
-
-
-def read_task(found: FoundDataset, task: WrittenTask | None) -> Any:
-    """Return the task that labels of a dataset are read for, so that labels of another task can be written.
-
-    Boxes are made of polygons and of keypoints when they are written; what a dataset does not have is refused here.
-    """
-    return task if "task" in found.format.takes and task in TASKS and task == "pose" else None
+    return Conversion(find_dataset(path, format), to, splits, options, task, depth_format).run(out)

@@ -23,9 +23,10 @@ def has_entries(photos: AnnotatedPhotos) -> bool:
     )
 
 
-def kept_entries(photos: AnnotatedPhotos, index: int, size: tuple[int, int]) -> list[JsonRow]:
+def kept_entries(photos: AnnotatedPhotos, index: int, size: tuple[int, int], *, with_iscrowd: bool) -> list[JsonRow]:
     """Return the entries of a photo's annotations as in the file, with what readers of COCO need and they lack."""
-    return [_completed(photos, row, size) for row in photos.annotation_rows(index)]
+    missing: JsonRow = {"iscrowd": 0} if with_iscrowd else {}
+    return [{**missing, **_completed(photos, row, size)} for row in photos.annotation_rows(index)]
 
 
 def made_entries(
@@ -77,7 +78,7 @@ def count_semantic(sample: DenseSample, losses: Losses) -> None:
 
 
 def _completed(photos: AnnotatedPhotos, row: JsonRow, size: tuple[int, int]) -> JsonRow:
-    missing: dict[str, Any] = {"iscrowd": 0} if "iscrowd" not in row else {}
+    missing: dict[str, Any] = {}
     if has_segmentation(row) and not {"area", "bbox"} <= set(row):
         try:
             mask = decode_segmentation(row["segmentation"], size)

@@ -73,7 +73,9 @@ class SplitConverter:
         """
         if self.keeps_entries and self.to.of_entries:
             size = self._size(index)
-            rows = SampleRows(self._image(index, size), kept_entries(self.photos, index, size))
+            rows = SampleRows(
+                self._image(index, size), kept_entries(self.photos, index, size, with_iscrowd=self.to.has_iscrowd)
+            )
             return rows, [self._photo_file(index, size)], len(rows.annotations)
         if isinstance(self.to, CocoSegments) and isinstance(self.photos, CocoPanoptic):
             return self._same_segments(self.photos, index)

@@ -102,6 +102,9 @@ class WrittenFormat(ABC):
         one_class_list: all splits share one list of classes.
         flat: photos lie in one folder, without folders below it.
         by_stem: label files are named as their photo without its suffix.
+        has_iscrowd: every entry needs the key ``iscrowd``.
+        keeps_semantic_maps: it holds semantic maps.
+        keeps_extra_keys: it holds further keys of entries, and other tables.
     """
 
     name: ClassVar[str]
@@ -112,6 +115,7 @@ class WrittenFormat(ABC):
     one_class_list: ClassVar[bool] = True
     flat: ClassVar[bool] = False
     by_stem: ClassVar[bool] = True
+    has_iscrowd: ClassVar[bool] = True
     keeps_semantic_maps: ClassVar[bool] = False
     keeps_extra_keys: ClassVar[bool] = False
 

@@ -34,6 +34,7 @@ class LvisInstances(WrittenFormat):
     of_entries = True
     one_class_list = False
     by_stem = False
+    has_iscrowd = False
     keeps_extra_keys = True
 
     def photos_dir(self, split: str) -> str:
@@ -52,7 +53,7 @@ class LvisInstances(WrittenFormat):
                     if _is_region(annotation):
                         losses["crowd regions" if annotation.get("iscrowd") else "ignored regions"] += 1
             images = (_image(row) for row in split.rows())
-            annotations = (_annotation(a) for row in split.rows() for a in row.annotations if not _is_region(a))
+            annotations = (a for row in split.rows() for a in row.annotations if not _is_region(a))
             tables: dict[str, Any] = {**split.tables, "categories": lvis_categories(split), "images": images}
             yield self.tables(split.name), json_lines({**tables, "annotations": annotations})
 
@@ -86,10 +87,6 @@ def _image(row: SampleRows) -> JsonRow:
     partly = list(row.image.get("not_exhaustive_category_ids") or [])
     partly += sorted(crowds - set(partly))
     return {**row.image, "neg_category_ids": absent, "not_exhaustive_category_ids": partly}
-
-
-def _annotation(row: JsonRow) -> JsonRow:
-    return {key: value for key, value in row.items() if key not in ("iscrowd", "ignore") or value}
 
 
 def _is_region(annotation: JsonRow) -> bool:
