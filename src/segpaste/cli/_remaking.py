@@ -215,7 +215,7 @@ def _array(path: Path) -> NDArray[Any]:
 
 def _equal(one: Path, other: Path) -> bool:
     """The values of two pixel files are the same, or the text of two label files."""
-    if one.suffix == ".txt":
+    if one.suffix in (".txt", ".xml"):
         return one.read_bytes() == other.read_bytes()
     ours, theirs = _array(one), _array(other)
     return ours.dtype == theirs.dtype and ours.shape == theirs.shape and ours.tobytes() == theirs.tobytes()
