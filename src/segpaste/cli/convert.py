@@ -26,6 +26,7 @@ examples:
   segpaste convert data.yaml --to yolo --task obb --out oriented
   segpaste convert panoptic.json --images photos --to label-maps --out maps --split train
   segpaste convert instances.json --images photos --to voc --out voc --strict
+  segpaste convert boxes.yaml --to coco --out masks --masks-from facebook/sam-vit-base
 """
 _DEPTH = ("npy", "png")
 
@@ -50,6 +51,9 @@ def add_to(commands: Any) -> None:
         default="npy",
         help="npy: metres, png: 16 bits of millimetres; default: npy",
     )
+    text = "for boxes alone: a segment-anything model that makes masks, a folder or a name on the Hugging Face hub"
+    add("--masks-from", metavar="MODEL", help=text)
+    add("--device", metavar="DEVICE", help="of that model, default: cpu")
     add("--strict", action="store_true", help="exit code 1 if anything cannot be kept")
     parser.set_defaults(run=run)
 
@@ -62,9 +66,16 @@ def run(args: argparse.Namespace) -> None:
     from segpaste.datasets.formats.format import ReadOptions
     from segpaste.datasets.formats.registry import find_dataset
 
+    if args.device is not None and args.masks_from is None:
+        raise CommandError("--device: expected --masks-from, whose model runs there; give it")
     found = find_dataset(args.dataset, args.from_)
     options = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir)
-    conversion = Conversion(found, args.to, args.split, options, args.task, args.depth_format)
+    adapt = None
+    if args.masks_from is not None:
+        from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
+
+        adapt = with_masks_from(SamMasker(args.masks_from, args.device or "cpu"))
+    conversion = Conversion(found, args.to, args.split, options, args.task, args.depth_format, adapt, args.masks_from)
     with progress(conversion.num_photos) as bar:
         summary = conversion.run(args.out, bar.update)
     print("\n".join(lines(summary)))
