@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_world import decode, read_json, write_instances, write_panoptic
+from cli_world import box_of, decode, read_json, write_instances, write_panoptic
+from coco_files import unroll
 from folder_runs import check
 from PIL import Image
 
@@ -105,3 +107,27 @@ class TestLayouts:
         words = ["--images", str(images_dir), "--num", "2", "--layout", "coco-panoptic"]
         assert main(["augment", str(other), "--out", str(tmp_path / "no"), *words]) == 2
         assert "--layout coco-panoptic: expected panoptic maps, got none" in capsys.readouterr().err
+
+
+class TestBoxesOfCoco:
+    """A file of boxes alone is pasted with ``source.mask_from`` only, and stays one of boxes."""
+
+    def test_augment(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path, images_dir = write_instances(tmp_path / "in")
+        tables = read_json(path)
+        tables["annotations"] = [row for row in tables["annotations"] if not row["iscrowd"]]
+        for row in tables["annotations"]:
+            mask = unroll(**row.pop("segmentation"))
+            row["bbox"] = box_of(mask)
+        path.write_text(json.dumps(tables))
+        words = ["--images", str(images_dir), "--num", "4", "--seed", "1", "--gallery", "1"]
+        assert main(["augment", str(path), "--out", str(tmp_path / "no"), *words]) == 2
+        err = capsys.readouterr().err
+        assert "expected masks, got boxes alone, into which nothing is pasted; give source.mask_from=boxes" in err
+        assert len(err.splitlines()) == 1
+        assert main(["augment", str(path), "--out", str(tmp_path / "out"), *words, "source.mask_from=ellipse"]) == 0
+        rows = read_json(tmp_path / "out/annotations.json")["annotations"]
+        assert any(row["segpaste"]["pasted"] for row in rows)
+        assert not any("segmentation" in row for row in rows)
+        assert check(path, tmp_path / "out", "--images", str(images_dir)) == 0
+        assert not open_dataset(tmp_path / "out").has_masks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,16 @@ import numpy as np
 import pytest
 import torch
 from coco_files import annotation_row, image_row, write_coco
-from conversion_world import read_json
+from conversion_world import read_json, read_map, write_instances
 from pycocotools.coco import COCO
 from torch import Tensor
 
-from segpaste.datasets import DatasetError, find_dataset, open_dataset
+from segpaste.datasets import CocoDetectionV2, DatasetError, find_dataset, open_dataset
 from segpaste.datasets.conversion.convert import Conversion
 from segpaste.datasets.conversion.masks import with_masks_from
 from segpaste.datasets.formats.format import ReadOptions
+from segpaste.datasets.formats.pixel_bytes import DepthFormat
+from segpaste.types import DenseSample
 from yolo_files import BOX, SQUARE, write_yolo
 
 SIZE = (17, 23)
@@ -88,3 +91,34 @@ def test_without_a_model_boxes_stay_boxes(tmp_path: Path) -> None:
     assert row == {**json.loads(path.read_text())["annotations"][0], "area": 1}
     with pytest.raises(DatasetError, match="expected masks for the task segment, got boxes alone; write"):
         Conversion(find_dataset(path), "yolo", options=ReadOptions(images_dir=images_dir), task="segment")
+
+
+class WithDepth(CocoDetectionV2):
+    """Samples have depth, of which entries do not tell."""
+
+    def __getitem__(self, index: int) -> DenseSample:
+        sample = super().__getitem__(index)
+        depth = torch.full((1, *sample.canvas_size), 1.5)
+        return replace(sample, depth=depth, depth_valid=depth > 1)
+
+
+@pytest.mark.parametrize("depth_format", ["npy", "png"])
+def test_depth_comes_along_beside_entries(tmp_path: Path, depth_format: DepthFormat) -> None:
+    images_dir, path = write_instances(tmp_path)
+    conversion = Conversion(
+        find_dataset(path),
+        "coco",
+        options=ReadOptions(images_dir=images_dir),
+        adapt=lambda photos: WithDepth(photos.images_dir, photos.annotations_file),
+        depth_format=depth_format,
+    )
+    summary = conversion.run(tmp_path / "out")
+    assert read_json(tmp_path / "out/annotations.json")["annotations"] == read_json(path)["annotations"]
+    depth = tmp_path / f"out/depth/a/one.{depth_format}"
+    if depth_format == "npy":
+        assert (np.load(depth) == 1.5).all()
+        assert (read_map(tmp_path / "out/depth_valid/a/one.png") == 255).all()
+        assert not summary.losses
+    else:
+        assert (read_map(depth) == 1500).all()
+        assert dict(summary.losses) == {"depth below a millimetre, in photos": 2}

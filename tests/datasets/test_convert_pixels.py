@@ -20,7 +20,7 @@ from segpaste.datasets import DatasetError, convert_dataset, open_dataset
 from segpaste.datasets.formats.pixel_bytes import depth_mm, geometry_files, intrinsics_text
 from segpaste.datasets.formats.written.format import LabelForm, LabelledPhoto, Losses
 from segpaste.datasets.formats.written.label_maps import LabelMaps
-from segpaste.datasets.formats.written.voc import voc_palette
+from segpaste.datasets.formats.written.voc import PascalVoc, voc_palette
 from segpaste.types import Modality
 from yolo_files import BOX, write_roboflow, write_yolo
 
@@ -74,6 +74,25 @@ class TestVoc:
         np.testing.assert_array_equal(classes, np.where(regions, 255, np.array([0, 1, 3, 2])[owners]))
         assert (tmp_path / "out/ImageSets/Segmentation/train.txt").read_text() == "a_one\ntwo\n"
         assert (tmp_path / "out/class_names.txt").read_text().split() == ["_background_", *NAMES]
+
+    def test_a_class_that_is_the_background(self) -> None:
+        """Readers of VOC give the background class 0; it is no further class when it is written again."""
+        sample = make_sample(modalities=[Modality.INSTANCE, Modality.SEMANTIC])
+        assert sample.semantic_map is not None
+        photo = LabelledPhoto("train", "a.png", {}, sample, [{}] * sample.num_instances)
+        names = ["_background_", *(f"class {i}" for i in range(1, max(SCHEMA.classes) + 1))]
+        found = [dict(PascalVoc().label_files(photo, LabelForm(n), Losses())) for n in (names, [*names[1:], "more"])]
+        maps = []
+        for files in found:
+            content = files["SegmentationClass/a.png"]
+            assert isinstance(content, bytes)
+            with Image.open(BytesIO(content)) as picture:
+                maps.append(np.array(picture).astype(int))
+        assert set(np.unique(maps[1] - maps[0])) <= {0, 1}
+        np.testing.assert_array_equal(maps[0] + (maps[0] != 255), maps[1])
+        for n, first in ((names, "_background_"), (names[1:], "_background_")):
+            closing = dict(PascalVoc().closing_files([], LabelForm(n), Losses()))
+            assert closing["class_names.txt"] == "".join(f"{name}\n" for name in names).encode(), first
 
     def test_the_colours_of_the_development_kit(self) -> None:
         """The first colours, void's, and that no two are the same."""

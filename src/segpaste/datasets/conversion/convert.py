@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste._version import __version__
-from segpaste.datasets.conversion.entries import has_entries
+from segpaste.datasets.conversion.entries import has_entries, has_further_fields
 from segpaste.datasets.conversion.names import ClassList, photo_names
 from segpaste.datasets.conversion.photos import SplitConverter, object_ids
 from segpaste.datasets.formats.coco import CocoDetectionV2
@@ -107,6 +107,7 @@ class Conversion:
                     range(len(photos.class_names)) if classes is None else classes.labels_of(number),
                     self.depth_format,
                     has_entries(photos),
+                    has_further_fields(photos),
                 )
             )
 

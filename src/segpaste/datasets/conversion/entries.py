@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from segpaste.datasets.formats.carried import REGION_KEYS
-from segpaste.datasets.formats.coco_boxes import has_segmentation
+from segpaste.datasets.formats.coco import CocoDetectionV2
+from segpaste.datasets.formats.coco_boxes import CocoBoxes, has_segmentation
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import crowd_rows, instance_rows, tight_xywh
 from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
@@ -21,6 +22,14 @@ def has_entries(photos: AnnotatedPhotos) -> bool:
     return not isinstance(photos, CocoPanoptic) and any(
         _is_entry(row) for row in next((rows for rows in map(photos.annotation_rows, range(len(photos))) if rows), [])
     )
+
+
+def has_further_fields(photos: AnnotatedPhotos) -> bool:
+    """Return whether samples have fields that entries do not tell of; the first photo tells, except of COCO's files."""
+    if type(photos) in (CocoDetectionV2, CocoBoxes) or not len(photos):
+        return False
+    sample = photos[0]
+    return any(field is not None for field in (sample.semantic_map, sample.normals, sample.depth_valid))
 
 
 def kept_entries(photos: AnnotatedPhotos, index: int, size: tuple[int, int], *, with_iscrowd: bool) -> list[JsonRow]:

@@ -43,6 +43,7 @@ class SplitConverter:
         labels: the class in ``form`` of each class of the split.
         depth_format: of depth files.
         keeps_entries: the entries of the split are written as they are.
+        has_further_fields: samples have fields that entries do not tell of, such as depth.
     """
 
     photos: AnnotatedPhotos
@@ -53,6 +54,7 @@ class SplitConverter:
     labels: Sequence[int]
     depth_format: DepthFormat
     keeps_entries: bool
+    has_further_fields: bool
 
     @property
     def categories(self) -> list[JsonRow]:
@@ -73,28 +75,32 @@ class SplitConverter:
         """
         if self.keeps_entries and self.to.of_entries:
             size = self._size(index)
-            rows = SampleRows(
-                self._image(index, size), kept_entries(self.photos, index, size, with_iscrowd=self.to.has_iscrowd)
-            )
-            return rows, [self._photo_file(index, size)], len(rows.annotations)
+            kept = kept_entries(self.photos, index, size, with_iscrowd=self.to.has_iscrowd)
+            image = self._image(index, size)
+            further = self._further_files(index, self.photos[index], image, losses) if self.has_further_fields else []
+            return SampleRows(image, kept), [self._photo_file(index, size), *further], len(kept)
         if isinstance(self.to, CocoSegments) and isinstance(self.photos, CocoPanoptic):
             return self._same_segments(self.photos, index)
         sample, crowds = self._labelled(self.photos[index]), self._labelled_crowds(index)
         files = [self._photo_file(index, sample.canvas_size)]
-        below = f"{self.name}/" if self.name else ""
-        files += geometry_files(below + self._stem(index), sample, self.depth_format)
-        if sample.depth is not None and self.depth_format == "png":
-            losses["depth below a millimetre, in photos"] += 1
         image = self._image(index, sample.canvas_size)
-        if (camera := sample.camera_intrinsics) is not None:
-            image["camera_intrinsics"] = {"fx": camera.fx, "fy": camera.fy, "cx": camera.cx, "cy": camera.cy}
-        if not self.to.keeps_semantic_maps:
-            count_semantic(sample, losses)
+        files += self._further_files(index, sample, image, losses)
         try:
             rows, labels = self._labels(index, image, sample, crowds, losses)
         except ValueError as error:
             raise DatasetError(f"{self.photos.file_name(index)}: {error}") from error
         return rows, files + labels, sample.num_instances + len(crowds)
+
+    def _further_files(self, index: int, sample: DenseSample, image: JsonRow, losses: Losses) -> list[File]:
+        """Return the files of depth and normals; the camera goes into the entry of the photo."""
+        if (camera := sample.camera_intrinsics) is not None:
+            image["camera_intrinsics"] = {"fx": camera.fx, "fy": camera.fy, "cx": camera.cx, "cy": camera.cy}
+        if sample.depth is not None and self.depth_format == "png":
+            losses["depth below a millimetre, in photos"] += 1
+        if not self.to.keeps_semantic_maps:
+            count_semantic(sample, losses)
+        below = f"{self.name}/" if self.name else ""
+        return list(geometry_files(below + self._stem(index), sample, self.depth_format))
 
     def _labels(
         self, index: int, image: JsonRow, sample: DenseSample, crowds: Sequence[Crowd], losses: Losses

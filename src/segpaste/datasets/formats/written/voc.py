@@ -4,8 +4,9 @@
     ImageSets/Main/SPLIT.txt  ImageSets/Segmentation/SPLIT.txt  class_names.txt
 
 Source: M. Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", and its development kit. Boxes count
-pixels from 1 and include both ends. In the maps 0 is background, 255 void, and class i is i + 1; the colours are the
-kit's. Crowd and ignored regions are ``difficult`` objects and void in the maps. Attributes are written as CVAT does.
+pixels from 1 and include both ends. In the maps 0 is background, 255 void, and class i is i + 1; a class 0 that is called
+background, as our reader has it, is 0. The colours are the kit's. Crowd and ignored regions are ``difficult`` objects and
+void in the maps. Attributes are written as CVAT does.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class PascalVoc(WrittenFormat):
                     f"expected at most {_MOST} classes and objects in a map of VOC, got {len(form.class_names)} "
                     f"classes and {photo.sample.num_instances} objects; write label-maps"
                 )
-            classes, objects = _maps(photo, losses)
+            classes, objects = _maps(photo, _first_value(form.class_names), losses)
             palette = voc_palette()
             yield f"SegmentationClass/{photo.stem}.png", palette_bytes(classes, palette)
             if photo.sample.instance_masks is not None:
@@ -84,7 +85,7 @@ class PascalVoc(WrittenFormat):
             stems = [row.image["file_name"].rpartition(".")[0] for row in split.rows()]
             for folder in ("Main", "Segmentation"):
                 yield f"ImageSets/{folder}/{split.name}.txt", "".join(f"{stem}\n" for stem in stems).encode()
-        names = ["_background_", *form.class_names]
+        names = [*(["_background_"] if _first_value(form.class_names) else []), *form.class_names]
         yield "class_names.txt", "".join(f"{name}\n" for name in names).encode()
 
 
@@ -98,16 +99,21 @@ def voc_palette() -> NDArray[np.uint8]:
     return palette
 
 
-def _maps(photo: LabelledPhoto, losses: Losses) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _first_value(names: Sequence[str]) -> int:
+    """Return the value of class 0 in the maps: 0 where it is the background."""
+    return int(not names or names[0].strip("_").lower() != "background")
+
+
+def _maps(photo: LabelledPhoto, first: int, losses: Losses) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Return the maps of classes and of objects, [H, W]."""
     sample = photo.sample
     owners = np.full(sample.canvas_size, -1)
     if sample.instance_masks is not None:
         owners = owners_of(sample, losses)
-    classes = np.concatenate([[0], sample.labels.numpy() + 1])[owners + 1]
+    classes = np.concatenate([[0], sample.labels.numpy() + first])[owners + 1]
     if sample.semantic_map is not None:
         semantic = sample.semantic_map.as_subclass(Tensor).numpy()
-        stuff = np.where(semantic == IGNORE_INDEX, IGNORE_INDEX, semantic + 1)
+        stuff = np.where(semantic == IGNORE_INDEX, IGNORE_INDEX, semantic + first)
         classes = np.where(owners >= 0, classes, stuff)
     objects = owners + 1
     for crowd, _ in photo.crowds:
