@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -29,7 +28,7 @@ from segpaste.datasets.formats.coco_keypoints import keypoint_rows
 from segpaste.datasets.formats.pixel_bytes import ImageFormat as ImageFormat
 from segpaste.datasets.formats.pixel_bytes import geometry_files, picture_bytes
 from segpaste.datasets.formats.records import Crowd, JsonRow
-from segpaste.types import IGNORE_INDEX, DenseSample, tight_boxes
+from segpaste.types import IGNORE_INDEX, DenseSample
 from segpaste.workspace import Content, write_whole
 
 Crowds = Sequence[tuple[Crowd, JsonRow]]
@@ -220,8 +219,10 @@ def encode_mask(mask: NDArray[np.bool_]) -> JsonRow:
 
 def tight_xywh(mask: NDArray[np.bool_]) -> list[int]:
     """Return the box of a mask [H, W] as [x, y, width, height] in pixels, zeros where it is empty."""
-    x1, y1, x2, y2 = (int(edge) for edge in tight_boxes(torch.from_numpy(mask)[None])[0])
-    return [x1, y1, x2 - x1, y2 - y1]
+    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    if not rows.size:
+        return [0, 0, 0, 0]
+    return [int(cols[0]), int(rows[0]), int(cols[-1] - cols[0]) + 1, int(rows[-1] - rows[0]) + 1]
 
 
 def write_tables(

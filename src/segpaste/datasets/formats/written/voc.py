@@ -4,9 +4,9 @@
     ImageSets/Main/SPLIT.txt  ImageSets/Segmentation/SPLIT.txt  class_names.txt
 
 Source: M. Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", and its development kit. Boxes count
-pixels from 1 and include both ends. In the maps 0 is background, 255 void, and class i is i + 1; a class 0 that is called
-background, as our reader has it, is 0. The colours are the kit's. Crowd and ignored regions are ``difficult`` objects and
-void in the maps. Attributes are written as CVAT does.
+pixels from 1 and include both ends. In the maps 0 is background, 255 void, and class i is i + 1; a class 0 that is
+called background, as our reader has it, is 0. The colours are the kit's. Crowd and ignored regions are ``difficult``
+objects and void in the maps. Attributes are written as CVAT does.
 """
 
 from __future__ import annotations
