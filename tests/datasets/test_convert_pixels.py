@@ -157,7 +157,7 @@ class TestLabelMaps:
         np.testing.assert_array_equal(semantic, sample.semantic_map.numpy())
 
     def test_depth_in_millimetres(self) -> None:
-        depth = np.array([[0.0004, 1.2344, 1.2346, 65.535, 65.536, np.nan, 2.0]], np.float32)
+        depth = np.array([[0.0004, 1.2344, 1.2346, 65.535, 65.54, np.nan, 2.0]], np.float32)
         valid = np.array([[True, True, True, True, True, False, False]])
         assert depth_mm(depth, valid).tolist() == [[0, 1234, 1235, 65535, 0, 0, 0]]
 

@@ -11,7 +11,7 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -85,8 +85,6 @@ class WrittenLayout:
         """
         if self.name == "coco-panoptic" and sample.panoptic_map is None:
             raise ValueError("--layout coco-panoptic: expected panoptic maps, got none; choose another layout")
-        if self.has_boxes_alone and sample.instance_masks is not None and sample.panoptic_map is None:
-            sample = replace(sample, instance_masks=None, instance_ids=None)
         write: Write = options.get("write", write_whole)
         has_maps = self.format.keeps_semantic_maps and sample.semantic_map is not None
         options |= {"images": self.images, "boxes_only": self.has_boxes_alone or has_maps}
