@@ -108,6 +108,14 @@ class TestLayouts:
         assert "--layout coco-panoptic: expected panoptic maps, got none" in capsys.readouterr().err
 
 
+def test_splits_that_augment_cannot_copy_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = write_yolo(tmp_path / "in")
+    assert convert(data, tmp_path / "coco", "coco") == 0
+    words = ["--out", str(tmp_path / "out"), "--num", "2", "--gallery", "0"]
+    assert main(["augment", str(tmp_path / "coco"), *words]) == 0
+    assert "val: expected a format whose splits are copied, got COCO folders; they are" in capsys.readouterr().err
+
+
 class TestBoxesOfCoco:
     """A file of boxes alone is pasted with ``source.mask_from`` only, and stays one of boxes."""
 

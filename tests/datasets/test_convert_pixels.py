@@ -17,6 +17,8 @@ from PIL import Image
 from on_disk import rectangle
 from samples import SCHEMA, make_sample
 from segpaste.datasets import DatasetError, convert_dataset, open_dataset
+from segpaste.datasets.formats.coco_writer import write_tables
+from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.datasets.formats.pixel_bytes import depth_mm, geometry_files, intrinsics_text
 from segpaste.datasets.formats.written.format import LabelForm, LabelledPhoto, Losses
 from segpaste.datasets.formats.written.label_maps import LabelMaps
@@ -234,3 +236,18 @@ def test_classes_of_splits_are_joined_by_name(tmp_path: Path) -> None:
 
 def test_rectangles_of_tests_are_as_they_seem() -> None:
     assert xywh(rectangle((9, 9), 1, 2, 4, 8)) == [2, 1, 6, 3]
+
+
+def test_a_layout_of_semantic_maps_alone(tmp_path: Path) -> None:
+    sample = make_sample(num_instances=0, modalities=[Modality.SEMANTIC])
+    assert sample.semantic_map is not None
+    categories = [{"id": i + 1, "name": f"class {i}"} for i in range(max(SCHEMA.classes) + 1)]
+    layout = WrittenLayout("label-maps")
+    rows = layout.write(tmp_path, 1, sample, categories)
+    write_tables(tmp_path, {}, categories, lambda: [rows], layout.tables)
+    layout.write_closing(tmp_path, categories, has_semantic_maps=True)
+    np.testing.assert_array_equal(read_map(tmp_path / "semantic/train/000001.png"), sample.semantic_map.numpy())
+    assert not (tmp_path / "instances").exists()
+    assert (tmp_path / "classes.txt").read_text().splitlines() == [row["name"] for row in categories]
+    with pytest.raises(ValueError, match="expected a uint8 RGB image and instance masks"):
+        WrittenLayout("coco").write(tmp_path, 1, sample, categories)

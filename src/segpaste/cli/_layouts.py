@@ -13,7 +13,7 @@ from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._printed import progress
 from segpaste.datasets import YoloDataset
-from segpaste.datasets.formats.format import NO_SPLIT, WrittenTask
+from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
 from segpaste.datasets.formats.layouts import LAYOUTS, LayoutName, WrittenLayout
 from segpaste.datasets.formats.written.yolo import yaml_splits
 from segpaste.datasets.formats.yolo.writer import data_yaml
@@ -68,8 +68,9 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
         CommandError: it does not hold what the input has.
     """
     own = "coco" if inputs.found is None else inputs.found.format.name
-    name = cast(LayoutName, args.layout or (own if own in LAYOUTS else "coco"))
     photos = inputs.photos
+    has_maps = not photos.has_masks and has_semantic_maps(inputs)
+    name = cast(LayoutName, args.layout or (own if own in LAYOUTS else "label-maps" if has_maps else "coco"))
     of_boxes: WrittenTask = "detect" if photos.keypoint_schema is None else "pose"
     if isinstance(photos, YoloDataset):
         task: WrittenTask = args.task if args.task == "obb" else photos.task
@@ -77,7 +78,7 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
         task = args.task or ("segment" if photos.has_masks else of_boxes)
     if not photos.has_masks and task in ("segment", "obb"):
         raise CommandError(f"--task {task}: expected masks in {inputs.name}, got boxes alone; leave it out")
-    if name in ("label-maps", "coco-panoptic") and not photos.has_masks and inputs.schema is None:
+    if name in ("label-maps", "coco-panoptic") and not photos.has_masks and not has_maps:
         raise CommandError(f"--layout {name}: expected masks in {inputs.name}, got boxes alone; leave --layout out")
     if name != "yolo" and photos.has_masks:
         task = "segment"
@@ -100,7 +101,7 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
     if others and found.format.name != layout.name:
         warnings.warn(
             f"{found.path}: expected the layout {found.format.name} to copy {', '.join(others)}, got {layout.name}; "
-            "they are left out",
+            "they are left out; segpaste convert --split writes them",
             stacklevel=2,
         )
         others = ()
@@ -112,6 +113,13 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
     ):
         warnings.warn(
             f"{found.path}: expected labels of boxes to copy {', '.join(others)}, got keypoints; they are left out",
+            stacklevel=2,
+        )
+        others = ()
+    if others and type(found.format).copies is Format.copies:
+        warnings.warn(
+            f"{found.path}: {', '.join(others)}: expected a format whose splits are copied, got {found.format.title}; "
+            "they are left out; segpaste convert --split writes them",
             stacklevel=2,
         )
         others = ()
@@ -133,4 +141,9 @@ def write_data_yaml(folder: Path, inputs: Inputs, layout: WrittenLayout, others:
         schema = inputs.photos.keypoint_schema if layout.task == "pose" else None
         write_whole(folder / "data.yaml", data_yaml(inputs.class_names, folders, schema, layout.point_size).encode())
         return
-    layout.write_closing(folder, inputs.by_label, has_semantic_maps=inputs.schema is not None)
+    layout.write_closing(folder, inputs.by_label, has_semantic_maps(inputs))
+
+
+def has_semantic_maps(inputs: Inputs) -> bool:
+    """Return whether samples have semantic maps; the first photo tells where no schema does."""
+    return inputs.schema is not None or inputs.photos[0].semantic_map is not None
