@@ -16,7 +16,7 @@ from segpaste.extras import REQUIREMENT_OF, MissingPackageError, require
 ROOT = Path(__file__).parents[1]
 NAME = "segpaste"
 
-NOT_IN_ALL = {"bench"}  # libraries to measure against, of which two are under the AGPL
+NOT_IN_ALL = {"bench", "masks"}  # libraries to measure against, two under the AGPL; one of a trainer's environment
 REPEATED = {"s3": "bank", "ray": "bank"}  # extras that hold all that another one holds
 
 # An installer, and up to the end of the command a bare name: no path such as ./NAME and no file such as NAME-1.0.whl.

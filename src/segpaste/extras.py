@@ -23,6 +23,7 @@ REQUIREMENT_OF = {
     "safetensors": "safetensors>=0.4",
     "pytorch_metric_learning": "pytorch-metric-learning>=2.5",
     "tensorboard": "tensorboard>=2.14",
+    "transformers": "transformers>=4.50",
     "pytorch_lightning": "pytorch-lightning>=2.5",
 }
 """The requirement in ``pyproject.toml`` that provides each package."""

@@ -15,7 +15,7 @@ from folder_runs import NUM, augment, augmented_yolo, check
 
 from on_disk import tree
 from segpaste.cli import _layouts, main
-from segpaste.datasets import YoloDataset
+from segpaste.datasets import YoloDataset, open_dataset
 from segpaste.workspace import WholeFiles
 from yolo_files import BOX, NAMES, SQUARE, TRIANGLE, photo, write_split, write_yaml, write_yolo
 
@@ -213,7 +213,16 @@ class TestBoxes:
         data = write_yolo(tmp_path / "in", {"a": BOX, "b": BOX})
         assert main(["bank", "build", str(data), "--out", str(tmp_path / "bank")]) == 2
         assert "expected masks, got boxes alone, from which no object can be cut" in capsys.readouterr().err
-        assert augment(data, tmp_path / "out", OF_BOXES, "--layout", "coco") == 2
-        assert (
-            "--layout coco: expected masks in data.yaml/train, got labels of the task detect" in capsys.readouterr().err
-        )
+        assert augment(data, tmp_path / "out", OF_BOXES, "--layout", "label-maps") == 2
+        assert "--layout label-maps: expected masks in data.yaml/train, got boxes alone" in capsys.readouterr().err
+        assert augment(data, tmp_path / "out", OF_BOXES, "--task", "obb") == 2
+        assert "--task obb: expected masks in data.yaml/train, got boxes alone" in capsys.readouterr().err
+
+    def test_boxes_stay_boxes_in_other_layouts(self, tmp_path: Path) -> None:
+        data = write_yolo(tmp_path / "in", {"a": BOX, "b": BOX})
+        assert augment(data, tmp_path / "out", OF_BOXES, "--layout", "coco") == 0
+        rows = read_json(tmp_path / "out/annotations.json")["annotations"]
+        assert rows
+        assert not any("segmentation" in row for row in rows)
+        assert not open_dataset(tmp_path / "out").has_masks
+        assert check(data, tmp_path / "out") == 0

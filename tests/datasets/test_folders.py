@@ -52,16 +52,20 @@ class TestFinding:
         assert dataset.category_ids == (0, 1, 2, 3)
         assert [dataset.instance_labels(i) for i in range(3)] == [(), (1,), (1, 2)]
 
-    def test_exports_of_boxes_have_nothing_to_paste(self, tmp_path: Path) -> None:
+    def test_exports_of_boxes_give_boxes(self, tmp_path: Path) -> None:
         path = write_roboflow(tmp_path, ("train",)) / "train/_annotations.coco.json"
         tables = json.loads(path.read_text())
         for row in tables["annotations"]:
             row["segmentation"] = []
         path.write_text(json.dumps(tables))
-        with pytest.raises(
-            DatasetError, match=r"coco\.json: expected segmentations, got boxes alone, as in exports of"
-        ):
-            open_dataset(tmp_path)
+        dataset = open_dataset(tmp_path)
+        assert not dataset.has_masks
+        assert dataset[2].boxes.tolist() == [[0, 0, 1, 1]] * 2
+        assert (dataset[2].instance_masks, dataset.annotation_ids(2)) == (None, (1, 2))
+        tables["annotations"][0]["bbox"] = None
+        path.write_text(json.dumps(tables))
+        with pytest.raises(DatasetError, match=r"coco\.json: annotation 0: expected a 'bbox' of four numbers, for it"):
+            open_dataset(tmp_path)[1]
         path.write_text(json.dumps(tables | {"annotations": []}))
         assert [sample.num_instances for sample in open_dataset(tmp_path)] == [0, 0, 0]
 

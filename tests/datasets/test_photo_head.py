@@ -43,9 +43,9 @@ def test_size_and_orientation_are_those_of_the_pixels(tmp_path: Path, suffix: st
     path = write(tmp_path / f"a.{suffix}", orientation)
     head = read_head(path)
     if suffix == "tiff":  # which Pillow rotates by itself
-        assert head == (SIZE[::-1] if orientation in (6, 8) else SIZE, 1, "RGB")
+        assert head[:3] == (SIZE[::-1] if orientation in (6, 8) else SIZE, 1, "RGB")
     else:
-        assert head == (SIZE, orientation if orientation in (3, 6, 8) else 1, "RGB")
+        assert head[:3] == (SIZE, orientation if orientation in (3, 6, 8) else 1, "RGB")
     assert head.upright_size == upright_size(path) == tuple(read_upright(path).shape[1:])
 
 

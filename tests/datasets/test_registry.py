@@ -7,11 +7,19 @@ from pathlib import Path
 import pytest
 from coco_files import write_many
 
+from segpaste.cli._arguments import LAYOUTS
 from segpaste.datasets import DatasetError, find_dataset, open_dataset
 from segpaste.datasets.formats.registry import FORMATS
+from segpaste.datasets.formats.written.registry import WRITTEN
 from yolo_files import write_yolo
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "formats.md"
+
+
+def rows_of(part: int) -> list[str]:
+    """Return the rows of the table of one part of the page: formats that are read, that are written."""
+    text = PAGE.read_text().split("## Formats that are written")[part]
+    return [line for line in text.splitlines() if line.startswith("| `")]
 
 
 def test_names_are_unique() -> None:
@@ -19,8 +27,12 @@ def test_names_are_unique() -> None:
 
 
 def test_the_page_lists_every_format_in_the_order_of_recognition() -> None:
-    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    assert rows == [f"| `{known.name}`: {known.title} | {known.files} | {known.gives} |" for known in FORMATS]
+    assert rows_of(0) == [f"| `{known.name}`: {known.title} | {known.files} | {known.gives} |" for known in FORMATS]
+
+
+def test_the_page_lists_every_written_format() -> None:
+    assert rows_of(1) == [f"| `{known.name}`: {known.title} | {known.files} | {known.holds} |" for known in WRITTEN]
+    assert tuple(known.name for known in WRITTEN) == LAYOUTS
 
 
 def test_a_format_by_name(tmp_path: Path) -> None:

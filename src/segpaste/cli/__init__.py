@@ -14,7 +14,21 @@ import sys
 from collections.abc import Sequence
 
 from segpaste._version import __version__
-from segpaste.cli import _arguments, _errors, augment, bank, bench, check, demo, doctor, replay, score, stats, train
+from segpaste.cli import (
+    _arguments,
+    _errors,
+    augment,
+    bank,
+    bench,
+    check,
+    convert,
+    demo,
+    doctor,
+    replay,
+    score,
+    stats,
+    train,
+)
 
 _DESCRIPTION = "Copy-paste augmentation for segmentation datasets, with labels exactly true to the pixels."
 _EXAMPLE = """\
@@ -22,6 +36,7 @@ example:
   segpaste demo --out demo_out
   segpaste augment instances.json --images photos --out augmented --num 1000 --seed 1
   segpaste check instances.json --images photos
+  segpaste convert data.yaml --to coco --out coco
   segpaste bank build instances.json --images photos --out objects
   segpaste stats objects
   segpaste train train.csv validation.csv --test test.csv --out encoder
@@ -60,7 +75,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"segpaste {__version__}", help="print the version")
     parser.set_defaults(takes_overrides=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-    for module in (demo, augment, check, bank, train, score, stats, replay, bench, doctor):
+    for module in (demo, augment, convert, check, bank, train, score, stats, replay, bench, doctor):
         module.add_to(commands)
     args, others = parser.parse_known_args(words)
     if args.takes_overrides and _arguments.is_override(getattr(args, "dataset", None)):

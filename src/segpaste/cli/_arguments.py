@@ -15,7 +15,8 @@ MAX_SEED = (1 << 64) - 1
 
 # Those of `segpaste.bank`, whose import takes seconds.
 _TASKS = ("detect", "segment", "pose")  # of `segpaste.datasets`, likewise
-LAYOUTS = ("coco", "roboflow", "yolo")
+WRITTEN_TASKS = (*_TASKS, "obb")
+LAYOUTS = ("coco", "coco-panoptic", "lvis", "roboflow", "yolo", "voc", "label-maps")
 BANK_FORMATS = ("memmap", "lmdb", "webdataset")
 _OVERRIDE = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
 _MODES = ("natural", "repeat_factor", "instance_aware", "tempered", "class_uniform")
@@ -62,12 +63,17 @@ def number(high: float, *, above_zero: bool = False) -> Callable[[str], float]:
     return convert
 
 
-def add_photos(parser: argparse.ArgumentParser) -> None:
+def add_photos(parser: argparse.ArgumentParser, tasks: Sequence[str] = _TASKS) -> None:
     """Add the options that name the files of a dataset beside its annotations."""
+    add_files(parser)
+    add_split(parser, tasks)
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name the folders of an annotation file."""
     parser.add_argument("--images", metavar="DIR", type=Path, help="the folder of the photos")
     text = "of the panoptic PNG files, default: named as the JSON"
     parser.add_argument("--panoptic-dir", metavar="DIR", type=Path, help=text)
-    add_split(parser)
 
 
 def add_backgrounds(parser: argparse.ArgumentParser) -> None:
@@ -76,11 +82,16 @@ def add_backgrounds(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backgrounds", metavar="FOLDER", type=Path, help=text)
 
 
-def add_split(parser: argparse.ArgumentParser) -> None:
+def add_split(parser: argparse.ArgumentParser, tasks: Sequence[str] = _TASKS) -> None:
     """Add the options that say which part of a dataset in a folder is meant."""
     text = "of a folder or data YAML, such as valid; default: the one to train on"
     parser.add_argument("--split", metavar="NAME", help=text)
-    parser.add_argument("--task", choices=_TASKS, help="of the labels, default: what they are")
+    parser.add_argument("--task", choices=tasks, help="of the labels, default: what they are")
+    add_from(parser)
+
+
+def add_from(parser: argparse.ArgumentParser) -> None:
+    """Add ``--from``."""
     text = "of the dataset, default: recognised from its files; the formats are listed in the documentation"
     parser.add_argument("--from", dest="from_", metavar="FORMAT", help=text)
 

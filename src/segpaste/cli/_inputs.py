@@ -166,7 +166,7 @@ def open_annotated(args: argparse.Namespace, seed: int, size_px: int, num: int =
         return open_scenes(seed, size_px, num)
     found = find_dataset(args.dataset, args.from_)
     is_of_output = "task" not in found.format.takes and getattr(args, "layout", None) == "yolo"
-    task = None if is_of_output else args.task
+    task = None if is_of_output or args.task == "obb" else args.task
     options = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir, task=task)
     split = found.chosen_split(args.split)
     photos = found.open(args.split, options)

@@ -1,4 +1,4 @@
-"""How the output of `segpaste augment` lies in its folder: as the input does, with the splits that are copied."""
+"""Layout of the output of `segpaste augment`: the input's, with the splits that are copied, or one that is named."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._printed import progress
 from segpaste.datasets import YoloDataset
-from segpaste.datasets.formats.format import NO_SPLIT, Task
+from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
 from segpaste.datasets.formats.layouts import LAYOUTS, LayoutName, WrittenLayout
-from segpaste.datasets.formats.yolo.data import SPLIT_KEYS
+from segpaste.datasets.formats.written.yolo import yaml_splits
 from segpaste.datasets.formats.yolo.writer import data_yaml
 from segpaste.workspace import WholeFiles, write_whole
 
@@ -53,10 +53,11 @@ def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
     Raises:
         CommandError: nothing would be pasted.
     """
-    if not inputs.photos.has_masks and config.source.mask_from is None:
+    if not inputs.photos.has_masks and config.source.mask_from is None and not config.emit_classmix:
         raise CommandError(
             f"{inputs.name}: expected masks, got boxes alone, into which nothing is pasted; give "
-            "source.mask_from=boxes to take the boxes as masks"
+            "source.mask_from=boxes, or =ellipse, to take the boxes as masks, or make masks with segpaste convert "
+            "--masks-from"
         )
 
 
@@ -67,18 +68,20 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
         CommandError: it does not hold what the input has.
     """
     own = "coco" if inputs.found is None else inputs.found.format.name
-    name = cast(LayoutName, args.layout or (own if own in LAYOUTS else "coco"))
-    is_yolo = isinstance(inputs.annotated, YoloDataset)
-    default: Task = "segment" if inputs.photos.has_masks else "detect"
-    task: Task = inputs.annotated.task if isinstance(inputs.annotated, YoloDataset) else args.task or default
-    if name != "yolo" and is_yolo and task != "segment":
-        raise CommandError(
-            f"--layout {name}: expected masks in {inputs.name}, got labels of the task {task}; leave --layout out"
-        )
-    if name != "yolo" and not inputs.photos.has_masks:
-        raise CommandError(
-            f"{inputs.name}: expected masks for the layout {name}, got boxes alone; give --layout yolo --task detect"
-        )
+    photos = inputs.photos
+    has_maps = not photos.has_masks and has_semantic_maps(inputs)
+    name = cast(LayoutName, args.layout or (own if own in LAYOUTS else "label-maps" if has_maps else "coco"))
+    of_boxes: WrittenTask = "detect" if photos.keypoint_schema is None else "pose"
+    if isinstance(inputs.annotated, YoloDataset):
+        task: WrittenTask = args.task if args.task == "obb" else inputs.annotated.task
+    else:
+        task = args.task or ("segment" if photos.has_masks else of_boxes)
+    if not photos.has_masks and task in ("segment", "obb"):
+        raise CommandError(f"--task {task}: expected masks in {inputs.name}, got boxes alone; leave it out")
+    if name in ("label-maps", "coco-panoptic") and not photos.has_masks and not has_maps:
+        raise CommandError(f"--layout {name}: expected masks in {inputs.name}, got boxes alone; leave --layout out")
+    if name != "yolo" and photos.has_masks:
+        task = "segment"
     if name == "yolo" and task == "pose" and inputs.photos.keypoint_schema is None:
         raise CommandError(f"--task pose: expected keypoints in {inputs.name}, got none; leave it out")
     shape = inputs.annotated.data.keypoint_shape if isinstance(inputs.annotated, YoloDataset) else None
@@ -98,7 +101,7 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
     if others and found.format.name != layout.name:
         warnings.warn(
             f"{found.path}: expected the layout {found.format.name} to copy {', '.join(others)}, got {layout.name}; "
-            "they are left out",
+            "they are left out; segpaste convert --split writes them",
             stacklevel=2,
         )
         others = ()
@@ -110,6 +113,13 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
     ):
         warnings.warn(
             f"{found.path}: expected labels of boxes to copy {', '.join(others)}, got keypoints; they are left out",
+            stacklevel=2,
+        )
+        others = ()
+    if others and type(found.format).copies is Format.copies:
+        warnings.warn(
+            f"{found.path}: {', '.join(others)}: expected a format whose splits are copied, got {found.format.title}; "
+            "they are left out; segpaste convert --split writes them",
             stacklevel=2,
         )
         others = ()
@@ -125,18 +135,15 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
 
 
 def write_data_yaml(folder: Path, inputs: Inputs, layout: WrittenLayout, others: OtherSplits) -> None:
-    """Write the data YAML of a YOLO dataset; nothing for other layouts."""
-    if layout.name != "yolo":
+    """Write the files that follow once all samples are written, such as the data YAML of a YOLO dataset."""
+    if layout.name == "yolo":
+        folders = yaml_splits([layout.split, *others.names], trained=layout.split)
+        schema = inputs.photos.keypoint_schema if layout.task == "pose" else None
+        write_whole(folder / "data.yaml", data_yaml(inputs.class_names, folders, schema, layout.point_size).encode())
         return
-    splits: dict[str, list[str]] = {}
-    for name in (layout.split, *others.names):
-        key = next((key for key in SPLIT_KEYS if name.startswith(key)), "train" if name == layout.split else None)
-        if key is None:  # nobody has said that it may be trained on
-            warnings.warn(f"data.yaml: '{name}' was copied, and is in none of {', '.join(SPLIT_KEYS)}", stacklevel=2)
-        else:
-            splits.setdefault(key, []).append(f"images/{name}")
-    if "val" not in splits:
-        warnings.warn("data.yaml: expected a split to validate on, got none; add the key val to it", stacklevel=2)
-    folders = {key: splits[key][0] if len(splits[key]) == 1 else splits[key] for key in SPLIT_KEYS if key in splits}
-    schema = inputs.photos.keypoint_schema if layout.task == "pose" else None
-    write_whole(folder / "data.yaml", data_yaml(inputs.class_names, folders, schema, layout.point_size).encode())
+    layout.write_closing(folder, inputs.by_label, has_semantic_maps(inputs))
+
+
+def has_semantic_maps(inputs: Inputs) -> bool:
+    """Return whether samples have semantic maps; the first photo tells where no schema does."""
+    return inputs.schema is not None or inputs.photos[0].semantic_map is not None

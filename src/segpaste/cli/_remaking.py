@@ -23,6 +23,7 @@ from segpaste.cli._inputs import Inputs
 from segpaste.cli._layouts import OtherSplits, write_data_yaml
 from segpaste.cli._printed import progress
 from segpaste.cli._sequence import RECORDS, PhotoSequence, cornered, cut_to
+from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_tables
 from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.datasets.formats.records import IMAGE_COLUMNS, read_tables
@@ -193,10 +194,10 @@ class _Written:
         there = self.images[rows.image["file_name"]]
         if any(there.get(key) != value for key, value in image.items()):
             yield f"its row in {self.layout.tables} differs"
-        if _bare(_plain(rows.annotations)) != _bare(self._annotations[image_id]):
+        if not _are_same(_plain(rows.annotations), self._annotations[image_id]):
             yield "its annotations differ"
         segments = self._segments.get(image_id, {}).get("segments_info")
-        if _bare(_plain(rows.segments), ("segpaste",)) != _bare(segments, ("segpaste",)):
+        if not _are_same(_plain(rows.segments), segments, ("segpaste",)):
             yield "its segments differ"
 
 
@@ -215,7 +216,7 @@ def _array(path: Path) -> NDArray[Any]:
 
 def _equal(one: Path, other: Path) -> bool:
     """The values of two pixel files are the same, or the text of two label files."""
-    if one.suffix == ".txt":
+    if one.suffix in (".txt", ".xml"):
         return one.read_bytes() == other.read_bytes()
     ours, theirs = _array(one), _array(other)
     return ours.dtype == theirs.dtype and ours.shape == theirs.shape and ours.tobytes() == theirs.tobytes()
@@ -226,7 +227,14 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def _bare(rows: list[JsonRow] | None, without: Collection[str] = ("id", "segpaste")) -> list[JsonRow] | None:
-    if rows is None:
-        return None
-    return [{key: value for key, value in row.items() if key not in without} for row in rows]
+def _are_same(
+    ours: list[JsonRow] | None, theirs: list[JsonRow] | None, without: Collection[str] = ("id", "segpaste")
+) -> bool:
+    """Whether rows agree; those on disk may have keys that were carried along from the dataset."""
+    if ours is None or theirs is None or len(ours) != len(theirs):
+        return ours is theirs is None
+    keys = REGION_KEYS | POINT_KEYS
+    return all(
+        all(key in without or other.get(key) == row.get(key) for key in {*row, *(keys & {*other})})
+        for row, other in zip(ours, theirs, strict=True)
+    )

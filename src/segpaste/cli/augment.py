@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste._version import __version__
-from segpaste.cli._arguments import LAYOUTS, MAX_SEED, add_backgrounds, add_balance, add_photos, balance_of, integer
+from segpaste.cli._arguments import (
+    LAYOUTS,
+    MAX_SEED,
+    WRITTEN_TASKS,
+    add_backgrounds,
+    add_balance,
+    add_photos,
+    balance_of,
+    integer,
+)
 from segpaste.cli._errors import CommandError
 from segpaste.cli._printed import progress
 from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
@@ -69,7 +78,7 @@ def add_to(commands: Any) -> None:
         nargs="?",
         help="COCO instances or panoptic, a YOLO or Roboflow folder, a data YAML, or scenes",
     )
-    add_photos(parser)
+    add_photos(parser, WRITTEN_TASKS)
     add_backgrounds(parser)
     add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
     add("--num", metavar="N", type=integer(1), required=True, help="images to make; image i does not depend on N")

@@ -1,4 +1,4 @@
-"""Files into `DenseSample`: readers, joins, others' conventions, jitter, a seeded loader, synthetic scenes."""
+"""Files into `DenseSample`, and between formats: readers, joins, conversion, jitter, a loader, synthetic scenes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from segpaste._lazy import lazy_names
 
 if TYPE_CHECKING:
     from segpaste.datasets._class_maps import read_class_map as read_class_map
+    from segpaste.datasets.conversion.convert import ConversionSummary as ConversionSummary
+    from segpaste.datasets.conversion.convert import convert_dataset as convert_dataset
     from segpaste.datasets.formats.backgrounds import BackgroundImages as BackgroundImages
     from segpaste.datasets.formats.coco import CocoDetectionV2 as CocoDetectionV2
     from segpaste.datasets.formats.coco_panoptic import CocoPanoptic as CocoPanoptic
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "segpaste.datasets._class_maps": ("read_class_map",),
     "segpaste.datasets.formats.backgrounds": ("BackgroundImages",),
+    "segpaste.datasets.conversion.convert": ("ConversionSummary", "convert_dataset"),
     "segpaste.datasets.formats.coco": ("CocoDetectionV2",),
     "segpaste.datasets.formats.coco_panoptic": ("CocoPanoptic", "CocoPanopticSchema"),
     "segpaste.datasets.formats.conventions": ("convert_depth", "convert_normals", "convert_semantic"),

@@ -201,7 +201,7 @@ class CopyPaste(v2.Transform):
 
     @property
     def _from_boxes(self) -> bool:
-        return self.augment.config.source.mask_from == "boxes"
+        return self.augment.config.source.mask_from is not None
 
     def _check_options(self) -> None:
         """Check the options that forms without a padding mask and with class ids of their own need."""

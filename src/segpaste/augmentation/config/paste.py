@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from segpaste.augmentation.config.harmonize import HarmonizeConfig
+from segpaste.augmentation.config.mask_function import checked_mask_from
 from segpaste.augmentation.config.placement import PlacementConfig
 from segpaste.augmentation.config.strict import FrozenMapping, Probability, SavedConfig, StrictConfig
 from segpaste.types import IGNORE_INDEX, PanopticSchema
@@ -25,7 +26,9 @@ class SourceConfig(StrictConfig):
     Attributes:
         kind: ``intra_batch`` takes objects from the other rows of the batch, ``bank`` from the crops of an instance
             bank that are staged for each call.
-        mask_from: masks of a batch that has boxes and no masks: ``boxes``, filled rectangles; all its boxes are then
+        mask_from: masks of a batch that has boxes and no masks: ``boxes``, filled rectangles; ``ellipse``, the pixels
+            that the ellipse in each box touches; or a function of one's own, given as itself or by its name
+            ``package.module:name``, see `segpaste.augmentation.config.mask_function.MaskFunction`. All its boxes are
             rounded outwards to whole pixels. With None nothing is pasted into such a batch.
         crops_per_target: with a bank, number of staged crops that are layers of a target, each with its own map.
         value_range: with a bank, the value of white in float images, 1 or 255, since crops are uint8. Without it only
@@ -37,11 +40,16 @@ class SourceConfig(StrictConfig):
     """
 
     kind: Literal["intra_batch", "bank"] = "intra_batch"
-    mask_from: Literal["boxes"] | None = None
+    mask_from: str | None = None
     crops_per_target: int = Field(default=1, ge=1, le=64)
     value_range: float | None = Field(default=None, gt=0)
     relative_to: Literal["crop", "photo"] = "crop"
     without_depth: Literal["invalid", "skip"] = "invalid"
+
+    @field_validator("mask_from", mode="before")
+    @classmethod
+    def _check_mask_from(cls, value: object) -> object:
+        return checked_mask_from(value)
 
     @field_validator("value_range")
     @classmethod

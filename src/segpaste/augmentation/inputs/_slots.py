@@ -8,8 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from segpaste.augmentation.config.mask_function import mask_function
 from segpaste.engine.reference.geometry import pixel_boxes
 from segpaste.types import FIELDS, PaddedBatchedDenseSample
+
+_FARTHEST_PX = 1 << 14
+"""Edges are cut here for ellipses, beyond which products of four sides leave 64 bits."""
 
 
 def with_slots(batch: PaddedBatchedDenseSample, num_slots: int) -> PaddedBatchedDenseSample:
@@ -31,17 +35,50 @@ def with_slots(batch: PaddedBatchedDenseSample, num_slots: int) -> PaddedBatched
     return batch.derived(**grown)
 
 
-def with_box_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
-    """Add filled boxes as masks, and ids by slot, to a batch without masks."""
+def with_box_masks(batch: PaddedBatchedDenseSample, mask_from: str) -> PaddedBatchedDenseSample:
+    """Add masks that are made of boxes, and ids by slot, to a batch without masks.
+
+    Raises:
+        ValueError: a function returned something else than masks.
+    """
     height, width = batch.canvas_size
     x1, y1, x2, y2 = pixel_boxes(batch.boxes).unsqueeze(-1).unbind(-2)
     cols, rows = torch.arange(width, device=batch.device), torch.arange(height, device=batch.device)
     masks = ((rows >= y1) & (rows < y2))[..., None] & ((cols >= x1) & (cols < x2))[..., None, :]
+    if mask_from == "ellipse":
+        masks = masks & _ellipses(batch.boxes, rows, cols)
+    elif mask_from != "boxes":
+        drawn = _checked(mask_function(mask_from)(batch.images, batch.boxes, batch.instance_valid), masks, mask_from)
+        inside = masks & drawn
+        masks = torch.where(inside.flatten(2).any(2)[..., None, None], inside, masks)
     slots = torch.arange(1, batch.max_instances + 1, device=batch.device, dtype=torch.int32)
     return batch.derived(
         instance_masks=masks & batch.instance_valid[..., None, None],
         instance_ids=slots * batch.instance_valid,
     )
+
+
+def _ellipses(boxes: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
+    """Return the pixels [B, K, H, W] that touch the ellipse in each box; what is outside of the box has no meaning.
+
+    In units of half pixels, and in integers, so that all devices agree: a pixel touches the ellipse if the point of it
+    that is nearest to the centre is inside. So the box of the ellipse is the box.
+    """
+    x1, y1, x2, y2 = pixel_boxes(boxes).clamp(-_FARTHEST_PX, _FARTHEST_PX).unsqueeze(-1).unbind(-2)
+    width, height = x2 - x1, y2 - y1
+    across = ((2 * cols + 1 - x1 - x2).abs() - 1).clamp(min=0).minimum(width) * height
+    down = ((2 * rows + 1 - y1 - y2).abs() - 1).clamp(min=0).minimum(height) * width
+    return (down * down)[..., None] + (across * across)[..., None, :] < (width * height).square()[..., None]
+
+
+def _checked(drawn: object, masks: Tensor, name: str) -> Tensor:
+    if not isinstance(drawn, Tensor) or drawn.dtype != torch.bool or drawn.shape != masks.shape:
+        got = f"{drawn.dtype} {list(drawn.shape)}" if isinstance(drawn, Tensor) else type(drawn).__name__
+        raise ValueError(
+            f"BatchCopyPaste: expected masks {list(masks.shape)} bool of source.mask_from={name!r}, got {got}; return "
+            "those"
+        )
+    return drawn
 
 
 def with_empty_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:

@@ -87,13 +87,13 @@ def prepared(
         batch = padded_to_multiple(batch, config.placement.pad_to_multiple)
     if config.max_instances is not None:
         batch = _slots.with_slots(batch, config.max_instances)
-    if batch.instance_masks is None and config.source.mask_from == "boxes":
+    if batch.instance_masks is None and config.source.mask_from is not None:
         if batch.panoptic_maps is not None:
             raise ValueError(
                 "BatchCopyPaste: expected instance masks beside the panoptic maps, got none; boxes overlap and cannot "
                 "say which pixel is whose: give the masks, or leave the panoptic maps out with emit_panoptic=False"
             )
-        batch = _slots.with_box_masks(batch)
+        batch = _slots.with_box_masks(batch, config.source.mask_from)
     if config.emit_classmix and batch.instance_masks is None:
         batch = _slots.with_empty_masks(batch)
     return batch

@@ -3,6 +3,9 @@
 FILE.json                              COCO or LVIS instances, COCO panoptic; the photos are given beside it
 images/ and annotations.json           as `segpaste augment` writes them
 annotations/instances_train2017.json   with the photos in train2017/
+annotations/lvis_train.json            with the photos in train/
+annotations/panoptic_train2017.json    with its PNG files in annotations/panoptic_train2017/, the photos in train2017/
+images/, panoptic/ and panoptic.json   as `segpaste augment` writes them
 train/_annotations.coco.json           Roboflow: the photos of a split beside its annotations
 """
 
@@ -10,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import ClassVar
 
-from segpaste.datasets.formats.coco import CocoDetectionV2
+from segpaste.datasets.formats.coco_boxes import open_instances
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
 from segpaste.datasets.formats.indexed.file import AnnotationFile
@@ -19,7 +23,7 @@ from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
 
 ROBOFLOW_FILE = "_annotations.coco.json"
 COCO_FILE = "annotations.json"
-_INSTANCES = "annotations/instances_"
+PANOPTIC_FILE = "panoptic.json"
 
 
 class CocoFile(Format):
@@ -28,7 +32,7 @@ class CocoFile(Format):
     name = "coco-file"
     title = "COCO and LVIS annotation files"
     files = "FILE.json, with the folder of the photos"
-    gives = "masks, keypoints, crowds; of panoptic files semantic and panoptic maps"
+    gives = "masks, or boxes alone; keypoints, crowds; of panoptic files semantic and panoptic maps"
     takes = frozenset({"images_dir", "panoptic_dir"})
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
@@ -53,35 +57,75 @@ class CocoFile(Format):
             return CocoPanoptic(options.images_dir, file, segments, transforms=options.transforms)
         if options.panoptic_dir is not None:
             raise DatasetError(f"{path}: expected panoptic segments with a folder of their PNG files, got instances")
-        return CocoDetectionV2(options.images_dir, file, transforms=options.transforms)
+        return open_instances(options.images_dir, file, options.transforms)
 
 
 class CocoFolder(Format):
-    """A folder of COCO instances with their photos."""
+    """A folder of COCO instances with their photos.
+
+    Attributes:
+        prefix: of the annotation files of splits.
+        file: of the annotations of a dataset without splits, beside ``images``; None where there is none.
+    """
 
     name = "coco"
     title = "COCO folders"
     files = "images/ and annotations.json, or annotations/instances_SPLIT.json and SPLIT/"
-    gives = "masks, keypoints, crowds"
+    gives = "masks, or boxes alone; keypoints, crowds"
+    prefix: ClassVar[str] = "annotations/instances_"
+    file: ClassVar[str | None] = COCO_FILE
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return ``train`` for a folder of `segpaste augment`, or the splits whose file and photos are there."""
-        if (path / COCO_FILE).is_file() and (path / "images").is_dir():
+        if self._whole(path) is not None:
             return ("train",)
-        names = (
-            file.name.removeprefix("instances_").removesuffix(".json") for file in path.glob(f"{_INSTANCES}*.json")
-        )
+        start = self.prefix.rpartition("/")[2]
+        names = (file.name.removeprefix(start).removesuffix(".json") for file in path.glob(f"{self.prefix}*.json"))
         return tuple(sorted(name for name in names if _photos_of(path, name) is not None)) or None
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
         """Open a split."""
-        return _of_masks(CocoDetectionV2(*self.locate(path, split), transforms=options.transforms))
+        return self._opened(*self.locate(path, split), options)
 
     def locate(self, path: Path, split: str) -> tuple[Path, Path]:
         """Return the folder of the photos of a split, and its annotation file."""
-        if (path / COCO_FILE).is_file() and (path / "images").is_dir():
-            return path / "images", path / COCO_FILE
-        return _photos_of(path, split) or path, path / f"{_INSTANCES}{split}.json"
+        if (file := self._whole(path)) is not None:
+            return path / "images", file
+        return _photos_of(path, split) or path, path / f"{self.prefix}{split}.json"
+
+    def _whole(self, path: Path) -> Path | None:
+        """Return the annotations of a dataset without splits; None where there are none."""
+        if self.file is None or not ((path / self.file).is_file() and (path / "images").is_dir()):
+            return None
+        return path / self.file
+
+    def _opened(self, images: Path, file: Path, options: ReadOptions) -> AnnotatedPhotos:
+        return open_instances(images, file, options.transforms)
+
+
+class LvisFolder(CocoFolder):
+    """A folder of LVIS with its photos, as `segpaste convert` writes it."""
+
+    name = "lvis"
+    title = "LVIS folders"
+    files = "annotations/lvis_SPLIT.json and SPLIT/"
+    gives = "masks, lists of absent and not exhaustive classes"
+    prefix = "annotations/lvis_"
+    file = None
+
+
+class PanopticFolder(CocoFolder):
+    """A folder of COCO panoptic segments with their photos; the PNG files lie in a folder named as the JSON."""
+
+    name = "coco-panoptic"
+    title = "COCO panoptic folders"
+    files = "images/, panoptic/ and panoptic.json, or SPLIT/, annotations/panoptic_SPLIT/ and its .json"
+    gives = "masks of things, semantic and panoptic maps, crowds"
+    prefix = "annotations/panoptic_"
+    file = PANOPTIC_FILE
+
+    def _opened(self, images: Path, file: Path, options: ReadOptions) -> AnnotatedPhotos:
+        return CocoPanoptic(images, file, file.with_suffix(""), transforms=options.transforms)
 
 
 class RoboflowFolder(Format):
@@ -90,7 +134,7 @@ class RoboflowFolder(Format):
     name = "roboflow"
     title = "Roboflow's COCO exports"
     files = f"SPLIT/{ROBOFLOW_FILE}"
-    gives = "masks, keypoints, crowds"
+    gives = "masks, or boxes alone; keypoints, crowds"
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the names of the folders; of one split alone its own name."""
@@ -101,7 +145,7 @@ class RoboflowFolder(Format):
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
         """Open a split."""
-        return _of_masks(CocoDetectionV2(*self.locate(path, split), transforms=options.transforms))
+        return open_instances(*self.locate(path, split), options.transforms)
 
     def copies(self, path: Path, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
         """Yield all files of the split's folder."""
@@ -119,13 +163,3 @@ class RoboflowFolder(Format):
 def _photos_of(path: Path, split: str) -> Path | None:
     """Return the folder of the photos of a split; None if it is not there."""
     return next((folder for folder in (path / split, path / "images" / split) if folder.is_dir()), None)
-
-
-def _of_masks(photos: CocoDetectionV2) -> CocoDetectionV2:
-    """Return the reader; raise `DatasetError` if there are annotations, and none of them has a segmentation."""
-    if photos._records.are_boxes:
-        raise DatasetError(
-            f"{photos.annotations_file}: expected segmentations, got boxes alone, as in exports of object detection "
-            "projects; export the project as YOLO, whose boxes are read"
-        )
-    return photos

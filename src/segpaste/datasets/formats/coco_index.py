@@ -127,10 +127,16 @@ def _read_annotations(tables: JsonTables, classes: CocoClasses) -> tuple[dict[st
         parts["kinds"].append(np.array(kinds, np.uint8))
         for row, kind, label in zip(rows, kinds, labels, strict=True):
             if kind == _INSTANCE:
-                has_masks = has_masks or bool(row.get("segmentation"))
+                has_masks = has_masks or has_segmentation(row)
                 if classes.schema is not None:
                     _points_of(tables.path, row, label, classes)
     return {name: join_columns(columns) for name, columns in parts.items()}, has_masks
+
+
+def has_segmentation(row: JsonRow) -> bool:
+    """Return whether an entry has run lengths, or a polygon that encloses something."""
+    value = row.get("segmentation")
+    return isinstance(value, dict) or (isinstance(value, list) and bool(value) and value != [[]])
 
 
 def _kind_of(path: Path, row: JsonRow) -> int:

@@ -17,22 +17,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 
 from segpaste.datasets.formats.coco_keypoints import keypoint_rows
+from segpaste.datasets.formats.pixel_bytes import ImageFormat as ImageFormat
+from segpaste.datasets.formats.pixel_bytes import geometry_files, picture_bytes
 from segpaste.datasets.formats.records import Crowd, JsonRow
-from segpaste.types import IGNORE_INDEX, DenseSample, tight_boxes
+from segpaste.types import IGNORE_INDEX, DenseSample
 from segpaste.workspace import Content, write_whole
 
-ImageFormat = Literal["png", "jpg"]
 Crowds = Sequence[tuple[Crowd, JsonRow]]
 Write = Callable[[Path, Content], Path]
 
@@ -44,10 +42,6 @@ LAYOUT: Mapping[str, str] = {
 }
 """The folders beside ``images``, in words for the ``info`` of the tables."""
 
-_ENCODING: Mapping[ImageFormat, Mapping[str, Any]] = {
-    "png": {"format": "PNG"},
-    "jpg": {"format": "JPEG", "quality": 95, "subsampling": 0},
-}
 _SEGMENT_ID_STEP = 0x9E3779  # odd, so that multiples of it modulo 2**24 are distinct, and spread over the colours
 
 
@@ -59,11 +53,13 @@ class SampleRows:
         image: its entry in ``images``.
         annotations: its instances, still without ``id``.
         segments: its ``segments_info``, None where the sample is not panoptic.
+        map: its entry in the panoptic ``annotations`` without the segments; None for the usual one.
     """
 
     image: JsonRow
     annotations: list[JsonRow]
     segments: list[JsonRow] | None = None
+    map: JsonRow | None = None
 
 
 def write_sample(
@@ -74,6 +70,7 @@ def write_sample(
     *,
     image_format: ImageFormat = "png",
     provenance: Sequence[JsonRow] | None = None,
+    carried: Sequence[JsonRow] | None = None,
     crowds: Crowds = (),
     image_extra: Mapping[str, Any] | None = None,
     images: str = "images",
@@ -89,8 +86,9 @@ def write_sample(
         categories: the category of each class, in the order of the classes; with ``isthing`` where it is panoptic.
         image_format: ``png`` keeps every pixel.
         provenance: for each instance, the value of the key ``segpaste`` in its rows.
+        carried: for each instance, further keys of its rows, see `segpaste.datasets.formats.carried`.
         crowds: the original regions of ``sample.crowd_mask``, each with its ``provenance``; the visible part of each
-            becomes a row.
+            becomes a row. A key ``carried`` of that has further keys of the row.
         image_extra: further keys of the image's entry.
         images: the folder of the photo, relative to the dataset's.
         boxes_only: take a sample without masks, too; its rows have boxes and no segmentation.
@@ -106,34 +104,39 @@ def write_sample(
     has_masks = sample.instance_masks is not None or boxes_only
     if not has_masks or sample.image.shape[0] != 3 or sample.image.is_floating_point():
         raise ValueError("write_sample: expected a uint8 RGB image and instance masks; convert the sample")
-    origin = list(provenance) if provenance is not None else [{} for _ in range(sample.num_instances)]
-    crowds = _crowds_left(sample, crowds)
+    nothing: list[JsonRow] = [{} for _ in range(sample.num_instances)]
+    origin = nothing if provenance is None else provenance
+    kept = [
+        {**more, "segpaste": own} for more, own in zip(nothing if carried is None else carried, origin, strict=True)
+    ]
+    crowds = crowds_left(sample, crowds)
     name = f"{image_id:06d}"
     pixels = _array(sample.image).transpose(1, 2, 0)
-    write(folder / images / f"{name}.{image_format}", _picture_bytes(pixels, image_format))
-    _write_geometry(folder, name, sample, write)
+    write(folder / images / f"{name}.{image_format}", picture_bytes(pixels, image_format))
+    for path, content in geometry_files(name, sample):
+        write(folder / path, content)
     segments = None
     if sample.panoptic_map is not None:
-        ids, segments = panoptic_segments(sample, categories, origin, crowds)
+        ids, segments = panoptic_segments(sample, categories, kept, crowds)
         rgb = np.stack([ids & 255, ids >> 8 & 255, ids >> 16], -1).astype(np.uint8)
-        write(folder / "panoptic" / f"{name}.png", _picture_bytes(rgb, "png"))
+        write(folder / "panoptic" / f"{name}.png", picture_bytes(rgb, "png"))
     image = _image_row(image_id, f"{name}.{image_format}", sample)
-    instances = instance_rows(image_id, sample, categories, origin)
+    instances = instance_rows(image_id, sample, categories, kept)
     instances += crowd_rows(image_id, categories, crowds)
     return SampleRows({**image, **(image_extra or {})}, instances, segments)
 
 
 def instance_rows(
-    image_id: int, sample: DenseSample, categories: Sequence[JsonRow], provenance: Sequence[JsonRow]
+    image_id: int, sample: DenseSample, categories: Sequence[JsonRow], more: Sequence[JsonRow]
 ) -> list[JsonRow]:
-    """Return the annotations of a sample, without ``id``; see `write_sample`."""
+    """Return the annotations of a sample, without ``id``, with ``more`` keys of each; see `write_sample`."""
     points: Sequence[JsonRow] = [{}] * sample.num_instances
     if sample.keypoints is not None:
         points = keypoint_rows(sample.keypoints)
     rows = []
-    for label, region, own, origin in zip(sample.labels.tolist(), _regions(sample), points, provenance, strict=True):
+    for label, region, own, other in zip(sample.labels.tolist(), _regions(sample), points, more, strict=True):
         of_image = {"image_id": image_id, "category_id": categories[label]["id"]}
-        row = {**of_image, **region, "iscrowd": 0, "segpaste": origin}
+        row = {**of_image, **region, "iscrowd": 0, **other}
         rows.append({**row, **own} if categories[label].get("keypoints") else row)
     return rows
 
@@ -146,17 +149,23 @@ def crowd_rows(image_id: int, categories: Sequence[JsonRow], crowds: Crowds) -> 
         row |= {"iscrowd": 0, "ignore": 1} if crowd.is_ignored else {"iscrowd": 1}
         if names := categories[crowd.label].get("keypoints"):
             row |= {"keypoints": [0] * (3 * len(names)), "num_keypoints": 0}
-        rows.append({**row, "segpaste": origin})
+        rows.append({**row, **_keys_of(origin)})
     return rows
 
 
-def _crowds_left(sample: DenseSample, crowds: Crowds) -> Crowds:
+def crowds_left(sample: DenseSample, crowds: Crowds) -> Crowds:
     """Return the visible region of each crowd; crowds without a visible pixel are left out."""
     if sample.crowd_mask is None:
         return []
     pixels = _array(sample.crowd_mask)[0]
     cut = ((crowd._replace(mask=crowd.mask & pixels), origin) for crowd, origin in crowds)
     return [(crowd, origin) for crowd, origin in cut if crowd.mask.any()]
+
+
+def _keys_of(origin: JsonRow) -> JsonRow:
+    """Return the further keys of the row of a crowd, whose ``carried`` are keys of their own."""
+    rest = {key: value for key, value in origin.items() if key != "carried"}
+    return {**origin.get("carried", {}), **({"segpaste": rest} if rest or "carried" not in origin else {})}
 
 
 def _regions(sample: DenseSample) -> Iterator[JsonRow]:
@@ -175,7 +184,7 @@ def _region(mask: NDArray[np.bool_]) -> JsonRow:
 
 
 def panoptic_segments(
-    sample: DenseSample, categories: Sequence[JsonRow], provenance: Sequence[JsonRow], crowds: Crowds
+    sample: DenseSample, categories: Sequence[JsonRow], more: Sequence[JsonRow], crowds: Crowds
 ) -> tuple[NDArray[np.int64], list[JsonRow]]:
     """Return the segment ids, [H, W] int64, 0 where unlabelled, and ``segments_info``: things, stuff, crowds."""
     assert sample.panoptic_map is not None
@@ -184,21 +193,19 @@ def panoptic_segments(
     panoptic, semantic = _array(sample.panoptic_map), _array(sample.semantic_map)
     ids = np.zeros(panoptic.shape, np.int64)
     found: list[tuple[NDArray[np.bool_], int, JsonRow]] = []
-    for instance_id, label, origin in zip(
-        sample.instance_ids.tolist(), sample.labels.tolist(), provenance, strict=True
-    ):
-        found.append((panoptic == instance_id, label, {"iscrowd": 0, "segpaste": origin}))
+    for instance_id, label, own in zip(sample.instance_ids.tolist(), sample.labels.tolist(), more, strict=True):
+        found.append((panoptic == instance_id, label, {"iscrowd": 0, **own}))
     for label in np.unique(semantic[(panoptic == 0) & (semantic != IGNORE_INDEX)]).tolist():
         if not categories[label]["isthing"]:
             found.append(((panoptic == 0) & (semantic == label), label, {"iscrowd": 0}))
     for crowd, origin in crowds:
-        found.append((crowd.mask, crowd.label, {"iscrowd": 1, "segpaste": origin}))
+        found.append((crowd.mask, crowd.label, {"iscrowd": 1, **_keys_of(origin)}))
     segments = []
-    for number, (mask, label, more) in enumerate(found, start=1):
+    for number, (mask, label, own) in enumerate(found, start=1):
         segment_id = number * _SEGMENT_ID_STEP % 256**3
         ids[mask] = segment_id
         row = {"id": segment_id, "category_id": categories[label]["id"], "area": int(np.count_nonzero(mask))}
-        segments.append({**row, "bbox": tight_xywh(mask), **more})
+        segments.append({**row, "bbox": tight_xywh(mask), **own})
     return ids, segments
 
 
@@ -212,8 +219,10 @@ def encode_mask(mask: NDArray[np.bool_]) -> JsonRow:
 
 def tight_xywh(mask: NDArray[np.bool_]) -> list[int]:
     """Return the box of a mask [H, W] as [x, y, width, height] in pixels, zeros where it is empty."""
-    x1, y1, x2, y2 = (int(edge) for edge in tight_boxes(torch.from_numpy(mask)[None])[0])
-    return [x1, y1, x2 - x1, y2 - y1]
+    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    if not rows.size:
+        return [0, 0, 0, 0]
+    return [int(cols[0]), int(rows[0]), int(cols[-1] - cols[0]) + 1, int(rows[-1] - rows[0]) + 1]
 
 
 def write_tables(
@@ -222,10 +231,12 @@ def write_tables(
     categories: Sequence[JsonRow],
     rows: Callable[[], Iterable[SampleRows]],
     instances_file: str = "annotations.json",
+    others: Mapping[str, Any] | None = None,
 ) -> list[Path]:
     """Write the instances, and ``panoptic.json`` where the samples are panoptic, and return the paths.
 
-    ``rows`` is called for each table that is written, and gives the rows of all samples in order.
+    ``rows`` is called for each table that is written, and gives the rows of all samples in order. ``others`` are
+    further keys of the files, such as ``licenses``.
 
     Raises:
         OSError: a file cannot be written; none is left half-written.
@@ -233,24 +244,14 @@ def write_tables(
 
     def write(name: str, annotations: Iterable[JsonRow]) -> Path:
         images = (row.image for row in rows())
-        tables = {"info": info, "categories": categories, "images": images, "annotations": annotations}
-        return write_whole(folder / name, (text.encode() for text in _json_lines(tables)))
+        tables = {"info": info, **(others or {}), "categories": categories, "images": images}
+        return write_whole(folder / name, json_lines({**tables, "annotations": annotations}))
 
     instances = (annotation for row in rows() for annotation in row.annotations)
     paths = [write(instances_file, ({"id": number, **row} for number, row in enumerate(instances, start=1)))]
     if any(row.segments is not None for row in rows()):
-        paths.append(write("panoptic.json", (_panoptic_row(row) for row in rows())))
+        paths.append(write("panoptic.json", map(panoptic_row, rows())))
     return paths
-
-
-def _write_geometry(folder: Path, name: str, sample: DenseSample, write: Write) -> None:
-    """Write the files of depth, its validity and normals, as far as the sample has them."""
-    if sample.depth is not None and sample.depth_valid is not None:
-        write(folder / "depth" / f"{name}.npy", _npy_bytes(_array(sample.depth)[0]))
-        valid = _array(sample.depth_valid)[0].astype(np.uint8) * 255
-        write(folder / "depth_valid" / f"{name}.png", _picture_bytes(valid, "png"))
-    if sample.normals is not None:
-        write(folder / "normals" / f"{name}.npy", _npy_bytes(_array(sample.normals).transpose(1, 2, 0)))
 
 
 def _image_row(image_id: int, file_name: str, sample: DenseSample) -> JsonRow:
@@ -261,38 +262,29 @@ def _image_row(image_id: int, file_name: str, sample: DenseSample) -> JsonRow:
     return row
 
 
-def _panoptic_row(row: SampleRows) -> JsonRow:
-    stem = Path(row.image["file_name"]).stem
-    return {"image_id": row.image["id"], "file_name": f"{stem}.png", "segments_info": row.segments}
+def panoptic_row(row: SampleRows) -> JsonRow:
+    """Return the entry of a panoptic map."""
+    if row.map is not None:
+        return {**row.map, "segments_info": row.segments}
+    name = Path(row.image["file_name"]).with_suffix(".png").as_posix()
+    return {"image_id": row.image["id"], "file_name": name, "segments_info": row.segments}
 
 
-def _json_lines(tables: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the text of a JSON object of objects and lists, one row per line; iterators are consumed as they go."""
+def json_lines(tables: Mapping[str, Any]) -> Iterator[bytes]:
+    """Yield the text of a JSON object, one row of a table per line; iterators are consumed as they go."""
     opening = "{"
     for name, value in tables.items():
-        yield f"{opening}{json.dumps(name)}: "
+        yield f"{opening}{json.dumps(name)}: ".encode()
         opening = ",\n"
-        if isinstance(value, Mapping):
-            yield json.dumps(value)
+        if value is None or isinstance(value, Mapping | str | int | float):
+            yield json.dumps(value).encode()
             continue
         separator = "[\n"
         for row in value:
-            yield separator + json.dumps(row, separators=(",", ":"))
+            yield (separator + json.dumps(row, separators=(",", ":"))).encode()
             separator = ",\n"
-        yield "[]" if separator == "[\n" else "\n]"
-    yield "}\n"
-
-
-def _picture_bytes(pixels: NDArray[np.uint8], image_format: ImageFormat) -> bytes:
-    buffer = BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, **_ENCODING[image_format])
-    return buffer.getvalue()
-
-
-def _npy_bytes(values: NDArray[np.float32]) -> bytes:
-    buffer = BytesIO()
-    np.save(buffer, np.ascontiguousarray(values), allow_pickle=False)
-    return buffer.getvalue()
+        yield b"[]" if separator == "[\n" else b"\n]"
+    yield b"{}\n" if opening == "{" else b"}\n"
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:

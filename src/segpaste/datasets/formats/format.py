@@ -19,6 +19,8 @@ Transforms = Callable[[DenseSample], DenseSample]
 Task = Literal["detect", "segment", "pose"]
 """Which labels a YOLO dataset has: boxes alone, polygons, or boxes with keypoints."""
 TASKS: tuple[Task, ...] = ("detect", "segment", "pose")
+WrittenTask = Literal["detect", "segment", "pose", "obb"]
+"""Which labels a YOLO dataset is written with: those of `Task`, or the corners of oriented boxes."""
 
 NO_SPLIT = ""
 """The name of the only split of a dataset that has none."""

@@ -1,32 +1,33 @@
-"""Layouts of a written dataset in its folder: COCO, Roboflow's COCO, or YOLO.
+"""Layouts of the datasets that `segpaste augment` writes, one for each format of `segpaste.datasets.formats.written`.
 
-    coco       images/NAME.png         annotations.json
-    roboflow   train/NAME.png          train/_annotations.coco.json
-    yolo       images/train/NAME.png   annotations.json    labels/train/NAME.txt    data.yaml
-
-All of them have the tables of `segpaste.datasets.formats.coco_writer`, which say where every object comes from.
-Trainers for YOLO do not read them. Depth, normals and panoptic maps lie in the same folders in every layout.
+All of them have the tables of `segpaste.datasets.formats.coco_writer`, which say where every object comes from, and
+besides the label files of their format. Trainers for other formats than COCO do not read the tables. Depth, normals and
+panoptic maps lie in the same folders in every layout.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from segpaste.datasets.formats.coco_folders import COCO_FILE, ROBOFLOW_FILE
-from segpaste.datasets.formats.coco_writer import SampleRows, Write, write_sample
-from segpaste.datasets.formats.format import Task
-from segpaste.datasets.formats.yolo.data import label_path
-from segpaste.datasets.formats.yolo.writer import sample_labels
+from segpaste.datasets.formats.coco_writer import Crowds, SampleRows, Write, crowds_left, write_sample
+from segpaste.datasets.formats.format import NO_SPLIT, WrittenTask
+from segpaste.datasets.formats.records import JsonRow, read_tables
+from segpaste.datasets.formats.written.format import LabelForm, LabelledPhoto, WrittenFormat, WrittenSplit
+from segpaste.datasets.formats.written.registry import WRITTEN, written_format
 from segpaste.types import DenseSample
 from segpaste.workspace import write_whole
 
-LayoutName = Literal["coco", "roboflow", "yolo"]
-LAYOUTS: tuple[LayoutName, ...] = ("coco", "roboflow", "yolo")
+LayoutName = Literal["coco", "coco-panoptic", "lvis", "roboflow", "yolo", "voc", "label-maps"]
+LAYOUTS: tuple[str, ...] = tuple(known.name for known in WRITTEN)
 _KEY = "layout"
+_OF_COCO = ("coco", "coco-panoptic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,43 +37,97 @@ class WrittenLayout:
     Attributes:
         name: of the layout.
         split: the split that is written.
-        task: that of the label files of a YOLO dataset.
+        task: that of the label files of a YOLO dataset; ``detect`` or ``pose`` where there are boxes alone.
         point_size: numbers per keypoint in the label files.
     """
 
     name: LayoutName = "coco"
     split: str = "train"
-    task: Task = "segment"
+    task: WrittenTask = "segment"
     point_size: int = 3
+
+    @property
+    def format(self) -> WrittenFormat:
+        """The written format."""
+        return written_format(self.name)
 
     @property
     def images(self) -> str:
         """The folder of the photos, relative to the dataset's."""
-        return {"coco": "images", "roboflow": self.split, "yolo": f"images/{self.split}"}[self.name]
+        return self.format.photos_dir(NO_SPLIT if self.name in _OF_COCO else self.split)
 
     @property
     def tables(self) -> str:
         """The file of the instances, relative to the dataset's folder."""
         return f"{self.split}/{ROBOFLOW_FILE}" if self.name == "roboflow" else COCO_FILE
 
-    def note(self) -> dict[str, Any]:
-        """Return the layout as JSON for the ``info`` of the tables, where `of_folder` finds it; empty for COCO."""
-        return {} if self.name == "coco" else {_KEY: asdict(self)}
-
-    def write(self, folder: Path, image_id: int, sample: DenseSample, *args: Any, **options: Any) -> SampleRows:
-        """Write one sample, see `segpaste.datasets.formats.coco_writer.write_sample`, with its label file if any."""
-        write: Write = options.get("write", write_whole)
-        options |= {"images": self.images, "boxes_only": self.name == "yolo" and self.task != "segment"}
-        rows = write_sample(folder, image_id, sample, *args, **options)
-        if self.name == "yolo":
-            path = label_path(folder / self.images / rows.image["file_name"])
-            write(path, sample_labels(sample, self.task, self.point_size).encode())
-        return rows
-
     @property
     def folders(self) -> tuple[str, ...]:
         """The folders whose files are named after samples, except those of further modalities."""
-        return (self.images, f"labels/{self.split}") if self.name == "yolo" else (self.images,)
+        return self.format.folders(NO_SPLIT if self.name in _OF_COCO else self.split)
+
+    @property
+    def has_boxes_alone(self) -> bool:
+        """Whether objects are written without masks."""
+        return self.task not in ("segment", "obb")
+
+    def note(self) -> dict[str, Any]:
+        """Return the layout as JSON for the ``info`` of the tables, where `of_folder` finds it; empty for COCO."""
+        return {} if self == WrittenLayout(split=self.split) else {_KEY: asdict(self)}
+
+    def write(
+        self, folder: Path, image_id: int, sample: DenseSample, categories: Sequence[JsonRow], **options: Any
+    ) -> SampleRows:
+        """Write one sample, see `segpaste.datasets.formats.coco_writer.write_sample`, with its label files.
+
+        Raises:
+            ValueError: the layout cannot hold the sample.
+        """
+        if self.name == "coco-panoptic" and sample.panoptic_map is None:
+            raise ValueError("--layout coco-panoptic: expected panoptic maps, got none; choose another layout")
+        write: Write = options.get("write", write_whole)
+        has_maps = self.format.keeps_semantic_maps and sample.semantic_map is not None
+        options |= {"images": self.images, "boxes_only": self.has_boxes_alone or has_maps}
+        rows = write_sample(folder, image_id, sample, categories, **options)
+        for path, content in self._label_files(sample, categories, rows, options.get("crowds", ())):
+            write(folder / path, content)
+        return rows
+
+    def write_closing(self, folder: Path, categories: Sequence[JsonRow], has_semantic_maps: bool) -> None:
+        """Write the files that follow once all samples and the tables are there; nothing for COCO's layouts and YOLO.
+
+        Args:
+            folder: the dataset's folder.
+            categories: the category of each class, in the order of the classes.
+            has_semantic_maps: whether samples have semantic maps.
+        """
+        if self.name in (*_OF_COCO, "roboflow", "yolo"):
+            return
+        found = read_tables(folder / self.tables, {"images": {}, "annotations": {}})
+        of_image: dict[int, list[JsonRow]] = {row["id"]: [] for row in found["images"]}
+        for row in found["annotations"]:
+            of_image[row["image_id"]].append(row)
+
+        def rows() -> Iterator[SampleRows]:
+            return (SampleRows(row, of_image[row["id"]]) for row in found["images"])
+
+        split = WrittenSplit(self.split, {}, categories, rows)
+        form = self._form(categories, has_semantic_maps)
+        for path, content in self.format.closing_files([split], form, Counter()):
+            write_whole(folder / path, content)
+
+    def _label_files(
+        self, sample: DenseSample, categories: Sequence[JsonRow], rows: SampleRows, crowds: Crowds
+    ) -> Iterator[Any]:
+        form = self._form(categories, sample.semantic_map is not None)
+        regions = [(crowd, origin.get("carried", {})) for crowd, origin in crowds_left(sample, crowds)]
+        own = rows.annotations[: sample.num_instances]
+        photo = LabelledPhoto(self.split, rows.image["file_name"], rows.image, sample, own, regions)
+        return self.format.label_files(photo, form, Counter())
+
+    def _form(self, categories: Sequence[JsonRow], has_semantic_maps: bool) -> LabelForm:
+        names = [str(row["name"]) for row in categories]
+        return LabelForm(names, self.task, self.point_size, None, has_semantic_maps)
 
 
 def of_folder(folder: Path) -> WrittenLayout:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, RoboflowFolder
+from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, LvisFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.cvat import CvatFile
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, Transforms
 from segpaste.datasets.formats.label_studio import LabelStudioFile
@@ -41,6 +41,8 @@ FORMATS: Sequence[Format] = (
     LabelStudioFile(),
     RoboflowFolder(),
     CocoFolder(),
+    LvisFolder(),
+    PanopticFolder(),
     VocFormat(),
     CvatFile(),
     LabelmeFolder(),

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any
 
 from segpaste.datasets.formats.coco import CocoDetectionV2
-from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, RoboflowFolder
+from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.photo_head import PhotoHead
@@ -96,7 +96,7 @@ def _list_files(found: FoundDataset, split: str | None, options: ReadOptions) ->
             return list_yolo(read_data(found.path), name, options.task)
         case CocoFolder() | RoboflowFolder() as known:
             images, file = known.locate(found.path, name)
-            return list_coco(file, images)
+            return list_coco(file, images, file.with_suffix("") if isinstance(known, PanopticFolder) else None)
         case CocoFile():
             rows = read_tables(found.path, {"annotations": {}})["annotations"]
             is_panoptic = any("segments_info" in row for row in rows)

@@ -112,6 +112,15 @@ class YoloDataset(AnnotatedPhotos):
         """
         return tuple(row["label"] for row in self._records[index]["rows"])
 
+    def polygons(self, index: int, size: Size) -> dict[int, list[float]]:
+        """Return the polygon of each line of polygons, [x1, y1, x2, ...] in pixels of a photo of (H, W)."""
+        rows = self._records[index]["rows"]
+        return {row["line"]: polygon_px(row["values"], size) for row in rows if self.task == "segment"}
+
+    def label_text(self, index: int) -> str:
+        """Return the label file of a photo as it is; empty if it has none."""
+        return _text_of(label_path(self._photo(self._records[index])))
+
     def left_out(self, index: int) -> dict[str, int]:
         """Count the ``empty`` objects of a photo that was read, which are no instances."""
         return {"empty": len(self._empty.get(self._records[index]["id"], ()))}

@@ -17,27 +17,29 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.formats.format import Task
+from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.yolo.labels import label_text
 from segpaste.datasets.formats.yolo.outlines import outline
+from segpaste.datasets.formats.yolo.rectangles import least_rectangle
 from segpaste.types import DenseSample, KeypointSchema
 
+_YAML_KEYS = {"path", "train", "val", "validation", "test", "nc", "names", "kpt_shape", "flip_idx", "kpt_names"}
 _NOT_LABELLED = -0.01
 """Both coordinates of a keypoint of two numbers that is not labelled: as far outside as Ultralytics takes."""
 
 
-def sample_labels(sample: DenseSample, task: Task, point_size: int = 3) -> str:
+def sample_labels(sample: DenseSample, task: WrittenTask, point_size: int = 3) -> str:
     """Return the label file of a sample, empty for one without objects.
 
     Args:
-        sample: with instance masks for the task ``segment``, with keypoints for ``pose``.
+        sample: with instance masks for the tasks ``segment`` and ``obb``, with keypoints for ``pose``.
         task: of the labels.
         point_size: numbers of a keypoint: x, y and with 3 its visibility.
 
     Raises:
         ValueError: the sample lacks what the task needs.
     """
-    rows = _poses(sample, point_size) if task == "pose" else (_polygons if task == "segment" else _boxes)(sample)
+    rows = _poses(sample, point_size) if task == "pose" else _ROWS[task](sample)
     return "".join(label_text(label, row) for label, row in zip(sample.labels.tolist(), rows, strict=True))
 
 
@@ -46,6 +48,7 @@ def data_yaml(
     splits: Mapping[str, str | Sequence[str]],
     schema: KeypointSchema | None = None,
     point_size: int = 3,
+    others: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the data YAML of a folder.
 
@@ -55,6 +58,7 @@ def data_yaml(
             to several.
         schema: of pose labels.
         point_size: numbers of a keypoint.
+        others: further keys, such as those of the YAML of a dataset that is converted.
     """
     import yaml
 
@@ -63,15 +67,26 @@ def data_yaml(
         facts["kpt_shape"] = [schema.num_points, point_size]
         facts["flip_idx"] = list(schema.flip_order)
         facts["kpt_names"] = {label: list(schema.names) for label in range(len(class_names))}
+    facts |= {key: value for key, value in (others or {}).items() if key not in {*facts, *_YAML_KEYS}}
     text: str = yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
     return text
 
 
 def _polygons(sample: DenseSample) -> Iterator[list[float]]:
-    if sample.instance_masks is None:
-        raise ValueError("sample_labels: expected instance masks for the task segment, got none; write boxes instead")
-    for mask in sample.instance_masks.as_subclass(Tensor).numpy():
+    for mask in _masks(sample, "segment"):
         yield (outline(mask) / sample.canvas_size[::-1]).ravel().tolist()
+
+
+def _rectangles(sample: DenseSample) -> Iterator[list[float]]:
+    for mask in _masks(sample, "obb"):
+        yield (least_rectangle(mask) / sample.canvas_size[::-1]).ravel().tolist()
+
+
+def _masks(sample: DenseSample, task: WrittenTask) -> NDArray[np.bool_]:
+    if sample.instance_masks is None:
+        raise ValueError(f"sample_labels: expected instance masks for the task {task}, got none; write boxes instead")
+    masks: NDArray[np.bool_] = sample.instance_masks.as_subclass(Tensor).numpy()
+    return masks
 
 
 def _boxes(sample: DenseSample) -> Iterator[list[float]]:
@@ -89,3 +104,6 @@ def _poses(sample: DenseSample, point_size: int) -> Iterator[list[float]]:
     points[points[..., 2] == 0] = 0 if point_size == 3 else _NOT_LABELLED
     for box, own in zip(_boxes(sample), points[..., :point_size], strict=True):
         yield [*box, *own.ravel().tolist()]
+
+
+_ROWS = {"segment": _polygons, "obb": _rectangles, "detect": _boxes}

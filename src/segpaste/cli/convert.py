@@ -1,0 +1,96 @@
+"""`segpaste convert`: a dataset in another format, with all that the format can hold."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segpaste._printable import printable
+from segpaste.cli._arguments import LAYOUTS, WRITTEN_TASKS, add_files, add_from
+from segpaste.cli._errors import CommandError
+from segpaste.cli._printed import progress
+
+if TYPE_CHECKING:
+    from segpaste.datasets.conversion.convert import ConversionSummary
+
+_EXAMPLE = """\
+Photos are copied byte by byte. Licences, photo fields, attributes and unknown keys come along where the format can hold
+them; what it cannot hold is listed. The result is built in DIR.partial and gets its name when it is whole; the same
+command resumes an interrupted run.
+
+examples:
+  segpaste convert instances.json --images photos --to yolo --out yolo
+  segpaste convert data.yaml --to coco --out coco
+  segpaste convert data.yaml --to yolo --task obb --out oriented
+  segpaste convert panoptic.json --images photos --to label-maps --out maps --split train
+  segpaste convert instances.json --images photos --to voc --out voc --strict
+  segpaste convert boxes.yaml --to coco --out masks --masks-from facebook/sam-vit-base
+"""
+_DEPTH = ("npy", "png")
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    text = "Write a dataset in another format."
+    parser = commands.add_parser("convert", help="change the format", description=text, example=_EXAMPLE)
+    parser.usage = "segpaste convert DATASET --to FORMAT --out DIR [options]"
+    add = parser.add_argument
+    add("dataset", metavar="DATASET", help="a folder or file of any format that is read")
+    add("--to", choices=LAYOUTS, required=True, help="the new format")
+    add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
+    add_files(parser)
+    add_from(parser)
+    add("--split", metavar="NAME", nargs="+", help="those to convert, default: all")
+    add("--task", choices=WRITTEN_TASKS, help="of YOLO labels that are written, default: what the dataset has")
+    add(
+        "--depth",
+        dest="depth_format",
+        choices=_DEPTH,
+        default="npy",
+        help="npy: metres, png: 16 bits of millimetres; default: npy",
+    )
+    text = "for boxes alone: a segment-anything model that makes masks, a folder or a name on the Hugging Face hub"
+    add("--masks-from", metavar="MODEL", help=text)
+    add("--device", metavar="DEVICE", help="of that model, default: cpu")
+    add("--strict", action="store_true", help="exit code 1 if anything cannot be kept")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Convert and print what became of the dataset."""
+    if args.dataset == "scenes":
+        raise CommandError("convert: expected a dataset, got scenes; segpaste augment writes them")
+    from segpaste.datasets.conversion.convert import Conversion
+    from segpaste.datasets.formats.format import ReadOptions
+    from segpaste.datasets.formats.registry import find_dataset
+
+    if args.device is not None and args.masks_from is None:
+        raise CommandError("--device: expected --masks-from, whose model runs there; give it")
+    found = find_dataset(args.dataset, args.from_)
+    options = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir)
+    adapt = None
+    if args.masks_from is not None:
+        from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
+
+        adapt = with_masks_from(SamMasker(args.masks_from, args.device or "cpu"))
+    conversion = Conversion(found, args.to, args.split, options, args.task, args.depth_format, adapt, args.masks_from)
+    with progress(conversion.num_photos) as bar:
+        summary = conversion.run(args.out, bar.update)
+    print("\n".join(lines(summary)))
+    if summary.losses and args.strict:
+        raise SystemExit(1)
+
+
+def lines(summary: ConversionSummary) -> Iterator[str]:
+    """Yield what is printed about a conversion."""
+    yield f"dataset  {summary.out}, {summary.format}"
+    for name, num in summary.num_photos.items():
+        yield f"  {printable(name or 'all'):<32} {num:>10,} photos {summary.num_objects.get(name, 0):>10,} objects"
+    if not summary.losses:
+        yield "kept     everything"
+        return
+    yield f"lost     the format {summary.format} cannot hold:"
+    for what, num in sorted(summary.losses.items()):
+        yield f"  {printable(what):<48} {num:>10,}"

@@ -1,0 +1,1 @@
+"""Conversion of a dataset from any format that is read into any that is written."""

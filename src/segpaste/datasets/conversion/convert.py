@@ -1,0 +1,282 @@
+"""Convert a dataset of any format that is read into one of any format that is written.
+
+Photos are copied byte by byte. Entries, keys and tables come along where the format can hold them; what it cannot hold
+is counted. For new photos with pasted objects use `segpaste augment`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from segpaste._version import __version__
+from segpaste.datasets.conversion.entries import has_entries, has_further_fields
+from segpaste.datasets.conversion.names import ClassList, photo_names
+from segpaste.datasets.conversion.photos import SplitConverter, object_ids
+from segpaste.datasets.formats.coco import CocoDetectionV2
+from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.coco_writer import SampleRows
+from segpaste.datasets.formats.format import NO_SPLIT, TASKS, ReadOptions, WrittenTask
+from segpaste.datasets.formats.pixel_bytes import DepthFormat
+from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
+from segpaste.datasets.formats.registry import FoundDataset, find_dataset
+from segpaste.datasets.formats.written.format import LabelForm, Losses, WrittenFormat, WrittenSplit
+from segpaste.datasets.formats.written.registry import written_format
+from segpaste.datasets.formats.yolo.data_yaml import read_yaml
+from segpaste.datasets.formats.yolo.dataset import YoloDataset
+from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
+
+_PHOTOS_AT_ONCE = 16
+Advance = Callable[[int], object]
+Adapt = Callable[[AnnotatedPhotos], AnnotatedPhotos]
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionSummary:
+    """What was converted.
+
+    Attributes:
+        out: the folder of the written dataset.
+        format: its name.
+        num_photos: photos of each split.
+        num_objects: objects of each split, crowds included.
+        losses: what the format cannot keep, in words, with its number.
+    """
+
+    out: Path
+    format: str
+    num_photos: Mapping[str, int]
+    num_objects: Mapping[str, int]
+    losses: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class Conversion:
+    """A conversion that is ready to run: the dataset is opened, and can be written in the format.
+
+    Args:
+        found: the dataset.
+        to: the name of the written format, see `segpaste.datasets.formats.written.registry.WRITTEN`.
+        splits: the names of the splits; by default all.
+        options: what the dataset needs besides its path.
+        task: of YOLO labels that are written; by default what the dataset has.
+        depth_format: of depth files.
+        adapt: called with each split, returns the dataset to convert instead, such as one with masks from a model.
+        adapted_by: names what ``adapt`` does; two runs with the same name give the same result.
+
+    Raises:
+        DatasetError: the dataset is broken, has no such split, or cannot be written in the format.
+    """
+
+    found: FoundDataset
+    to: str
+    splits: Sequence[str] | None = None
+    options: ReadOptions = field(default_factory=ReadOptions)
+    task: WrittenTask | None = None
+    depth_format: DepthFormat = "npy"
+    adapt: Adapt | None = None
+    adapted_by: str | None = None
+    _converters: list[SplitConverter] = field(init=False)
+    _form: WrittenFormat = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._form = written_format(self.to)
+        names = self.found.splits if self.splits is None else tuple(dict.fromkeys(self.splits))
+        opened = [self._open(None if name == NO_SPLIT else name) for name in names]
+        opened = [photos if self.adapt is None else self.adapt(photos) for photos in opened]
+        if not sum(map(len, opened)):
+            raise DatasetError(f"{self.found.path}: expected at least one photo, got none")
+        classes = ClassList(opened) if self._form.one_class_list else None
+        labels = self._label_form(opened, classes)
+        taken: dict[str, set[str]] = {}
+        self._converters = []
+        for number, (name, photos) in enumerate(zip(names, opened, strict=True)):
+            written_name = self._form.split_name(name)
+            self._converters.append(
+                SplitConverter(
+                    photos,
+                    written_name,
+                    photo_names(photos, self._form, taken.setdefault(self._form.photos_dir(written_name), set())),
+                    self._form,
+                    labels,
+                    range(len(photos.class_names)) if classes is None else classes.labels_of(number),
+                    self.depth_format,
+                    has_entries(photos),
+                    has_further_fields(photos),
+                )
+            )
+
+    @property
+    def num_photos(self) -> int:
+        """Number of photos of all splits."""
+        return sum(len(converter.photos) for converter in self._converters)
+
+    def run(self, out: str | PathLike[str], advance: Advance = lambda num: None) -> ConversionSummary:
+        """Write the dataset: whole or not at all. An interrupted run resumes where it was.
+
+        Args:
+            out: the new folder.
+            advance: called with a number of photos that are done.
+
+        Raises:
+            DatasetError: the name is taken, or a photo or annotation cannot be read or written in the format.
+            OSError: a file cannot be written.
+        """
+        if Path(out).is_symlink():
+            raise DatasetError(f"{out}: expected --out to be new or an empty folder, got a link; choose another")
+        space = Workspace(Path(os.path.abspath(out)), DatasetError)
+        space.expect_free()
+        losses: Losses = Counter()
+        num_objects: Counter[str] = Counter()
+        with space.claim(self._fingerprint()), naming(space.folder):
+            for number, (converter, indices) in enumerate(self._steps()):
+                if not space.notes.has(number):
+                    space.notes.write(number, self._write(space.files, converter, indices))
+                noted = space.notes.read(number)
+                losses.update(noted["losses"])
+                num_objects[converter.name] += noted["num_objects"]
+                advance(len(indices))
+            written = [
+                WrittenSplit(c.name, self._tables(c), c.categories, self._rows(space, c)) for c in self._converters
+            ]
+            for path, content in self._form.closing_files(written, self._converters[0].form, losses):
+                write_whole(space.files / path, content)
+            for converter in self._converters:
+                losses.update(_left_out(converter.photos))
+            space.publish()
+        counts = {converter.name: len(converter.photos) for converter in self._converters}
+        return ConversionSummary(space.out, self.to, counts, num_objects, {k: n for k, n in losses.items() if n})
+
+    def _open(self, name: str | None) -> AnnotatedPhotos:
+        """Open a split. Labels are read as they are, or if that fails for the task that is written."""
+        try:
+            return self.found.open(name, self.options)
+        except DatasetError:
+            if self.task not in TASKS or "task" not in self.found.format.takes:
+                raise
+            return self.found.open(name, replace(self.options, task=self.task))
+
+    def _label_form(self, opened: Sequence[AnnotatedPhotos], classes: ClassList | None) -> LabelForm:
+        has_masks = all(photos.has_masks for photos in opened)
+        schema = next((photos.keypoint_schema for photos in opened if photos.keypoint_schema is not None), None)
+        of_yolo = [photos for photos in opened if isinstance(photos, YoloDataset)]
+        default: WrittenTask = "segment" if has_masks else "detect" if schema is None else "pose"
+        task = self.task or (of_yolo[0].task if of_yolo and self.adapt is None else default)
+        if self.to == "yolo" and task == "pose" and schema is None:
+            raise DatasetError(
+                f"{self.found.path}: expected keypoints for the task pose, got none; choose another task"
+            )
+        if self.to == "yolo" and task in ("segment", "obb") and not has_masks:
+            raise DatasetError(
+                f"{self.found.path}: expected masks for the task {task}, got boxes alone; write the task detect, or "
+                "fill masks in first (--masks-from)"
+            )
+        shape = of_yolo[0].data.keypoint_shape if of_yolo else None
+        yaml = of_yolo[0].data.file if of_yolo else None
+        semantic = self._form.keeps_semantic_maps and any(len(p) and p[0].semantic_map is not None for p in opened)
+        return LabelForm(
+            [] if classes is None else classes.names,
+            task,
+            3 if shape is None else shape[1],
+            schema,
+            semantic,
+            read_yaml(yaml) if yaml is not None and yaml.is_file() else None,
+        )
+
+    def _fingerprint(self) -> dict[str, Any]:
+        given = {name: str(getattr(self.options, name)) for name in self.options.given()}
+        return {
+            "segpaste": __version__,
+            "dataset": os.path.abspath(self.found.path),
+            "splits": {c.name: [c.photos.digest, len(c.photos)] for c in self._converters},
+            "to": [self.to, self._converters[0].form.task, self.depth_format],
+            "options": given,
+            "adapted": self.adapted_by,
+        }
+
+    def _steps(self) -> Iterator[tuple[SplitConverter, range]]:
+        for converter in self._converters:
+            for start in range(0, len(converter.photos), _PHOTOS_AT_ONCE):
+                yield converter, range(start, min(start + _PHOTOS_AT_ONCE, len(converter.photos)))
+
+    @staticmethod
+    def _write(folder: Path, converter: SplitConverter, indices: range) -> dict[str, Any]:
+        """Write the files of some photos; return their entries and what is lost of them."""
+        losses: Losses = Counter()
+        found, num_objects = [], 0
+        with WholeFiles() as files:
+            for index in indices:
+                rows, contents, num = converter.convert(index, losses)
+                for path, content in contents:
+                    files.write(folder / path, content)
+                found.append(asdict(rows))
+                num_objects += num
+        return {"rows": found, "losses": losses, "num_objects": num_objects}
+
+    def _rows(self, space: Workspace, converter: SplitConverter) -> Callable[[], Iterator[SampleRows]]:
+        numbers = [number for number, (other, _) in enumerate(self._steps()) if other is converter]
+
+        def rows() -> Iterator[SampleRows]:
+            return object_ids(SampleRows(**row) for number in numbers for row in space.notes.read(number)["rows"])
+
+        return rows
+
+    def _tables(self, converter: SplitConverter) -> dict[str, Any]:
+        tables = converter.photos.tables()
+        is_of_coco = converter.keeps_entries or isinstance(converter.photos, CocoDetectionV2 | CocoPanoptic)
+        if not tables and not is_of_coco and self._form.keeps_extra_keys:
+            return {"info": {"description": self.found.path.resolve().name}}
+        return tables
+
+
+def _left_out(photos: AnnotatedPhotos) -> Losses:
+    """Count what a reader leaves out of all photos."""
+    if isinstance(photos, CocoPanoptic):
+        return Counter({"photos without an annotation": photos.num_unannotated_images})
+    if isinstance(photos, YoloDataset):
+        return Counter({"label files without a photo": len(photos.stray_labels)})
+    return Counter()
+
+
+def convert_dataset(
+    path: str | PathLike[str],
+    out: str | PathLike[str],
+    to: str,
+    *,
+    splits: Sequence[str] | None = None,
+    format: str | None = None,
+    images_dir: str | PathLike[str] | None = None,
+    panoptic_dir: str | PathLike[str] | None = None,
+    task: WrittenTask | None = None,
+    depth_format: DepthFormat = "npy",
+) -> ConversionSummary:
+    """Recognise the dataset at a path and write it in another format.
+
+    Args:
+        path: a folder or file of one of the formats that are read.
+        out: the new folder; the dataset is there whole or not at all.
+        to: the name of the format, such as ``coco``, ``yolo`` or ``voc``.
+        splits: their names; by default all.
+        format: the name of the dataset's own format; by default it is recognised.
+        images_dir: for an annotation file, the folder that the file names of the photos start from.
+        panoptic_dir: for panoptic segments, the folder of their PNG files.
+        task: of YOLO labels that are written, by default what the dataset has; ``obb`` writes oriented boxes.
+        depth_format: ``npy``, float32 metres, or ``png``, 16 bits of millimetres.
+
+    Returns:
+        The numbers of photos and objects, and what the format cannot keep.
+
+    Raises:
+        DatasetError: the dataset or the format is unknown, the dataset is broken, or ``out`` is taken.
+        OSError: a file cannot be written.
+    """
+    options = ReadOptions(
+        images_dir=None if images_dir is None else Path(images_dir),
+        panoptic_dir=None if panoptic_dir is None else Path(panoptic_dir),
+    )
+    return Conversion(find_dataset(path, format), to, splits, options, task, depth_format).run(out)

@@ -1,0 +1,108 @@
+"""The entries of one photo as a written dataset has them: those of its file, or made from its sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from segpaste.datasets.formats.carried import REGION_KEYS
+from segpaste.datasets.formats.coco import CocoDetectionV2
+from segpaste.datasets.formats.coco_boxes import CocoBoxes
+from segpaste.datasets.formats.coco_index import has_segmentation
+from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.coco_writer import crowd_rows, instance_rows, tight_xywh
+from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
+from segpaste.datasets.formats.rle import decode_segmentation
+from segpaste.datasets.formats.written.format import Losses
+from segpaste.datasets.formats.yolo.dataset import YoloDataset
+from segpaste.types import DenseSample
+
+
+def has_entries(photos: AnnotatedPhotos) -> bool:
+    """Return whether the annotations of a dataset have entries of their own, with masks or boxes, in COCO's form."""
+    return not isinstance(photos, CocoPanoptic) and any(
+        _is_entry(row) for row in next((rows for rows in map(photos.annotation_rows, range(len(photos))) if rows), [])
+    )
+
+
+def has_further_fields(photos: AnnotatedPhotos) -> bool:
+    """Return whether samples have fields that entries do not tell of; the first photo tells, except of COCO's files."""
+    if type(photos) in (CocoDetectionV2, CocoBoxes) or not len(photos):
+        return False
+    sample = photos[0]
+    return any(field is not None for field in (sample.semantic_map, sample.normals, sample.depth_valid))
+
+
+def kept_entries(photos: AnnotatedPhotos, index: int, size: tuple[int, int], *, with_iscrowd: bool) -> list[JsonRow]:
+    """Return the entries of a photo's annotations as in the file, with what readers of COCO need and they lack."""
+    missing: JsonRow = {"iscrowd": 0} if with_iscrowd else {}
+    return [{**missing, **_completed(photos, row, size)} for row in photos.annotation_rows(index)]
+
+
+def made_entries(
+    photos: AnnotatedPhotos, index: int, sample: DenseSample, categories: Sequence[JsonRow], crowds: Sequence[Crowd]
+) -> list[JsonRow]:
+    """Return entries made from a sample, each with the further keys of its original; still without ``id``.
+
+    Args:
+        photos: one split.
+        index: of the photo.
+        sample: of the photo.
+        categories: the category of each class.
+        crowds: the crowd regions of the photo.
+    """
+    image_id = photos.image_id(index)
+    more = [_further_keys(row) for row in entries_of_instances(photos, index, sample)]
+    found = instance_rows(image_id, sample, categories, more)
+    if isinstance(photos, YoloDataset) and sample.instance_masks is not None:
+        polygons = photos.polygons(index, sample.canvas_size)
+        for row, line in zip(found, photos.annotation_ids(index), strict=True):
+            row["segmentation"] = [polygons[line]]
+    return found + crowd_rows(image_id, categories, crowds_with_entries(photos, index, crowds))
+
+
+def crowds_with_entries(photos: AnnotatedPhotos, index: int, crowds: Sequence[Crowd]) -> list[tuple[Crowd, JsonRow]]:
+    """Return crowds with their ``carried`` keys, as `segpaste.datasets.formats.coco_writer.write_sample` takes them."""
+    by_id = {row["id"]: _further_keys(row) for row in photos.annotation_rows(index) if "id" in row}
+    return [(crowd, {"carried": by_id.get(crowd.annotation_id, {})}) for crowd in crowds]
+
+
+def entries_of_instances(photos: AnnotatedPhotos, index: int, sample: DenseSample) -> list[JsonRow]:
+    """Return the entry of each instance of a sample, an empty one where the file has none."""
+    by_id = {row["id"]: row for row in photos.annotation_rows(index) if "id" in row}
+    if not by_id:
+        return [{} for _ in range(sample.num_instances)]
+    return [by_id.get(annotation_id, {}) for annotation_id in photos.annotation_ids(index)]
+
+
+def image_entry(photos: AnnotatedPhotos, index: int, name: str, size: tuple[int, int]) -> JsonRow:
+    """Return the entry of a photo under its new name; ``size`` is (H, W)."""
+    row = photos.image_row(index)
+    return {**row, "file_name": name, "width": size[1], "height": size[0]}
+
+
+def count_semantic(sample: DenseSample, losses: Losses) -> None:
+    """Count a semantic map that a format does not keep."""
+    if sample.semantic_map is not None:
+        losses["semantic maps" if sample.panoptic_map is None else "segments of stuff, in photos"] += 1
+
+
+def _completed(photos: AnnotatedPhotos, row: JsonRow, size: tuple[int, int]) -> JsonRow:
+    missing: dict[str, Any] = {}
+    if has_segmentation(row) and not {"area", "bbox"} <= set(row):
+        try:
+            mask = decode_segmentation(row["segmentation"], size)
+        except ValueError as error:
+            raise DatasetError(f"{photos.annotations_file}: annotation {row.get('id')}: {error}; correct it") from error
+        missing |= {"area": int(mask.sum()), "bbox": tight_xywh(mask)}
+    elif "area" not in row and isinstance(row.get("bbox"), list):
+        missing["area"] = row["bbox"][2] * row["bbox"][3]
+    return {**missing, **row}
+
+
+def _further_keys(row: JsonRow) -> JsonRow:
+    return {key: value for key, value in row.items() if key not in REGION_KEYS}
+
+
+def _is_entry(row: Mapping[str, Any]) -> bool:
+    return "category_id" in row and "image_id" in row and ("segmentation" in row or "bbox" in row)

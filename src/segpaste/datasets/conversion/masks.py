@@ -1,0 +1,227 @@
+"""Masks for a dataset of boxes, by a segment-anything model of transformers.
+
+Each box is the prompt of its object. The mask that the model trusts most is cut to the box. In the entry of the object
+``mask_quality`` has the model's own estimate of the overlap, and the share of the box that the mask covers. An object
+without a pixel gets its filled box.
+
+Source: A. Kirillov et al., "Segment Anything", 2023. Not for datasets that have masks, which would be replaced.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from segpaste.datasets.formats.coco_writer import encode_mask
+from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow, PackedRecords
+from segpaste.extras import require
+from segpaste.types import DenseSample, InstanceMask
+
+QUALITY = "mask_quality"
+_BOXES_AT_ONCE = 64
+
+
+class BoxMasker(Protocol):
+    """What makes masks of boxes."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in the entries."""
+        ...
+
+    def __call__(self, image: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return masks [N, H, W] bool and the estimated overlap of each with the object, [N] float32.
+
+        Args:
+            image: [3, H, W] uint8.
+            boxes: [N, 4] float32, xyxy in pixel edges.
+        """
+        ...
+
+
+class SamMasker:
+    """Makes masks by a segment-anything model.
+
+    Args:
+        model: a folder that a model and its processor were saved to, or their name on the Hugging Face hub.
+        device: of the model.
+
+    Raises:
+        MissingPackageError: transformers is not installed.
+        DatasetError: there is no such model.
+    """
+
+    def __init__(self, model: str, device: str = "cpu") -> None:
+        transformers = require("transformers")
+        self.name, self.device = model, device
+        if not sys.stderr.isatty():
+            transformers.utils.logging.disable_progress_bar()
+        try:
+            self._processor = transformers.SamProcessor.from_pretrained(model)
+            self._model = transformers.SamModel.from_pretrained(model).to(device).eval()
+        except (OSError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise DatasetError(
+                f"--masks-from {model}: expected a segment-anything model, a folder or a name on the Hugging Face hub, "
+                f"could not load it ({reason})"
+            ) from error
+
+    def __call__(self, image: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
+        """See `BoxMasker`."""
+        if not len(boxes):
+            return torch.zeros(0, *image.shape[1:], dtype=torch.bool), torch.zeros(0)
+        masks, scores = [], []
+        encoded: Tensor | None = None
+        with torch.inference_mode():
+            for part in torch.split(boxes, _BOXES_AT_ONCE):
+                inputs = self._processor(
+                    images=image.permute(1, 2, 0).numpy(), input_boxes=[part.tolist()], return_tensors="pt"
+                )
+                if encoded is None:
+                    encoded = self._model.get_image_embeddings(inputs["pixel_values"].to(self.device))
+                out = self._model(
+                    image_embeddings=encoded,
+                    input_boxes=inputs["input_boxes"].to(self.device, torch.float32),
+                    multimask_output=True,
+                )
+                found = self._processor.image_processor.post_process_masks(
+                    out.pred_masks.cpu(), inputs["original_sizes"], inputs["reshaped_input_sizes"]
+                )[0]
+                best = out.iou_scores[0].cpu().argmax(1)
+                each = torch.arange(len(best))
+                masks.append(found[each, best])
+                scores.append(out.iou_scores[0].cpu()[each, best])
+        return torch.cat(masks), torch.cat(scores)
+
+
+class _Made(NamedTuple):
+    sample: DenseSample
+    rows: list[JsonRow]
+
+
+class MaskedPhotos(AnnotatedPhotos):
+    """A dataset of boxes whose samples get masks.
+
+    Its other fields are those of the dataset. The entry of each object has a ``segmentation``, its ``area``, and under
+    ``mask_quality`` a ``model``, the ``predicted_iou``, ``box_covered_frac``, and where the model found no pixel
+    ``is_box``.
+
+    Args:
+        photos: the dataset.
+        masker: makes the masks.
+
+    Raises:
+        DatasetError: the dataset has masks.
+    """
+
+    def __init__(self, photos: AnnotatedPhotos, masker: BoxMasker) -> None:
+        if photos.has_masks:
+            raise DatasetError(
+                f"{photos.annotations_file}: expected boxes alone for masks by a model, got masks; leave it out"
+            )
+        self.photos, self.masker = photos, masker
+        self._latest: tuple[int, _Made] | None = None
+        self.class_names, self.digest = photos.class_names, photos.digest
+        self.schema, self.keypoint_schema, self.has_masks = photos.schema, photos.keypoint_schema, True
+        super().__init__(photos.images_dir, photos.annotations_file)
+
+    @property
+    def categories(self) -> list[JsonRow]:
+        """The entries of the classes."""
+        return self.photos.categories
+
+    def instance_labels(self, index: int) -> Sequence[int]:
+        """Return the class of each object."""
+        return self.photos.instance_labels(index)
+
+    def annotation_ids(self, index: int) -> Sequence[int]:
+        """Return the dataset's id of each object."""
+        return self.photos.annotation_ids(index)
+
+    def crowds(self, index: int) -> list[Crowd]:
+        """Return the crowd and ignored regions."""
+        return self.photos.crowds(index)
+
+    def image_row(self, index: int) -> JsonRow:
+        """Return the entry of a photo."""
+        return self.photos.image_row(index)
+
+    def annotation_rows(self, index: int) -> list[JsonRow]:
+        """Return the entries of a photo's annotations, those of objects with their masks."""
+        return [dict(row) for row in self._made(index).rows]
+
+    def tables(self) -> JsonRow:
+        """Return the other tables."""
+        return self.photos.tables()
+
+    def __len__(self) -> int:
+        return len(self.photos)
+
+    def __getitem__(self, index: int) -> DenseSample:
+        return self._made(index).sample
+
+    def image_id(self, index: int) -> int:
+        """Return the id of the photo."""
+        return self.photos.image_id(index)
+
+    def file_name(self, index: int) -> str:
+        """Return the photo's file, relative to ``images_dir``."""
+        return self.photos.file_name(index)
+
+    def _read_records(self) -> PackedRecords:
+        return PackedRecords(())
+
+    def _read_sample(self, record: JsonRow) -> DenseSample:
+        raise NotImplementedError
+
+    def _made(self, index: int) -> _Made:
+        """Return a sample and its entries; the latest ones are kept, for a conversion asks for both."""
+        if self._latest is None or self._latest[0] != index:
+            self._latest = index, self._make(index)
+        return self._latest[1]
+
+    def _make(self, index: int) -> _Made:
+        sample = self.photos[index]
+        boxes = sample.boxes.as_subclass(Tensor)
+        masks, scores = self.masker(sample.image.as_subclass(Tensor), boxes)
+        order = sorted(self.photos.categories, key=lambda row: int(row["id"]))
+        by_id = {row["id"]: row for row in self.photos.annotation_rows(index) if "id" in row}
+        made: list[JsonRow] = []
+        kept = np.zeros((len(boxes), *sample.canvas_size), bool)
+        ids, labels = self.photos.annotation_ids(index), sample.labels.tolist()
+        for number, (annotation_id, label) in enumerate(zip(ids, labels, strict=True)):
+            x1, y1, x2, y2 = boxes[number].tolist()
+            kept[number], covered, is_box = _in_box(masks[number].numpy(), (x1, y1, x2, y2))
+            quality: JsonRow = {"model": self.masker.name, "predicted_iou": round(float(scores[number]), 6)}
+            quality |= {"box_covered_frac": round(covered, 6), **({"is_box": True} if is_box else {})}
+            new = {"id": annotation_id, "image_id": self.image_id(index), "category_id": order[label]["id"]}
+            new |= {"bbox": [x1, y1, x2 - x1, y2 - y1], "iscrowd": 0, **by_id.get(annotation_id, {})}
+            new |= {"segmentation": encode_mask(kept[number]), "area": int(kept[number].sum()), QUALITY: quality}
+            made.append(new)
+        others = [row for key, row in by_id.items() if key not in set(ids)]
+        number_ids = torch.arange(1, len(kept) + 1, dtype=torch.int32)
+        whole = replace(sample, instance_masks=InstanceMask(torch.from_numpy(kept)), instance_ids=number_ids)
+        return _Made(whole, made + others)
+
+
+def with_masks_from(masker: BoxMasker) -> Callable[[AnnotatedPhotos], AnnotatedPhotos]:
+    """Return what gives a dataset of boxes its masks, for `segpaste.datasets.conversion.convert.Conversion`."""
+    return lambda photos: MaskedPhotos(photos, masker)
+
+
+def _in_box(mask: NDArray[np.bool_], box: tuple[float, float, float, float]) -> tuple[NDArray[np.bool_], float, bool]:
+    """Return a mask cut to its box, rounded outwards, the share of the box it covers, and whether it is the box."""
+    x1, y1, x2, y2 = box
+    inside: NDArray[Any] = np.zeros_like(mask)
+    inside[int(np.floor(y1)) : int(np.ceil(y2)), int(np.floor(x1)) : int(np.ceil(x2))] = True
+    cut = mask & inside
+    if not cut.any():
+        return inside, 0.0, True
+    return cut, float(cut.sum() / inside.sum()), False

@@ -1,0 +1,201 @@
+"""Files and entries of one photo in the format that it is converted into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+import torch
+from PIL import ExifTags, Image
+from torch import Tensor
+
+from segpaste.datasets.conversion.entries import (
+    count_semantic,
+    crowds_with_entries,
+    entries_of_instances,
+    image_entry,
+    kept_entries,
+    made_entries,
+)
+from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.coco_writer import SampleRows
+from segpaste.datasets.formats.photo import upright_size
+from segpaste.datasets.formats.pixel_bytes import DepthFormat, geometry_files, picture_bytes
+from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
+from segpaste.datasets.formats.written.coco import CocoSegments, segments_of
+from segpaste.datasets.formats.written.format import File, LabelForm, LabelledPhoto, Losses, WrittenFormat
+from segpaste.datasets.formats.yolo.data import label_path
+from segpaste.datasets.formats.yolo.dataset import YoloDataset
+from segpaste.types import DenseSample, SemanticMap
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitConverter:
+    """Converts the photos of one split.
+
+    Attributes:
+        photos: the split.
+        name: its name in the written dataset.
+        file_names: the name of each photo in the written dataset.
+        to: the written format.
+        form: of its labels.
+        labels: the class in ``form`` of each class of the split.
+        depth_format: of depth files.
+        keeps_entries: the entries of the split are written as they are.
+        has_further_fields: samples have fields that entries do not tell of, such as depth.
+    """
+
+    photos: AnnotatedPhotos
+    name: str
+    file_names: Sequence[str]
+    to: WrittenFormat
+    form: LabelForm
+    labels: Sequence[int]
+    depth_format: DepthFormat
+    keeps_entries: bool
+    has_further_fields: bool
+
+    @property
+    def categories(self) -> list[JsonRow]:
+        """The entries of the classes as they are written; of panoptic segments each says whether it is a thing."""
+        rows = self.photos.categories
+        if not isinstance(self.to, CocoSegments):
+            return rows
+        kinds = None if self.photos.schema is None else self.photos.schema.classes
+        order = sorted(rows, key=lambda row: int(row["id"]))
+        things = {row["id"]: kinds is None or kinds[label] == "thing" for label, row in enumerate(order)}
+        return [{"isthing": int(things[row["id"]]), **row} for row in rows]
+
+    def convert(self, index: int, losses: Losses) -> tuple[SampleRows, list[File], int]:
+        """Return the entries of a photo, its files, and the number of its objects.
+
+        Raises:
+            DatasetError: the photo or one of its annotations cannot be read, or the format cannot hold them.
+        """
+        if self.keeps_entries and self.to.of_entries:
+            size = self._size(index)
+            kept = kept_entries(self.photos, index, size, with_iscrowd=self.to.has_iscrowd)
+            image = self._image(index, size)
+            further = self._further_files(index, self.photos[index], image, losses) if self.has_further_fields else []
+            return SampleRows(image, kept), [self._photo_file(index, size), *further], len(kept)
+        if isinstance(self.to, CocoSegments) and isinstance(self.photos, CocoPanoptic):
+            return self._same_segments(self.photos, index)
+        sample, crowds = self._labelled(self.photos[index]), self._labelled_crowds(index)
+        files = [self._photo_file(index, sample.canvas_size)]
+        image = self._image(index, sample.canvas_size)
+        files += self._further_files(index, sample, image, losses)
+        try:
+            rows, labels = self._labels(index, image, sample, crowds, losses)
+        except ValueError as error:
+            raise DatasetError(f"{self.photos.file_name(index)}: {error}") from error
+        return rows, files + labels, sample.num_instances + len(crowds)
+
+    def _further_files(self, index: int, sample: DenseSample, image: JsonRow, losses: Losses) -> list[File]:
+        """Return the files of depth and normals; the camera goes into the entry of the photo."""
+        if (camera := sample.camera_intrinsics) is not None:
+            image["camera_intrinsics"] = {"fx": camera.fx, "fy": camera.fy, "cx": camera.cx, "cy": camera.cy}
+        if sample.depth is not None and self.depth_format == "png":
+            losses["depth below a millimetre, in photos"] += 1
+        if not self.to.keeps_semantic_maps:
+            count_semantic(sample, losses)
+        below = f"{self.name}/" if self.name else ""
+        return list(geometry_files(below + self._stem(index), sample, self.depth_format))
+
+    def _labels(
+        self, index: int, image: JsonRow, sample: DenseSample, crowds: Sequence[Crowd], losses: Losses
+    ) -> tuple[SampleRows, list[File]]:
+        """Return the entries of a photo and its label files, from its sample."""
+        if self.to.of_entries:
+            by_label = sorted(self.categories, key=lambda row: int(row["id"]))
+            return SampleRows(image, made_entries(self.photos, index, sample, by_label, crowds)), []
+        own_rows = entries_of_instances(self.photos, index, sample)
+        if isinstance(self.to, CocoSegments):
+            by_label = sorted(self.categories, key=lambda row: int(row["id"]))
+            with_entries = crowds_with_entries(self.photos, index, crowds)
+            png, segments = segments_of(sample, by_label, own_rows, with_entries, losses)
+            return SampleRows(image, [], segments), [(f"{self.to.maps_dir(self.name)}/{self._stem(index)}.png", png)]
+        if isinstance(self.photos, YoloDataset) and self.to.name == "yolo" and self.photos.task == self.form.task:
+            path = label_path(Path(self.to.photos_dir(self.name), self.file_names[index]))
+            return SampleRows(image, []), [(path.as_posix(), self.photos.label_text(index).encode())]
+        by_id = {row["id"]: row for row in self.photos.annotation_rows(index) if "id" in row}
+        regions = [(crowd, by_id.get(crowd.annotation_id, {})) for crowd in crowds]
+        photo = LabelledPhoto(self.name, self.file_names[index], image, sample, own_rows, regions)
+        return SampleRows(image, []), list(self.to.label_files(photo, self.form, losses))
+
+    def _same_segments(self, photos: CocoPanoptic, index: int) -> tuple[SampleRows, list[File], int]:
+        """Return entries and map of a panoptic photo as they are."""
+        row, size = photos.map_row(index), self._size(index)
+        source = photos.panoptic_dir / row["file_name"]
+        segments = photos.annotation_rows(index)
+        rows = SampleRows(self._image(index, size), [], segments, row)
+        png = (f"{CocoSegments().maps_dir(self.name)}/{row['file_name']}", _bytes_of(source))
+        return rows, [self._photo_file(index, size), png], len(segments)
+
+    def _stem(self, index: int) -> str:
+        return PurePosixPath(self.file_names[index]).with_suffix("").as_posix()
+
+    def _image(self, index: int, size: tuple[int, int]) -> JsonRow:
+        return image_entry(self.photos, index, self.file_names[index], size)
+
+    def _size(self, index: int) -> tuple[int, int]:
+        row = self.photos.image_row(index)
+        if isinstance(row.get("height"), int) and isinstance(row.get("width"), int):
+            return row["height"], row["width"]
+        return upright_size(self._source(index))
+
+    def _source(self, index: int) -> Path:
+        return self.photos.images_dir / self.photos.file_name(index)
+
+    def _photo_file(self, index: int, size: tuple[int, int]) -> File:
+        """Return the photo: the same bytes, unless the format would turn it and its labels are drawn unturned."""
+        path = f"{self.to.photos_dir(self.name)}/{self.file_names[index]}"
+        source = self._source(index)
+        if self.to.name == "yolo" and not isinstance(self.photos, YoloDataset) and _is_turned_wrongly(source, size):
+            pixels = self.photos[index].image.as_subclass(Tensor).permute(1, 2, 0).numpy()
+            return str(PurePosixPath(path).with_suffix(".png")), picture_bytes(pixels)
+        return path, _bytes_of(source)
+
+    def _labelled(self, sample: DenseSample) -> DenseSample:
+        """Return a sample with the classes of ``form``; as it is if the format has a list for each split."""
+        if not self.to.one_class_list or list(self.labels) == list(range(len(self.labels))):
+            return sample
+        table = torch.tensor([*self.labels, *range(len(self.labels), 256)])
+        semantic = sample.semantic_map
+        if semantic is not None:
+            semantic = SemanticMap(table[semantic.as_subclass(Tensor)])
+        return replace(sample, labels=table[sample.labels], semantic_map=semantic)
+
+    def _labelled_crowds(self, index: int) -> list[Crowd]:
+        crowds = self.photos.crowds(index)
+        if not self.to.one_class_list:
+            return crowds
+        return [crowd._replace(label=self.labels[crowd.label]) for crowd in crowds]
+
+
+def _is_turned_wrongly(path: Path, size: tuple[int, int]) -> bool:
+    """Return whether a photo has an EXIF orientation, and labels of (H, W) that are drawn on its pixels as stored."""
+    try:
+        with Image.open(path) as photo:
+            is_turned = photo.getexif().get(ExifTags.Base.Orientation, 1) in range(2, 9)
+            return is_turned and photo.size == size[::-1]
+    except OSError as error:
+        raise DatasetError(f"{path}: expected an image, could not read it ({error}); replace the file") from error
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise DatasetError(f"{path}: expected an image, found no such file; check the folder and the name") from None
+
+
+def object_ids(rows: Iterator[SampleRows]) -> Iterator[SampleRows]:
+    """Yield entries whose annotations have ids: their own, or the next free number in the order of the photos."""
+    number = 0
+    for row in rows:
+        annotations = []
+        for annotation in row.annotations:
+            number += 1
+            annotations.append(annotation if "id" in annotation else {"id": number, **annotation})
+        yield replace(row, annotations=annotations)

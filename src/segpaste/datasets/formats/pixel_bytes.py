@@ -1,0 +1,88 @@
+"""Pixels as the bytes of files: pictures, label maps with a palette, depth, normals and intrinsics.
+
+The same values give the same bytes. Not for reading: see `segpaste.datasets.formats.photo`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from segpaste.types import DenseSample
+
+ImageFormat = Literal["png", "jpg"]
+DepthFormat = Literal["npy", "png"]
+"""Files of depth: float32 metres, or 16 bits of millimetres."""
+
+_ENCODING: Mapping[ImageFormat, Mapping[str, Any]] = {
+    "png": {"format": "PNG"},
+    "jpg": {"format": "JPEG", "quality": 95, "subsampling": 0},
+}
+_MAX_MM = (1 << 16) - 1
+
+
+def geometry_files(name: str, sample: DenseSample, depth_format: DepthFormat = "npy") -> Iterator[tuple[str, bytes]]:
+    """Yield the files of depth, its validity and normals, as far as a sample has them: path and content.
+
+    Args:
+        name: of the files, without suffix; a folder in it lies below ``depth``, ``depth_valid`` and ``normals``.
+        sample: with depth in metres where it is metric.
+        depth_format: ``png`` rounds to millimetres, 0 where invalid or beyond 65.535 m.
+    """
+    if sample.depth is not None and sample.depth_valid is not None:
+        depth, valid = _array(sample.depth)[0], _array(sample.depth_valid)[0]
+        if depth_format == "npy":
+            yield f"depth/{name}.npy", npy_bytes(depth)
+            yield f"depth_valid/{name}.png", picture_bytes(valid.astype(np.uint8) * 255)
+        else:
+            yield f"depth/{name}.png", picture_bytes(depth_mm(depth, valid))
+    if sample.normals is not None:
+        yield f"normals/{name}.npy", npy_bytes(_array(sample.normals).transpose(1, 2, 0))
+
+
+def depth_mm(depth: NDArray[np.float32], valid: NDArray[np.bool_]) -> NDArray[np.uint16]:
+    """Return depth [H, W] in metres as millimetres, rounded; 0 where it is invalid or does not fit into 16 bits."""
+    mm = np.rint(np.where(valid, depth, 0).astype(np.float64) * 1000)
+    return np.where((mm > 0) & (mm <= _MAX_MM), mm, 0).astype(np.uint16)
+
+
+def intrinsics_text(sample: DenseSample) -> bytes | None:
+    """Return the camera matrix of a sample as three lines of three numbers, in pixels; None where it has no camera."""
+    if (camera := sample.camera_intrinsics) is None:
+        return None
+    rows = ((camera.fx, 0, camera.cx), (0, camera.fy, camera.cy), (0, 0, 1))
+    return "".join(" ".join(map(repr, row)) + "\n" for row in rows).encode()
+
+
+def picture_bytes(pixels: NDArray[Any], image_format: ImageFormat = "png") -> bytes:
+    """Encode a picture: [H, W, 3] uint8 RGB, or [H, W] uint8 or uint16."""
+    buffer = BytesIO()
+    Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, **_ENCODING[image_format])
+    return buffer.getvalue()
+
+
+def palette_bytes(pixels: NDArray[np.uint8], palette: NDArray[np.uint8]) -> bytes:
+    """Encode a map [H, W] as PNG with a palette [256, 3]."""
+    picture = Image.fromarray(np.ascontiguousarray(pixels))
+    picture.putpalette(palette.tobytes())
+    buffer = BytesIO()
+    picture.save(buffer, format="PNG")
+    return buffer.getvalue()
+
+
+def npy_bytes(values: NDArray[np.float32]) -> bytes:
+    """Encode an array as a file of NumPy."""
+    buffer = BytesIO()
+    np.save(buffer, np.ascontiguousarray(values), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    values: NDArray[Any] = tensor.as_subclass(Tensor).numpy()
+    return values

@@ -1,0 +1,163 @@
+"""Base of the written formats: where photos lie, what is written for each photo, and what once all are written.
+
+A format is one class in one file, listed in `segpaste.datasets.formats.written.registry`. It turns samples and entries
+into the contents of files; `segpaste.datasets.conversion` and `segpaste augment` write them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import ClassVar
+
+from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS
+from segpaste.datasets.formats.coco_writer import SampleRows
+from segpaste.datasets.formats.format import WrittenTask
+from segpaste.datasets.formats.records import Crowd, JsonRow
+from segpaste.types import DenseSample, KeypointSchema
+from segpaste.workspace import Content
+
+Losses = Counter[str]
+"""What a format cannot keep, in words, with its number."""
+File = tuple[str, Content]
+"""The path of a file, relative to the dataset's folder, and its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelForm:
+    """Form of the labels of a dataset; it is the same in all its splits.
+
+    Attributes:
+        class_names: of the labels.
+        task: of YOLO labels.
+        point_size: numbers per keypoint of YOLO labels.
+        schema: of the keypoints; None where there are none.
+        has_semantic_maps: whether samples have semantic maps.
+        source_yaml: the keys of the data YAML of a YOLO dataset that is converted.
+    """
+
+    class_names: Sequence[str]
+    task: WrittenTask = "segment"
+    point_size: int = 3
+    schema: KeypointSchema | None = None
+    has_semantic_maps: bool = False
+    source_yaml: JsonRow | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledPhoto:
+    """One photo with its labels.
+
+    Attributes:
+        split: its split.
+        file_name: its file, relative to the folder of the photos of its split.
+        image: its entry.
+        sample: its sample; labels index the class names of the `LabelForm`.
+        rows: the entry of each instance, or an empty one.
+        crowds: its crowd and ignored regions, each with its entry.
+    """
+
+    split: str
+    file_name: str
+    image: JsonRow
+    sample: DenseSample
+    rows: Sequence[JsonRow]
+    crowds: Sequence[tuple[Crowd, JsonRow]] = ()
+
+    @property
+    def stem(self) -> str:
+        """The file name without its suffix."""
+        return PurePosixPath(self.file_name).with_suffix("").as_posix()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WrittenSplit:
+    """A split whose photos are written.
+
+    Attributes:
+        name: of the split.
+        tables: the other tables of its file, such as ``info`` and ``licenses``.
+        categories: the entries of its classes.
+        rows: called to go through the entries of its photos.
+    """
+
+    name: str
+    tables: JsonRow
+    categories: Sequence[JsonRow]
+    rows: Callable[[], Iterable[SampleRows]]
+
+
+class WrittenFormat(ABC):
+    """A dataset format that is written.
+
+    Attributes:
+        name: what ``--to`` and ``--layout`` call it.
+        title: its name in the documentation.
+        files: its files, in words.
+        holds: the labels that it holds, in words.
+        of_entries: its files follow from the entries alone: photos are copied and need not be decoded.
+        one_class_list: all splits share one list of classes.
+        flat: photos lie in one folder, without folders below it.
+        by_stem: label files are named as their photo without its suffix.
+        has_iscrowd: every entry needs the key ``iscrowd``.
+        keeps_semantic_maps: it holds semantic maps.
+        keeps_extra_keys: it holds further keys of entries, and other tables.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    files: ClassVar[str]
+    holds: ClassVar[str]
+    of_entries: ClassVar[bool] = False
+    one_class_list: ClassVar[bool] = True
+    flat: ClassVar[bool] = False
+    by_stem: ClassVar[bool] = True
+    has_iscrowd: ClassVar[bool] = True
+    keeps_semantic_maps: ClassVar[bool] = False
+    keeps_extra_keys: ClassVar[bool] = False
+
+    def split_name(self, split: str) -> str:
+        """Return the name of a split as it is written; ``train`` for the only split of a dataset without splits."""
+        return split or "train"
+
+    @abstractmethod
+    def photos_dir(self, split: str) -> str:
+        """Return the folder of the photos of a split, relative to the dataset's."""
+
+    def folders(self, split: str) -> tuple[str, ...]:
+        """Return the folders whose files are named after the photos of a split."""
+        return (self.photos_dir(split),)
+
+    def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
+        """Yield the label files of a photo; what they cannot keep of it is counted.
+
+        Raises:
+            ValueError: the format cannot hold the sample at all.
+        """
+        yield from ()
+
+    def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
+        """Yield the files that are written once all photos are, such as tables and lists of classes."""
+        yield from ()
+
+
+def count_keys(losses: Losses, what: str, rows: Iterable[Mapping[str, object]], held: Collection[str]) -> None:
+    """Count the keys of entries that are not among those that a format holds; empty values are none."""
+    for row in rows:
+        for key, value in row.items():
+            if key not in held and value not in (None, "", [], {}):
+                losses[f"key '{key}' of {what}"] += 1
+
+
+def count_lost(photo: LabelledPhoto, losses: Losses, *, points: bool = False, held: Collection[str] = ()) -> None:
+    """Count what label files usually cannot keep: crowds, keypoints and further keys of entries."""
+    for crowd, _ in photo.crowds:
+        losses["ignored regions" if crowd.is_ignored else "crowd regions"] += 1
+    if photo.sample.keypoints is not None and not points:
+        losses["keypoints of objects"] += int((photo.sample.keypoints[..., 2] > 0).any(1).sum())
+    count_keys(losses, "photos", [photo.image], IMAGE_KEYS | {"camera_intrinsics", "segpaste"})
+    known = REGION_KEYS | POINT_KEYS | {"segpaste", *held}
+    count_keys(losses, "annotations", [*photo.rows, *(row for _, row in photo.crowds)], known)

@@ -1,0 +1,94 @@
+"""Label maps: for each photo a PNG of classes and one of objects, with a list of the classes.
+
+    images/SPLIT/NAME  semantic/SPLIT/NAME.png  instances/SPLIT/NAME.png  classes.txt
+
+Line i of ``classes.txt``, from 0, names the value i of semantic maps. Of a dataset of instances 0 is the background.
+The largest value is void: 255 of 8 bits or, with more classes, 65535 of 16. In a map of objects 0 is none, and each
+object has a number of its own; its class is the one that the semantic map shows there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from segpaste.datasets.formats.pixel_bytes import intrinsics_text, picture_bytes
+from segpaste.datasets.formats.written.format import (
+    File,
+    LabelForm,
+    LabelledPhoto,
+    Losses,
+    WrittenFormat,
+    WrittenSplit,
+    count_keys,
+    count_lost,
+)
+from segpaste.datasets.formats.written.owners import owners_of
+from segpaste.types import IGNORE_INDEX
+
+BACKGROUND = "background"
+
+
+class LabelMaps(WrittenFormat):
+    """Semantic and instance maps."""
+
+    name = "label-maps"
+    title = "Label maps"
+    files = "images/SPLIT/NAME, semantic/SPLIT/NAME.png, instances/SPLIT/NAME.png and classes.txt"
+    holds = "semantic maps, masks that do not overlap"
+    keeps_semantic_maps = True
+
+    def photos_dir(self, split: str) -> str:
+        """Return the folder of a split."""
+        return f"images/{split}"
+
+    def folders(self, split: str) -> tuple[str, ...]:
+        """Return those of photos and maps."""
+        return f"images/{split}", f"semantic/{split}", f"instances/{split}"
+
+    def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
+        """Yield the maps, and the camera matrix where there is one."""
+        sample = photo.sample
+        if sample.instance_masks is None and sample.semantic_map is None:
+            raise ValueError("expected masks for label maps, got boxes alone; fill masks in first (--masks-from)")
+        count_lost(photo, losses)
+        owners = np.full(sample.canvas_size, -1)
+        if sample.instance_masks is not None:
+            owners = owners_of(sample, losses)
+            objects = (owners + 1).astype(np.uint8 if sample.num_instances <= 255 else np.uint16)
+            yield f"instances/{photo.split}/{photo.stem}.png", picture_bytes(objects)
+        yield f"semantic/{photo.split}/{photo.stem}.png", picture_bytes(_semantic(photo, owners, form))
+        if (text := intrinsics_text(sample)) is not None:
+            yield f"intrinsics/{photo.split}/{photo.stem}.txt", text
+
+    def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
+        """Yield the list of classes."""
+        for split in splits:
+            count_keys(losses, "categories", split.categories, {"id", "name"})
+            losses.update({f"table '{name}'": 1 for name in split.tables})
+        yield "classes.txt", "".join(f"{name}\n" for name in map_names(form)).encode()
+
+
+def map_names(form: LabelForm) -> list[str]:
+    """Return the name of each value of semantic maps but void."""
+    return [*([] if form.has_semantic_maps else [BACKGROUND]), *form.class_names]
+
+
+def _semantic(photo: LabelledPhoto, owners: NDArray[Any], form: LabelForm) -> NDArray[Any]:
+    """Return the semantic map, [H, W] uint8 or uint16."""
+    dtype = np.uint8 if len(map_names(form)) <= IGNORE_INDEX else np.uint16
+    void = np.iinfo(dtype).max
+    first = 0 if form.has_semantic_maps else 1
+    labels = np.concatenate([[void if form.has_semantic_maps else 0], photo.sample.labels.numpy() + first])
+    values = labels[owners + 1]
+    if photo.sample.semantic_map is not None:
+        semantic = photo.sample.semantic_map.as_subclass(Tensor).numpy()
+        values = np.where(owners >= 0, values, np.where(semantic == IGNORE_INDEX, void, semantic + first))
+    for crowd, _ in photo.crowds:
+        values[crowd.mask & (owners < 0)] = void
+    found: NDArray[Any] = values.astype(dtype)
+    return found

@@ -1,0 +1,187 @@
+"""Pascal VOC: an XML of objects for each photo, maps of classes and objects, and lists of the photos of each split.
+
+    JPEGImages/NAME  Annotations/NAME.xml  SegmentationClass/NAME.png  SegmentationObject/NAME.png
+    ImageSets/Main/SPLIT.txt  ImageSets/Segmentation/SPLIT.txt  class_names.txt
+
+Source: M. Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", and its development kit. Boxes count
+pixels from 1 and include both ends. In the maps 0 is background, 255 void, and class i is i + 1; a class 0 that is
+called background, as our reader has it, is 0. The colours are the kit's. Crowd and ignored regions are ``difficult``
+objects and void in the maps. Attributes are written as CVAT does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import ceil, floor
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
+from segpaste.datasets.formats.pixel_bytes import palette_bytes
+from segpaste.datasets.formats.records import JsonRow
+from segpaste.datasets.formats.written.format import (
+    File,
+    LabelForm,
+    LabelledPhoto,
+    Losses,
+    WrittenFormat,
+    WrittenSplit,
+    count_keys,
+)
+from segpaste.datasets.formats.written.owners import owners_of
+from segpaste.types import IGNORE_INDEX
+
+_MOST = 254
+_FLAGS = ("pose", "truncated", "occluded", "difficult")
+_SCALARS = (str, bool, int, float)
+_NOT_XML = dict.fromkeys([*range(9), 11, 12, *range(14, 32)])
+
+
+class PascalVoc(WrittenFormat):
+    """Pascal VOC."""
+
+    name = "voc"
+    title = "Pascal VOC"
+    files = (
+        "JPEGImages/NAME, Annotations/NAME.xml, SegmentationClass/NAME.png, SegmentationObject/NAME.png and "
+        "ImageSets/Segmentation/SPLIT.txt"
+    )
+    holds = "boxes, masks that do not overlap, semantic maps, attributes"
+    flat = True
+    keeps_semantic_maps = True
+
+    def photos_dir(self, split: str) -> str:
+        """Return the folder of all photos."""
+        return "JPEGImages"
+
+    def folders(self, split: str) -> tuple[str, ...]:
+        """Return those of photos, boxes and maps."""
+        return "JPEGImages", "Annotations", "SegmentationClass", "SegmentationObject"
+
+    def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
+        """Yield the XML and, where there are masks, both maps."""
+        yield f"Annotations/{photo.stem}.xml", _xml(photo, form, losses)
+        if photo.sample.instance_masks is not None or photo.sample.semantic_map is not None:
+            if len(form.class_names) > _MOST or photo.sample.num_instances > _MOST:
+                raise ValueError(
+                    f"expected at most {_MOST} classes and objects in a map of VOC, got {len(form.class_names)} "
+                    f"classes and {photo.sample.num_instances} objects; write label-maps"
+                )
+            classes, objects = _maps(photo, _first_value(form.class_names), losses)
+            palette = voc_palette()
+            yield f"SegmentationClass/{photo.stem}.png", palette_bytes(classes, palette)
+            if photo.sample.instance_masks is not None:
+                yield f"SegmentationObject/{photo.stem}.png", palette_bytes(objects, palette)
+
+    def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
+        """Yield the lists of photos and of classes."""
+        for split in splits:
+            count_keys(losses, "categories", split.categories, {"id", "name", "isthing"})
+            losses.update({f"table '{name}'": 1 for name in split.tables})
+            stems = [row.image["file_name"].rpartition(".")[0] for row in split.rows()]
+            for folder in ("Main", "Segmentation"):
+                yield f"ImageSets/{folder}/{split.name}.txt", "".join(f"{stem}\n" for stem in stems).encode()
+        names = [*(["_background_"] if _first_value(form.class_names) else []), *form.class_names]
+        yield "class_names.txt", "".join(f"{name}\n" for name in names).encode()
+
+
+def voc_palette() -> NDArray[np.uint8]:
+    """Return the colours of the development kit, [256, 3]: bit k of the index goes to the high bits of a channel."""
+    index = np.arange(256)
+    palette = np.zeros((256, 3), np.uint8)
+    for bit in range(8):
+        for channel in range(3):
+            palette[:, channel] |= ((index >> (3 * bit + channel) & 1) << (7 - bit)).astype(np.uint8)
+    return palette
+
+
+def _first_value(names: Sequence[str]) -> int:
+    """Return the value of class 0 in the maps: 0 where it is the background."""
+    return int(not names or names[0].strip("_").lower() != "background")
+
+
+def _maps(photo: LabelledPhoto, first: int, losses: Losses) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return the maps of classes and of objects, [H, W]."""
+    sample = photo.sample
+    owners = np.full(sample.canvas_size, -1)
+    if sample.instance_masks is not None:
+        owners = owners_of(sample, losses)
+    classes = np.concatenate([[0], sample.labels.numpy() + first])[owners + 1]
+    if sample.semantic_map is not None:
+        semantic = sample.semantic_map.as_subclass(Tensor).numpy()
+        stuff = np.where(semantic == IGNORE_INDEX, IGNORE_INDEX, semantic + first)
+        classes = np.where(owners >= 0, classes, stuff)
+    objects = owners + 1
+    for crowd, _ in photo.crowds:
+        free = crowd.mask & (owners < 0)
+        classes[free] = objects[free] = IGNORE_INDEX
+    return classes.astype(np.uint8), objects.astype(np.uint8)
+
+
+def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
+    sample = photo.sample
+    height, width = sample.canvas_size
+    root = ElementTree.Element("annotation")
+    for key, value in {"folder": "VOC", "filename": photo.file_name}.items():
+        _add(root, key, value)
+    size = ElementTree.SubElement(root, "size")
+    for key, side in {"width": width, "height": height, "depth": 3}.items():
+        _add(size, key, side)
+    _add(root, "segmented", int(sample.instance_masks is not None))
+    boxes = sample.boxes.as_subclass(Tensor).tolist()
+    for label, box, row in zip(sample.labels.tolist(), boxes, photo.rows, strict=True):
+        _add_object(root, form.class_names[label], box, row, losses)
+    for crowd, row in photo.crowds:
+        if crowd.mask.any():
+            kind = {"ignore": 1} if crowd.is_ignored else {"iscrowd": 1}
+            ys, xs = np.nonzero(crowd.mask)
+            box = [xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]
+            _add_object(root, form.class_names[crowd.label], box, {**row, "difficult": 1}, losses, kind)
+    count_keys(losses, "photos", [photo.image], {"id", "file_name", "width", "height", "camera_intrinsics", "segpaste"})
+    if sample.keypoints is not None:
+        losses["keypoints of objects"] += int((sample.keypoints[..., 2] > 0).any(1).sum())
+    ElementTree.indent(root, "\t")
+    text: bytes = ElementTree.tostring(root, "utf-8")
+    return text + b"\n"
+
+
+def _add_object(
+    root: ElementTree.Element,
+    name: str,
+    box: Sequence[float],
+    row: JsonRow,
+    losses: Losses,
+    kind: JsonRow | None = None,
+) -> None:
+    """Add an object: its flags, its box (x1, y1, x2, y2) in pixel edges, and its attributes."""
+    item = ElementTree.SubElement(root, "object")
+    _add(item, "name", name)
+    given = row.get("attributes")
+    named: dict[str, Any] = dict(given) if isinstance(given, dict) else {}
+    flags = {key: named.pop(key, row.get(key)) for key in _FLAGS}
+    for key, default in zip(_FLAGS, ("Unspecified", 0, 0, 0), strict=True):
+        value = flags[key]
+        _add(item, key, default if value is None else int(value) if isinstance(value, bool) else value)
+    x1, y1, x2, y2 = box
+    edges = ElementTree.SubElement(item, "bndbox")
+    for key, edge in {"xmin": floor(x1) + 1, "ymin": floor(y1) + 1, "xmax": ceil(x2), "ymax": ceil(y2)}.items():
+        _add(edges, key, edge)
+    own = REGION_KEYS | POINT_KEYS | {"segpaste", *_FLAGS}
+    others = {key: value for key, value in row.items() if key not in own and (key != "attributes" or not named)}
+    others.pop("attributes", None)
+    held = {key: value for key, value in {**others, **named, **(kind or {})}.items() if isinstance(value, _SCALARS)}
+    count_keys(losses, "annotations", [{**others, **named}], held)
+    if held:
+        attributes = ElementTree.SubElement(item, "attributes")
+        for key, value in held.items():
+            attribute = ElementTree.SubElement(attributes, "attribute")
+            _add(attribute, "name", key)
+            _add(attribute, "value", value)
+
+
+def _add(parent: ElementTree.Element, key: str, value: object) -> None:
+    ElementTree.SubElement(parent, key).text = str(value).translate(_NOT_XML)

@@ -1,0 +1,76 @@
+"""YOLO datasets: a text file of labels for each photo, and a data YAML."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from segpaste.datasets.formats.carried import POINT_KEYS
+from segpaste.datasets.formats.written.format import (
+    File,
+    LabelForm,
+    LabelledPhoto,
+    Losses,
+    WrittenFormat,
+    WrittenSplit,
+    count_keys,
+    count_lost,
+)
+from segpaste.datasets.formats.yolo.data import SPLIT_KEYS, label_path
+from segpaste.datasets.formats.yolo.writer import data_yaml, sample_labels
+
+
+class YoloLabels(WrittenFormat):
+    """YOLO labels of one task."""
+
+    name = "yolo"
+    title = "YOLO"
+    files = "images/SPLIT/NAME, labels/SPLIT/NAME.txt and data.yaml"
+    holds = "masks, or boxes, or boxes with keypoints, or oriented boxes, as --task says"
+
+    def photos_dir(self, split: str) -> str:
+        """Return the folder of a split."""
+        return f"images/{split}"
+
+    def folders(self, split: str) -> tuple[str, ...]:
+        """Return those of photos and labels."""
+        return f"images/{split}", f"labels/{split}"
+
+    def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
+        """Yield the label file."""
+        text = sample_labels(photo.sample, form.task, form.point_size)
+        count_lost(photo, losses, points=form.task == "pose", held=POINT_KEYS)
+        if form.task != "segment" and photo.sample.instance_masks is not None:
+            losses[f"masks of objects (the task {form.task} has none)"] += photo.sample.num_instances
+        path = Path(self.photos_dir(photo.split), photo.file_name)
+        yield label_path(path).as_posix(), text.encode()
+
+    def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
+        """Yield the data YAML."""
+        for split in splits:
+            count_keys(losses, "categories", split.categories, {"id", "name", "isthing", "keypoints", "skeleton"})
+            losses.update({f"table '{name}'": 1 for name in split.tables})
+        folders = yaml_splits([split.name for split in splits])
+        schema = form.schema if form.task == "pose" else None
+        yield "data.yaml", data_yaml(form.class_names, folders, schema, form.point_size, form.source_yaml).encode()
+
+
+def yaml_splits(names: Sequence[str], trained: str | None = None) -> dict[str, Any]:
+    """Return the keys of a data YAML for splits of these names: to one folder of photos, or to several.
+
+    Args:
+        names: such as ``train2017``; one that begins with no key is left out with a warning.
+        trained: the split that is ``train``, whatever its name.
+    """
+    found: dict[str, list[str]] = {}
+    for name in names:
+        key = next((key for key in SPLIT_KEYS if name.startswith(key)), "train" if name == trained else None)
+        if key is None:  # nobody has said that it may be trained on
+            warnings.warn(f"data.yaml: '{name}' was copied, and is in none of {', '.join(SPLIT_KEYS)}", stacklevel=2)
+        else:
+            found.setdefault(key, []).append(f"images/{name}")
+    if "val" not in found:
+        warnings.warn("data.yaml: expected a split to validate on, got none; add the key val to it", stacklevel=2)
+    return {key: found[key][0] if len(found[key]) == 1 else found[key] for key in SPLIT_KEYS if key in found}

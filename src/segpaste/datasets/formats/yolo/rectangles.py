@@ -1,0 +1,70 @@
+"""The least rectangle around the pixels of a mask, for labels of oriented boxes.
+
+A rectangle of least area around points has a side along an edge of their convex hull (H. Freeman, R. Shapira,
+"Determining the minimum-area encasing rectangle for an arbitrary closed curve", 1975), so each edge is tried.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def least_rectangle(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the corners of the least rectangle around the pixels of a mask that lies in the photo.
+
+    Trainers reject coordinates outside of the photo, so a turned rectangle that reaches beyond it is none; the upright
+    one always lies in it.
+
+    Args:
+        mask: [H, W] bool, with at least one pixel.
+
+    Returns:
+        [4, 2]: x and y in pixel edges, around the rectangle.
+    """
+    hull = convex_hull(_corners(mask))
+    edges = np.roll(hull, -1, 0) - hull
+    directions = np.concatenate([[[1.0, 0.0]], edges / np.hypot(edges[:, 0], edges[:, 1])[:, None]])
+    best, least = None, np.inf
+    for x, y in directions:
+        turn = np.array([[x, y], [-y, x]])
+        turned = hull @ turn.T
+        (left, top), (right, bottom) = turned.min(0), turned.max(0)
+        corners = np.array([(left, top), (right, top), (right, bottom), (left, bottom)]) @ turn
+        area = (right - left) * (bottom - top)
+        if area < least - 1e-9 and _is_inside(corners, mask.shape):
+            best, least = corners, area
+    assert best is not None
+    inside: NDArray[np.float64] = best.clip(0, (mask.shape[1], mask.shape[0]))
+    return inside
+
+
+def convex_hull(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the corners of the convex hull of points [P, 2], in order around it (Andrew's monotone chain)."""
+    ordered = np.unique(points, axis=0).tolist()
+    halves = []
+    for side in (ordered, ordered[::-1]):
+        chain: list[list[float]] = []
+        for point in side:
+            while len(chain) > 1 and _turn(chain[-2], chain[-1], point) <= 0:
+                chain.pop()
+            chain.append(point)
+        halves.append(chain[:-1])
+    return np.array(halves[0] + halves[1])
+
+
+def _corners(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the corners of the first and the last pixel of each row, among which are those of the hull."""
+    rows = np.flatnonzero(mask.any(1))
+    first = mask[rows].argmax(1)
+    last = mask.shape[1] - mask[rows][:, ::-1].argmax(1)
+    points = [(x, y + dy) for xs in (first, last) for x, y in zip(xs, rows, strict=True) for dy in (0, 1)]
+    return np.array(points, np.float64)
+
+
+def _turn(a: list[float], b: list[float], c: list[float]) -> float:
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def _is_inside(corners: NDArray[np.float64], size: tuple[int, ...]) -> bool:
+    return bool((corners >= -1e-6).all() and (corners <= (size[1] + 1e-6, size[0] + 1e-6)).all())

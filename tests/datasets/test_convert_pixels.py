@@ -1,0 +1,253 @@
+"""Conversions into maps, XML and segments, read again by plain readers."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conversion_world import SIZES, mask_of, read_json, read_map, voc_objects, write_instances, xywh
+from numpy.typing import NDArray
+from PIL import Image
+
+from on_disk import rectangle
+from samples import SCHEMA, make_sample
+from segpaste.datasets import DatasetError, convert_dataset, open_dataset
+from segpaste.datasets.formats.coco_writer import write_tables
+from segpaste.datasets.formats.layouts import WrittenLayout
+from segpaste.datasets.formats.pixel_bytes import depth_mm, geometry_files, intrinsics_text
+from segpaste.datasets.formats.written.format import LabelForm, LabelledPhoto, Losses
+from segpaste.datasets.formats.written.label_maps import LabelMaps
+from segpaste.datasets.formats.written.voc import PascalVoc, voc_palette
+from segpaste.types import Modality
+from yolo_files import BOX, write_roboflow, write_yolo
+
+DATA = os.environ.get("SEGPASTE_TEST_DATA")
+on_data = pytest.mark.skipif(DATA is None, reason="SEGPASTE_TEST_DATA names no folder of photo sets")
+NAMES = ["car", "cup", "zebra"]
+
+
+def painted(document: dict[str, list[dict[str, object]]], size: tuple[int, int]) -> NDArray[np.int64]:
+    """The position of the object at each pixel of the first photo, from 1; the smaller is on top."""
+    owners = np.zeros(size, np.int64)
+    rows = [row for row in document["annotations"] if not row.get("iscrowd") and not row.get("ignore")]
+    masks = [mask_of(row) for row in rows]
+    for y in range(size[0]):
+        for x in range(size[1]):
+            here = [(int(mask.sum()), -n) for n, mask in enumerate(masks, start=1) if mask[y, x]]
+            owners[y, x] = -min(here)[1] if here else 0
+    return owners
+
+
+class TestVoc:
+    def test_boxes_maps_and_attributes(self, tmp_path: Path) -> None:
+        images_dir, path = write_instances(tmp_path)
+        summary = convert_dataset(path, tmp_path / "out", "voc", images_dir=images_dir)
+        assert dict(summary.losses) == {
+            "key 'license' of photos": 1,
+            "key 'parts' of annotations": 1,
+            "objects partly covered by another": 1,
+            "table 'info'": 1,
+            "table 'licenses'": 1,
+            "table 'type'": 1,
+        }
+        assert (tmp_path / "out/JPEGImages/a_one.png").read_bytes() == (images_dir / "a/one.png").read_bytes()
+        found = voc_objects(tmp_path / "out/Annotations/a_one.xml")
+        rows = read_json(path)["annotations"]
+        assert [item["name"] for item in found] == ["car", "zebra", "cup", "cup", "car"]
+        for item, row in zip(found, rows, strict=True):
+            ys, xs = np.nonzero(mask_of(row))
+            assert item["box"] == [xs.min() + 1, ys.min() + 1, xs.max() + 1, ys.max() + 1]
+        assert [item["difficult"] for item in found] == ["0", "0", "0", "1", "1"]
+        assert found[0]["occluded"] == "1"
+        assert found[0]["attributes"] == {"score": "0.25", "maker": "é <&>"}
+        assert (found[3]["attributes"], found[4]["attributes"]) == ({"iscrowd": "1"}, {"ignore": "1"})
+        assert voc_objects(tmp_path / "out/Annotations/two.xml") == []
+
+        owners = painted(read_json(path), SIZES[0])
+        regions = (mask_of(rows[3]) | mask_of(rows[4])) & (owners == 0)
+        objects = read_map(tmp_path / "out/SegmentationObject/a_one.png")
+        classes = read_map(tmp_path / "out/SegmentationClass/a_one.png")
+        np.testing.assert_array_equal(objects, np.where(regions, 255, owners))
+        np.testing.assert_array_equal(classes, np.where(regions, 255, np.array([0, 1, 3, 2])[owners]))
+        assert (tmp_path / "out/ImageSets/Segmentation/train.txt").read_text() == "a_one\ntwo\n"
+        assert (tmp_path / "out/class_names.txt").read_text().split() == ["_background_", *NAMES]
+
+    def test_a_class_that_is_the_background(self) -> None:
+        """Readers of VOC give the background class 0; it is no further class when it is written again."""
+        sample = make_sample(modalities=[Modality.INSTANCE, Modality.SEMANTIC])
+        assert sample.semantic_map is not None
+        photo = LabelledPhoto("train", "a.png", {}, sample, [{}] * sample.num_instances)
+        names = ["_background_", *(f"class {i}" for i in range(1, max(SCHEMA.classes) + 1))]
+        found = [dict(PascalVoc().label_files(photo, LabelForm(n), Losses())) for n in (names, [*names[1:], "more"])]
+        maps = []
+        for files in found:
+            content = files["SegmentationClass/a.png"]
+            assert isinstance(content, bytes)
+            with Image.open(BytesIO(content)) as picture:
+                maps.append(np.array(picture).astype(int))
+        assert set(np.unique(maps[1] - maps[0])) <= {0, 1}
+        np.testing.assert_array_equal(maps[0] + (maps[0] != 255), maps[1])
+        for n, first in ((names, "_background_"), (names[1:], "_background_")):
+            closing = dict(PascalVoc().closing_files([], LabelForm(n), Losses()))
+            assert closing["class_names.txt"] == "".join(f"{name}\n" for name in names).encode(), first
+
+    def test_the_colours_of_the_development_kit(self) -> None:
+        """The first colours, void's, and that no two are the same."""
+        palette = voc_palette().tolist()
+        assert palette[:5] == [[0, 0, 0], [128, 0, 0], [0, 128, 0], [128, 128, 0], [0, 0, 128]]
+        assert palette[255] == [224, 224, 192]
+        assert len({tuple(colour) for colour in palette}) == 256
+
+    def test_boxes_alone(self, tmp_path: Path) -> None:
+        data = write_yolo(tmp_path / "in", {"a": BOX})
+        convert_dataset(data, tmp_path / "out", "voc", splits=["train"])
+        assert [item["box"] for item in voc_objects(tmp_path / "out/Annotations/a.xml")] == [[5, 5, 12, 12]]
+        assert not (tmp_path / "out/SegmentationClass").exists()
+        with pytest.raises(DatasetError, match=r"a\.png: expected masks for label maps, got boxes alone; fill"):
+            convert_dataset(data, tmp_path / "maps", "label-maps")
+
+    @on_data
+    def test_the_colours_of_a_real_set(self) -> None:
+        assert DATA is not None
+        folder = Path(DATA) / "labelme_voc/instance_segmentation/data_dataset_voc/SegmentationClass"
+        with Image.open(folder / "2011_000003.png") as picture:
+            stored = picture.getpalette()
+        assert stored is not None
+        assert voc_palette().ravel().tolist()[: len(stored)] == stored
+
+
+class TestLabelMaps:
+    def test_instances(self, tmp_path: Path) -> None:
+        images_dir, path = write_instances(tmp_path)
+        summary = convert_dataset(path, tmp_path / "out", "label-maps", images_dir=images_dir)
+        assert summary.losses["crowd regions"] == summary.losses["ignored regions"] == 1
+        document = read_json(path)
+        owners = painted(document, SIZES[0])
+        regions = (mask_of(document["annotations"][3]) | mask_of(document["annotations"][4])) & (owners == 0)
+        objects = read_map(tmp_path / "out/instances/train/a/one.png")
+        semantic = read_map(tmp_path / "out/semantic/train/a/one.png")
+        np.testing.assert_array_equal(objects, owners)
+        np.testing.assert_array_equal(semantic, np.where(regions, 255, np.array([0, 1, 3, 2])[owners]))
+        assert (tmp_path / "out/classes.txt").read_text().split() == ["background", *NAMES]
+
+    def test_more_classes_than_a_byte_holds(self) -> None:
+        sample = make_sample(modalities=[Modality.INSTANCE])
+        photo = LabelledPhoto("train", "a.png", {}, sample, [{}] * sample.num_instances)
+        form = LabelForm([f"class {i}" for i in range(255)])
+        files = dict(LabelMaps().label_files(photo, form, Losses()))
+        content = files["semantic/train/a.png"]
+        assert isinstance(content, bytes)
+        with Image.open(BytesIO(content)) as picture:
+            assert picture.mode.startswith("I;16")
+
+    def test_semantic_maps_have_no_background(self) -> None:
+        sample = make_sample(modalities=[Modality.INSTANCE, Modality.SEMANTIC, Modality.PANOPTIC], camera=True)
+        assert sample.semantic_map is not None
+        form = LabelForm([str(i) for i in range(max(SCHEMA.classes) + 1)], has_semantic_maps=True)
+        photo = LabelledPhoto("val", "b/a.jpg", {}, sample, [{}] * sample.num_instances)
+        files = dict(LabelMaps().label_files(photo, form, Losses()))
+        assert set(files) == {"semantic/val/b/a.png", "instances/val/b/a.png", "intrinsics/val/b/a.txt"}
+        content = files["semantic/val/b/a.png"]
+        assert isinstance(content, bytes)
+        with Image.open(BytesIO(content)) as picture:
+            semantic = np.array(picture)
+        np.testing.assert_array_equal(semantic, sample.semantic_map.numpy())
+
+    def test_depth_in_millimetres(self) -> None:
+        depth = np.array([[0.0004, 1.2344, 1.2346, 65.535, 65.54, np.nan, 2.0]], np.float32)
+        valid = np.array([[True, True, True, True, True, False, False]])
+        assert depth_mm(depth, valid).tolist() == [[0, 1234, 1235, 65535, 0, 0, 0]]
+
+    def test_geometry_of_a_sample(self) -> None:
+        sample = make_sample(modalities=[Modality.DEPTH, Modality.NORMALS], camera=True)
+        names = [name for name, _ in geometry_files("train/a", sample, "png")]
+        assert names == ["depth/train/a.png", "normals/train/a.npy"]
+        text, camera = intrinsics_text(sample), sample.camera_intrinsics
+        assert text is not None
+        assert camera is not None
+        matrix = [[float(word) for word in line.split()] for line in text.decode().splitlines()]
+        assert matrix == [[camera.fx, 0, camera.cx], [0, camera.fy, camera.cy], [0, 0, 1]]
+
+
+class TestSegments:
+    def test_from_instances(self, tmp_path: Path) -> None:
+        images_dir, path = write_instances(tmp_path)
+        summary = convert_dataset(path, tmp_path / "out", "coco-panoptic", images_dir=images_dir)
+        assert dict(summary.losses) == {"objects partly covered by another": 1}
+        written = read_json(tmp_path / "out/panoptic.json")
+        assert [row["isthing"] for row in written["categories"]] == [1, 1, 1]
+        segments = written["annotations"][0]["segments_info"]
+        rgb = read_map(tmp_path / "out/panoptic/a/one.png")
+        ids = rgb[..., 0] + 256 * rgb[..., 1] + 65536 * rgb[..., 2]
+        assert {segment["id"] for segment in segments} == set(np.unique(ids).tolist()) - {0}
+        for segment in segments:
+            assert segment["area"] == (ids == segment["id"]).sum()
+            assert segment["bbox"] == xywh(ids == segment["id"])
+        assert [(s["category_id"], s["iscrowd"]) for s in segments] == [(3, 0), (90, 0), (7, 0), (7, 1), (3, 1)]
+        assert segments[0]["attributes"]["occluded"] is True
+        owners = painted(read_json(path), SIZES[0])
+        for number in (1, 2, 3):
+            np.testing.assert_array_equal(ids == segments[number - 1]["id"], owners == number)
+        assert open_dataset(tmp_path / "out").schema is not None
+
+    @on_data
+    def test_things_of_a_panoptic_set(self, tmp_path: Path) -> None:
+        """The entries of instances agree with the file that its authors made of the same segments."""
+        assert DATA is not None
+        folder = Path(DATA) / "coco_panoptic_samples"
+        path = folder / "split/panoptic_examples_142238.json"
+        dirs = {"images_dir": folder / "input_images", "panoptic_dir": folder / "panoptic_examples"}
+        summary = convert_dataset(path, tmp_path / "out", "coco", **dirs)
+        assert dict(summary.losses) == {"segments of stuff, in photos": 1}
+        written = read_json(tmp_path / "out/annotations.json")
+        theirs = read_json(folder / "split/panoptic_coco_detection_format_142238.json")["annotations"]
+        assert len(written["annotations"]) == 15
+
+        def facts(rows: list[dict[str, object]]) -> list[tuple[object, ...]]:
+            return sorted((row["category_id"], row["iscrowd"], row["area"], row["bbox"]) for row in rows)  # type: ignore[type-var]
+
+        things = {row["id"] for row in written["categories"] if row["isthing"]}
+        assert facts(written["annotations"]) == facts([row for row in theirs if row["category_id"] in things])
+        assert written["licenses"] == read_json(path)["licenses"]
+
+
+def test_classes_of_splits_are_joined_by_name(tmp_path: Path) -> None:
+    write_roboflow(tmp_path / "in", ("train", "valid"))
+    path = tmp_path / "in/valid/_annotations.coco.json"
+    document = read_json(path)
+    document["categories"] = [{"id": 1, "name": "cup"}, {"id": 2, "name": "spoon"}]
+    path.write_text(json.dumps(document))
+    with warnings.catch_warnings(action="ignore"):
+        convert_dataset(tmp_path / "in", tmp_path / "out", "yolo")
+    names = open_dataset(tmp_path / "out").class_names
+    assert names == ("things", "car", "cup", "zebra", "spoon")
+    found = [[names[i] for i in open_dataset(tmp_path / "out", "val").instance_labels(n)] for n in range(3)]
+    assert found == [[], ["cup"], ["cup", "spoon"]]
+    document["categories"] = [{"id": 1, "name": "cup"}, {"id": 2, "name": "cup"}]
+    path.write_text(json.dumps(document))
+    with pytest.raises(DatasetError, match="expected one class of each name, for splits with different classes"):
+        convert_dataset(tmp_path / "in", tmp_path / "two", "yolo")
+
+
+def test_rectangles_of_tests_are_as_they_seem() -> None:
+    assert xywh(rectangle((9, 9), 1, 2, 4, 8)) == [2, 1, 6, 3]
+
+
+def test_a_layout_of_semantic_maps_alone(tmp_path: Path) -> None:
+    sample = make_sample(num_instances=0, modalities=[Modality.SEMANTIC])
+    assert sample.semantic_map is not None
+    categories = [{"id": i + 1, "name": f"class {i}"} for i in range(max(SCHEMA.classes) + 1)]
+    layout = WrittenLayout("label-maps")
+    rows = layout.write(tmp_path, 1, sample, categories)
+    write_tables(tmp_path, {}, categories, lambda: [rows], layout.tables)
+    layout.write_closing(tmp_path, categories, has_semantic_maps=True)
+    np.testing.assert_array_equal(read_map(tmp_path / "semantic/train/000001.png"), sample.semantic_map.numpy())
+    assert not (tmp_path / "instances").exists()
+    assert (tmp_path / "classes.txt").read_text().splitlines() == [row["name"] for row in categories]
+    with pytest.raises(ValueError, match="expected a uint8 RGB image and instance masks"):
+        WrittenLayout("coco").write(tmp_path, 1, sample, categories)
