@@ -146,4 +146,4 @@ def write_data_yaml(folder: Path, inputs: Inputs, layout: WrittenLayout, others:
 
 def has_semantic_maps(inputs: Inputs) -> bool:
     """Return whether samples have semantic maps; the first photo tells where no schema does."""
-    return inputs.schema is not None or inputs.photos[0].semantic_map is not None
+    return inputs.schema is not None or Modality.SEMANTIC in inputs.photos[0].modalities
