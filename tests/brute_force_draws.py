@@ -72,6 +72,8 @@ def draw(images: list[Fields], config: BatchCopyPasteConfig, b: int) -> Drawn:
     """The placement of image ``b`` of `brute_force.prepared` images, before anything is settled."""
     seed, rules, drawn = int(images[b]["sample_seeds"]), config.placement, Drawn()
     candidates = [s for s in range(len(images)) if s != b and eligible(images[s], config)]
+    if config.source.kind == "same_image":
+        candidates = [b] if eligible(images[b], config) else []
     for j in range(rules.layers):
         seeds = [int(image["sample_seeds"]) for image in images]
         keys = {s: bits(seed, "source", j, seeds[s], seeds[:s].count(seeds[s])) // 4 for s in candidates}
@@ -164,9 +166,17 @@ def eligible(image: Fields, config: BatchCopyPasteConfig) -> list[int]:
     found = []
     for k, (x1, y1, x2, y2) in enumerate(image["boxes"]):
         is_thing = config.panoptic is None or config.panoptic.taxonomy.classes.get(int(image["labels"][k])) == "thing"
-        if image["instance_valid"][k] and x2 > x1 and y2 > y1 and is_thing:
+        has_rows = config.source.kind != "bank" and not config.emit_classmix
+        leaves_out = config.source.whole_only and has_rows and config.placement.position == "random"
+        is_cut = leaves_out and any(cut_sides(pixel_box(image["boxes"][k]), extent(image)))
+        if image["instance_valid"][k] and x2 > x1 and y2 > y1 and is_thing and not is_cut:
             found.append(k)
     return found
+
+
+def cut_sides(box: Box, size: tuple[int, int]) -> list[bool]:
+    """Left, top, right, bottom: whether the border of a picture lies there."""
+    return [box[0] <= 0, box[1] <= 0, box[2] >= size[0], box[3] >= size[1]]
 
 
 def _choose(
@@ -242,6 +252,8 @@ def _place(
     source = images[drawn.source_idx[j]]
     boxes = {k: mapped_box(source["boxes"][k], extent(source)[0], drawn.scale[j], drawn.hflip[j]) for k in slots}
     size, rules, best = extent(images[b]), config.placement, None
+    if rules.position == "keep":
+        return _keep(source, boxes, drawn.hflip[j], size, config)
     visible = Fraction(str(rules.min_visible_frac))
     for attempt in range(config.placement.max_attempts):
         translate = [0, 0]
@@ -272,6 +284,31 @@ def _place(
             best = score, (tx, ty), fits
     assert best is not None
     return best[1], best[2]
+
+
+def _keep(
+    source: Fields, boxes: dict[int, Box], hflip: bool, size: tuple[int, int], config: BatchCopyPasteConfig
+) -> tuple[tuple[int, int], list[int]]:
+    """The centre of all of them stays, and those fit whose cut sides are borders of the target, too."""
+    if not boxes:
+        return (0, 0), []
+    one = Fraction(1), Fraction(1)
+    before = [mapped_box(source["boxes"][k], extent(source)[0], one, hflip) for k in boxes]
+    translate = []
+    for a in range(2):
+        centre = Fraction(min(box[a] for box in before) + max(box[a + 2] for box in before), 2)
+        moved = Fraction(min(box[a] for box in boxes.values()) + max(box[a + 2] for box in boxes.values()), 2)
+        translate.append(floor(centre - moved))
+    visible = None if config.placement.partial == "drop" else Fraction(str(config.placement.min_visible_frac))
+    fits = []
+    for k, (x1, y1, x2, y2) in boxes.items():
+        box = (x1 + translate[0], y1 + translate[1], x2 + translate[0], y2 + translate[1])
+        cut = cut_sides(pixel_box(source["boxes"][k]), extent(source))
+        cut = [cut[2], cut[1], cut[0], cut[3]] if hflip else cut
+        shows = any(c and not e for c, e in zip(cut, cut_sides(box, size), strict=True))
+        if _fits(box, size, visible) and not (config.source.whole_only and shows):
+            fits.append(k)
+    return (translate[0], translate[1]), fits
 
 
 def _fits(box: Box, size: tuple[int, int], visible: Fraction | None) -> bool:
