@@ -17,8 +17,10 @@ from segpaste import BatchCopyPasteConfig, get_preset, list_presets
 Options = dict[str, Any]
 
 TAXONOMY: Options = {"classes": {**dict.fromkeys(THINGS, "thing"), **dict.fromkeys(STUFF, "stuff")}}
-FITTING: Options = {"layers": 2, "k_range": (1, 4), "scale_range": (0.5, 1.5), "max_attempts": 4}
+FITTING: Options = {"layers": 2, "k_range": (1, 4), "scale_range": (0.5, 1.5), "scale_to_fit": False, "max_attempts": 4}
 """Placements of which most fit."""
+LATER_PRESETS = ("documents",)
+"""Presets that come after the others: seeds follow the order."""
 SOURCE: Options = {"whole_only": False}
 """Objects at the border are pasted, too: small canvases have few others."""
 PRIORITIES: tuple[dict[int, int], ...] = ({2: 1, 12: 1}, {1: -5, 3: 7, 11: 3})
@@ -181,6 +183,10 @@ def _variants() -> Iterator[tuple[str, Options]]:
     yield "same_image", {"source": {"kind": "same_image"}, "placement": by_object}
     yield "fixed_share", {"placement": {"fixed_share": True, "paste_prob": 0.5}}
     yield "same_image,keep", {"source": {"kind": "same_image"}, "placement": {**kept, "hflip_probability": 1.0}}
+    wide: Options = {"scale_to_fit": True, "scale_range": (0.5, 3)}
+    yield "fit", {"placement": wide}
+    yield "fit,objects", {"placement": {**by_object, **wide}}
+    yield "fit,sizes", {"placement": {**by_object, **wide, "size_range": {"low": 20, "high": 80}}}
 
 
 def _options() -> Iterator[Case]:
@@ -424,7 +430,7 @@ def _large() -> Iterator[Case]:
 
 def _presets() -> Iterator[Case]:
     """Every preset of the package, with the taxonomy."""
-    for name in list_presets():
+    for name in sorted(list_presets(), key=LATER_PRESETS.count):
         config = get_preset(name).config_for(None, panoptic={"taxonomy": TAXONOMY})
         for dtype, size in (("uint8", (56, 70)), ("float32", (84, 71)), ("bfloat16", (90, 64))):
             spec = Spec(0, batch=4, size=size, slots=14, dtype=dtype, cameras=True, metric_depth=dtype == "uint8")

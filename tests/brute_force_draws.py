@@ -124,7 +124,10 @@ def _scale(
         scale = Fraction(steps[0] * patch, edge) if scale is None else scale
         return scale, scale
     low, high = ceil(rules.scale_range[0] * SCALE_DEN), floor(rules.scale_range[1] * SCALE_DEN)
-    num = min(floor(integer(seed, "scale", low, max(low, high), j) / shrunk), 64 * SCALE_DEN)
+    largest = min(_largest_fitting(images, b, images[drawn.source_idx[j]], slots, config), 64 * SCALE_DEN)
+    high = max(low, high)
+    limit = min(max(floor(largest * shrunk), low), high)
+    num = min(floor(integer(seed, "scale", low, limit, j) / shrunk), 64 * SCALE_DEN)
     if rules.grouping == "instance":
         source, slot = images[drawn.source_idx[j]], slots[0] if slots else 0
         x1, y1, x2, y2 = pixel_box(source["boxes"][slot])
@@ -133,7 +136,7 @@ def _scale(
         if sizes is not None:
             least, most = ceil(sizes.low * 16), floor(sizes.high * 16)
             size = Fraction(integer(seed, "size", max(least, 1), max(least, most, 1), j), 16)
-            num = min(max(floor(size / max(sides) * SCALE_DEN), low), max(low, high))
+            num = max(min(floor(size / max(sides) * SCALE_DEN), high, largest), low)
         if rules.align == "instance":
             found = []
             for side, room in zip(sides, extent(images[b]), strict=True):
@@ -143,6 +146,18 @@ def _scale(
                 found.append(Fraction(count * patch, side))
             return found[0], found[1]
     return Fraction(num, SCALE_DEN), Fraction(num, SCALE_DEN)
+
+
+def _largest_fitting(
+    images: list[Fields], b: int, source: Fields, slots: list[int], config: BatchCopyPasteConfig
+) -> int:
+    """The largest numerator at which no side of the rectangle around the slots is longer than the picture."""
+    largest = 64 * SCALE_DEN
+    for a, size in enumerate(extent(images[b])):
+        edges = [edge for k in slots for edge in pixel_box(source["boxes"][k])[a::2]]
+        if edges and config.placement.scale_to_fit:
+            largest = min(largest, floor(Fraction(size * SCALE_DEN, max(edges) - min(edges))))
+    return largest
 
 
 def _has_room(

@@ -54,7 +54,7 @@ def batches(draw: st.DrawFn, modalities: frozenset[Modality]) -> PaddedBatchedDe
 def placements(draw: st.DrawFn) -> PlacementConfig:
     """Half of them plain, the others with objects of their own sizes, cut, or on a grid of patches."""
     kind = draw(st.sampled_from(["plain", "plain", "plain", "sized", "canvas", "objects", "kept"]))
-    options: dict[str, Any] = {"scale_range": draw(SCALE_RANGES)}
+    options: dict[str, Any] = {"scale_range": draw(SCALE_RANGES), "scale_to_fit": draw(st.booleans())}
     if kind in ("plain", "sized", "canvas") and draw(st.booleans()):
         options |= {"partial": "clip", "min_visible_frac": draw(st.sampled_from([0.5, 0.0, 0.3, 0.999999, 1.0]))}
     if kind in ("sized", "objects"):

@@ -45,6 +45,7 @@ OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
     max_hidden_frac=0.4,
     placement=PlacementConfig(
         scale_range=(0.1, 3.3),
+        scale_to_fit=False,
         size_range=SizeRange(low=3, high=9.5),
         class_sizes={7: SizeRange(low=2, high=2)},
         hflip_probability=0.25,

@@ -83,6 +83,11 @@ class PasteReport(Movable):
     slot_source: Tensor
     drawn: Tensor
 
+    @property
+    def num_intended(self) -> Tensor:
+        """Pastes of an object that was drawn, [B] int64: the tries, but for images without a source."""
+        return self.num_tried - self.num_dropped[:, DROP_REASONS.index("no_source")]
+
     def __repr__(self) -> str:
         return f"PasteReport({_in_words(PasteSummary.of(self))})"
 
@@ -117,9 +122,13 @@ class PasteSummary(Movable):
     __radd__ = __add__
 
     def to_dict(self) -> dict[str, int]:
-        """Return the counts by name, which waits for the device."""
+        """Return the counts by name, which waits for the device.
+
+        ``num_intended`` counts pastes of an object that was drawn: the tries, but for images without a source.
+        """
         names = ("num_images", "num_tried", "num_placed", *DROP_REASONS)
-        return dict(zip(names, self.counts.tolist(), strict=True))
+        found = dict(zip(names, self.counts.tolist(), strict=True))
+        return {**found, "num_intended": found["num_tried"] - found["no_source"]}
 
     def __repr__(self) -> str:
         return f"PasteSummary({_in_words(self)})"

@@ -99,6 +99,7 @@ class DrawRules(NamedTuple):
         keeps_place: 1 if objects stay where they are in their image, 0 if places are drawn.
         hides_cuts: 1 if an object that ends at the border of its image is pasted only where it ends at that border of
             the target, too; else 0.
+        fits_scale: 1 if scales are limited to those at which the objects of a layer fit into the image, else 0.
     """
 
     num_layers: int
@@ -116,6 +117,7 @@ class DrawRules(NamedTuple):
     seen_den: int
     keeps_place: int
     hides_cuts: int
+    fits_scale: int
 
     @property
     def is_aligned(self) -> bool:

@@ -36,6 +36,9 @@ class PlacementConfig(StrictConfig):
 
     Attributes:
         scale_range: range of the scale of a layer relative to its source, drawn uniformly.
+        scale_to_fit: draw from the part of ``scale_range`` at which the rectangle around the objects of a layer fits
+            into the image; if there is none, take the smallest scale. A size in pixels is limited likewise. Without it
+            an object that is drawn too large is not pasted. It has no effect where canvases are aligned to patches.
         size_range: range of the longer side of an object's box in pixels of the target, drawn instead of a relative
             scale. The resulting scale stays within ``scale_range``.
         class_sizes: the same for objects of these classes; others are drawn from ``size_range`` if it is given, else
@@ -73,6 +76,7 @@ class PlacementConfig(StrictConfig):
     """
 
     scale_range: tuple[float, float] = (0.5, 2.0)
+    scale_to_fit: bool = True
     size_range: SizeRange | None = None
     class_sizes: Mapping[int, SizeRange] = FrozenMapping({})
     hflip_probability: Probability = 0.5

@@ -42,6 +42,7 @@ def fixed_rules(config: PlacementConfig, *, whole_only: bool = False) -> DrawRul
         seen_den=seen.denominator,
         keeps_place=config.position == "keep",
         hides_cuts=config.position == "keep" and whole_only,
+        fits_scale=config.scale_to_fit,
     )
 
 

@@ -76,7 +76,7 @@ struct DrawJob {
     int64_t num_sizes, num_weights;
     int64_t low_scale, high_scale, scale_den, flip_threshold, max_attempts;  // from here on: `DrawRules`
     int64_t patch, on_grid, whole_patches, one_each, clips, seen_num, seen_den;
-    int64_t keeps_place, hides_cuts;
+    int64_t keeps_place, hides_cuts, fits_scale;
     int64_t* source_idx;       // [B, L], read where rows are given, else written, as all that follows
     uint8_t* layer_valid;      // [B, L]
     int64_t* scale_num;        // [B, L, 2]

@@ -53,15 +53,26 @@ struct Drawer : SlotDrawer {
         return job.low_scale * job.patch;
     }
 
+    // The largest scale at which the chosen boxes fit into the picture.
+    i64 largest_fitting(const u8* carried, const i64* extent) const {
+        Around all = around(carried);
+        if (!job.fits_scale || all.is_empty) return LARGEST_NUM;
+        i64 across = floor_div(extent[0] * SCALE_ONE, most(all.x2 - all.x1, i64(1)));
+        i64 down = floor_div(extent[1] * SCALE_ONE, most(all.y2 - all.y1, i64(1)));
+        return least(least(across, down), LARGEST_NUM);
+    }
+
     // The scales of a layer, and its boxes scaled by them.
     void draw_scale(i64 b, i64 j, const u8* carried, const i64* labels) const {
         const i64* extent = job.extent + 2 * b;
-        i64 den = job.scale_den, seed = job.seeds[b], num;
+        i64 den = job.scale_den, seed = job.seeds[b], num, low = job.low_scale, high = job.high_scale;
+        i64 largest = largest_fitting(carried, extent);
         if (job.on_grid) {
             num = grid_scale(b, j, carried, extent);
         } else {
-            num = integer(layer_state(seed, SCALE, j), job.low_scale, job.high_scale);
-            if (job.shrunk) num = least(floor_div(num * SCALE_ONE, most(job.shrunk[row_of(b * num_layers + j)], i64(1))), LARGEST_NUM);
+            i64 shrunk = job.shrunk ? most(job.shrunk[row_of(b * num_layers + j)], i64(1)) : SCALE_ONE;
+            num = integer(layer_state(seed, SCALE, j), low, clamp(floor_div(largest * shrunk, SCALE_ONE), low, high));
+            if (job.shrunk) num = least(floor_div(num * SCALE_ONE, shrunk), LARGEST_NUM);
         }
         i64 *nums = job.scale_num + 2 * (b * num_layers + j), *dens = job.scale_den_out + 2 * (b * num_layers + j);
         nums[0] = nums[1] = num;
@@ -77,7 +88,7 @@ struct Drawer : SlotDrawer {
             if (range[0] > 0) {
                 i64 size = integer(layer_state(seed, SIZE, j), range[0], range[1]);
                 i64 wanted = floor_div(size * den, SIZE_DEN * most(sides[0], sides[1]));
-                num = least(most(wanted, job.low_scale), job.high_scale);
+                num = clamp(wanted, low, clamp(largest, low, high));
                 nums[0] = nums[1] = num;
             }
             if (job.whole_patches) {
