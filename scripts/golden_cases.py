@@ -17,8 +17,12 @@ from segpaste import BatchCopyPasteConfig, get_preset, list_presets
 Options = dict[str, Any]
 
 TAXONOMY: Options = {"classes": {**dict.fromkeys(THINGS, "thing"), **dict.fromkeys(STUFF, "stuff")}}
-FITTING: Options = {"layers": 2, "k_range": (1, 4), "scale_range": (0.5, 1.5), "max_attempts": 4}
+FITTING: Options = {"layers": 2, "k_range": (1, 4), "scale_range": (0.5, 1.5), "scale_to_fit": False, "max_attempts": 4}
 """Placements of which most fit."""
+LATER_PRESETS = ("documents",)
+"""Presets that come after the others: seeds follow the order."""
+SOURCE: Options = {"whole_only": False}
+"""Objects at the border are pasted, too: small canvases have few others."""
 PRIORITIES: tuple[dict[int, int], ...] = ({2: 1, 12: 1}, {1: -5, 3: 7, 11: 3})
 NO_PANOPTIC = tuple(m for m in MODALITIES if m != "panoptic")
 
@@ -47,7 +51,8 @@ def cases() -> Iterator[Case]:
 
 def _config(placement: Options | None = None, *, panoptic: Options | None = None, **options: Any) -> Any:
     """Build a config: `FITTING`, unless other values are given, and a taxonomy, unless ``panoptic`` is empty."""
-    values: Options = {"placement": FITTING | (placement or {}), **options}
+    source = SOURCE | options.pop("source", {})
+    values: Options = {"placement": FITTING | (placement or {}), **options, "source": source}
     if panoptic != {}:
         values["panoptic"] = {"taxonomy": TAXONOMY, "tau_stuff_px": 8, **(panoptic or {})}
     return BatchCopyPasteConfig.model_validate(values)
@@ -170,6 +175,18 @@ def _variants() -> Iterator[tuple[str, Options]]:
         for curve in ("step", "linear"):
             fading = {"fade_last": 0.75 if n == 0 and curve == "linear" else 0.25, "fade_curve": curve}
             yield f"fade={curve},{progress}", {"placement": fading, "progress": progress}
+    kept: Options = {"position": "keep", "max_attempts": 1, "scale_range": (1, 1)}
+    yield "keep", {"placement": kept}
+    yield "keep,objects,whole", {"placement": {**by_object, **kept}, "source": {"whole_only": True}}
+    yield "keep,sizes", {"placement": {**kept, "scale_range": (0.5, 1.25)}}
+    yield "whole", {"source": {"whole_only": True}, "placement": by_object}
+    yield "same_image", {"source": {"kind": "same_image"}, "placement": by_object}
+    yield "fixed_share", {"placement": {"fixed_share": True, "paste_prob": 0.5}}
+    yield "same_image,keep", {"source": {"kind": "same_image"}, "placement": {**kept, "hflip_probability": 1.0}}
+    wide: Options = {"scale_to_fit": True, "scale_range": (0.5, 3)}
+    yield "fit", {"placement": wide}
+    yield "fit,objects", {"placement": {**by_object, **wide}}
+    yield "fit,sizes", {"placement": {**by_object, **wide, "size_range": {"low": 20, "high": 80}}}
 
 
 def _options() -> Iterator[Case]:
@@ -413,7 +430,7 @@ def _large() -> Iterator[Case]:
 
 def _presets() -> Iterator[Case]:
     """Every preset of the package, with the taxonomy."""
-    for name in list_presets():
+    for name in sorted(list_presets(), key=LATER_PRESETS.count):
         config = get_preset(name).config_for(None, panoptic={"taxonomy": TAXONOMY})
         for dtype, size in (("uint8", (56, 70)), ("float32", (84, 71)), ("bfloat16", (90, 64))):
             spec = Spec(0, batch=4, size=size, slots=14, dtype=dtype, cameras=True, metric_depth=dtype == "uint8")

@@ -198,7 +198,9 @@ def _forward(
 ) -> Any:
     """Run the module on the batch, on a copy where it works in place."""
     pool = MemoryBank((3, 30, 12, 5), (16, 18)) if spec.source == "pool" else None
-    module = BatchCopyPaste(config, source_named(spec, config), source_pool=pool, inplace=spec.inplace)
+    balance: Any = None if pool is None else "natural"
+    source = source_named(spec, config)
+    module = BatchCopyPaste(config, source, source_pool=pool, balance=balance, inplace=spec.inplace)
     if spec.progress is not None:
         module.schedule.at(spec.progress[0] / spec.progress[1])
     with warnings.catch_warnings():

@@ -94,7 +94,9 @@ def _bank() -> Iterator[tuple[str, Sequences]]:
             found[f"rank {rank} of {num_replicas}"] = _epochs(sampler)
         yield f"sampler/BankSampler/{mode}/{kind}", found
     for mode in modes:
-        loader = create_bank_dataloader(bank, batch_size=4, crops_per_target=3, steps=20, mode=mode, base_seed=1)
+        loader = create_bank_dataloader(
+            bank, batch_size=4, crops_per_target=3, steps=20, mode=mode, threshold=1e-3, base_seed=1
+        )
         yield f"sampler/bank loader/{mode}", {"crops": np.stack([staged.crop_idx.numpy() for staged in loader])}
     given = ExhaustiveNxMSampler(bank, 4, 3, base_seed=2, rank=1, num_replicas=2)
     loader = create_bank_dataloader(bank, batch_size=4, crops_per_target=3, sampler=given, rank=1, num_replicas=2)

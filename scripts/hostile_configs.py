@@ -60,7 +60,9 @@ def hostile_config(draws: Draws, kind: str, batch: PaddedBatchedDenseSample, inp
     more = None if inplace else max(slots, 1) + int(draws.rng.integers(0, 6))
     takes_boxes = batch.panoptic_maps is None and (draws.chance(0.5) or kind == "classmix")
     mask_from = "boxes" if takes_boxes else None
-    source: dict[str, Any] = {"kind": "bank" if kind == "bank" else "intra_batch", "mask_from": mask_from}
+    of_rows = "same_image" if kind == "rows" and draws.chance(0.2) else "intra_batch"
+    source: dict[str, Any] = {"kind": "bank" if kind == "bank" else of_rows, "mask_from": mask_from}
+    source["whole_only"] = draws.chance(0.2)
     if kind == "bank":
         source |= {"crops_per_target": int(draws.rng.integers(1, 4)), "value_range": draws.one_of((1, 255))}
         source |= {"without_depth": draws.one_of(("invalid", "invalid", "skip"))}
@@ -95,14 +97,17 @@ def _placement(draws: Draws, kind: str, inplace: bool) -> PlacementConfig:
         options["grouping"] = "instance"
         options["size_range"] = draws.one_of((None, SizeRange(low=1, high=9.5)))
     wide = options.get("patch_aligned_paste", False)
+    keeps = kind == "rows" and not wide and draws.chance(0.2)
+    options["position"] = "keep" if keeps else "random"
     ranges = ((0.5, 2.0), (0.5, 0.5), (1.0, 1.0), (0.5, 1.0), (0.1, 0.3), (3.0, 4.0), (1 / 64, 64.0))
     return PlacementConfig(
         **options,
         scale_range=(0.5, 2.0) if wide else draws.one_of(ranges),
+        scale_to_fit=draws.chance(0.5),
         hflip_probability=draws.one_of((0.5, 0.0, 1.0)),
         k_range=draws.one_of(((1, 256), (1, 2), (2, 3))),
         class_temperature=0.0 if kind == "bank" else draws.one_of((0.0, 1.0)),
-        max_attempts=draws.one_of((1, 3, 8)),
+        max_attempts=1 if keeps else draws.one_of((1, 3, 8)),
     )
 
 

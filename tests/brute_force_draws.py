@@ -72,6 +72,8 @@ def draw(images: list[Fields], config: BatchCopyPasteConfig, b: int) -> Drawn:
     """The placement of image ``b`` of `brute_force.prepared` images, before anything is settled."""
     seed, rules, drawn = int(images[b]["sample_seeds"]), config.placement, Drawn()
     candidates = [s for s in range(len(images)) if s != b and eligible(images[s], config)]
+    if config.source.kind == "same_image":
+        candidates = [b] if eligible(images[b], config) else []
     for j in range(rules.layers):
         seeds = [int(image["sample_seeds"]) for image in images]
         keys = {s: bits(seed, "source", j, seeds[s], seeds[:s].count(seeds[s])) // 4 for s in candidates}
@@ -122,7 +124,10 @@ def _scale(
         scale = Fraction(steps[0] * patch, edge) if scale is None else scale
         return scale, scale
     low, high = ceil(rules.scale_range[0] * SCALE_DEN), floor(rules.scale_range[1] * SCALE_DEN)
-    num = min(floor(integer(seed, "scale", low, max(low, high), j) / shrunk), 64 * SCALE_DEN)
+    largest = min(_largest_fitting(images, b, images[drawn.source_idx[j]], slots, config), 64 * SCALE_DEN)
+    high = max(low, high)
+    limit = min(max(floor(largest * shrunk), low), high)
+    num = min(floor(integer(seed, "scale", low, limit, j) / shrunk), 64 * SCALE_DEN)
     if rules.grouping == "instance":
         source, slot = images[drawn.source_idx[j]], slots[0] if slots else 0
         x1, y1, x2, y2 = pixel_box(source["boxes"][slot])
@@ -131,7 +136,7 @@ def _scale(
         if sizes is not None:
             least, most = ceil(sizes.low * 16), floor(sizes.high * 16)
             size = Fraction(integer(seed, "size", max(least, 1), max(least, most, 1), j), 16)
-            num = min(max(floor(size / max(sides) * SCALE_DEN), low), max(low, high))
+            num = max(min(floor(size / max(sides) * SCALE_DEN), high, largest), low)
         if rules.align == "instance":
             found = []
             for side, room in zip(sides, extent(images[b]), strict=True):
@@ -141,6 +146,18 @@ def _scale(
                 found.append(Fraction(count * patch, side))
             return found[0], found[1]
     return Fraction(num, SCALE_DEN), Fraction(num, SCALE_DEN)
+
+
+def _largest_fitting(
+    images: list[Fields], b: int, source: Fields, slots: list[int], config: BatchCopyPasteConfig
+) -> int:
+    """The largest numerator at which no side of the rectangle around the slots is longer than the picture."""
+    largest = 64 * SCALE_DEN
+    for a, size in enumerate(extent(images[b])):
+        edges = [edge for k in slots for edge in pixel_box(source["boxes"][k])[a::2]]
+        if edges and config.placement.scale_to_fit:
+            largest = min(largest, floor(Fraction(size * SCALE_DEN, max(edges) - min(edges))))
+    return largest
 
 
 def _has_room(
@@ -164,9 +181,17 @@ def eligible(image: Fields, config: BatchCopyPasteConfig) -> list[int]:
     found = []
     for k, (x1, y1, x2, y2) in enumerate(image["boxes"]):
         is_thing = config.panoptic is None or config.panoptic.taxonomy.classes.get(int(image["labels"][k])) == "thing"
-        if image["instance_valid"][k] and x2 > x1 and y2 > y1 and is_thing:
+        has_rows = config.source.kind != "bank" and not config.emit_classmix
+        leaves_out = config.source.whole_only and has_rows and config.placement.position == "random"
+        is_cut = leaves_out and any(cut_sides(pixel_box(image["boxes"][k]), extent(image)))
+        if image["instance_valid"][k] and x2 > x1 and y2 > y1 and is_thing and not is_cut:
             found.append(k)
     return found
+
+
+def cut_sides(box: Box, size: tuple[int, int]) -> list[bool]:
+    """Left, top, right, bottom: whether the border of a picture lies there."""
+    return [box[0] <= 0, box[1] <= 0, box[2] >= size[0], box[3] >= size[1]]
 
 
 def _choose(
@@ -242,6 +267,8 @@ def _place(
     source = images[drawn.source_idx[j]]
     boxes = {k: mapped_box(source["boxes"][k], extent(source)[0], drawn.scale[j], drawn.hflip[j]) for k in slots}
     size, rules, best = extent(images[b]), config.placement, None
+    if rules.position == "keep":
+        return _keep(source, boxes, drawn.hflip[j], size, config)
     visible = Fraction(str(rules.min_visible_frac))
     for attempt in range(config.placement.max_attempts):
         translate = [0, 0]
@@ -272,6 +299,31 @@ def _place(
             best = score, (tx, ty), fits
     assert best is not None
     return best[1], best[2]
+
+
+def _keep(
+    source: Fields, boxes: dict[int, Box], hflip: bool, size: tuple[int, int], config: BatchCopyPasteConfig
+) -> tuple[tuple[int, int], list[int]]:
+    """The centre of all of them stays, and those fit whose cut sides are borders of the target, too."""
+    if not boxes:
+        return (0, 0), []
+    one = Fraction(1), Fraction(1)
+    before = [mapped_box(source["boxes"][k], extent(source)[0], one, hflip) for k in boxes]
+    translate = []
+    for a in range(2):
+        centre = Fraction(min(box[a] for box in before) + max(box[a + 2] for box in before), 2)
+        moved = Fraction(min(box[a] for box in boxes.values()) + max(box[a + 2] for box in boxes.values()), 2)
+        translate.append(floor(centre - moved))
+    visible = None if config.placement.partial == "drop" else Fraction(str(config.placement.min_visible_frac))
+    fits = []
+    for k, (x1, y1, x2, y2) in boxes.items():
+        box = (x1 + translate[0], y1 + translate[1], x2 + translate[0], y2 + translate[1])
+        cut = cut_sides(pixel_box(source["boxes"][k]), extent(source))
+        cut = [cut[2], cut[1], cut[0], cut[3]] if hflip else cut
+        shows = any(c and not e for c, e in zip(cut, cut_sides(box, size), strict=True))
+        if _fits(box, size, visible) and not (config.source.whole_only and shows):
+            fits.append(k)
+    return (translate[0], translate[1]), fits
 
 
 def _fits(box: Box, size: tuple[int, int], visible: Fraction | None) -> bool:

@@ -16,7 +16,7 @@ from segpaste.engine import use_backend
 from segpaste.invariants import Case, check_all
 from segpaste.presets import LoaderOptions, Preset
 
-NAMES = ("classmix", "depth_aware", "panoptic_lsj", "simple_copy_paste", "vit_patch")
+NAMES = ("classmix", "depth_aware", "documents", "panoptic_lsj", "simple_copy_paste", "vit_patch")
 
 
 large_batch = partial(make_batch, 4, size=(40, 56), num_instances=3, max_instances=12, metric_depth=True)

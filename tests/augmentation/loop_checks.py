@@ -59,7 +59,7 @@ def run(
     before = batch.clone()
     outcomes = []
     for name in CPU_BACKENDS:
-        recording = Recording()
+        recording = Recording(config.source.kind)
         with use_backend(name):
             out, report = paste(batch, config, recording)
         assert_same(batch, before)

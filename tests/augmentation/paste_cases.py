@@ -14,7 +14,7 @@ import torch
 from hypothesis import strategies as st
 
 from samples import SCHEMA, STUFF, make_batch, placement_of, tight_boxes
-from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig, SourceConfig
 from segpaste.augmentation.config.placement import SizeRange
 from segpaste.augmentation.inputs import prepare
 from segpaste.engine import Placement, use_backend
@@ -53,8 +53,8 @@ def batches(draw: st.DrawFn, modalities: frozenset[Modality]) -> PaddedBatchedDe
 @st.composite
 def placements(draw: st.DrawFn) -> PlacementConfig:
     """Half of them plain, the others with objects of their own sizes, cut, or on a grid of patches."""
-    kind = draw(st.sampled_from(["plain", "plain", "plain", "sized", "canvas", "objects"]))
-    options: dict[str, Any] = {"scale_range": draw(SCALE_RANGES)}
+    kind = draw(st.sampled_from(["plain", "plain", "plain", "sized", "canvas", "objects", "kept"]))
+    options: dict[str, Any] = {"scale_range": draw(SCALE_RANGES), "scale_to_fit": draw(st.booleans())}
     if kind in ("plain", "sized", "canvas") and draw(st.booleans()):
         options |= {"partial": "clip", "min_visible_frac": draw(st.sampled_from([0.5, 0.0, 0.3, 0.999999, 1.0]))}
     if kind in ("sized", "objects"):
@@ -69,6 +69,10 @@ def placements(draw: st.DrawFn) -> PlacementConfig:
         options |= {"align": "instance"} if kind == "objects" else {"scale_range": (0.5, 2.0)}
     elif draw(st.sampled_from([False, False, True])):
         options |= {"pad_to_multiple": draw(st.sampled_from([4, 16]))}
+    if kind == "kept":
+        options |= {"position": "keep"} | draw(st.sampled_from([{}, {"grouping": "instance"}, {"partial": "clip"}]))
+        if draw(st.booleans()):
+            del options["scale_range"]
     return PlacementConfig(
         **options,
         hflip_probability=draw(st.sampled_from([0.5, 0.0, 1.0])),
@@ -76,7 +80,7 @@ def placements(draw: st.DrawFn) -> PlacementConfig:
         k_range=draw(st.sampled_from([(1, 256), (1, 2), (2, 3)])),
         class_temperature=draw(st.sampled_from([0.0, 1.0, 0.3])),
         layers=draw(st.sampled_from([2, 1, 3, 5])),
-        max_attempts=draw(st.integers(1, 3)),
+        max_attempts=1 if kind == "kept" else draw(st.integers(1, 3)),
     )
 
 
@@ -101,6 +105,9 @@ def configs(draw: st.DrawFn, modalities: frozenset[Modality]) -> BatchCopyPasteC
         min_residual_area_frac=draw(st.sampled_from([0.1, 0.0, 0.7, 1.0])),
         max_hidden_frac=draw(st.sampled_from([1.0, 1.0, 1.0, 0.5, 0.0, 0.3])),
         placement=draw(placements()),
+        source=SourceConfig(
+            kind=draw(st.sampled_from(["intra_batch", "intra_batch", "same_image"])), whole_only=draw(st.booleans())
+        ),
         panoptic=panoptic if draw(st.sampled_from([True, True, False])) else None,
     )
 

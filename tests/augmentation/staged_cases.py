@@ -87,7 +87,7 @@ def bank_cases(
     changes = {
         "panoptic": panoptic,
         "source": source,
-        "placement": placement.model_copy(update={"layers": 1, "class_temperature": 0.0}),
+        "placement": placement.model_copy(update={"layers": 1, "class_temperature": 0.0, "position": "random"}),
     }
     takes_depth = batch.depth is not None and config.emit_depth is not False
     staged = make_staged(

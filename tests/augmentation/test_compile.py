@@ -161,6 +161,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "grouping": "instance",
         "layers": 2,
     },
+    "kept": {"position": "keep"},
 }
 
 

@@ -45,6 +45,7 @@ OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
     max_hidden_frac=0.4,
     placement=PlacementConfig(
         scale_range=(0.1, 3.3),
+        scale_to_fit=False,
         size_range=SizeRange(low=3, high=9.5),
         class_sizes={7: SizeRange(low=2, high=2)},
         hflip_probability=0.25,
@@ -61,7 +62,7 @@ OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
         min_visible_frac=0.4,
         pad_to_multiple=14,
     ),
-    source=SourceConfig(mask_from="boxes"),
+    source=SourceConfig(mask_from="boxes", whole_only=True),
     harmonize=HarmonizeConfig(
         mode="poisson", prob=0.5, pyramid_levels=3, surround_px=9, max_gain=2.5, poisson_cycles=4, feather_px=2
     ),
@@ -93,6 +94,13 @@ REFUSED: dict[str, tuple[Made, dict[str, Any]]] = {
     "class_temperature negative": (PlacementConfig, {"class_temperature": -0.1}),
     "class_temperature NaN": (PlacementConfig, {"class_temperature": float("nan")}),
     "layers none": (PlacementConfig, {"layers": 0}),
+    "position unknown": (PlacementConfig, {"position": "left"}),
+    "position kept, and tried": (PlacementConfig, {"position": "keep", "max_attempts": 2}),
+    "position kept, on patches": (
+        PlacementConfig,
+        {"position": "keep", "pad_to_multiple": 4, "patch_aligned_paste": True},
+    ),
+    "whole_only a word": (SourceConfig, {"whole_only": "perhaps"}),
     "max_attempts none": (PlacementConfig, {"max_attempts": 0}),
     "kind unknown": (SourceConfig, {"kind": "elsewhere"}),
     "mask_from unknown": (SourceConfig, {"mask_from": "thin_air"}),
@@ -172,14 +180,27 @@ class TestRefusals:
         ("options", "message"),
         [
             ({"emit_classmix": True, "panoptic": OTHER_THAN_DEFAULT.panoptic}, "expected no panoptic.contact_priority"),
+            ({"emit_classmix": True, "source": SourceConfig(kind="same_image")}, "expected source.kind='intra_batch'"),
+            (
+                {"source": SourceConfig(kind="bank"), "placement": PlacementConfig(position="keep")},
+                "no place in an image",
+            ),
             ({"emit_classmix": True, "perspective_depth": True}, "expected perspective_depth=False"),
             ({"emit_classmix": True, "placement": PlacementConfig(k_range=(1, 2))}, "got k_range"),
         ],
-        ids=["priorities", "perspective", "counts"],
+        ids=["priorities", "same image", "place of a crop", "perspective", "counts"],
     )
     def test_what_would_do_nothing(self, options: dict[str, Any], message: str) -> None:
         with pytest.raises(ValidationError, match=message):
             BatchCopyPasteConfig(**options)
+
+    def test_kept_objects_keep_their_size(self, tmp_path: Path) -> None:
+        """Unless a range is given; a file keeps either."""
+        for placement, expected in (({}, (1.0, 1.0)), ({"scale_range": (0.5, 2.0)}, (0.5, 2.0))):
+            config = BatchCopyPasteConfig.model_validate({"placement": {"position": "keep", **placement}})
+            config.save(tmp_path / "config.yaml")
+            assert config.placement.scale_range == expected
+            assert BatchCopyPasteConfig.load(tmp_path / "config.yaml") == config
 
     def test_equal_ends_are_a_range(self) -> None:
         assert PlacementConfig(scale_range=(1, 1), k_range=(1, 1)).scale_range == (1.0, 1.0)
@@ -267,8 +288,8 @@ class TestFiles:
         pairs = (
             (OTHER_THAN_DEFAULT, ("blend_mode", "emit_classmix")),  # the only choice; and a round trip of its own
             (OTHER_THAN_DEFAULT.source, ("kind", *OF_BANKS)),
-            (BANK.source, {}),
-            (OTHER_THAN_DEFAULT.placement, ALIGNED),
+            (BANK.source, ("whole_only",)),  # which has no effect there
+            (OTHER_THAN_DEFAULT.placement, (*ALIGNED, "position")),  # which excludes max_attempts
             (OTHER_THAN_DEFAULT.harmonize, {}),
             (OTHER_THAN_DEFAULT.panoptic, {}),
         )

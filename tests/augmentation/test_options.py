@@ -139,8 +139,9 @@ class TestCutObjects:
 
     def test_of_each_group_what_leaves_is_cut(self, kernels: str) -> None:
         batch = rectangles()
-        whole = placed_with(kernels, batch, partial="drop", scale_range=(1.0, 2.0))
-        cut = placed_with(kernels, batch, partial="clip", scale_range=(1.0, 2.0), min_visible_frac=0.3)
+        large: dict[str, Any] = {"scale_range": (1.0, 2.0), "scale_to_fit": False}
+        whole = placed_with(kernels, batch, partial="drop", **large)
+        cut = placed_with(kernels, batch, partial="clip", **large, min_visible_frac=0.3)
         assert cut.carried.sum() > whole.carried.sum()
 
 

@@ -92,15 +92,17 @@ class TestPastesStay:
     def test_of_images_whose_pastes_are_cut(self, size: Size, patch: int) -> None:
         """As many, not the same ones: places over the border are drawn anew."""
         boxes = rectangles(size, NUM, 5, min(size) // 16, min(size) // 2)
-        free = from_images(size, patch, boxes, partial="clip")
-        assert from_images(size, patch, boxes, partial="clip", **ALIGNED).carried.sum() >= 0.95 * free.carried.sum()
+        cut: dict[str, Any] = {"partial": "clip", "scale_to_fit": False}  # else hardly anything is cut off the grid
+        free = from_images(size, patch, boxes, **cut)
+        assert from_images(size, patch, boxes, **cut, **ALIGNED).carried.sum() >= 0.95 * free.carried.sum()
 
     @pytest.mark.parametrize("side", [64, 224])
     def test_of_a_bank(self, size: Size, patch: int, side: int) -> None:
         boxes = rectangles((side, side), NUM, 4, side // 4, side)
-        free = from_bank(size, patch, boxes, side)
-        for align in ("canvas", "instance"):
-            assert share_kept(free, from_bank(size, patch, boxes, side, **ALIGNED, align=align)) >= 0.95, align
+        for align, scale_to_fit in (("canvas", False), ("instance", False), ("instance", True)):
+            free = from_bank(size, patch, boxes, side, scale_to_fit=scale_to_fit)
+            aligned = from_bank(size, patch, boxes, side, **ALIGNED, align=align, scale_to_fit=scale_to_fit)
+            assert share_kept(free, aligned) >= 0.95, align
 
 
 @pytest.mark.parametrize(("size", "patch"), COARSE, ids=lambda v: str(v).replace(" ", ""))

@@ -139,7 +139,7 @@ class TestScale:
         assert_uniform(np.array([flipped, NUM - flipped]), np.array([0.2, 0.8]))
 
     def test_scale_flip_and_place_are_independent(self) -> None:
-        wanted = request(torch.arange(NUM), extent=(4, 1), scale_range=(0.9, 1.1))
+        wanted = request(torch.arange(NUM), extent=(4, 1), scale_range=(0.9, 1.1), scale_to_fit=False)
         placement, _ = draw_placement(wanted, sources(NUM, [(0, 0, 1, 1)], extent=(1, 1)))
         large = (placement.scale_num[:, 0, 0] > SCALE_DEN).long()
         flipped = placement.hflip[:, 0].long()

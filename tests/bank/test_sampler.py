@@ -207,9 +207,22 @@ class TestDistribution:
     def test_report_says_where_nothing_is_balanced(self, tmp_path: Path) -> None:
         bank = write_bank(tmp_path / "bank", ids_of((900, 90, 10)).tolist(), size=(1, 1))
         line = "no class is drawn noticeably more often than it occurs: raise threshold, or take class_uniform"
-        assert str(BankSampler(bank).report()).splitlines()[-1] == line
-        for options in ({"threshold": 0.1}, {"mode": "class_uniform"}, {"mode": "tempered"}):
+        assert str(BankSampler(bank, threshold=1e-3).report()).splitlines()[-1] == line
+        for options in ({}, {"threshold": 0.1}, {"mode": "class_uniform"}, {"mode": "tempered"}):
             assert line not in str(BankSampler(bank, **options).report())  # type: ignore[arg-type]
+
+    def test_the_default_balances_any_bank(self) -> None:
+        """A class that is rarer than the mean is drawn more often, by the root of how much rarer it is."""
+        for counts in ((900, 90, 10), (5, 0, 3), (1, 1), (1000, 316, 100, 32, 10, 3, 1)):
+            has_crops = [num for num in counts if num]
+            mean, total = 1 / len(has_crops), sum(counts)
+            weights = [num * max(1.0, (mean * total / num) ** 0.5) if num else 0.0 for num in counts]
+            np.testing.assert_allclose(class_probabilities(counts), np.array(weights) / sum(weights), rtol=1e-12)
+        photos = [0.5, 0.4, 0.1]
+        rarity = np.sqrt(np.array([0.9, 0.09, 0.01]) * photos)
+        weights = [n * max(1.0, (rarity.mean() / r) ** 0.5) for n, r in zip((900, 90, 10), rarity, strict=True)]
+        got = class_probabilities([900, 90, 10], "instance_aware", photo_fracs=photos)
+        np.testing.assert_allclose(got, np.array(weights) / sum(weights), rtol=1e-12)
 
     def test_report_of_nothing(self) -> None:
         assert str(DrawReport(("cup",), (3,), (0.0,), (1.0,))).splitlines()[1].endswith("0.0    0.00%    1.00")
@@ -313,7 +326,7 @@ class TestEpochs:
         [
             ({"base_seed": 1}, "base_seed is 1 there and 0 here"),
             ({"mode": "class_uniform"}, "mode is 'class_uniform' there and 'repeat_factor' here"),
-            ({"threshold": 0.5}, "threshold is 0.5 there and 0.001 here"),
+            ({"threshold": 0.5}, "threshold is 0.5 there and None here"),
             ({"num_samples": 9}, "num_samples is 9 there and 50 here"),
             ({"replicas": "disjoint"}, "replicas is 'disjoint' there"),
             ({"rank": 0, "num_replicas": 2}, "num_replicas is 2 there and 1 here"),

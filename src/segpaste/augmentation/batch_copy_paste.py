@@ -94,7 +94,8 @@ class BatchCopyPaste(nn.Module):
         self.inplace = inplace
         is_bank = self.config.source.kind == "bank"
         if source is None:
-            source = BankSource(self.config.source) if is_bank else IntraBatchSource()
+            kind = self.config.source.kind
+            source = BankSource(self.config.source) if kind == "bank" else IntraBatchSource(kind)
         self.source = source
         self.crops = None if source_pool is None else SeededCrops(source_pool, self.config.num_layers, balance)
         self.read_modalities, self.write_modalities = prepare.modalities_of(self.config)
@@ -103,7 +104,9 @@ class BatchCopyPaste(nn.Module):
         if is_bank:  # each crop is a layer of its own
             drawn = {"layers": self.config.num_layers, "grouping": "instance"}
             self._placement = self._placement.model_copy(update=drawn)
-        self._fixed_rules = draw_rules.fixed_rules(self._placement)  # integers: compiled code may not see floats change
+        # Integers, since compiled code may not see floats change.
+        self._fixed_rules = draw_rules.fixed_rules(self._placement, whole_only=self.config.source.whole_only)
+        self._needs_whole = self.config.source.whole_only and self._placement.position == "random"
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
         self._rules = paste_rules(self.config)
         self._may_warn, self._may_warn_of_scales = True, True
@@ -170,7 +173,7 @@ class BatchCopyPaste(nn.Module):
             return self._unchanged(batch, target, return_report)
         staged = self._crops_for(batch) if staged is None else staged
         engine = engine_for(batch.device)
-        found = engine.survey(batch, self._tables, self.config.ignore_index if self.config.emit_classmix else None)
+        found = self._surveyed(engine, batch)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged)
         outcome = self._composed(engine, scene, placement, with_layer=return_report)
         self._warn_once(placement, counts, outcome)
@@ -260,6 +263,12 @@ class BatchCopyPaste(nn.Module):
         if self._may_look(batch.device):
             self._warn(nothing_pasted_warning(report, self.config))
         return (out, report) if return_report else out
+
+    def _surveyed(self, engine: Engine, batch: PaddedBatchedDenseSample) -> Survey:
+        """Find the instances that may be pasted; with ClassMix, the classes that may be mixed, too."""
+        if self.config.emit_classmix:
+            return engine.survey(batch, self._tables, self.config.ignore_index)
+        return engine.survey(batch, self._tables, whole_only=self._needs_whole)
 
     def _sampled(
         self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, staged: StagedCrops | None

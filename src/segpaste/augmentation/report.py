@@ -21,16 +21,17 @@ from segpaste.types.movable import Movable, register_pytree
 DROP_REASONS = ("no_source", "no_free_slot", "does_not_fit", "hidden", "reverted", "too_small")
 """Reasons why a tried paste is not in the output, in the order of `PasteReport.num_dropped`.
 
-``no_source``: no other row has an eligible instance, or no staged crop can be pasted (one try per image is counted).
-``no_free_slot``: the target's slots were full. ``does_not_fit``: its box would extend too far beyond the image.
-``hidden``: no pixel of it is seen. ``reverted``: it gave its pixels back to a stuff class, or to an object that was
-hidden too much. ``too_small``: fewer than ``min_area_px`` pixels of it are seen.
+``no_source``: no row that objects are taken from has an eligible instance, or no staged crop can be pasted (one try per
+image is counted). ``no_free_slot``: the target's slots were full. ``does_not_fit``: its box would extend too far beyond
+the image, or a cut by the border of its own image would show. ``hidden``: no pixel of it is seen. ``reverted``: it gave
+its pixels back to a stuff class, or to an object that was hidden too much. ``too_small``: fewer than ``min_area_px``
+pixels of it are seen.
 """
 
 
 _ADVICE = {
-    "no_source": "batch at least two images, with instance masks (or source.mask_from='boxes') and, if a taxonomy is "
-    "given, with things",
+    "no_source": "batch at least two images, with instance masks (or source.mask_from='boxes') of whole objects (or "
+    "source.whole_only=False) and, if a taxonomy is given, of things",
     "no_free_slot": "pad to more slots, or set max_instances",
     "does_not_fit": "lower placement.scale_range or k_range, or raise placement.max_attempts or layers",
     "hidden": "the targets are nearer, or of higher priority, everywhere; are depth and masks aligned?",
@@ -41,6 +42,11 @@ _ADVICE = {
 
 _NOTHING_TO_MIX = (
     "batch at least two images whose semantic maps hold classes that the taxonomy knows, or from 0 to 1023 without one"
+)
+
+_NOTHING_IN_IT = (
+    "give images with instance masks (or source.mask_from='boxes') of whole objects (or source.whole_only=False) and, "
+    "if a taxonomy is given, of things"
 )
 
 _NOTHING_STAGED = (
@@ -77,6 +83,11 @@ class PasteReport(Movable):
     slot_source: Tensor
     drawn: Tensor
 
+    @property
+    def num_intended(self) -> Tensor:
+        """Pastes of an object that was drawn, [B] int64: the tries, but for images without a source."""
+        return self.num_tried - self.num_dropped[:, DROP_REASONS.index("no_source")]
+
     def __repr__(self) -> str:
         return f"PasteReport({_in_words(PasteSummary.of(self))})"
 
@@ -111,9 +122,13 @@ class PasteSummary(Movable):
     __radd__ = __add__
 
     def to_dict(self) -> dict[str, int]:
-        """Return the counts by name, which waits for the device."""
+        """Return the counts by name, which waits for the device.
+
+        ``num_intended`` counts pastes of an object that was drawn: the tries, but for images without a source.
+        """
         names = ("num_images", "num_tried", "num_placed", *DROP_REASONS)
-        return dict(zip(names, self.counts.tolist(), strict=True))
+        found = dict(zip(names, self.counts.tolist(), strict=True))
+        return {**found, "num_intended": found["num_tried"] - found["no_source"]}
 
     def __repr__(self) -> str:
         return f"PasteSummary({_in_words(self)})"
@@ -211,6 +226,6 @@ def nothing_pasted_warning(report: PasteReport, config: BatchCopyPasteConfig) ->
     advice = _ADVICE[reason]
     if reason == "no_source" and config.emit_classmix:
         advice = _NOTHING_TO_MIX
-    elif reason == "no_source" and config.source.kind == "bank":
-        advice = _NOTHING_STAGED
+    elif reason == "no_source" and config.source.kind != "intra_batch":
+        advice = _NOTHING_STAGED if config.source.kind == "bank" else _NOTHING_IN_IT
     return f"BatchCopyPaste could paste nothing into a batch: of {int(report.num_tried.sum())} tries, {why}; {advice}"

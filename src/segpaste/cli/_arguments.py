@@ -20,7 +20,7 @@ LAYOUTS = ("coco", "coco-panoptic", "lvis", "roboflow", "yolo", "voc", "label-ma
 BANK_FORMATS = ("memmap", "lmdb", "webdataset")
 _OVERRIDE = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
 _MODES = ("natural", "repeat_factor", "instance_aware", "tempered", "class_uniform")
-_BALANCE: dict[str, Any] = {"mode": _MODES[1], "threshold": 1e-3, "temperature": 0.5}
+_BALANCE: dict[str, Any] = {"mode": _MODES[1], "threshold": None, "temperature": 0.5}
 _USED_BY = {"threshold": ("repeat_factor", "instance_aware"), "temperature": ("tempered",)}
 
 
@@ -100,7 +100,7 @@ def add_balance(parser: argparse.ArgumentParser, what: str) -> None:
     """Add ``--balance``, ``--threshold`` and ``--temperature``; each is None where it is not given."""
     add = parser.add_argument
     add("--balance", choices=_MODES, help=f"{what}, default: {_BALANCE['mode']}")
-    text = f"of the repeat factors, default: {_BALANCE['threshold']:g}"
+    text = "of the repeat factors, default: the mean frequency of the classes"
     add("--threshold", metavar="T", type=number(1, above_zero=True), help=text)
     text = "of tempered, from 0, as frequent as the objects are, to 1, all classes alike; default: "
     add("--temperature", metavar="T", type=number(1), help=f"{text}{_BALANCE['temperature']:g}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from segpaste.bank import BankSampler, StoredBank, open_bank, stage_bank_batch
+from segpaste.bank.read.sampler import DrawReport, report_draws
 from segpaste.cli._errors import CommandError
 from segpaste.types import StagedCrops
 
@@ -29,6 +30,12 @@ class CropSequence:
         """The crops of ``num`` targets."""
         drawn = self.sampler.draws(first * crops_per_target, num * crops_per_target).crops
         return stage_bank_batch(self.bank, drawn.reshape(num, crops_per_target), self.class_map)
+
+    def expected(self, num_pastes: float) -> DrawReport:
+        """Return what so many pastes are expected to be of."""
+        return report_draws(
+            self.bank.class_names, self.sampler.crops.counts, self.sampler.probabilities, round(num_pastes)
+        )
 
     def ids(self, crop: int) -> tuple[int | None, int | None]:
         """The photo and the annotation that a crop is of, where the bank keeps them."""

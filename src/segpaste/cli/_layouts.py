@@ -17,6 +17,7 @@ from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
 from segpaste.datasets.formats.layouts import LAYOUTS, LayoutName, WrittenLayout
 from segpaste.datasets.formats.written.yolo import yaml_splits
 from segpaste.datasets.formats.yolo.writer import data_yaml
+from segpaste.types import Modality
 from segpaste.workspace import WholeFiles, write_whole
 
 _FILES_AT_ONCE = 64

@@ -112,6 +112,9 @@ def run(args: argparse.Namespace) -> None:
     layout = _layouts.layout_of(args, inputs)
     others = _layouts.other_splits(inputs, layout)
     crops = _crops_of(args, inputs)
+    if crops is not None:
+        pastes = args.num * config.source.crops_per_target * config.placement.paste_prob
+        print(f"expected of {args.bank}, before fitting:\n{crops.expected(pastes)}", flush=True)
     paster = _pasting.Paster(inputs, config, args.seed, args.batch_size, crops)
     tally = _show.Tally()
     with space.claim(_fingerprint(args, inputs, config, crops)), naming(space.folder):

@@ -71,7 +71,8 @@ def run(args: argparse.Namespace) -> None:
     print(f" in {counts.num_photos:,} photos" if counts.num_photos else "")
     if counts.num_pasted is not None:
         print(f"\n{_before_and_after(counts)}")
-    threshold = f" of t = {options['threshold']:g}"
+    given = options["threshold"]
+    threshold = " of t = the mean frequency" if given is None else f" of t = {given:g}"
     shown = {"repeat_factor": threshold, "instance_aware": threshold, "tempered": f" by {options['temperature']:g}"}
     print(f"\n{mode}{shown.get(mode, '')} would draw\n{report}")
 

@@ -42,9 +42,11 @@ _COUNTS = ("tried", "no_source", "no_free_slot", "does_not_fit")
 _GIVEN = "given"
 
 
-def survey(batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None) -> Survey:
+def survey(
+    batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None, *, whole_only: bool = False
+) -> Survey:
     """See `segpaste.engine.reference.survey.survey`."""
-    return Survey(*_survey(_fields(batch), list(classes), ignore_index))
+    return Survey(*_survey(_fields(batch), list(classes), ignore_index, whole_only))
 
 
 def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
@@ -112,14 +114,14 @@ def _flags(like: Tensor, *shape: int) -> Tensor:
 
 
 @torch.library.custom_op("segpaste::survey", mutates_args=())
-def _survey(batch: Optionals, classes: Optionals, ignore_index: int | None) -> Tensors:
+def _survey(batch: Optionals, classes: Optionals, ignore_index: int | None, whole_only: bool) -> Tensors:
     given = _batch(batch)
-    found = eager_engine(given.device).survey(given, Classes(*classes), ignore_index)
+    found = eager_engine(given.device).survey(given, Classes(*classes), ignore_index, whole_only=whole_only)
     return _own([table for table in found if table is not None])
 
 
 @_survey.register_fake
-def _(batch: Optionals, classes: Optionals, ignore_index: int | None) -> Tensors:
+def _(batch: Optionals, classes: Optionals, ignore_index: int | None, whole_only: bool) -> Tensors:
     labels = _batch(batch).labels
     (b, k), is_thing = labels.shape, classes[0]
     tables = [_flags(labels, b, k), _integers(labels, b, k, 4), _integers(labels, b), _integers(labels, b, 2)]

@@ -10,7 +10,7 @@ from torch import Tensor
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.movable import Movable, register_pytree
 
-Pick = Literal["others", "own"]
+Pick = Literal["others", "same", "own"]
 """Rule by which layers choose rows of the sources, see `segpaste.engine.reference.draws.draw.draw`."""
 
 LARGEST_SCALE = 64.0
@@ -34,7 +34,7 @@ class Survey(NamedTuple):
 
     Attributes:
         eligible: [B, K] bool, instances that may be pasted: with a nonempty box, of a thing class if there is a
-            taxonomy.
+            taxonomy, whole if that is asked for.
         occupied: [B, K, 4] int64 xyxy, boxes rounded outwards to whole pixels.
         num_free: [B] int64, number of slots without an instance.
         extent: [B, 2] int64, (width, height) of the images without padding.
@@ -96,6 +96,10 @@ class DrawRules(NamedTuple):
         clips: 1 if objects that extend beyond the image are clipped, 0 if they are not pasted.
         seen_num: a clipped object keeps at least ``seen_num / seen_den`` of its box.
         seen_den: see ``seen_num``.
+        keeps_place: 1 if objects stay where they are in their image, 0 if places are drawn.
+        hides_cuts: 1 if an object that ends at the border of its image is pasted only where it ends at that border of
+            the target, too; else 0.
+        fits_scale: 1 if scales are limited to those at which the objects of a layer fit into the image, else 0.
     """
 
     num_layers: int
@@ -111,6 +115,9 @@ class DrawRules(NamedTuple):
     clips: int
     seen_num: int
     seen_den: int
+    keeps_place: int
+    hides_cuts: int
+    fits_scale: int
 
     @property
     def is_aligned(self) -> bool:

@@ -43,7 +43,14 @@ _asked_for: str | None = os.environ.get("SEGPASTE_BACKEND") or None
 class Engine(Protocol):
     """Interface of a backend: a survey, the draws and the composition; the reference documents each function."""
 
-    def survey(self, batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None) -> Survey:
+    def survey(
+        self,
+        batch: PaddedBatchedDenseSample,
+        classes: Classes,
+        ignore_index: int | None = None,
+        *,
+        whole_only: bool = False,
+    ) -> Survey:
         """See `segpaste.engine.reference.survey.survey`."""
 
     def choose_rows(self, candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
+from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig, SourceConfig
 from segpaste.presets.preset import LoaderOptions, Preset
 
 SIMPLE_COPY_PASTE = Preset(
@@ -19,7 +19,7 @@ SIMPLE_COPY_PASTE = Preset(
     ),
     loader=LoaderOptions(size=1024, scale_range=(0.1, 2.0), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
-        placement=PlacementConfig(scale_range=(1.0, 1.0), hflip_probability=0.0, k_range=(1, 10))
+        placement=PlacementConfig(scale_range=(1.0, 1.0), scale_to_fit=False, hflip_probability=0.0, k_range=(1, 10))
     ),
 )
 
@@ -35,7 +35,7 @@ PANOPTIC_LSJ = Preset(
     config=BatchCopyPasteConfig(
         emit_panoptic=True,
         min_area_px=16,
-        placement=PlacementConfig(layers=2, k_range=(1, 8), scale_range=(0.5, 1.5), max_attempts=4),
+        placement=PlacementConfig(layers=2, k_range=(1, 8), scale_range=(0.5, 1.5), scale_to_fit=False, max_attempts=4),
     ),
 )
 
@@ -65,7 +65,7 @@ DEPTH_AWARE = Preset(
         perspective_depth=True,
         min_area_px=16,
         placement=PlacementConfig(
-            grouping="instance", layers=6, k_range=(1, 6), scale_range=(0.7, 1.5), max_attempts=4
+            grouping="instance", layers=6, k_range=(1, 6), scale_range=(0.7, 1.5), scale_to_fit=False, max_attempts=4
         ),
     ),
 )
@@ -87,12 +87,38 @@ VIT_PATCH = Preset(
             layers=6,
             k_range=(1, 6),
             scale_range=(0.5, 2.0),
+            scale_to_fit=False,
             max_attempts=4,
         ),
     ),
 )
 
-_known = {recipe.name: recipe for recipe in (SIMPLE_COPY_PASTE, PANOPTIC_LSJ, CLASSMIX, DEPTH_AWARE, VIT_PATCH)}
+DOCUMENTS = Preset(
+    name="documents",
+    summary="The values of the design documents, for comparisons: scales are drawn whether objects fit or not.",
+    reproduces=(
+        "The library's own design documents: all objects of one other image, in their arrangement, at a scale of 0.5 "
+        "to 2.0 that is drawn whether they fit or not, in a uniform place; objects at the border of their image, too."
+    ),
+    config=BatchCopyPasteConfig(
+        placement=PlacementConfig(
+            scale_range=(0.5, 2.0),
+            scale_to_fit=False,
+            hflip_probability=0.5,
+            paste_prob=1.0,
+            k_range=(1, 256),
+            layers=1,
+            grouping="image",
+            position="random",
+            max_attempts=1,
+            partial="drop",
+        ),
+        source=SourceConfig(whole_only=False),
+    ),
+)
+
+_RECIPES = (SIMPLE_COPY_PASTE, PANOPTIC_LSJ, CLASSMIX, DEPTH_AWARE, VIT_PATCH, DOCUMENTS)
+_known = {recipe.name: recipe for recipe in _RECIPES}
 
 
 def register_preset(preset: Preset) -> Preset:

@@ -24,8 +24,12 @@ class SourceConfig(StrictConfig):
     """Source of the pasted objects.
 
     Attributes:
-        kind: ``intra_batch`` takes objects from the other rows of the batch, ``bank`` from the crops of an instance
-            bank that are staged for each call.
+        kind: ``intra_batch`` takes objects from the other rows of the batch, ``same_image`` from the target's own row,
+            ``bank`` from the crops of an instance bank that are staged for each call.
+        whole_only: paste no object where a cut by the border of its own image would show. An object is cut if its box
+            touches that border, without padding to the right and below. With ``placement.position`` ``random`` such
+            objects are never pasted; with ``keep`` they are where the cut lies on the border of the target, too. Crops
+            of a bank do not tell, so they are always pasted.
         mask_from: masks of a batch that has boxes and no masks: ``boxes``, filled rectangles; ``ellipse``, the pixels
             that the ellipse in each box touches; or a function of one's own, given as itself or by its name
             ``package.module:name``, see `segpaste.augmentation.config.mask_function.MaskFunction`. All its boxes are
@@ -39,7 +43,8 @@ class SourceConfig(StrictConfig):
             are pasted and their depth is invalid, with ``skip`` they are left out.
     """
 
-    kind: Literal["intra_batch", "bank"] = "intra_batch"
+    kind: Literal["intra_batch", "same_image", "bank"] = "intra_batch"
+    whole_only: bool = False
     mask_from: str | None = None
     crops_per_target: int = Field(default=1, ge=1, le=64)
     value_range: float | None = Field(default=None, gt=0)
@@ -218,9 +223,23 @@ class BatchCopyPasteConfig(SavedConfig):
         return self
 
     @model_validator(mode="after")
+    def _check_same_image(self) -> Self:
+        if self.emit_classmix and self.source.kind == "same_image":
+            raise ValueError(
+                "emit_classmix: expected source.kind='intra_batch', for an image mixed with itself stays as it is, got "
+                "'same_image'"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_bank(self) -> Self:
         if self.source.kind != "bank":
             return self
+        if self.placement.position != "random":
+            raise ValueError(
+                "source.kind='bank': expected placement.position='random', for a crop has no place in an image, got "
+                f"{self.placement.position!r}"
+            )
         if self.emit_classmix:
             raise ValueError("source.kind='bank': expected emit_classmix=False, for crops are objects, got True")
         if self.placement.layers != 1:

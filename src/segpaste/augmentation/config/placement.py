@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
@@ -36,6 +36,9 @@ class PlacementConfig(StrictConfig):
 
     Attributes:
         scale_range: range of the scale of a layer relative to its source, drawn uniformly.
+        scale_to_fit: draw from the part of ``scale_range`` at which the rectangle around the objects of a layer fits
+            into the image; if there is none, take the smallest scale. A size in pixels is limited likewise. Without it
+            an object that is drawn too large is not pasted. It has no effect where canvases are aligned to patches.
         size_range: range of the longer side of an object's box in pixels of the target, drawn instead of a relative
             scale. The resulting scale stays within ``scale_range``.
         class_sizes: the same for objects of these classes; others are drawn from ``size_range`` if it is given, else
@@ -58,6 +61,9 @@ class PlacementConfig(StrictConfig):
         layers: L, the number of source rows that one image draws from, each with its own map.
         grouping: with ``image`` all slots of a layer share its map; with ``instance`` each layer carries one object,
             with its own scale, place and flip. Then at most ``layers`` objects are pasted.
+        position: ``random`` draws the place of a layer; ``keep`` leaves its objects where they are in their image: the
+            centre of the rectangle around them stays at the same pixel, mirrored if the layer is flipped. Scales are
+            then 1, unless ``scale_range`` is given.
         max_attempts: number of places tried at once per layer; the one that keeps the most slots inside the image, then
             overlaps existing boxes least, is taken. With 1 an object is uniform over the places where it fits.
         partial: treatment of a slot whose box extends beyond the image: it is not pasted (``drop``), or clipped
@@ -70,6 +76,7 @@ class PlacementConfig(StrictConfig):
     """
 
     scale_range: tuple[float, float] = (0.5, 2.0)
+    scale_to_fit: bool = True
     size_range: SizeRange | None = None
     class_sizes: Mapping[int, SizeRange] = FrozenMapping({})
     hflip_probability: Probability = 0.5
@@ -81,12 +88,21 @@ class PlacementConfig(StrictConfig):
     class_temperature: Probability = 0.0
     layers: int = Field(default=1, ge=1, le=64)
     grouping: Literal["image", "instance"] = "image"
+    position: Literal["random", "keep"] = "random"
     max_attempts: int = Field(default=1, ge=1, le=64)
     partial: Literal["drop", "clip"] = "drop"
     min_visible_frac: Probability = 0.5
     pad_to_multiple: int | None = Field(default=None, ge=1, le=1024)
     patch_aligned_paste: bool = False
     align: Literal["canvas", "instance"] = "canvas"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_scale(cls, values: Any) -> Any:
+        """Fill in a scale of 1 for objects that stay where they are."""
+        if isinstance(values, Mapping) and values.get("position") == "keep":
+            return {"scale_range": (1.0, 1.0), **values}
+        return values
 
     @field_validator("scale_range")
     @classmethod
@@ -140,6 +156,11 @@ class PlacementConfig(StrictConfig):
             raise ValueError(
                 "min_visible_frac: expected partial='clip', for without it a slot of which anything would leave the "
                 f"picture is not pasted, got partial='drop' and {self.min_visible_frac}"
+            )
+        if self.position == "keep" and (self.max_attempts != 1 or self.patch_aligned_paste):
+            raise ValueError(
+                "position='keep': expected max_attempts=1 and patch_aligned_paste=False, for no place is drawn, got "
+                f"max_attempts={self.max_attempts}, patch_aligned_paste={self.patch_aligned_paste}"
             )
         if self.align == "canvas" and self.patch_aligned_paste and self.draws_sizes:
             raise ValueError(

@@ -84,10 +84,10 @@ def check_sources(source: object, source_pool: object, config: BatchCopyPasteCon
             f"BatchCopyPaste: expected the BankSource to have the config's source, got {source.config!r} in the one "
             f"and {config.source!r} in the other; give BatchCopyPasteConfig(source=...) and leave source out"
         )
-    if isinstance(source, IntraBatchSource) and config.source.kind != "intra_batch":
+    if isinstance(source, IntraBatchSource) and config.source.kind != source.kind:
         raise ValueError(
-            f"BatchCopyPaste: expected source.kind='intra_batch' in the config of an IntraBatchSource, got "
-            f"{config.source.kind!r}; leave source out, the config names it"
+            f"BatchCopyPaste: expected source.kind={source.kind!r} in the config of an IntraBatchSource of that kind, "
+            f"got {config.source.kind!r}; leave source out, the config names it"
         )
 
 
@@ -156,8 +156,8 @@ def check_forward(
         )
     if not takes_crops:
         raise ValueError(
-            "BatchCopyPaste: expected source.kind='bank' because staged crops are given, got 'intra_batch', which "
-            "pastes from the batch; set BatchCopyPasteConfig(source=SourceConfig(kind='bank')), or leave staged out"
+            "BatchCopyPaste: expected source.kind='bank' because staged crops are given, got a source of "
+            "the batch's own rows; set BatchCopyPasteConfig(source=SourceConfig(kind='bank')), or leave staged out"
         )
     check_no_grad("staged", staged)
 

@@ -17,8 +17,13 @@ FEW_SCALES = 4
 """Smallest number of scales of the canvas grid in the range that causes no warning."""
 
 
-def fixed_rules(config: PlacementConfig) -> DrawRules:
-    """Return the parameters of the draws for any canvas; see `on_canvas`."""
+def fixed_rules(config: PlacementConfig, *, whole_only: bool = False) -> DrawRules:
+    """Return the parameters of the draws for any canvas; see `on_canvas`.
+
+    Args:
+        config: ranges and probabilities.
+        whole_only: see `segpaste.augmentation.SourceConfig`.
+    """
     low, high = scale_limits(config)
     seen = as_fraction(config.min_visible_frac)
     return DrawRules(
@@ -35,6 +40,9 @@ def fixed_rules(config: PlacementConfig) -> DrawRules:
         clips=config.partial == "clip",
         seen_num=seen.numerator,
         seen_den=seen.denominator,
+        keeps_place=config.position == "keep",
+        hides_cuts=config.position == "keep" and whole_only,
+        fits_scale=config.scale_to_fit,
     )
 
 

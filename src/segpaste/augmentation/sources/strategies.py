@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from torch import Tensor
 
 from segpaste.augmentation.sources.placement import PlacementRequest, Sampled
 from segpaste.engine import LayerRows, Sources, engine_for
+from segpaste.engine.records import Pick
 from segpaste.types import PaddedBatchedDenseSample
 
 
@@ -44,19 +45,33 @@ class RowStrategy(Protocol):
         """
 
 
-class IntraBatchSource:
-    """Source that takes objects from the other rows of the batch.
+_PICKS: Final[dict[str, Pick]] = {"intra_batch": "others", "same_image": "same"}
 
-    Each layer takes one row, uniformly among those that have an eligible instance, never the target's own. The choice
-    compares random numbers keyed by the seeds of both rows, so it does not depend on the order of the batch (rows of
-    equal seeds are distinguished by their order).
+
+class IntraBatchSource:
+    """Source that takes objects from rows of the batch.
+
+    With ``intra_batch`` each layer takes one row, uniformly among those that have an eligible instance, never the
+    target's own. The choice compares random numbers keyed by the seeds of both rows, so it does not depend on the order
+    of the batch (rows of equal seeds are distinguished by their order).
+
+    Args:
+        kind: ``intra_batch`` takes them from the other rows, ``same_image`` from the target's own row.
+
+    Raises:
+        ValueError: ``kind`` is another.
     """
+
+    def __init__(self, kind: Literal["intra_batch", "same_image"] = "intra_batch") -> None:
+        if kind not in _PICKS:
+            raise ValueError(f"IntraBatchSource: expected kind {' or '.join(map(repr, _PICKS))}, got {kind!r}")
+        self.kind = kind
 
     def sample(self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest) -> Sampled:
         """See `SourceStrategy.sample`; the source batch is the target itself."""
         sources = Sources(eligible, request.occupied, target.labels, request.extent)
         engine, tables = engine_for(target.device), request.tables
-        return target, *engine.draw(request.targets, sources, tables, request.rules(), "others")
+        return target, *engine.draw(request.targets, sources, tables, request.rules(), _PICKS[self.kind])
 
     def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
         """See `RowStrategy.rows`."""

@@ -3,7 +3,8 @@
 With n_c crops of class c, f_c = n_c / N its frequency and the sum over all classes that have crops:
 
 - ``natural``: p_c ~ n_c, as often as they are there
-- ``repeat_factor``: p_c ~ n_c r_c with r_c = max(1, sqrt(t / f_c)), https://arxiv.org/abs/1908.03195
+- ``repeat_factor``: p_c ~ n_c r_c with r_c = max(1, sqrt(t / f_c)), https://arxiv.org/abs/1908.03195; by default
+  t is the mean of f_c
 - ``instance_aware``: the same with r_c = max(1, sqrt(t / sqrt(f_c g_c))), g_c the fraction of photos that show the
   class, https://arxiv.org/abs/2305.08069
 - ``tempered``: p_c ~ n_c ** (1 - temperature)
@@ -32,7 +33,7 @@ def class_probabilities(
     counts: ArrayLike,
     mode: DrawMode = "repeat_factor",
     *,
-    threshold: float = 1e-3,
+    threshold: float | None = None,
     temperature: float = 0.5,
     photo_fracs: ArrayLike | None = None,
 ) -> NDArray[np.float64]:
@@ -41,7 +42,7 @@ def class_probabilities(
     Args:
         counts: crops of each class, [C].
         mode: see above.
-        threshold: t of the repeat factors.
+        threshold: t of the repeat factors, see `balancing_threshold` for None.
         temperature: of ``tempered``, from 0, as frequent as the crops are, to 1, all classes alike.
         photo_fracs: g_c, [C], for ``instance_aware``.
 
@@ -62,14 +63,26 @@ def class_probabilities(
             raise ValueError(f"expected 0 <= temperature <= 1, got {temperature}")
         weights = np.where(has_crops, np.where(has_crops, num, 1.0) ** (1 - temperature), 0.0)
     elif mode in ("repeat_factor", "instance_aware"):
-        if not 0 < threshold <= 1:
+        if threshold is not None and not 0 < threshold <= 1:
             raise ValueError(f"expected 0 < threshold <= 1, got {threshold}")
         if mode == "instance_aware":
             frac = np.sqrt(frac * _checked_fracs(photo_fracs, has_crops))
+        threshold = balancing_threshold(frac[has_crops]) if threshold is None else threshold
         weights = num * np.maximum(1.0, np.sqrt(threshold / frac))
     else:
         raise ValueError(f"expected mode {', '.join(MODES[:-1])} or {MODES[-1]}, got {mode!r}")
     return np.asarray(weights / weights.sum())
+
+
+def balancing_threshold(fracs: NDArray[np.float64]) -> float:
+    """Return the mean frequency of the classes, the threshold below which repeat factors lift a class.
+
+    For ``repeat_factor`` it is 1 / C of the C classes that have crops, the frequency of each if all were alike.
+
+    Args:
+        fracs: [C], f_c, or sqrt(f_c g_c), of the classes that have crops.
+    """
+    return float(fracs.mean())
 
 
 class ClassTable:

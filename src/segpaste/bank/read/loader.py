@@ -136,7 +136,7 @@ def create_bank_dataloader(
     crops_per_target: int = 1,
     steps: int | None = None,
     mode: DrawMode = "repeat_factor",
-    threshold: float = 1e-3,
+    threshold: float | None = None,
     temperature: float = 0.5,
     replicas: Replicas = "independent",
     base_seed: int = 0,
@@ -155,7 +155,7 @@ def create_bank_dataloader(
             length of the loader of the targets, which several ranks share out: so make it where the process group
             exists.
         mode: see `segpaste.bank.read.class_draws`.
-        threshold: of the repeat factors.
+        threshold: of the repeat factors; by default the mean frequency of the bank's classes.
         temperature: of ``tempered``.
         replicas: see `BankSampler`.
         base_seed: of everything drawn.
@@ -189,7 +189,7 @@ def create_bank_dataloader(
         check_count("steps", steps)
     if sampler is not None:
         given = steps, mode, threshold, temperature, replicas, base_seed
-        if given != (None, "repeat_factor", 1e-3, 0.5, "independent", 0):
+        if given != (None, "repeat_factor", None, 0.5, "independent", 0):
             raise ValueError("sampler: expected nothing beside it of how to draw, such as steps or mode; give it that")
         place = ReplicaFinder("create_bank_dataloader", rank, num_replicas)
         draws = given_draws(bank, sampler, num_crops, place)

@@ -24,6 +24,7 @@ from segpaste.types.check import check_count, check_number
 Replicas = Literal["independent", "disjoint"]
 
 _BLOCK = 1 << 14
+_WITH_THRESHOLD = ("repeat_factor", "instance_aware")
 
 
 class Draws(NamedTuple):
@@ -93,7 +94,8 @@ class BankSampler(EpochSampler[int]):
         bank: what is drawn from.
         num_samples: draws of an epoch on each replica; by default as many as the replica's part of the crops.
         mode: see `segpaste.bank.read.class_draws.class_probabilities`, as the next two.
-        threshold: t of the repeat factors.
+        threshold: t of the repeat factors; by default the mean frequency of the bank's classes, so that every rarer
+            class is drawn more often. The paper's 1e-3 changes little in banks of few classes.
         temperature: of ``tempered``.
         base_seed: of everything drawn.
         rank: this process's number; by default that of torch.distributed when a pass begins, else 0.
@@ -117,7 +119,7 @@ class BankSampler(EpochSampler[int]):
         num_samples: int | None = None,
         *,
         mode: DrawMode = "repeat_factor",
-        threshold: float = 1e-3,
+        threshold: float | None = None,
         temperature: float = 0.5,
         base_seed: int = 0,
         rank: int | None = None,
@@ -130,7 +132,8 @@ class BankSampler(EpochSampler[int]):
             raise ValueError(f"BankSampler: expected replicas 'independent' or 'disjoint', got {replicas!r}")
         if num_samples is not None:
             check_count("BankSampler: num_samples", num_samples)
-        check_number("BankSampler: threshold", threshold)
+        if threshold is not None:
+            check_number("BankSampler: threshold", threshold)
         check_number("BankSampler: temperature", temperature)
         if not len(bank):
             raise ValueError("BankSampler: expected a bank with crops, got an empty one")
@@ -150,7 +153,7 @@ class BankSampler(EpochSampler[int]):
         self._facts = {
             "bank": bank.version,
             "mode": mode,
-            "threshold": float(threshold) if mode in ("repeat_factor", "instance_aware") else None,
+            "threshold": None if threshold is None or mode not in _WITH_THRESHOLD else float(threshold),
             "temperature": float(temperature) if mode == "tempered" else None,
             "replicas": replicas,
             "base_seed": int(base_seed),

@@ -45,7 +45,7 @@ from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import MAX_FED_BACK_ID, not_none
 
 _KINDS: Final = {torch.uint8: 0, torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
-_PICKS: Final = {"others": 1, "own": 2}
+_PICKS: Final = {"others": 1, "own": 2, "same": 3}
 _ERRORS: Final = {
     1: "no memory",
     2: "expected source_idx to be rows of the source batch; mend the strategy",
@@ -62,7 +62,9 @@ _ERRORS: Final = {
 }
 
 
-def survey(batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None) -> Survey:
+def survey(
+    batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None, *, whole_only: bool = False
+) -> Survey:
     """See `segpaste.engine.reference.survey.survey`."""
     b, k = batch.labels.shape
     eligible, occupied, num_free, extent = _flags(b, k), _integers(b, k, 4), _integers(b), _integers(b, 2)
@@ -81,7 +83,7 @@ def survey(batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int 
         *map(_address, (eligible, occupied, num_free, extent)),
         _address(is_stuff),
         *_plane(semantic),
-        *(ignore_index or 0, 0 if present is None else present.shape[1], _address(present)),
+        *(ignore_index or 0, 0 if present is None else present.shape[1], _address(present), whole_only),
     ]
     _call("segpaste_survey", words)
     return Survey(eligible, occupied, num_free, extent, present)

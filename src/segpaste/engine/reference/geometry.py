@@ -71,6 +71,19 @@ def inside_extent(boxes: Tensor, extent: Tensor) -> Tensor:
     return (boxes[..., :2] >= 0).all(-1) & (boxes[..., 2:] <= extent).all(-1)
 
 
+def cut_sides(boxes: Tensor, extent: Tensor) -> Tensor:
+    """Return which sides (x1, y1, x2, y2) of boxes [..., 4] lie on or beyond the border of (0, 0, width, height).
+
+    Args:
+        boxes: [..., 4] int64.
+        extent: [..., 2] int64, (width, height).
+
+    Returns:
+        [..., 4] bool.
+    """
+    return torch.cat([boxes[..., :2] <= 0, boxes[..., 2:] >= extent], -1)
+
+
 def box_overlap(boxes: Tensor, others: Tensor) -> Tensor:
     """Return the intersection areas of boxes [..., N, 4] with boxes [..., M, 4], [..., N, M]."""
     low = torch.maximum(boxes[..., :, None, :2], others[..., None, :, :2])

@@ -9,22 +9,28 @@ from segpaste.engine.reference.pixels import looked_up
 from segpaste.types import PaddedBatchedDenseSample
 
 
-def survey(batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None) -> Survey:
+def survey(
+    batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None, *, whole_only: bool = False
+) -> Survey:
     """Find the instances that may be pasted, the boxes and free slots of each image, and its extent.
 
     Args:
         batch: images with instance masks, K slots.
         classes: the taxonomy.
         ignore_index: semantic class of unlabelled pixels; if given, the classes that ClassMix may paste are found, too.
+        whole_only: instances whose box touches the border of their image may not be pasted.
     """
     has_extent = (batch.boxes[..., 2:] > batch.boxes[..., :2]).all(-1)
     eligible = batch.instance_valid & has_extent
     if classes.is_thing is not None:
         eligible = eligible & looked_up(classes.is_thing, batch.labels)
+    boxes, extent = geometry.pixel_boxes(batch.boxes), geometry.valid_extent(batch)
+    if whole_only:
+        eligible = eligible & ~geometry.cut_sides(boxes, extent[:, None]).any(-1)
     return Survey(
         eligible=eligible,
-        occupied=geometry.pixel_boxes(batch.boxes),
+        occupied=boxes,
         num_free=(~batch.instance_valid).sum(1),
-        extent=geometry.valid_extent(batch),
+        extent=extent,
         present=None if ignore_index is None else present_classes(batch, mixable(classes), ignore_index),
     )

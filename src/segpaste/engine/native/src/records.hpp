@@ -44,6 +44,7 @@ struct SurveyJob {
     Plane semantic;
     int64_t ignore_index, num_mixed;
     uint8_t* present;  // [B, num_mixed], written
+    int64_t whole_only;  // whether instances that touch the border of their picture may not be pasted
 };
 
 struct RowsJob {
@@ -55,7 +56,7 @@ struct RowsJob {
 };
 
 // Which rows of the sources the layers take.
-enum Pick { GIVEN = 0, OTHERS = 1, OWN = 2 };
+enum Pick { GIVEN = 0, OTHERS = 1, OWN = 2, SAME = 3 };
 
 struct DrawJob {
     int64_t num_rows, num_layers, num_slots, num_source_rows, num_source_slots, pick;
@@ -75,6 +76,7 @@ struct DrawJob {
     int64_t num_sizes, num_weights;
     int64_t low_scale, high_scale, scale_den, flip_threshold, max_attempts;  // from here on: `DrawRules`
     int64_t patch, on_grid, whole_patches, one_each, clips, seen_num, seen_den;
+    int64_t keeps_place, hides_cuts, fits_scale;
     int64_t* source_idx;       // [B, L], read where rows are given, else written, as all that follows
     uint8_t* layer_valid;      // [B, L]
     int64_t* scale_num;        // [B, L, 2]

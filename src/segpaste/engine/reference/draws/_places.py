@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -17,25 +19,45 @@ _LONGEST_SIDE = 1 << 20
 """Longest side of a box in pixels where areas are compared; longer sides count as this."""
 
 
-def draw_places(targets: Targets, rules: DrawRules, chosen: Tensor, scaled: Tensor) -> tuple[Tensor, Tensor]:
+class Objects(NamedTuple):
+    """Objects of all layers.
+
+    Attributes:
+        chosen: [B, L, K_s] bool, objects to paste.
+        boxes: [B, L, K_s, 4] int64, after the flip and before the scale.
+        scaled: [B, L, K_s, 4] int64, after both.
+        cut: [B, L, K_s, 4] bool, the sides that lie on the border of their image, after the flip.
+    """
+
+    chosen: Tensor
+    boxes: Tensor
+    scaled: Tensor
+    cut: Tensor
+
+
+def draw_places(targets: Targets, rules: DrawRules, objects: Objects) -> tuple[Tensor, Tensor]:
     """Draw a place for every layer, and return the chosen slots that may be pasted there.
 
     Places are uniform over those where the rectangle around all chosen boxes fits into the image, or covers it along an
     axis where it is larger; with ``rules.clips`` it may extend beyond the image. Of ``rules.max_attempts`` places the
-    one that keeps the most slots, then overlaps existing boxes least, is taken.
+    one that keeps the most slots, then overlaps existing boxes least, is taken. With ``rules.keeps_place`` the centre
+    of the rectangle stays where it was.
 
     Args:
         targets: B images.
         rules: number of places to try, and the condition for a fit.
-        chosen: [B, L, K_s] bool.
-        scaled: [B, L, K_s, 4] int64, boxes after scale and flip.
+        objects: boxes, and which of them to paste.
 
     Returns:
         translate [B, L, 2] int64 and carried [B, L, K_s] bool.
     """
-    candidates = _candidates(targets, rules, chosen, scaled)  # [B, L, A, 2]
+    chosen, _, scaled, cut = objects
+    candidates = _kept(objects) if rules.keeps_place else _candidates(targets, rules, chosen, scaled)  # [B, L, A, 2]
     placed = scaled[:, :, None] + candidates.repeat(1, 1, 1, 2)[:, :, :, None]  # [B, L, A, K_s, 4]
-    fits = chosen[:, :, None] & _fits(rules, placed, targets.extent[:, None, None, None])
+    extent = targets.extent[:, None, None, None]
+    fits = chosen[:, :, None] & _fits(rules, placed, extent)
+    if rules.hides_cuts:
+        fits = fits & (geometry.cut_sides(placed, extent) | ~cut[:, :, None]).all(-1)
     if rules.max_attempts == 1:
         return candidates[:, :, 0], fits[:, :, 0]
     overlap = geometry.box_overlap(placed, targets.occupied[:, None, None]).sum(-1)
@@ -46,6 +68,19 @@ def draw_places(targets: Targets, rules: DrawRules, chosen: Tensor, scaled: Tens
     translate = candidates.gather(2, best[..., None].expand(-1, -1, -1, 2))[:, :, 0]
     carried = fits.gather(2, best[..., None].expand(-1, -1, -1, fits.shape[-1]))[:, :, 0]
     return translate, carried
+
+
+def _kept(objects: Objects) -> Tensor:
+    """Return the translations that keep the centres of the rectangles around the chosen boxes, [B, L, 1, 2] int64."""
+    is_empty = ~objects.chosen.any(2, keepdim=True)
+    before, after = (surrounding(objects.chosen, boxes) for boxes in (objects.boxes, objects.scaled))
+    doubled = before[..., :2] + before[..., 2:] - after[..., :2] - after[..., 2:]
+    return torch.where(is_empty, 0, torch.div(doubled, 2, rounding_mode="floor")).unsqueeze(2)
+
+
+def mirrored_sides(sides: Tensor, hflip: Tensor) -> Tensor:
+    """Swap the left and right sides of [B, L, K_s, 4] where the layer is flipped, ``hflip`` [B, L] bool."""
+    return torch.where(hflip[:, :, None, None], sides[..., [2, 1, 0, 3]], sides)
 
 
 def _candidates(targets: Targets, rules: DrawRules, chosen: Tensor, scaled: Tensor) -> Tensor:

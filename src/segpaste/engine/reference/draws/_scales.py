@@ -27,15 +27,20 @@ def draw_scales(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tens
     if rules.on_grid:
         return _on_grid(draw, chosen, boxes)
     layers = torch.arange(rules.num_layers, device=seeds.device)
-    num = seeding.random_integers(seeds, "scale", rules.low_scale, rules.high_scale, layers)
-    if draw.sources.shrunk is not None:
-        num = torch.div(num * SCALE_DEN, draw.sources.shrunk.clamp(min=1), rounding_mode="floor").clamp(max=LARGEST_NUM)
+    largest = _largest_fitting(draw, chosen, boxes)
+    shrunk = None if draw.sources.shrunk is None else draw.sources.shrunk.clamp(min=1)
+    before = largest if shrunk is None else torch.div(largest * shrunk, SCALE_DEN, rounding_mode="floor")
+    high = before.clamp(rules.low_scale, rules.high_scale)
+    num = seeding.random_integers(seeds, "scale", torch.full_like(high, rules.low_scale), high, layers)
+    if shrunk is not None:
+        num = torch.div(num * SCALE_DEN, shrunk, rounding_mode="floor").clamp(max=LARGEST_NUM)
     if not rules.one_each or not chosen.shape[2]:
         return _both(num, SCALE_DEN)
     slot = chosen.to(torch.uint8).argmax(2, keepdim=True)
     box = boxes.gather(2, slot[..., None].expand(-1, -1, -1, 4))[:, :, 0]
     sides = (box[..., 2:] - box[..., :2]).clamp(min=1)
-    num = _sized(draw, num, sides.amax(-1), draw.sources.labels.gather(2, slot)[:, :, 0])
+    highest = largest.clamp(rules.low_scale, rules.high_scale)
+    num = _sized(draw, num, highest, sides.amax(-1), draw.sources.labels.gather(2, slot)[:, :, 0])
     if rules.whole_patches:
         return _whole_patches(draw, num, sides)
     return _both(num, SCALE_DEN)
@@ -60,7 +65,29 @@ def _on_grid(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]
     return _both(num, rules.scale_den)
 
 
-def _sized(draw: Draw, num: Tensor, side: Tensor, label: Tensor) -> Tensor:
+def _largest_fitting(draw: Draw, chosen: Tensor, boxes: Tensor) -> Tensor:
+    """Return the largest scale at which the chosen boxes of each layer fit into the image.
+
+    A rectangle scaled by s covers at most ceil(side * s) pixels, so no smaller scale is needed.
+
+    Args:
+        draw: targets and rules.
+        chosen: [B, L, K_s] bool.
+        boxes: [B, L, K_s, 4] int64.
+
+    Returns:
+        [B, L] int64 over `SCALE_DEN`, at most `LARGEST_NUM`; that where nothing is chosen, or scales need not fit.
+    """
+    nothing = torch.full_like(draw.rows.source_idx, LARGEST_NUM)
+    if not draw.rules.fits_scale or not chosen.shape[2]:
+        return nothing
+    around = _places.surrounding(chosen, boxes)
+    sides = (around[..., 2:] - around[..., :2]).clamp(min=1)
+    fitting = torch.div(draw.targets.extent[:, None] * SCALE_DEN, sides, rounding_mode="floor").amin(-1)
+    return torch.where(chosen.any(2), torch.minimum(fitting, nothing), nothing)
+
+
+def _sized(draw: Draw, num: Tensor, highest: Tensor, side: Tensor, label: Tensor) -> Tensor:
     """Return the numerator that gives the longer side the size drawn for its class, within the range of scales."""
     table = draw.tables.size_table.to(num.device)
     others = table.shape[0] - 1
@@ -68,7 +95,7 @@ def _sized(draw: Draw, num: Tensor, side: Tensor, label: Tensor) -> Tensor:
     layers = torch.arange(num.shape[1], device=num.device)
     size = seeding.random_integers(draw.targets.seeds[:, None], "size", low, high, layers)
     wanted = torch.div(size * SCALE_DEN, SIZE_DEN * side, rounding_mode="floor")
-    return torch.where(low > 0, wanted.clamp(draw.rules.low_scale, draw.rules.high_scale), num)
+    return torch.where(low > 0, torch.minimum(wanted.clamp(min=draw.rules.low_scale), highest), num)
 
 
 def _whole_patches(draw: Draw, num: Tensor, sides: Tensor) -> tuple[Tensor, Tensor]:

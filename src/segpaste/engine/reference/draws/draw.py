@@ -34,9 +34,10 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
         sources: S rows.
         tables: parameters that may change between steps.
         rules: fixed parameters.
-        pick: rows that the layers take: ``others``, other rows of the batch, which is target and source; ``own``, some
-            of the S / B rows that belong to the target; or given rows, with one row of ``sources`` for each layer,
-            S = B * L, so that ``source_idx`` only tells which of them are the same.
+        pick: rows that the layers take: ``others``, other rows of the batch, which is target and source; ``same``, the
+            target's own row of that batch; ``own``, some of the S / B rows that belong to the target; or given rows,
+            with one row of ``sources`` for each layer, S = B * L, so that ``source_idx`` only tells which of them are
+            the same.
 
     Returns:
         The placement, whose ``carried`` holds the slots that fit, and the counts of the tries.
@@ -46,6 +47,9 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
         index = torch.arange(shape.numel(), device=targets.seeds.device).view(shape)
     elif pick == "others":
         rows = choose_rows(sources.eligible.any(1), targets.seeds, rules.num_layers)
+        index = rows.source_idx
+    elif pick == "same":
+        rows = same_rows(sources.eligible.any(1), rules.num_layers)
         index = rows.source_idx
     else:
         rows = _choose_own(sources.eligible[:, 0], targets.seeds, rules.num_layers)
@@ -62,7 +66,8 @@ def _draw(draw: Draw) -> Drawn:
     boxes = geometry.mirrored(draw.sources.boxes, draw.sources.extent[:, :, None, 0], hflip[:, :, None])
     scale_num, scale_den = _scales.draw_scales(draw, choice.chosen, boxes)
     scaled = geometry.scaled_boxes(boxes, scale_num[:, :, None], scale_den[:, :, None])
-    translate, carried = _places.draw_places(draw.targets, rules, choice.chosen, scaled)
+    cut = _places.mirrored_sides(geometry.cut_sides(draw.sources.boxes, draw.sources.extent[:, :, None]), hflip)
+    translate, carried = _places.draw_places(draw.targets, rules, _places.Objects(choice.chosen, boxes, scaled, cut))
     placement = Placement(rows.source_idx, rows.layer_valid, scale_num, scale_den, translate, hflip, carried)
     counts = PlacementCounts(
         tried=choice.num_tried + choice.no_source,
@@ -91,6 +96,13 @@ def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows
     if batch_size == 0:
         return LayerRows(torch.zeros(0, num_layers, dtype=torch.int64, device=device), has_source)
     return LayerRows(torch.where(has_source, priority.argmax(2), 0), has_source.clone())
+
+
+def same_rows(candidates: Tensor, num_layers: int) -> LayerRows:
+    """Return each target's own row for all its layers, valid where it is one of the ``candidates`` [B] bool."""
+    own = torch.arange(len(candidates), device=candidates.device)
+    layer_valid = candidates[:, None].repeat(1, num_layers)
+    return LayerRows(torch.where(layer_valid, own[:, None], 0), layer_valid)
 
 
 def _choose_own(usable: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:

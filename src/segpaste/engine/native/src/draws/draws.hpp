@@ -17,6 +17,7 @@ constexpr i64 SIZE_DEN = 16, GRID_TRIES = 8;
 // Draws of one batch, row after row.
 struct Drawer : SlotDrawer {
     i64* boxes;  // [K, 4] of the layer's source
+    u8* cut;     // [K, 4], the sides of them that lie on the border of their picture
 
     // The rectangle around the chosen boxes of a layer.
     struct Around {
@@ -52,15 +53,26 @@ struct Drawer : SlotDrawer {
         return job.low_scale * job.patch;
     }
 
+    // The largest scale at which the chosen boxes fit into the picture.
+    i64 largest_fitting(const u8* carried, const i64* extent) const {
+        Around all = around(carried);
+        if (!job.fits_scale || all.is_empty) return LARGEST_NUM;
+        i64 across = floor_div(extent[0] * SCALE_ONE, most(all.x2 - all.x1, i64(1)));
+        i64 down = floor_div(extent[1] * SCALE_ONE, most(all.y2 - all.y1, i64(1)));
+        return least(least(across, down), LARGEST_NUM);
+    }
+
     // The scales of a layer, and its boxes scaled by them.
     void draw_scale(i64 b, i64 j, const u8* carried, const i64* labels) const {
         const i64* extent = job.extent + 2 * b;
-        i64 den = job.scale_den, seed = job.seeds[b], num;
+        i64 den = job.scale_den, seed = job.seeds[b], num, low = job.low_scale, high = job.high_scale;
+        i64 largest = largest_fitting(carried, extent);
         if (job.on_grid) {
             num = grid_scale(b, j, carried, extent);
         } else {
-            num = integer(layer_state(seed, SCALE, j), job.low_scale, job.high_scale);
-            if (job.shrunk) num = least(floor_div(num * SCALE_ONE, most(job.shrunk[row_of(b * num_layers + j)], i64(1))), LARGEST_NUM);
+            i64 shrunk = job.shrunk ? most(job.shrunk[row_of(b * num_layers + j)], i64(1)) : SCALE_ONE;
+            num = integer(layer_state(seed, SCALE, j), low, clamp(floor_div(largest * shrunk, SCALE_ONE), low, high));
+            if (job.shrunk) num = least(floor_div(num * SCALE_ONE, shrunk), LARGEST_NUM);
         }
         i64 *nums = job.scale_num + 2 * (b * num_layers + j), *dens = job.scale_den_out + 2 * (b * num_layers + j);
         nums[0] = nums[1] = num;
@@ -76,7 +88,7 @@ struct Drawer : SlotDrawer {
             if (range[0] > 0) {
                 i64 size = integer(layer_state(seed, SIZE, j), range[0], range[1]);
                 i64 wanted = floor_div(size * den, SIZE_DEN * most(sides[0], sides[1]));
-                num = least(most(wanted, job.low_scale), job.high_scale);
+                num = clamp(wanted, low, clamp(largest, low, high));
                 nums[0] = nums[1] = num;
             }
             if (job.whole_patches) {
@@ -145,6 +157,33 @@ struct Drawer : SlotDrawer {
         return total;
     }
 
+    // Whether a moved box ends at the border of the picture wherever it did in its own.
+    bool hides_cuts(i64 k, i64 x, i64 y, const i64* extent) const {
+        const i64* box = boxes + 4 * k;
+        const u8* sides = cut + 4 * k;
+        bool ends[4] = {box[0] + x <= 0, box[1] + y <= 0, box[2] + x >= extent[0], box[3] + y >= extent[1]};
+        for (i64 side = 0; side < 4; ++side) {
+            if (sides[side] && !ends[side]) return false;
+        }
+        return true;
+    }
+
+    // The boxes stay around their centre; ``before`` encloses the chosen ones as they were.
+    void keep_place(i64 b, i64 j, const Around& before, u8* carried) const {
+        const i64* extent = job.extent + 2 * b;
+        i64* translate = job.translate + 2 * (b * num_layers + j);
+        Around after = around(carried);
+        translate[0] = before.is_empty ? 0 : floor_div(before.x1 + before.x2 - after.x1 - after.x2, 2);
+        translate[1] = before.is_empty ? 0 : floor_div(before.y1 + before.y2 - after.y1 - after.y2, 2);
+        keep_fitting(translate[0], translate[1], extent, carried);
+    }
+
+    void keep_fitting(i64 x, i64 y, const i64* extent, u8* carried) const {
+        for (i64 k = 0; k < num_slots; ++k) {
+            carried[k] &= u8(fits(boxes + 4 * k, x, y, extent) && (!job.hides_cuts || hides_cuts(k, x, y, extent)));
+        }
+    }
+
     // A place for a layer; ``carried`` keeps the chosen slots that may be pasted there.
     void draw_place(i64 b, i64 j, u8* carried) const {
         const i64 *extent = job.extent + 2 * b, *occupied = job.occupied + 4 * b * job.num_slots;
@@ -167,7 +206,7 @@ struct Drawer : SlotDrawer {
         i64* translate = job.translate + 2 * (b * num_layers + j);
         translate[0] = best_x;
         translate[1] = best_y;
-        for (i64 k = 0; k < num_slots; ++k) carried[k] &= u8(fits(boxes + 4 * k, best_x, best_y, extent));
+        keep_fitting(best_x, best_y, extent, carried);
     }
 
     void draw_row(i64 b) const {
@@ -185,10 +224,18 @@ struct Drawer : SlotDrawer {
                 boxes[4 * k + 1] = box[1];
                 boxes[4 * k + 2] = flip ? width - box[0] : box[2];
                 boxes[4 * k + 3] = box[3];
+                i64 height = job.source_extent[2 * source + 1];
+                bool ends[4] = {box[0] <= 0, box[1] <= 0, box[2] >= width, box[3] >= height};
+                for (i64 side = 0; side < 4; ++side) cut[4 * k + side] = ends[flip && side % 2 == 0 ? 2 - side : side];
             }
             u8* carried = job.carried + at * num_slots;
+            Around before = around(carried);
             draw_scale(b, j, carried, job.labels + source * num_slots);
-            draw_place(b, j, carried);
+            if (job.keeps_place) {
+                keep_place(b, j, before, carried);
+            } else {
+                draw_place(b, j, carried);
+            }
             for (i64 k = 0; k < num_slots; ++k) num_fitting += carried[k];
         }
         job.does_not_fit[b] -= num_fitting;
@@ -204,7 +251,7 @@ inline ErrorCode draw(const DrawJob& job, Arena& arena) {
     auto values = take<i64>(arena, most(job.num_rows, num_own));
     SlotDrawer slots = {job, k, job.num_layers, take<i64>(arena, job.num_source_rows * k), take<i64>(arena, count),
                         take<i64>(arena, most_sorted), take<i64>(arena, most_sorted)};
-    Drawer drawer = {slots, take<i64>(arena, 4 * k)};
+    Drawer drawer = {slots, take<i64>(arena, 4 * k), take<u8>(arena, 4 * k)};
     if (!arena.failed) {
         if (job.pick == OTHERS) {
             for (i64 s = 0; s < job.num_rows; ++s) {
@@ -213,6 +260,7 @@ inline ErrorCode draw(const DrawJob& job, Arena& arena) {
             }
             choose_rows({job.num_rows, job.num_layers, job.seeds, offers, job.source_idx, job.layer_valid}, values);
         }
+        if (job.pick == SAME) drawer.choose_same();
         for (i64 b = 0; job.pick == OWN && b < job.num_rows; ++b) drawer.choose_own(b, values);
         drawer.count_alike();
         for (i64 b = 0; b < job.num_rows; ++b) drawer.draw_row(b);

@@ -36,6 +36,16 @@ struct SlotDrawer {
         }
     }
 
+    // The target's own row for all its layers, where it has an eligible instance.
+    void choose_same() const {
+        for (i64 at = 0; at < job.num_rows * num_layers; ++at) {
+            bool offers = false;
+            for (i64 k = 0; k < num_slots; ++k) offers |= job.eligible[at / num_layers * num_slots + k] != 0;
+            job.source_idx[at] = offers ? at / num_layers : 0;
+            job.layer_valid[at] = offers;
+        }
+    }
+
     // At temperature 0 nobody asks how many are alike: 1 where the slot is eligible.
     void count_alike() const {
         for (i64 s = 0; s < job.num_source_rows; ++s) {

@@ -17,13 +17,15 @@ inline void survey(const SurveyJob& job) {
             const f32* box = job.rows.boxes + 4 * i;
             i64 label = job.rows.labels[i];
             bool is_pasted = !job.is_thing || (label >= 0 && label < job.num_classes && job.is_thing[label]);
-            job.eligible[i] = job.rows.valid[i] && box[2] > box[0] && box[3] > box[1] && is_pasted;
             job.num_free[b] += !job.rows.valid[i];
             i64* occupied = job.occupied + 4 * i;
             occupied[0] = floor_edge(box[0]);
             occupied[1] = floor_edge(box[1]);
             occupied[2] = ceil_edge(box[2]);
             occupied[3] = ceil_edge(box[3]);
+            bool is_cut = occupied[0] <= 0 || occupied[1] <= 0 || occupied[2] >= extent.width || occupied[3] >= extent.height;
+            bool has_extent = box[2] > box[0] && box[3] > box[1];
+            job.eligible[i] = job.rows.valid[i] && has_extent && is_pasted && !(job.whole_only && is_cut);
         }
     }
 }
