@@ -14,7 +14,8 @@ from torch import Tensor
 
 from segpaste.datasets.formats.records import DatasetError
 
-_EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
+EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
+"""Pillow's modes that are read as RGB."""
 
 
 def read_rgb(path: Path, size: tuple[int, int]) -> Tensor:
@@ -42,10 +43,14 @@ def upright_size(path: Path) -> tuple[int, int]:
     """
     try:
         with Image.open(path) as photo:
-            is_turned = photo.getexif().get(ExifTags.Base.Orientation, 1) >= 5
-            return photo.size if is_turned else photo.size[::-1]
+            return photo.size if is_turned(photo) else photo.size[::-1]
     except (OSError, UnidentifiedImageError) as error:
         raise DatasetError(f"{path}: expected an image, could not read it ({error}); replace the file") from error
+
+
+def is_turned(photo: Image.Image) -> bool:
+    """Tell whether the EXIF orientation of a photo swaps its sides."""
+    return bool(photo.getexif().get(ExifTags.Base.Orientation, 1) >= 5)
 
 
 def read_pixels(path: Path, size: tuple[int, int], at_least: tuple[int, int] | None = None) -> Tensor:
@@ -76,7 +81,7 @@ def read_pixels(path: Path, size: tuple[int, int], at_least: tuple[int, int] | N
 
 
 def _rgb(path: Path, photo: Image.Image) -> Tensor:
-    if photo.mode not in _EIGHT_BIT_MODES:
+    if photo.mode not in EIGHT_BIT_MODES:
         raise DatasetError(f"{path}: expected an image of 8 bits per channel, got mode {photo.mode}; convert it")
     return torch.from_numpy(np.array(photo if photo.mode == "RGB" else photo.convert("RGB"))).permute(2, 0, 1)
 

@@ -106,6 +106,12 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         """Return the photo's file, relative to ``images_dir``."""
         return str(self._records[index]["file_name"])
 
+    def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
+        """Return the path of a photo, and its (H, W) in the annotations, or None if they do not give it."""
+        record = self._records[index]
+        size = (record["height"], record["width"]) if "height" in record else None
+        return self.images_dir / record["file_name"], size
+
     def federated(self, index: int) -> FederatedLabels | None:
         """Return the classes that were looked for in the photo, or None if the file does not say, as in COCO."""
         return None

@@ -1,0 +1,106 @@
+"""All photos that cannot be read are found from their heads, each with its reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import ExifTags, Image
+
+from segpaste.datasets.formats.photo import read_pixels
+from segpaste.datasets.formats.photo_scan import PhotoProblem, photo_problem, problem_lines, scan_photos
+from segpaste.datasets.formats.records import DatasetError
+
+SIZE = (7, 11)
+
+
+class Files:
+    """Photos in a folder, as a reader gives them."""
+
+    def __init__(self, folder: Path, names: list[str], size: tuple[int, int] | None = SIZE) -> None:
+        self.folder, self.names, self.size = folder, names, size
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def photo_file(self, index: int) -> tuple[Path, Any]:
+        return self.folder / self.names[index], self.size
+
+
+def write(path: Path, size: tuple[int, int] = SIZE, mode: str = "RGB", turned: bool = False) -> None:
+    exif = Image.Exif()
+    if turned:
+        exif[ExifTags.Base.Orientation] = 6
+    Image.new(mode, size[::-1]).save(path, exif=exif)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "good.png")
+    write(tmp_path / "grey.jpg", mode="L")
+    write(tmp_path / "turned.jpg", SIZE[::-1], turned=True)
+    write(tmp_path / "stored.jpg", turned=True)
+    write(tmp_path / "swapped.png", SIZE[::-1])
+    write(tmp_path / "small.png", (3, 3))
+    Image.fromarray(np.zeros(SIZE, np.uint16)).save(tmp_path / "deep.png")
+    (tmp_path / "text.png").write_text("no image")
+    (tmp_path / "cut.png").write_bytes((tmp_path / "good.png").read_bytes()[:20])
+    (tmp_path / "folder.png").mkdir()
+    return tmp_path
+
+
+NAMES = [
+    *("good.png", "grey.jpg", "turned.jpg", "stored.jpg", "swapped.png"),
+    *("small.png", "deep.png", "text.png", "cut.png", "folder.png", "none.png"),
+]
+REASONS = {
+    "swapped.png": "expected 11 x 7 pixels as in the annotation file, got 7 x 11",
+    "small.png": "expected 11 x 7 pixels as in the annotation file, got 3 x 3",
+    "deep.png": "expected an image of 8 bits per channel, got mode I;16",
+    "text.png": "expected an image, got a file that is none",
+    "cut.png": "expected an image, ",
+    "folder.png": "expected an image, could not read it",
+    "none.png": "expected an image, found no such file",
+}
+
+
+def test_each_problem_has_its_reason(folder: Path) -> None:
+    found = scan_photos(Files(folder, NAMES), num_threads=2)
+    assert [problem.path.name for problem in found] == [name for name in NAMES if name in REASONS]
+    for problem in found:
+        assert problem.reason.startswith(REASONS[problem.path.name])
+        assert NAMES[problem.index] == problem.path.name
+
+
+def test_a_scan_agrees_with_the_reader(folder: Path) -> None:
+    for name in NAMES:
+        try:
+            read_pixels(folder / name, SIZE)
+            is_read = True
+        except DatasetError:
+            is_read = False
+        assert (photo_problem(folder / name, SIZE) is None) == is_read, name
+
+
+def test_sizes_that_nobody_gives(folder: Path) -> None:
+    assert [p.path.name for p in scan_photos(Files(folder, ["small.png", "none.png"], None))] == ["none.png"]
+
+
+def test_some_of_many(folder: Path) -> None:
+    many = Files(folder, ["good.png", "none.png"] * 600)
+    assert [p.index for p in scan_photos(many)] == list(range(1, 1200, 2))
+    assert [p.index for p in scan_photos(many, indices=[0, 2, 5])] == [5]
+
+
+def test_datasets_without_files_have_no_problems() -> None:
+    assert scan_photos([1, 2, 3]) == []
+
+
+def test_lines_are_few() -> None:
+    problems = [PhotoProblem(i, Path(f"{i}.png"), "is gone") for i in range(23)]
+    lines = list(problem_lines(problems))
+    assert len(lines) == 21
+    assert (lines[0], lines[-1]) == ("0.png: is gone", "and 3 more")
+    assert list(problem_lines(problems[:2])) == ["0.png: is gone", "1.png: is gone"]
