@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from io import BytesIO
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Augmented, Paster
 from segpaste.cli._printed import class_lines
+from segpaste.cli._sequence import cut_to
 from segpaste.replay.record import RecordedLayer
 from segpaste.viz import Comparison, PastedObject, ReportItem, Tile, gallery_png, write_html_report
 from segpaste.viz import compare as compare_samples
@@ -94,6 +91,8 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
     ]
     return {
         "name": name,
+        "before": Counter(names[label] for label in augmented.labels_before),
+        "after": Counter(names[label] for label in sample.labels.tolist()),
         "num_instances": sample.num_instances,
         "num_tried": augmented.num_tried,
         "pasted": [asdict(thing) for thing in pasted],
@@ -107,35 +106,13 @@ def _mean_scale(paste: RecordedLayer) -> float:
     return math.sqrt(x_num / x_den * y_num / y_den)
 
 
-def draw(augmented: Augmented, inputs: Inputs) -> list[Comparison]:
-    """Before and after, for every modality."""
+def draw(augmented: Augmented, paster: Paster) -> list[Comparison]:
+    """Before and after, for every modality; the photo is read once more."""
     import torch
 
     pasted = torch.tensor([origin.paste is not None for origin in augmented.origins], dtype=torch.bool)
-    return compare_samples(augmented.before, augmented.after, pasted, inputs.class_names)
-
-
-def pictures_npz(pictures: Mapping[int, Sequence[Comparison]]) -> memoryview:
-    """The pictures of some images as a file for later, see `load_pictures`."""
-    arrays = {
-        json.dumps([i, j, picture.title, side]): getattr(picture, side)
-        for i, drawn in pictures.items()
-        for j, picture in enumerate(drawn)
-        for side in ("before", "after")
-    }
-    file = BytesIO()
-    np.savez(file, **arrays)
-    return file.getbuffer()
-
-
-def load_pictures(path: Path | BytesIO) -> dict[int, list[Comparison]]:
-    """The inverse of `pictures_npz`."""
-    found: dict[int, dict[str, dict[str, Any]]] = {}
-    with np.load(path, allow_pickle=False) as arrays:
-        for key in arrays.files:
-            i, _, title, side = json.loads(key)
-            found.setdefault(i, {}).setdefault(title, {})[side] = arrays[key]
-    return {i: [Comparison(title, **sides) for title, sides in views.items()] for i, views in found.items()}
+    before = cut_to(paster.target(augmented.pick.position).sample, augmented.after.canvas_size)
+    return compare_samples(before, augmented.after, pasted, paster.inputs.class_names)
 
 
 def report_item(item: Mapping[str, Any], pictures: Sequence[Comparison] = ()) -> ReportItem:

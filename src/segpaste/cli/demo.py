@@ -40,16 +40,16 @@ def run(args: argparse.Namespace) -> None:
 
     inputs = _inputs.open_scenes(args.seed, args.size)
     config = _settings.load_config(args.config, args.overrides, inputs.schema)
-    paster = _pasting.Paster(inputs, config, args.seed, batch_size=8)
+    paster = _pasting.open_paster(inputs, config, args.seed)
     tally, items = _show.Tally(), []
     args.out.mkdir(parents=True, exist_ok=True)
     with progress(args.num) as bar:
-        for number in range(-(-args.num // paster.batch_size)):
-            for augmented in paster.batch(number)[: args.num - number * paster.batch_size]:
-                described = _show.describe(augmented, inputs, inputs.photos.file_name(augmented.pick.index))
-                tally.add(described)
-                items.append(_show.report_item(described, _show.draw(augmented, inputs)))
-                bar.update()
+        for position in range(args.num):
+            augmented = paster.image(position)
+            described = _show.describe(augmented, inputs, inputs.photos.file_name(augmented.pick.index))
+            tally.add(described)
+            items.append(_show.report_item(described, _show.draw(augmented, paster)))
+            bar.update()
     with naming(args.out):
         paths = _show.write_pages(args.out, items, tally, "segpaste demo")
     _show.print_summary(tally, paster, time.perf_counter() - start)
