@@ -92,7 +92,11 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
         ["--config", "paste.yaml"],
         "got 'sourc'; the nearest is 'source",
     ),
-    "depth of photos": (nothing, ["emit_depth=true"], "expected depth and depth_valid"),
+    "depth of photos": (
+        nothing,
+        ["emit_depth=true"],
+        "emit_depth=true: expected depth in labels.json, got image, instance",
+    ),
     "no masks wanted": (nothing, ["emit_instance=false"], "emit_instance: expected masks in the output"),
     "occupied place": (occupy, [], "expected --out to be new or an empty folder"),
     "file in place": (lambda f: (f / "out").write_text("mine"), [], "expected --out to be new or an empty folder"),

@@ -61,6 +61,15 @@ def number(high: float, *, above_zero: bool = False) -> Callable[[str], float]:
     return convert
 
 
+def shard(text: str) -> tuple[int, int]:
+    """Convert the option ``I/N``, shard I of N, counted from 1."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    number, total = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= number <= total <= 999:
+        raise argparse.ArgumentTypeError(f"expected I/N, shard I of N from 1/N to N/N, got {text!r}")
+    return number, total
+
+
 def sides(low: int, high: int) -> Callable[[str], tuple[int, int] | Literal["own"]]:
     """The type of an option that is a size: ``WxH``, the side of a square, or ``own``; it becomes (H, W) or ``own``."""
     wanted = f"WxH or PX, each an integer from {low} to {high}, or own"

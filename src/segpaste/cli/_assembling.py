@@ -12,12 +12,13 @@ from typing import Any
 from segpaste._version import __version__
 from segpaste.cli import _sequence, _show
 from segpaste.cli._making import StepMaker
+from segpaste.cli._tally import Tally
 from segpaste.datasets.formats.coco_writer import LAYOUT, SampleRows, write_tables
 from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.workspace import write_whole
 
 
-def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> _show.Tally:
+def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> Tally:
     """Write what belongs to all images, and return their summary.
 
     Args:
@@ -25,10 +26,11 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> _show.T
         made: ``segpaste`` of the tables' info: what made this dataset.
         gallery: images to draw.
     """
-    paster, files, tally = maker.paster, maker.files, _show.Tally()
+    paster, files, tally = maker.paster, maker.files, Tally()
     _remove_surplus(maker)
     for item in maker.items():
         tally.add(item["shown"])
+        tally.unreadable |= item["unreadable"]
     categories = [
         {key: value for key, value in row.items() if key not in ("instance_count", "image_count")}  # the source's
         for row in paster.inputs.categories

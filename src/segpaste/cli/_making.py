@@ -15,12 +15,16 @@ from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Augmented, Origin, Paster
 from segpaste.datasets.formats.coco_writer import ImageFormat, Write
 from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.workspace import Notes, WholeFiles
+from segpaste.workspace import Content, Notes, WholeFiles
 
 IMAGES_PER_STEP = 8
 
 Item = dict[str, Any]
-"""What one image left in the note of its step: ``rows`` of the tables, ``shown`` for the report, ``record``."""
+"""What one image left in the note of its step.
+
+``rows`` of the tables, ``shown`` for the report, ``record``, ``files`` relative to the dataset, and why photos turned
+out to be ``unreadable``, by their index.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +89,12 @@ class StepMaker:
         name, image_id = photos.file_name(pick.index), photos.image_id(pick.index)
         made_of = {"source_image_id": image_id, "source_file_name": name}
         made_of |= {"epoch": pick.key.epoch, "position": pick.position, "seed": pick.key.seed}
+        written: list[str] = []
+
+        def note(path: Path, content: Content) -> Path:
+            written.append(path.relative_to(self.files).as_posix())
+            return write(path, content)
+
         of_crowds = {"pasted": False, "source_image_id": image_id}
         rows = self.layout.write(
             self.files,
@@ -92,7 +102,7 @@ class StepMaker:
             augmented.after,
             paster.inputs.by_label,
             image_format=self.image_format,
-            write=write,
+            write=note,
             provenance=[_provenance(origin, pick.key.seed) for origin in augmented.origins],
             crowds=[
                 (crowd, {**of_crowds, "source_annotation_id": crowd.annotation_id})
@@ -105,6 +115,8 @@ class StepMaker:
             "rows": asdict(rows),
             "shown": _show.describe(augmented, paster.inputs, f"{file_name}: {name}"),
             "record": augmented.record.model_copy(update={"name": file_name}).to_json(),
+            "files": written,
+            "unreadable": {str(index): reason for index, reason in paster.unreadable.items()},
         }
 
 

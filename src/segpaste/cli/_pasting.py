@@ -16,19 +16,13 @@ import torch
 
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PasteReport
 from segpaste.cli._crops import CropSequence
+from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
+from segpaste.cli._objects import ObjectSequence, default_balance, draws_objects, open_objects
 from segpaste.cli._reading import Photo, PhotoReader, Window
 from segpaste.cli._rows import row_sample
 from segpaste.cli._sequence import PhotoPick, PhotoSequence, cut_to
-from segpaste.cli._sources import (
-    ObjectSequence,
-    SourceDraws,
-    Staged,
-    default_balance,
-    draws_objects,
-    open_objects,
-    photos_with_objects,
-)
+from segpaste.cli._sources import SourceDraws, Staged, photos_with_objects
 from segpaste.replay import ReplayRecord, records
 from segpaste.replay.record import RecordedJitter, RecordedLayer
 from segpaste.seeding import SampleKey
@@ -125,6 +119,11 @@ class Paster:
         """What pastes."""
         return self.draws.module
 
+    @property
+    def unreadable(self) -> dict[int, str]:
+        """Why photos could not be read so far, by their index; those that are skipped from the start are not here."""
+        return {**self.reader.unreadable, **({} if self.objects is None else self.objects.bank.unreadable)}
+
     def target(self, position: int) -> Photo:
         """Read the photo that is pasted into at a position.
 
@@ -147,7 +146,11 @@ class Paster:
         start = time.perf_counter()
         with warnings.catch_warnings():  # that nothing was pasted into one image, the summary tells
             warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing", UserWarning)
-            out, report = self.module(staged.batch, staged=staged.crops, return_report=True)
+            try:
+                out, report = self.module(staged.batch, staged=staged.crops, return_report=True)
+            except ValueError as error:  # in the words of the library
+                name = self.inputs.photos.file_name(target.pick.index)
+                raise CommandError(f"{name}: {str(error).removeprefix('BatchCopyPaste: ')}") from error
         self.seconds += time.perf_counter() - start
         self.num_pasted_into += 1
         record = self._recorded(target, staged, out, report)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from segpaste.datasets.formats.rle import write_mask
 from segpaste.seeding import SampleKey, key_tensors
 from segpaste.types import CameraIntrinsics, DenseSample, PaddedBatchedDenseSample
 from segpaste.types.fields import SAMPLE_FIELDS, flags_of
@@ -76,16 +76,7 @@ def copy_masks(masks: Tensor, out: Tensor) -> None:
         out.copy_(masks)
         return
     for mask, zeros in zip(masks.numpy(), out.numpy(), strict=True):
-        _copy_box(mask, zeros)
-
-
-def _copy_box(mask: NDArray[np.bool_], zeros: NDArray[np.bool_]) -> None:
-    rows = np.flatnonzero(mask.any(1))
-    if rows.size:
-        at = slice(rows[0], rows[-1] + 1)
-        columns = np.flatnonzero(mask[at].any(0))
-        box = at, slice(columns[0], columns[-1] + 1)
-        zeros[box] = mask[box]
+        write_mask(mask, zeros)
 
 
 def _moved_up(masks: Tensor, slots: list[int]) -> Tensor:
@@ -96,5 +87,5 @@ def _moved_up(masks: Tensor, slots: list[int]) -> Tensor:
     for place, slot in enumerate(slots):
         if place != slot:
             planes[place][planes[place]] = False
-            _copy_box(planes[slot], planes[place])
+            write_mask(planes[slot], planes[place])
     return masks[: len(slots)]

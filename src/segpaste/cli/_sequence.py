@@ -70,12 +70,13 @@ class PhotoSequence:
     def picks(self, position: int) -> Iterator[PhotoPick]:
         """Yield what stands at this position, then what stands there if that cannot be read."""
         pick = self.pick(position)
-        others = random_bits_numpy(pick.key.seed, "augment.instead", np.arange(MOST_TRIES)) % np.uint64(
-            len(self.photos)
-        )
-        for index in dict.fromkeys((pick.index, *others.tolist())):
-            if index not in self.skipped:
-                yield PhotoPick(pick.key, index)
+        if pick.index not in self.skipped:
+            yield pick
+        others = np.setdiff1d(np.arange(len(self.photos)), [*self.skipped, pick.index])
+        if len(others):
+            bits = random_bits_numpy(pick.key.seed, "augment.instead", np.arange(MOST_TRIES))
+            for place in dict.fromkeys((bits % np.uint64(len(others))).tolist()):
+                yield PhotoPick(pick.key, int(others[place]))
 
     def sources(self, target: PhotoPick, number: int, eligible: NDArray[np.int64]) -> Iterator[PhotoPick]:
         """Yield the photo that a source is taken from, then those that are tried if nothing in it can be pasted.

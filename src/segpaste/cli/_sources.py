@@ -6,22 +6,19 @@ at the size of their photos. Where a layer is a whole image, or classes are mixe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from segpaste.augmentation import BankSource, BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation.inputs.prepare import prepared_sources
 from segpaste.augmentation.sources.given_rows import GivenRows
-from segpaste.bank import BankSampler, DatasetBank
 from segpaste.bank.read.own_size import StagedObject, stage_own_size
 from segpaste.cli._crops import CropSequence
-from segpaste.cli._inputs import Inputs, ReadPhotos
+from segpaste.cli._inputs import Inputs
+from segpaste.cli._objects import ObjectSequence, crop_limit, object_config
 from segpaste.cli._reading import Photo, PhotoReader, in_window, stacked, window_for
 from segpaste.cli._rows import one_row
 from segpaste.cli._sequence import PhotoPick, PhotoSequence, cornered
@@ -29,124 +26,16 @@ from segpaste.seeding import key_tensors
 from segpaste.types import (
     BatchedDenseSample,
     DenseSample,
-    InstanceMask,
     PaddedBatchedDenseSample,
     StagedCrops,
     select_instances,
 )
-from segpaste.types.sampling import Size
-
-_DRAWS_FOR_ONE = 4
-"""Objects that are drawn for each that is staged, since those of the target itself are passed over."""
 
 _MOST_PHOTOS = 4
 """Photos that single objects of one target are taken from, where photos are drawn."""
 
 _MOST_JITTERS = 4
 """Sources that are read for a layer until one has an object."""
-
-
-class MaskedPhotos:
-    """A dataset of boxes whose samples have filled boxes as masks, as ``source.mask_from=boxes`` takes them."""
-
-    def __init__(self, photos: ReadPhotos) -> None:
-        self.photos = photos
-
-    def __len__(self) -> int:
-        return len(self.photos)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "photos":  # before it is set, when a pickle is read
-            raise AttributeError(name)
-        return getattr(self.photos, name)
-
-    def __getitem__(self, index: int) -> DenseSample:
-        return with_box_masks(self.photos[index])
-
-
-def with_box_masks(sample: DenseSample) -> DenseSample:
-    """Return a sample with masks: its own, or its boxes, rounded outwards to whole pixels."""
-    if sample.instance_masks is not None:
-        return sample
-    masks = torch.zeros(sample.num_instances, *sample.canvas_size, dtype=torch.bool)
-    for mask, (x1, y1, x2, y2) in zip(masks, sample.boxes.as_subclass(Tensor).tolist(), strict=True):
-        mask[int(np.floor(y1)) : int(np.ceil(y2)), int(np.floor(x1)) : int(np.ceil(x2))] = True
-    values = {f: getattr(sample, f) for f in DenseSample.__dataclass_fields__}
-    ids = torch.arange(1, sample.num_instances + 1, dtype=torch.int32)
-    return DenseSample(**{**values, "instance_masks": InstanceMask(masks), "instance_ids": ids})
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ObjectSequence:
-    """Objects of the whole dataset for each position of a sequence.
-
-    Attributes:
-        bank: all of them.
-        sampler: how often each class is drawn.
-    """
-
-    bank: DatasetBank
-    sampler: BankSampler
-
-    def drawn(self, target: PhotoPick, num: int, skipped: Sequence[int] = ()) -> list[int]:
-        """Return the objects of a target, those of other photos if there are enough."""
-        draws = self.sampler.draws(target.position * num * _DRAWS_FOR_ONE, num * _DRAWS_FOR_ONE).crops
-        images = self.bank.image_of(draws)
-        usable = ~np.isin(images, list(skipped))
-        others, own = draws[usable & (images != target.index)], draws[usable & (images == target.index)]
-        return [*others.tolist(), *own.tolist(), *draws.tolist()][:num]
-
-
-def open_objects(inputs: Inputs, config: BatchCopyPasteConfig, seed: int, **options: Any) -> ObjectSequence:
-    """Open the objects of a dataset; the options are `BankSampler`'s.
-
-    Raises:
-        CommandError: there are none.
-    """
-    photos = inputs.photos if config.source.mask_from is None else MaskedPhotos(inputs.photos)
-    bank = DatasetBank(photos, class_names=inputs.class_names, crop_size=(1, 1), cache_bytes=0)
-    return ObjectSequence(bank, BankSampler(bank, **options, base_seed=seed, rank=0, num_replicas=1))
-
-
-def draws_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> bool:
-    """Tell whether each layer is one object that is drawn from the whole dataset.
-
-    A dataset that does not list its labels, such as one of scenes, would have to be read as a whole first: of it photos
-    are drawn.
-    """
-    if not hasattr(inputs.photos, "instance_labels"):
-        return False
-    place = config.placement
-    is_on_canvas = place.patch_aligned_paste and place.align == "canvas"
-    is_instance = place.grouping == "instance" and config.source.kind != "bank"
-    return is_instance and not is_on_canvas and not config.emit_classmix
-
-
-def default_balance(config: BatchCopyPasteConfig) -> dict[str, Any]:
-    """Return how objects are drawn where nothing else is said: uniformly, or as ``class_temperature`` says."""
-    temperature = config.placement.class_temperature
-    return {"mode": "tempered", "temperature": temperature} if temperature else {"mode": "natural"}
-
-
-def object_config(config: BatchCopyPasteConfig) -> BatchCopyPasteConfig:
-    """Return the configuration that pastes staged objects as ``config`` pastes those of other images.
-
-    Scales are relative to the photo. Classes are balanced where objects are drawn, not where they are placed.
-    """
-    place = config.placement
-    source = {"kind": "bank", "crops_per_target": place.layers, "mask_from": config.source.mask_from}
-    if not place.draws_sizes:
-        source["relative_to"] = "photo"
-    values = config.model_dump()
-    values["source"] = source
-    values["placement"] |= {"layers": 1, "class_temperature": 0.0}
-    return BatchCopyPasteConfig.model_validate(values)
-
-
-def crop_limit(config: BatchCopyPasteConfig, target_size: Size) -> Size:
-    """Return the largest crop (h, w) that fits the target at the lowest scale; larger ones are never seen whole."""
-    low = config.placement.scale_range[0]
-    return int(target_size[0] / low) + 1, int(target_size[1] / low) + 1
 
 
 @dataclass(slots=True, eq=False)
@@ -192,6 +81,7 @@ class SourceDraws:
 
     def __post_init__(self) -> None:
         config = self.config if self.objects is None else object_config(self.config)
+        config = config.model_copy(update={"max_instances": None})  # a fuller image only gets no paste
         is_mixed, in_place = config.emit_classmix, config.placement.pad_to_multiple is None
         is_bank = config.source.kind == "bank"
         source = None if is_mixed else BankSource(config.source) if is_bank else GivenRows()
@@ -270,7 +160,8 @@ class SourceDraws:
     def eligible(self) -> NDArray[np.int64]:
         """Indices of the photos with something to paste, ascending."""
         if self._eligible is None:
-            self._eligible = photos_with_objects(self.inputs, self.config)
+            found = photos_with_objects(self.inputs, self.config)
+            self._eligible = np.setdiff1d(found, list(self.sequence.skipped)) if self.sequence.skipped else found
         return self._eligible
 
     def _row(self, sample: DenseSample, room: int, pick: PhotoPick) -> PaddedBatchedDenseSample:

@@ -9,17 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste._version import __version__
-from segpaste.cli._arguments import LAYOUTS, MAX_SEED, add_balance, add_photos, balance_of, integer, sides
+from segpaste.cli._arguments import LAYOUTS, MAX_SEED, add_balance, add_photos, balance_of, integer, shard, sides
 from segpaste.cli._errors import CommandError
-from segpaste.cli._printed import progress
-from segpaste.workspace import Workspace, naming
+from segpaste.workspace import Workspace
 
 if TYPE_CHECKING:
     from segpaste.augmentation import BatchCopyPasteConfig
     from segpaste.cli._inputs import Inputs
+    from segpaste.cli._layouts import OtherSplits
     from segpaste.cli._making import StepMaker
     from segpaste.cli._pasting import Paster
+    from segpaste.cli._run_log import RunLog
+    from segpaste.cli._tally import Tally
     from segpaste.datasets.formats.layouts import WrittenLayout
+    from segpaste.datasets.formats.photo_scan import PhotoProblem
     from segpaste.replay.record import RecordedJitter
 
 _EXAMPLE = """\
@@ -29,7 +32,8 @@ What is pasted comes from the whole dataset: where placement.grouping is image, 
 drawn for each image; where it is instance, object by object, from all annotations.
 
 The result is built in DIR.partial and gets its name when it is whole. An interrupted run resumes when the same command
-is given again, also with other --workers or a larger --num; the same seed gives the same bytes. DIR/replay.jsonl has a
+is given again, also with other --workers or a larger --num; the same seed gives the same bytes. DIR.log tells what
+happened. DIR/replay.jsonl has a
 record of every image, by which segpaste replay makes it again.
 
 A folder or data YAML of a YOLO dataset, and a folder of Roboflow's COCO export, come out in their own layout: the split
@@ -55,6 +59,8 @@ _NAMED = (
     *("split", "task", "layout"),
 )
 """The options besides paths that every image depends on."""
+_NEEDING = ("emit_depth", "emit_panoptic", "emit_classmix")
+"""Keys of the configuration that not every dataset can serve."""
 
 
 def add_to(commands: Any) -> None:
@@ -93,45 +99,79 @@ def add_to(commands: Any) -> None:
         help="processes; the bytes stay the same, default: 1",
     )
     add("--engine", choices=("local", "ray"), default="local", help="what runs the workers, default: local")
+    text = "make only every N-th part; the shard that finishes last, or the command without --shard, puts them together"
+    add("--shard", metavar="I/N", type=shard, help=text)
+    add("--skip-unreadable", action="store_true", help="go on without photos that cannot be read, and count them")
+    add("--dry-run", action="store_true", help="estimate what would be pasted, and write nothing")
     parser.set_defaults(run=run, takes_overrides=True)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Make the dataset."""
+    """Make the dataset; exits with 1 where nothing is pasted."""
     start = time.perf_counter()
     space = Workspace(Path(os.path.abspath(args.out)), CommandError)
-    from segpaste.cli import _assembling, _layouts, _show
+    from segpaste.cli import _assembling, _layouts, _planning, _run_log, _running, _shards
 
-    inputs, paster = _opened(args)
+    inputs, paster, problems = _opened(args)
     layout = _layouts.layout_of(args, inputs)
     fingerprint = _fingerprint(args, inputs, paster)
     digest = _assembling.run_digest({**fingerprint["made"], "--num": args.num})
-    if _assembling.is_complete(space.out, layout, digest):
+    if not args.dry_run and _assembling.is_complete(space.out, layout, digest):
         print(f"complete {args.out}/ has these {args.num:,} images already")
         return
+    _planning.expect_sources(paster)
+    maker = _maker(args, space, paster, layout)
+    if args.dry_run:
+        print("\n".join(_planning.estimate(maker)))
+        return
     space.expect_free()
-    if not paster.draws.has_any:
-        raise SystemExit(
-            f"{inputs.name}: nothing to paste: expected objects with a mask, of thing classes and no crowds, "
-            "got none; give --bank, or another dataset"
-        )
     others = _layouts.other_splits(inputs, layout)
-    with space.claim({**fingerprint["made"], **fingerprint["paths"]}), naming(space.folder):
-        maker = _maker(args, space, paster, layout)
-        _make_missing(args, maker)
-        tally = _assembling.assemble(maker, _made(args, paster, digest), args.gallery)
-        others.write(space.files)
-        _layouts.write_data_yaml(space.files, inputs, layout, others)
-        space.publish()
-    _show.print_summary(tally, paster, time.perf_counter() - start)
+    log = _run_log.RunLog(space.out.with_name(space.out.name + ".log"))
+    log.say(f"segpaste {__version__}: {_made(args, paster, digest)['command']} --out {space.out}")
+    for problem in problems:
+        log.say(f"skipped: {problem}")
+    options = _running.RunOptions(args.workers, args.engine, args.gallery, args.shard and _shards.Shard(*args.shard))
+    job = _running.Job(
+        space,
+        maker,
+        {**fingerprint["made"], **fingerprint["paths"], "images per step": maker.size},
+        others,
+        log,
+        options,
+    )
+    with log.ending():
+        tally = job.run(_made(args, paster, digest))
+    if tally is None:
+        return
+    tally.unreadable |= {str(problem.index): problem.reason for problem in problems}
+    _finish(args, space, tally, others, log, time.perf_counter() - start, paster)
+
+
+def _finish(
+    args: argparse.Namespace,
+    space: Workspace,
+    tally: Tally,
+    others: OtherSplits,
+    log: RunLog,
+    seconds: float,
+    paster: Paster,
+) -> None:
+    """Print and log the summary; exits with 1 where nothing was pasted."""
+    from segpaste.cli import _tally
+
+    log.say("\n".join(["complete", *tally.lines()]))
+    log.open()
+    _tally.print_summary(tally, seconds, (paster.num_pasted_into, paster.seconds))
     if others.names:
         print(f"copied   {', '.join(others.names)}: {len(others.copies):,} files, as they are")
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in space.out.iterdir())))
+    if tally.num_tried and not tally.pasted.total():
+        raise SystemExit("nothing was pasted into any image: see above what was dropped, and what helps")
 
 
-def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster]:
-    """The dataset, and what pastes into it."""
-    from segpaste.cli import _inputs, _layouts, _settings
+def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem]]:
+    """The dataset, what pastes into it, and the photos that are skipped."""
+    from segpaste.cli import _inputs, _layouts, _planning, _settings
 
     if args.dataset == "scenes" and isinstance(args.size, tuple) and args.size[0] != args.size[1]:
         raise CommandError("--size: expected one side, for scenes are square, got two; write --size PX")
@@ -141,24 +181,33 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster]:
         args.config, args.overrides, inputs.schema, args.preset, of_bank=args.bank is not None
     )
     _layouts.expect_masks(inputs, config)
-    return inputs, _paster(args, inputs, config)
+    problems = _planning.unreadable_photos(inputs, args.skip_unreadable)
+    first = min(set(range(len(problems) + 1)) - {problem.index for problem in problems})
+    asked = {
+        key: f"--preset {args.preset}" for key in _NEEDING if args.preset is not None and key not in args.overrides
+    }
+    asked |= {key: f"{key}={value}" for key, value in args.overrides.items()}
+    if any(getattr(config, key) for key in _NEEDING):
+        _planning.expect_modalities(inputs, config, asked, inputs.photos[first])
+    return inputs, _paster(args, inputs, config, frozenset(problem.index for problem in problems)), problems
 
 
-def _paster(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig) -> Paster:
-    from segpaste.cli import _crops, _pasting, _sources
+def _paster(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig, skipped: frozenset[int]) -> Paster:
+    from segpaste.cli import _crops, _objects, _pasting
 
     is_balanced = any(value is not None for value in (args.balance, args.threshold, args.temperature))
-    if args.bank is None and is_balanced and not _sources.draws_objects(inputs, config):
+    if args.bank is None and is_balanced and not _objects.draws_objects(inputs, config):
         raise CommandError(
             "--balance, --threshold, --temperature: expected --bank, or placement.grouping=instance, which draw "
             "objects by their classes; give one of them"
         )
     balance = balance_of(args) if is_balanced or args.bank is not None else None
-    jitter = _jitter(args, inputs)
+    options: dict[str, Any] = {"jitter": _jitter(args, inputs), "skipped": skipped}
+    options["skips_unreadable"] = args.skip_unreadable
     if args.bank is None:
-        return _pasting.open_paster(inputs, config, args.seed, balance=balance, jitter=jitter)
+        return _pasting.open_paster(inputs, config, args.seed, balance=balance, **options)
     crops = _crops.open_sequence(args.bank, inputs.class_names, args.seed, **(balance or {}))
-    return _pasting.Paster(inputs, config, args.seed, crops=crops, jitter=jitter)
+    return _pasting.Paster(inputs, config, args.seed, crops=crops, **options)
 
 
 def _jitter(args: argparse.Namespace, inputs: Inputs) -> RecordedJitter | None:
@@ -189,6 +238,7 @@ def _fingerprint(args: argparse.Namespace, inputs: Inputs, paster: Paster) -> di
         "annotations": inputs.digest,
         "bank": paster.crops and paster.crops.bank.version,
         "jitter": jitter and jitter.model_dump(mode="json"),
+        "skipped photos": sorted(paster.sequence.skipped),
         **{f"--{name.replace('_', '-')}": getattr(args, name) for name in _NAMED},
         **flat(paster.config.model_dump(mode="json")),
     }
@@ -200,18 +250,6 @@ def _maker(args: argparse.Namespace, space: Workspace, paster: Paster, layout: W
 
     size = _making.IMAGES_PER_STEP
     return _making.StepMaker(paster, layout, args.format, args.num, space.files, space.notes, size)
-
-
-def _make_missing(args: argparse.Namespace, maker: StepMaker) -> None:
-    """Make the steps that are not finished."""
-    from segpaste.bank.build.engines import make_parts
-
-    if not (missing := maker.missing()):
-        return
-    num_left = sum(len(maker.positions(step)) for step in missing)
-    with progress(args.num, initial=args.num - num_left) as bar:
-        for step in make_parts(maker, missing, args.workers, args.engine):
-            bar.update(len(maker.positions(step)))
 
 
 def _made(args: argparse.Namespace, paster: Paster, digest: str) -> dict[str, Any]:

@@ -120,11 +120,11 @@ def _open(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord])
 
 def _own_objects(args: argparse.Namespace, path: Path, record: ReplayRecord, inputs: Inputs) -> InstanceBank:
     """The objects of the dataset itself, as a bank."""
-    from segpaste.cli import _sources
+    from segpaste.cli import _objects
 
     if args.bank is not None:
         raise CommandError("expected no --bank, for the records are of the dataset's own objects; leave it out")
-    bank = _sources.open_objects(inputs, record.config, record.target[0], mode="natural").bank
+    bank = _objects.open_objects(inputs, record.config, record.target[0], mode="natural").bank
     if bank.version != record.bank:
         raise CommandError(
             f"{path}: expected records of the objects of {inputs.name}, of version {bank.version:.12}, got "

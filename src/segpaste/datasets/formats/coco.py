@@ -40,7 +40,7 @@ from segpaste.datasets.formats.records import (
     lookup,
     read_tables,
 )
-from segpaste.datasets.formats.rle import coded_runs, decode_segmentation
+from segpaste.datasets.formats.rle import coded_runs, decode_segmentation, write_mask
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
@@ -85,6 +85,7 @@ class CocoDetectionV2(AnnotatedPhotos):
     category_ids: tuple[int, ...]
     keypoint_schema: KeypointSchema | None
     has_crowds: bool
+    _last_read: tuple[int | None, tuple[int, ...]] = None, ()  # a photo, and the ids of its instances
 
     @cached_property
     def _empty_ids(self) -> set[int]:
@@ -97,7 +98,8 @@ class CocoDetectionV2(AnnotatedPhotos):
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the file's id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
-        return tuple(annotation["id"] for annotation in self._instances(self._records[index])[0])
+        record, (image_id, ids) = self._records[index], self._last_read
+        return ids if image_id == record["id"] else tuple(row["id"] for row in self._instances(record)[0])
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
         """Return the class of each annotation that is no crowd, from the file alone: no photo or mask is read.
@@ -156,7 +158,7 @@ class CocoDetectionV2(AnnotatedPhotos):
     def _jittered(self, record: JsonRow, image: tv_tensors.Image, window: Window, min_area_px: float) -> DenseSample:
         """Return the sample of an image that is read already: masks are measured first, and drawn only if kept."""
         kept: list[tuple[int, JsonRow, Counts, Shown]] = []
-        number = 0
+        number, ids = 0, list[int]()
         for annotation in record["annotations"]:
             counts = self._decoded(coded_runs, record, annotation)
             if (shown := windows.read_runs(counts, window)) is None:
@@ -166,11 +168,13 @@ class CocoDetectionV2(AnnotatedPhotos):
                 self._leave_out(annotation["id"])
                 continue
             number += 1
+            ids.append(annotation["id"])
             if shown.area and shown.area >= min_area_px:
                 kept.append((number, annotation, counts, shown))
         masks = torch.zeros(len(kept), *window.size, dtype=torch.bool)
         for mask, (*_, counts, _) in zip(masks, kept, strict=True):
             windows.read_runs(counts, window, mask)
+        self._last_read = record["id"], tuple(ids)
         boxes = np.array([shown.box for *_, shown in kept], np.int64).reshape(-1, 4)
         return DenseSample(
             image=image,
@@ -266,11 +270,11 @@ class CocoDetectionV2(AnnotatedPhotos):
         masks = np.zeros((len(record["annotations"]), record["height"], record["width"]), bool)
         for annotation in record["annotations"]:
             mask = self._decoded(decode_segmentation, record, annotation)
-            if mask.any():
-                masks[len(kept)] = mask
+            if write_mask(mask, masks[len(kept)]):
                 kept.append(annotation)
             else:
                 self._leave_out(annotation["id"])
+        self._last_read = record["id"], tuple(annotation["id"] for annotation in kept)
         return kept, torch.from_numpy(masks[: len(kept)])
 
     def _decoded(self, decode: Callable[[object, Size], Any], record: JsonRow, annotation: JsonRow) -> Any:

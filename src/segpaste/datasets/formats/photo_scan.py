@@ -70,7 +70,8 @@ def photo_problem(path: Path, size: Size | None = None) -> str | None:
     """
     try:
         with Image.open(path) as photo:
-            mode, stored, turned = photo.mode, photo.size, size is not None and is_turned(photo)
+            mode, stored = photo.mode, photo.size
+            fits = size is None or stored == size[::-1] or (stored == size and is_turned(photo))
     except FileNotFoundError:
         return "expected an image, found no such file; check the folder and the name"
     except UnidentifiedImageError:
@@ -79,7 +80,7 @@ def photo_problem(path: Path, size: Size | None = None) -> str | None:
         return f"expected an image, could not read it ({error}); replace the file"
     if mode not in EIGHT_BIT_MODES:
         return f"expected an image of 8 bits per channel, got mode {mode}; convert it"
-    if size is None or stored == size[::-1] or (turned and stored == size):
+    if size is None or fits:
         return None
     return (
         f"expected {size[1]} x {size[0]} pixels as in the annotation file, got {stored[0]} x {stored[1]}; use the "
