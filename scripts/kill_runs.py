@@ -38,6 +38,7 @@ import numpy as np
 import torch
 
 from segpaste.bank.build import parts
+from segpaste.cli import _making
 from segpaste.cli import main as segpaste
 from segpaste.encoder.training.checkpoints import CheckpointError, read_checkpoint
 from segpaste.workspace import MARKER
@@ -51,8 +52,9 @@ Tree = dict[str, bytes]
 
 
 def augment(world: Path) -> list[str]:
-    """Three batches of scenes, with a gallery of one."""
-    return ["augment", "scenes", "--num", "5", "--batch-size", "2", "--size", "32", "--gallery", "1"]
+    """Three steps of scenes, with a gallery of one."""
+    _making.IMAGES_PER_STEP = 2
+    return ["augment", "scenes", "--num", "5", "--size", "32", "--gallery", "1"]
 
 
 def replay(world: Path) -> list[str]:

@@ -12,15 +12,16 @@ import pytest
 from cli_world import CATEGORIES, CROWD_ID, SIZES, check_instances, decode, read_json, read_pixels, write_instances
 
 from on_disk import Mask, noise, tree
-from segpaste.cli import main
+from segpaste.cli import _making, main
+from segpaste.replay import read_records
 from segpaste.seeding import derive_seed
 
-NUM, BATCH_SIZE, SEED = 11, 4, 1
+NUM, SEED = 11, 1
 
 
 def augment(folder: Path, out: Path, *words: str, num: int = NUM, seed: int = SEED) -> int:
     arguments = ["augment", str(folder / "labels.json"), "--images", str(folder / "photos"), "--out", str(out)]
-    return main([*arguments, "--num", str(num), "--seed", str(seed), "--batch-size", str(BATCH_SIZE), *words])
+    return main([*arguments, "--num", str(num), "--seed", str(seed), *words])
 
 
 @pytest.fixture(scope="module")
@@ -155,17 +156,17 @@ class TestProvenance:
         assert any(row["segpaste"]["pasted"] for row in rows)
         assert {row["segpaste"]["source_image_id"] for row in rows} == {500}
 
-    def test_photos_without_any_instance_pass_through(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_nothing_to_paste_is_exit_code_1(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         write_instances(tmp_path)
         tables = read_json(tmp_path / "labels.json")
         (tmp_path / "labels.json").write_text(json.dumps({**tables, "annotations": []}))
-        assert augment(tmp_path, tmp_path / "out", num=2) == 0
-        assert check_instances(tmp_path / "out") == []
+        assert augment(tmp_path, tmp_path / "out", num=2) == 1
+        assert not (tmp_path / "out").exists()
         captured = capsys.readouterr()
         assert captured.err.count("\n") == 1
-        assert captured.err.startswith("segpaste: warning: ")
-        assert "no_source" in captured.err
-        assert "no source" in captured.out
+        assert captured.err.startswith("segpaste: error: labels.json: nothing to paste: expected objects")
+        assert augment(tmp_path, tmp_path / "out", "placement.grouping=instance", num=2) == 1
+        assert "nothing to paste" in capsys.readouterr().err
 
 
 class TestDeterminism:
@@ -269,17 +270,19 @@ class TestRealPhotos:
 
 
 def test_a_photo_missing_midway_loses_nothing(
-    out: Path, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    out: Path, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first = {row["segpaste"]["source_image_id"] for row in read_json(out / "annotations.json")["images"][:BATCH_SIZE]}
-    (index,) = set(range(len(SIZES))) - {image_id - 500 for image_id in first}
+    """One whose head is whole, so that it is found when it is decoded."""
+    monkeypatch.setattr(_making, "IMAGES_PER_STEP", 1)
+    first = read_records(out / "replay.jsonl")[0]
+    index = min(set(range(len(SIZES))) - {photo.index for photo in first.photos or ()})
     write_instances(tmp_path / "world")
     lost = tmp_path / "world" / "photos" / f"p{index}.png"
     pixels = lost.read_bytes()
-    lost.unlink()
+    lost.write_bytes(pixels[:200])
     assert augment(tmp_path / "world", tmp_path / "out") == 2
     message = capsys.readouterr().err
-    assert f"{lost}: expected an image, found no such file" in message
+    assert f"{lost}: expected an image, could not decode it" in message
     assert f"{tmp_path / 'out.partial'} keeps what is finished" in message
     assert not (tmp_path / "out").exists()
     lost.write_bytes(pixels)

@@ -67,11 +67,14 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
     "no output wanted": (nothing, ["--num", "0"], "--num: expected an integer of at least 1, got '0'"),
     "half an image wanted": (nothing, ["--num", "1.5"], "--num: expected an integer of at least 1, got '1.5'"),
     "negative seed": (nothing, ["--seed", "-1"], "--seed: expected an integer from 0 to 18446744073709551615"),
-    "batch of one": (nothing, ["--batch-size", "1"], "--batch-size: expected an integer of at least 2"),
-    "size of photos": (nothing, ["--size", "64"], "--size: expected it with scenes only"),
+    "size that is none": (
+        nothing,
+        ["--size", "64x"],
+        "--size: expected WxH or PX, each an integer from 32",
+    ),
     "unknown format": (nothing, ["--format", "gif"], "--format: invalid choice: 'gif'"),
     "unknown option": (nothing, ["--imges", "x"], "got '--imges'"),
-    "abbreviated option": (nothing, ["--batch", "2"], "got '--batch'"),
+    "abbreviated option": (nothing, ["--gall", "2"], "got '--gall'"),
     "stray word": (nothing, ["stray"], "got 'stray'"),
     "unknown key": (
         nothing,
@@ -90,7 +93,11 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
         ["--config", "paste.yaml"],
         "got 'sourc'; the nearest is 'source",
     ),
-    "depth of photos": (nothing, ["emit_depth=true"], "expected depth and depth_valid"),
+    "depth of photos": (
+        nothing,
+        ["emit_depth=true"],
+        "emit_depth=true: expected depth in labels.json, got image, instance",
+    ),
     "no masks wanted": (nothing, ["emit_instance=false"], "emit_instance: expected masks in the output"),
     "occupied place": (occupy, [], "expected --out to be new or an empty folder"),
     "file in place": (lambda f: (f / "out").write_text("mine"), [], "expected --out to be new or an empty folder"),
@@ -165,7 +172,7 @@ class TestBadInput:
         assert "Traceback" not in capsys.readouterr().err
 
     def test_a_defect_is_not_dressed_up_as_bad_input(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setattr(_pasting.Paster, "batch", lambda self, number: 1 / 0)
+        monkeypatch.setattr(_pasting.Paster, "image", lambda self, position: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             main(["demo", "--out", str(tmp_path / "out")])
 
@@ -178,6 +185,6 @@ class TestBadInput:
         def fail(*_: Any) -> None:
             raise error
 
-        monkeypatch.setattr(_pasting.Paster, "batch", fail)
+        monkeypatch.setattr(_pasting.Paster, "image", fail)
         assert main(["demo", "--out", str(tmp_path / "out")]) == 2
         assert "expected enough memory for a batch, got too little" in capsys.readouterr().err

@@ -56,7 +56,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def augment(folder: Path, out: str, *words: str) -> int:
     start = ["augment", str(folder / "labels.json"), "--images", str(folder / "photos"), "--num", str(NUM)]
-    return main([*start, "--out", str(folder / out), "--seed", "3", "--gallery", "1", "--batch-size", "4", *words])
+    return main([*start, "--out", str(folder / out), "--seed", "3", "--gallery", "1", *words])
 
 
 @pytest.fixture(scope="module")
@@ -162,9 +162,9 @@ class TestRefused:
         [
             (["source.kind=bank"], "source.kind: expected intra_batch, for no --bank is given, got bank"),
             (["--bank", "BANK", "source.kind=intra_batch"], "source.kind: expected bank, for --bank is given"),
-            (["--balance", "tempered"], "expected --bank, whose classes are balanced"),
+            (["--balance", "tempered"], "expected --bank, or placement.grouping=instance"),
             (["--bank", "BANK", "--threshold", "2"], "expected a number above 0, up to 1, got '2'"),
-            (["--temperature", "0.5"], "expected --bank, whose classes are balanced"),
+            (["--temperature", "0.5"], "expected --bank, or placement.grouping=instance"),
             (["--bank", "BANK", "--temperature", "0.5"], "--temperature: expected it with --balance tempered, got it"),
             (["--bank", "nowhere"], "expected a bank, a folder with meta.json, found none"),
             (["--bank", "BANK", "placement.layers=2"], "expected placement.layers=1"),

@@ -17,25 +17,26 @@ from cli_world import check_instances, read_pixels, write_instances, write_panop
 
 import segpaste
 from on_disk import tree
-from segpaste.cli import _pasting, main
+from segpaste.cli import _making, main
 from segpaste.workspace import Workspace
 
-NUM, BATCH_SIZE = 60, 2
+NUM, STEP = 60, 2
 
 
 def words_for(folder: Path, out: Path, num: int = NUM) -> list[str]:
-    options = ["--out", str(out), "--num", str(num), "--batch-size", str(BATCH_SIZE), "--gallery", "3"]
+    options = ["--out", str(out), "--num", str(num), "--gallery", "3"]
     return ["augment", str(folder / "labels.json"), "--images", str(folder / "photos"), *options]
 
 
 PAUSING = f"""
 import sys, time
-from segpaste.cli import _pasting, main
-batch = _pasting.Paster.batch
-def pausing(paster, number):
-    time.sleep(120 if number == {NUM // BATCH_SIZE // 2} else 0)
-    return batch(paster, number)
-_pasting.Paster.batch = pausing
+from segpaste.cli import _making, main
+_making.IMAGES_PER_STEP = {STEP}
+make = _making.StepMaker.make
+def pausing(maker, step):
+    time.sleep(120 if step == {NUM // STEP // 2} else 0)
+    return make(maker, step)
+_making.StepMaker.make = pausing
 sys.exit(main(sys.argv[1:]))
 """
 """The command, which waits half-way, so that a busy machine has the time to send a signal."""
@@ -62,6 +63,11 @@ def check_whole(folder: Path) -> None:
     for path in folder.rglob("*.png"):
         if not path.name.startswith("."):
             assert read_pixels(path).size
+
+
+@pytest.fixture(autouse=True)
+def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_making, "IMAGES_PER_STEP", STEP)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +97,7 @@ class TestSignals:
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=120)
         assert not out.exists()
-        assert 2 <= len(list((rest / "parts").glob("*.json"))) < NUM // BATCH_SIZE
+        assert 2 <= len(list((rest / "parts").glob("*.json"))) < NUM // STEP
         check_whole(rest)
         if number is signal.SIGKILL:
             assert process.returncode == -signal.SIGKILL
@@ -115,16 +121,16 @@ class TestSignals:
 
 
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, step: int) -> list[int]:
-    """Interrupt when this batch is asked for; returns the list that the batches asked for go into."""
-    batch, asked = _pasting.Paster.batch, []
+    """Interrupt when this step is asked for; returns the list that the steps asked for go into."""
+    make, asked = _making.StepMaker.make, []
 
-    def interrupted(paster: _pasting.Paster, number: int) -> list[_pasting.Augmented]:
+    def interrupted(maker: _making.StepMaker, number: int) -> None:
         asked.append(number)
         if number == step:
             raise KeyboardInterrupt
-        return batch(paster, number)
+        make(maker, number)
 
-    monkeypatch.setattr(_pasting.Paster, "batch", interrupted)
+    monkeypatch.setattr(_making.StepMaker, "make", interrupted)
     return asked
 
 
@@ -137,20 +143,19 @@ class TestGoingOn:
             assert main(words_for(world, tmp_path / "out")) == 130
         asked = interrupt_at(monkeypatch, -1)
         assert main(words_for(world, tmp_path / "out")) == 0
-        assert asked == list(range(3, NUM // BATCH_SIZE))
+        assert asked == list(range(3, NUM // STEP))
         assert tree(tmp_path / "out") == expected
 
     @pytest.mark.parametrize("where", ["write_tables", "write_pages", "publish"])
     def test_interrupted_near_the_end(
         self, world: Path, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
     ) -> None:
-        from segpaste.cli import _show
-        from segpaste.datasets.formats import coco_writer
+        from segpaste.cli import _assembling, _show
 
         def interrupt(*_: Any) -> None:
             raise KeyboardInterrupt
 
-        owner = {"write_tables": coco_writer, "write_pages": _show, "publish": Workspace}[where]
+        owner = {"write_tables": _assembling, "write_pages": _show, "publish": Workspace}[where]
         with monkeypatch.context() as patch:
             patch.setattr(owner, where, interrupt)
             assert main(words_for(world, tmp_path / "out")) == 130
@@ -162,7 +167,6 @@ class TestGoingOn:
         ("change", "message"),
         [
             (["--seed", "4"], "--seed 0 there, 4 now"),
-            (["--num", "61"], "--num 60 there, 61 now"),
             (["placement.layers=2"], "placement.layers 1 there, 2 now"),
         ],
     )
@@ -219,7 +223,7 @@ class TestFullDisk:
         def bound() -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-        words = [*words_for(world, out, num=4), "--gallery", "0"]
+        words = [*words_for(world, out, num=2), "--gallery", "0"]
         process = start(words, preexec_fn=bound)
         stdout, stderr = process.communicate(timeout=120)
         assert (process.returncode, stdout) == (2, "")
@@ -238,7 +242,7 @@ class TestFullDisk:
 def test_a_panoptic_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     labels, images_dir, maps_dir = write_panoptic(tmp_path)
     words = ["augment", str(labels), "--images", str(images_dir), "--panoptic-dir", str(maps_dir), "--num", "6"]
-    words += ["--batch-size", "2", "--out"]
+    words += ["--out"]
     assert main([*words, str(tmp_path / "whole")]) == 0
     with monkeypatch.context() as patch:
         interrupt_at(patch, 1)

@@ -186,7 +186,7 @@ class TestDemo:
         assert tree(out) == before
         captured = capsys.readouterr()
         assert captured.err == ""
-        assert re.search(r"pasted +\d+ of \d+ tried, into 3 images", captured.out)
+        assert re.search(r"pasted +\d+ of \d+ intended, into \d of 3 images", captured.out)
         assert re.search(r"[\d.]+ images/s in the augmentation itself", captured.out)
         assert str(out / "report.html") in captured.out
 

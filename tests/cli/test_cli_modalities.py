@@ -42,7 +42,7 @@ def check_forms_agree(out: Path) -> None:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("panoptic")
     labels, images_dir, maps_dir = write_panoptic(folder)
-    words = ["--images", str(images_dir), "--panoptic-dir", str(maps_dir), "--batch-size", "3"]
+    words = ["--images", str(images_dir), "--panoptic-dir", str(maps_dir)]
     assert main(["augment", str(labels), *words, "--out", str(folder / "out"), "--num", "7", "--seed", "3"]) == 0
     return folder
 
@@ -50,7 +50,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("scenes") / "out"
-    words = ["--num", str(NUM_SCENES), "--seed", "5", "--size", "64", "--batch-size", "3"]
+    words = ["--num", str(NUM_SCENES), "--seed", "5", "--size", "64"]
     assert main(["augment", "scenes", "--out", str(out), *words]) == 0
     return out
 
@@ -102,7 +102,7 @@ class TestPanoptic:
         folder, out = test_data / "coco_panoptic_samples", tmp_path / "out"
         words = ["--images", str(folder / "input_images"), "--panoptic-dir", str(folder / "panoptic_examples")]
         labels = folder / "split" / "panoptic_examples_142238.json"
-        words += ["--out", str(out), "--num", "2", "--batch-size", "2", "--seed", "1"]
+        words += ["--out", str(out), "--num", "2", "--seed", "1"]
         assert main(["augment", str(labels), *words]) == 0
         assert len(check_panoptic(out)) == 2
         assert any(row["segpaste"]["pasted"] for row in check_instances(out))
@@ -167,7 +167,7 @@ class TestScenes:
         assert 'data-view="normals"' in (out / "report.html").read_text()
 
     def test_same_seed_same_bytes_other_seed_other_bytes(self, out: Path, tmp_path: Path) -> None:
-        words = ["--num", str(NUM_SCENES), "--size", "64", "--batch-size", "3"]
+        words = ["--num", str(NUM_SCENES), "--size", "64"]
         for seed in ("5", "6"):
             assert main(["augment", "scenes", "--out", str(tmp_path / seed), "--seed", seed, *words]) == 0
         assert tree(tmp_path / "5") == tree(out)
@@ -175,7 +175,7 @@ class TestScenes:
         assert {f"{kind}/000001.{end}" for kind, end in (("images", "png"), ("depth", "npy"))} <= different
 
     def test_a_closed_gate_leaves_a_modality_out(self, tmp_path: Path) -> None:
-        words = ["--num", "2", "--size", "48", "--batch-size", "2", "emit_depth=false", "emit_panoptic=false"]
+        words = ["--num", "2", "--size", "48", "emit_depth=false", "emit_panoptic=false"]
         assert main(["augment", "scenes", "--out", str(tmp_path / "out"), *words]) == 0
         names = {path.name for path in (tmp_path / "out").iterdir()}
         assert {"normals", "annotations.json"} <= names

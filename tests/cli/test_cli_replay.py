@@ -25,7 +25,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Photos of unequal sizes, and what `segpaste augment` makes of them."""
     folder = tmp_path_factory.mktemp("world")
     write_instances(folder)
-    words = ["--images", str(folder / "photos"), "--num", str(NUM), "--seed", "1", "--batch-size", "4"]
+    words = ["--images", str(folder / "photos"), "--num", str(NUM), "--seed", "1"]
     words += ["placement.layers=2", "min_area_px=4"]
     assert main(["augment", str(folder / "labels.json"), "--out", str(folder / "out"), *words]) == 0
     return folder
@@ -61,7 +61,7 @@ class TestRecordsOfAugment:
         assert str(world) not in (world / "out" / "replay.jsonl").read_text()
 
     def test_they_do_not_depend_on_how_many_there_are(self, world: Path, tmp_path: Path) -> None:
-        words = ["--images", str(world / "photos"), "--num", "6", "--seed", "1", "--batch-size", "4"]
+        words = ["--images", str(world / "photos"), "--num", "6", "--seed", "1"]
         words += ["placement.layers=2", "min_area_px=4"]
         assert main(["augment", str(world / "labels.json"), "--out", str(tmp_path / "out"), *words]) == 0
         all_lines = (world / "out" / "replay.jsonl").read_text().splitlines()

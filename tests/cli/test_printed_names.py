@@ -11,7 +11,7 @@ import pytest
 from segpaste._printable import in_html, printable
 from segpaste.bank import BuildSummary, Crop, Layout, MemmapWriter
 from segpaste.bank.read.sampler import report_draws
-from segpaste.cli import _bank_build, _errors, _show, main
+from segpaste.cli import _bank_build, _errors, _tally, main
 from segpaste.viz import PastedObject, ReportItem, write_html_report
 
 HOSTILE = "\x1b[31mcup\x9b2J\r\n\u202epuc<b>\u2028"
@@ -62,7 +62,7 @@ class TestCommands:
 
     def test_build_and_tally(self) -> None:
         assert_safe("\n".join(_bank_build.lines(BuildSummary("bank", 1, (1,), {}), [HOSTILE])))
-        tally = _show.Tally()
+        tally = _tally.Tally()
         tally.pasted[HOSTILE] += 1
         assert_safe("\n".join(tally.lines()))
 

@@ -50,7 +50,7 @@ def test_before_and_after(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     path, photos = write_instances(tmp_path)
     out = tmp_path / "augmented"
     words = ["augment", str(path), "--images", str(photos), "--out", str(out), "--num", "6", "--gallery", "0"]
-    assert main([*words, "--batch-size", "3", "placement.scale_range=[0.5,0.9]"]) == 0
+    assert main([*words, "placement.scale_range=[0.5,0.9]"]) == 0
     capsys.readouterr()
     rows = [row for row in read_json(out / "annotations.json")["annotations"] if not row["iscrowd"]]
     found = document(capsys, str(out))

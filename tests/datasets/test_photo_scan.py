@@ -88,6 +88,13 @@ def test_sizes_that_nobody_gives(folder: Path) -> None:
     assert [p.path.name for p in scan_photos(Files(folder, ["small.png", "none.png"], None))] == ["none.png"]
 
 
+def test_only_heads_are_read(folder: Path) -> None:
+    """Else the scan of a large dataset takes as long as reading it."""
+    content = (folder / "good.png").read_bytes()
+    (folder / "cut.png").write_bytes(content[: content.index(b"IDAT") + 6])
+    assert scan_photos(Files(folder, ["cut.png"])) == []
+
+
 def test_some_of_many(folder: Path) -> None:
     many = Files(folder, ["good.png", "none.png"] * 600)
     assert [p.index for p in scan_photos(many)] == list(range(1, 1200, 2))

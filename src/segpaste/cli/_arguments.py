@@ -7,7 +7,7 @@ import contextlib
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from segpaste.cli._errors import CommandError
 
@@ -59,6 +59,31 @@ def number(high: float, *, above_zero: bool = False) -> Callable[[str], float]:
             if 0 < value <= high or (value == 0 and not above_zero):
                 return value
         raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}")
+
+    return convert
+
+
+def shard(text: str) -> tuple[int, int]:
+    """Convert the option ``I/N``, shard I of N, counted from 1."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    number, total = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= number <= total <= 999:
+        raise argparse.ArgumentTypeError(f"expected I/N, shard I of N from 1/N to N/N, got {text!r}")
+    return number, total
+
+
+def sides(low: int, high: int) -> Callable[[str], tuple[int, int] | Literal["own"]]:
+    """The type of an option that is a size: ``WxH``, the side of a square, or ``own``; it becomes (H, W) or ``own``."""
+    wanted = f"WxH or PX, each an integer from {low} to {high}, or own"
+
+    def convert(text: str) -> tuple[int, int] | Literal["own"]:
+        if text == "own":
+            return "own"
+        match = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
+        width, height = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+        if not low <= min(width, height) <= max(width, height) <= high:
+            raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}")
+        return height, width
 
     return convert
 

@@ -1,26 +1,32 @@
-"""An endless, seeded sequence of full batches out of a dataset, pasted, each image back at its own size.
+"""One augmented image after the other: its photo, and what is pasted into it from the whole dataset or a bank.
 
-Position i of the sequence depends on the dataset, the seed, the batch size and the configuration only: every batch is
-full, so it does not matter how many images are wanted. A dataset of one photo pastes from another position that shows
-the same photo.
+Image i depends on the dataset, the seed, i and the configuration only: not on how many images are wanted, nor on who
+makes them, nor in which order. Memory follows one photo and its pastes.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PasteReport
 from segpaste.cli._crops import CropSequence
+from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
-from segpaste.cli._sequence import PhotoPick, PhotoSequence, cornered, cut_to
+from segpaste.cli._objects import ObjectSequence, default_balance, draws_objects, open_objects
+from segpaste.cli._reading import Photo, PhotoReader, Window
+from segpaste.cli._rows import row_sample
+from segpaste.cli._sequence import PhotoPick, PhotoSequence, cut_to
+from segpaste.cli._sources import SourceDraws, Staged, photos_with_objects
 from segpaste.replay import ReplayRecord, records
-from segpaste.replay.record import RecordedLayer
-from segpaste.seeding import key_tensors
-from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
+from segpaste.replay.record import RecordedJitter, RecordedLayer
+from segpaste.seeding import SampleKey
+from segpaste.types import DenseSample, PaddedBatchedDenseSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,7 @@ class Origin:
         annotation_id: its id in the photo's dataset, where it is known.
         paste: the layer that carries it; None for a survivor.
         over: classes of the other instances of its photo that share pixels with it.
+        window: (top, left, height, width) of the photo that ``paste`` is relative to; None for all of it.
     """
 
     index: int | None
@@ -42,21 +49,7 @@ class Origin:
     annotation_id: int | None
     paste: RecordedLayer | None
     over: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Photo:
-    """A photo of the dataset that was read; ``annotation_ids`` has one for each instance of ``sample``."""
-
-    index: int
-    name: str
-    image_id: int
-    sample: DenseSample
-    annotation_ids: list[int]
-
-    def origin_of(self, slot: int, paste: RecordedLayer | None) -> Origin:
-        over = frozenset() if paste is None else _over(self.sample, slot)
-        return Origin(self.index, self.name, self.image_id, self.annotation_ids[slot], paste, over)
+    window: Window | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +58,7 @@ class Augmented:
 
     Attributes:
         pick: what stood at its position.
-        before: the photo as it came.
+        labels_before: class of each instance of the photo as it came.
         after: the augmented photo, of the same size.
         origins: one for each instance of ``after``.
         num_tried: pastes that were drawn.
@@ -74,7 +67,7 @@ class Augmented:
     """
 
     pick: PhotoPick
-    before: DenseSample
+    labels_before: tuple[int, ...]
     after: DenseSample
     origins: tuple[Origin, ...]
     num_tried: int
@@ -82,116 +75,152 @@ class Augmented:
     record: ReplayRecord
 
 
-@dataclass(slots=True)
 class Paster:
-    """Makes the batches of the sequence, any of them at any time.
+    """Makes the images of a sequence, any of them at any time.
 
-    Attributes:
+    Args:
         inputs: the dataset.
         config: what a paste may do.
         seed: of the sequence.
-        batch_size: B, at least 2 where sources are the other images of a batch.
-        crops: what is pasted instead of those, if the configuration takes objects from a bank.
+        crops: what is pasted, if the configuration takes objects from a bank.
+        objects: objects of the dataset, if each layer is one of them; else photos are drawn.
+        jitter: of every photo; None keeps its size.
+        skipped: indices of photos that are never read.
+        skips_unreadable: pass over photos that turn out to be unreadable, too.
+
+    Attributes:
+        inputs, config, crops, objects: as given.
+        reader: reads photos, and knows which could not be read.
         seconds: spent in the augmentation itself so far.
         num_pasted_into: images that it was spent on.
     """
 
-    inputs: Inputs
-    config: BatchCopyPasteConfig
-    seed: int
-    batch_size: int
-    crops: CropSequence | None = None
-    seconds: float = 0.0
-    num_pasted_into: int = 0
-    _sequence: PhotoSequence = field(init=False)
-    _module: BatchCopyPaste = field(init=False)
+    def __init__(
+        self,
+        inputs: Inputs,
+        config: BatchCopyPasteConfig,
+        seed: int,
+        *,
+        crops: CropSequence | None = None,
+        objects: ObjectSequence | None = None,
+        jitter: RecordedJitter | None = None,
+        skipped: frozenset[int] = frozenset(),
+        skips_unreadable: bool = False,
+    ) -> None:
+        self.inputs, self.config, self.crops, self.objects = inputs, config, crops, objects
+        self.reader = PhotoReader(inputs.photos, jitter)
+        self.skips_unreadable = skips_unreadable
+        self.seconds, self.num_pasted_into = 0.0, 0
+        self.sequence = PhotoSequence(inputs.photos, seed, skipped)
+        self.draws = SourceDraws(inputs, config, self.sequence, self.reader, crops, objects, skips_unreadable)
 
-    def __post_init__(self) -> None:
-        self._sequence = PhotoSequence(self.inputs.photos, self.seed)
-        self._module = BatchCopyPaste(self.config)
+    @property
+    def module(self) -> BatchCopyPaste:
+        """What pastes."""
+        return self.draws.module
 
-    def batch(self, number: int) -> list[Augmented]:
-        """The outputs of one batch; its first position is ``number * batch_size``."""
-        first = number * self.batch_size
-        picks = [self._sequence.pick(position) for position in range(first, first + self.batch_size)]
-        read = {index: self._read(index) for index in dict.fromkeys(pick.index for pick in picks)}
-        photos = [read[pick.index] for pick in picks]
-        padded = self._padded([photo.sample for photo in photos], picks)
-        staged = None
-        if self.crops is not None:
-            staged = self.crops.staged(first, self.batch_size, self.config.source.crops_per_target)
+    @property
+    def unreadable(self) -> dict[int, str]:
+        """Why photos could not be read so far, by their index; those that are skipped from the start are not here."""
+        return {**self.reader.unreadable, **({} if self.objects is None else self.objects.bank.unreadable)}
+
+    def target(self, position: int) -> Photo:
+        """Read the photo that is pasted into at a position.
+
+        Raises:
+            DatasetError: it cannot be read.
+        """
+        return self.reader.first_readable(self.sequence.picks(position), self.skips_unreadable)
+
+    def image(self, position: int) -> Augmented:
+        """Make the image of a position.
+
+        Raises:
+            DatasetError: a photo cannot be read.
+            ValueError: the dataset lacks what the configuration asks for.
+        """
+        target = self.target(position)
+        labels_before = tuple(target.sample.labels.tolist())
+        size = target.sample.canvas_size
+        staged = self.draws.staged(target)
         start = time.perf_counter()
-        out, report = self._module(padded, staged=staged, return_report=True)
+        with warnings.catch_warnings():  # that nothing was pasted into one image, the summary tells
+            warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing", UserWarning)
+            try:
+                out, report = self.module(staged.batch, staged=staged.crops, return_report=True)
+            except ValueError as error:  # in the words of the library
+                name = self.inputs.photos.file_name(target.pick.index)
+                raise CommandError(f"{name}: {str(error).removeprefix('BatchCopyPaste: ')}") from error
         self.seconds += time.perf_counter() - start
-        self.num_pasted_into += len(picks)
-        pasted = out.to_batched().to_samples()
-        recorded = records(self._module, padded, out, report, staged=staged, dataset=self.inputs.digest)
-        return [
-            Augmented(
-                pick,
-                photos[b].sample,
-                cut_to(after, photos[b].sample.canvas_size),
-                tuple(self._origins(b, photos, out, report, record)),
-                int(report.num_tried[b]),
-                {r: n for r, n in zip(DROP_REASONS, report.num_dropped[b].tolist(), strict=True) if n},
-                record,
-            )
-            for b, (pick, after, record) in enumerate(zip(picks, pasted, recorded, strict=True))
-        ]
+        self.num_pasted_into += 1
+        record = self._recorded(target, staged, out, report)
+        origins = tuple(self._origins(target, staged, out, report, record))
+        tried, dropped = int(report.num_tried[0]), report.num_dropped[0].tolist()
+        return Augmented(
+            target.pick,
+            labels_before,
+            cut_to(row_sample(out), size),
+            origins,
+            tried,
+            {reason: num for reason, num in zip(DROP_REASONS, dropped, strict=True) if num},
+            record,
+        )
 
-    def _read(self, index: int) -> _Photo:
-        photos, sample = self.inputs.photos, self.inputs.photos[index]
-        ids = list(photos.annotation_ids(index))
-        own = ids if sample.instance_ids is None else [ids[number - 1] for number in sample.instance_ids.tolist()]
-        return _Photo(index, photos.file_name(index), photos.image_id(index), sample, own)
+    def _recorded(
+        self, target: Photo, staged: Staged, out: PaddedBatchedDenseSample, report: PasteReport
+    ) -> ReplayRecord:
+        digest = self.inputs.digest
+        record = records(self.module, staged.batch, out, report, staged=staged.crops, dataset=digest)[0]
+        known = {photo.pick.key: photo for photo in (target, *staged.photos)}
+        more: dict[str, Any] = {
+            "photos": tuple(known[key].recorded for key in record.sample_keys),
+            "jitter": self.reader.jitter,
+        }
+        if self.objects is not None and staged.crops is not None:
+            more["crop_size"] = staged.crops.crop_size
+        return record.model_copy(update=more)
 
     def _origins(
         self,
-        b: int,
-        photos: Sequence[_Photo],
+        target: Photo,
+        staged: Staged,
         out: PaddedBatchedDenseSample,
         report: PasteReport,
         record: ReplayRecord,
     ) -> Iterator[Origin]:
-        """Where each instance of row ``b`` comes from, in the order of its slots."""
+        """Where each instance of the output comes from, in the order of its slots."""
         layers = {layer.layer: layer for layer in record.layers}
-        first = record.target[4] - b
-        for slot in torch.nonzero(out.instance_valid[b]).flatten().tolist():
-            layer = int(report.slot_layer[b, slot])
+        sources = {photo.pick.key: photo for photo in staged.photos}
+        for slot in torch.nonzero(out.instance_valid[0]).flatten().tolist():
+            layer = int(report.slot_layer[0, slot])
             if layer < 0:
-                yield photos[b].origin_of(slot, None)
-                continue
-            paste = layers[layer]
-            if paste.source is not None:
-                yield photos[paste.source[4] - first].origin_of(int(report.slot_source[b, slot]), paste)
+                yield self._of_photo(target, slot, None)
+            elif (paste := layers[layer]).source is not None:
+                yield self._of_photo(sources[SampleKey(*paste.source)], int(report.slot_source[0, slot]), paste)
             else:
-                assert paste.crop is not None
-                assert self.crops is not None
-                yield Origin(None, f"crop {paste.crop}", *self.crops.ids(paste.crop), paste)
+                yield self._of_crop(staged, int(report.placement.source_idx[0, layer]), paste)
 
-    def _padded(self, samples: Sequence[DenseSample], picks: Sequence[PhotoPick]) -> PaddedBatchedDenseSample:
-        size = max(s.canvas_size[0] for s in samples), max(s.canvas_size[1] for s in samples)
-        return BatchedDenseSample.from_samples([cornered(s, size) for s in samples]).to_padded(
-            self._num_slots(samples), **key_tensors([pick.key for pick in picks])
-        )
+    def _of_photo(self, photo: Photo, slot: int, paste: RecordedLayer | None) -> Origin:
+        index, photos = photo.pick.index, self.inputs.photos
+        is_listed = paste is not None and photos.federated(index) is not None
+        over = photo.over(slot) if is_listed else frozenset[int]()
+        ids = photos.image_id(index), photo.annotation_ids[slot]
+        return Origin(index, photos.file_name(index), *ids, paste, over, photo.window if paste else None)
 
-    def _num_slots(self, samples: Sequence[DenseSample]) -> int:
-        """Slots for the fullest image and for all that the layers can bring, unless the configuration says less."""
-        most = max(s.num_instances for s in samples)
-        if self.config.max_instances is not None:
-            return most
-        of_layer = most if self.crops is None else 1
-        room = max(1, min(self.config.num_layers * of_layer, self.config.placement.k_range[1]))
-        panoptic = self.config.panoptic
-        limit = most + room if panoptic is None else panoptic.taxonomy.max_instances_per_image
-        return max(most, min(most + room, limit))
+    def _of_crop(self, staged: Staged, number: int, paste: RecordedLayer) -> Origin:
+        assert paste.crop is not None
+        if self.crops is not None:
+            return Origin(None, f"crop {paste.crop}", *self.crops.ids(paste.crop), paste)
+        shown, photos = staged.objects[number], self.inputs.photos
+        assert shown is not None
+        annotation_id = photos.annotation_ids(shown.image)[shown.instance_id - 1]
+        ids = photos.image_id(shown.image), annotation_id
+        return Origin(shown.image, photos.file_name(shown.image), *ids, paste, shown.over)
 
 
-def _over(sample: DenseSample, slot: int) -> frozenset[int]:
-    """Classes of the other instances that share pixels with one; boxes do not tell."""
-    if sample.instance_masks is None:
-        return frozenset()
-    masks = sample.instance_masks.as_subclass(torch.Tensor).view(torch.uint8)
-    shares = (masks & masks[slot]).flatten(1).amax(1) > 0
-    shares[slot] = False
-    return frozenset(sample.labels[shares].tolist())
+def open_paster(inputs: Inputs, config: BatchCopyPasteConfig, seed: int, **options: Any) -> Paster:
+    """Make a `Paster` that draws objects of the dataset as the configuration says; the options are `Paster`'s."""
+    balance = options.pop("balance", None) or default_balance(config)
+    draws = draws_objects(inputs, config) and len(photos_with_objects(inputs, config)) > 0
+    objects = open_objects(inputs, config, seed, **balance) if draws else None
+    return Paster(inputs, config, seed, objects=objects, **options)

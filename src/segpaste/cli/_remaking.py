@@ -22,7 +22,8 @@ from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._layouts import OtherSplits, write_data_yaml
 from segpaste.cli._printed import progress
-from segpaste.cli._sequence import RECORDS, PhotoSequence, cornered, cut_to
+from segpaste.cli._reading import PhotoReader
+from segpaste.cli._sequence import RECORDS, PhotoPick, PhotoSequence, cornered, cut_to
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_tables
 from segpaste.datasets.formats.layouts import WrittenLayout
@@ -63,7 +64,7 @@ class Remaker:
             self.remade(record),
             self.inputs.by_label,
             image_format=cast(ImageFormat, Path(record.name or "").suffix[1:]),
-            crowds=[(crowd, {}) for crowd in self.inputs.photos.crowds(self.sequence.pick(record.target[4]).index)],
+            crowds=[(crowd, {}) for crowd in self._reader(record).crowds(self._picks(record)[0])],
             write=write,
         )
 
@@ -77,14 +78,39 @@ class Remaker:
                 f"{max(labels)}; is the record changed?"
             )
         sizes: list[tuple[int, int]] = []
+        reader, picks = self._reader(record), {pick.key: pick for pick in self._picks(record)}
+        windows = dict(zip(picks, (photo.window for photo in record.photos or ()), strict=False))
+        is_one_batch = record.photos is None or record.config.emit_classmix
 
         def read(key: SampleKey) -> DenseSample:
-            sample = self.sequence.sample_for(key)
+            sample = reader.read(picks[key], windows.get(key)).sample
             sizes.append(sample.canvas_size)
-            return cornered(sample, record.canvas_size)
+            return cornered(sample, record.canvas_size) if is_one_batch else sample
 
         after = replay(record, read, bank=self.bank)
         return cut_to(after, sizes[0])  # the target is read first
+
+    def _reader(self, record: ReplayRecord) -> PhotoReader:
+        return PhotoReader(self.inputs.photos, record.jitter)
+
+    def _picks(self, record: ReplayRecord) -> list[PhotoPick]:
+        """The photos of a record's samples; records that do not name them follow from the sequence."""
+        if record.photos is None:
+            picks = [self.sequence.pick(key.sample_idx) for key in record.sample_keys]
+            for pick, key in zip(picks, record.sample_keys, strict=True):
+                if pick.key != key:
+                    raise ReplayError(
+                        f"expected a record of segpaste augment, with {pick.key} at that position, got {key}"
+                    )
+            return picks
+        num_photos = len(self.inputs.photos)
+        picks = [PhotoPick(key, p.index) for key, p in zip(record.sample_keys, record.photos, strict=True)]
+        if (last := max(pick.index for pick in picks)) >= num_photos:
+            raise ReplayError(
+                f"{record.name}: expected photos below {num_photos}, those of {self.inputs.name}, got {last}; is the "
+                "record changed?"
+            )
+        return picks
 
 
 def write_dataset(space: Workspace, dataset: str, records: Sequence[ReplayRecord], remaker: Remaker) -> None:

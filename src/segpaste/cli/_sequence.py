@@ -1,22 +1,29 @@
-"""An endless, seeded sequence of the photos of a dataset.
+"""An endless, seeded sequence of the photos of a dataset, and of the photos that are pasted into each.
 
-Position i depends on the dataset and the seed only: the dataset is gone through in one random order after another.
+Position i depends on the dataset and the seed only: the dataset is gone through in one random order after another. What
+is pasted at a position is drawn from the whole dataset.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from segpaste.cli._inputs import ReadPhotos
 from segpaste.datasets._orders import shuffled_order
 from segpaste.datasets.jitter import FixedSizeCrop
-from segpaste.replay import ReplayError
-from segpaste.seeding import SampleKey
+from segpaste.seeding import SampleKey, random_bits_numpy
 from segpaste.types import DenseSample
 
 RECORDS = "replay.jsonl"
 """The file of an augmented dataset that has a replay record of every image, one per line."""
+
+MOST_TRIES = 16
+"""Photos that are tried at one place before it is given up."""
 
 _order_of = lru_cache(maxsize=2)(shuffled_order)
 
@@ -27,7 +34,7 @@ class PhotoPick:
 
     Attributes:
         key: names the sample; its index is the position, from 0, its epoch how many times the dataset was gone through
-            before.
+            before. Its rank is 0 for the photo that is pasted into, and counts its sources from 1.
         index: of the photo in the dataset.
     """
 
@@ -40,34 +47,58 @@ class PhotoPick:
         return self.key.sample_idx
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PhotoSequence:
     """The sequence of one dataset and one seed.
 
     Attributes:
         photos: the dataset, not empty.
         seed: of the sequence.
+        skipped: indices of photos that never stand in it.
     """
 
     photos: ReadPhotos
     seed: int
+    skipped: Collection[int] = ()
 
     def pick(self, position: int) -> PhotoPick:
-        """What stands at this position."""
+        """Return what stands at this position, if it is not skipped."""
         epoch, place = divmod(position, len(self.photos))
         index = int(_order_of(len(self.photos), self.seed, epoch)[place])
         return PhotoPick(SampleKey(self.seed, epoch, 0, 0, position), index)
 
-    def sample_for(self, key: SampleKey) -> DenseSample:
-        """The photo that a key names, as it is in the dataset.
+    def picks(self, position: int) -> Iterator[PhotoPick]:
+        """Yield what stands at this position, then what stands there if that cannot be read."""
+        pick = self.pick(position)
+        if pick.index not in self.skipped:
+            yield pick
+        others = np.setdiff1d(np.arange(len(self.photos)), [*self.skipped, pick.index])
+        if len(others):
+            bits = random_bits_numpy(pick.key.seed, "augment.instead", np.arange(MOST_TRIES))
+            for place in dict.fromkeys((bits % np.uint64(len(others))).tolist()):
+                yield PhotoPick(pick.key, int(others[place]))
 
-        Raises:
-            ReplayError: the sequence has another key at that position.
+    def sources(self, target: PhotoPick, number: int, eligible: NDArray[np.int64]) -> Iterator[PhotoPick]:
+        """Yield the photo that a source is taken from, then those that are tried if nothing in it can be pasted.
+
+        Each is uniform over the eligible photos other than the target; where there is no other, it is the target.
+
+        Args:
+            target: what is pasted into.
+            number: of the source among those of the target, from 0.
+            eligible: [N] indices of photos with something to paste, ascending.
         """
-        pick = self.pick(key.sample_idx)
-        if pick.key != key:
-            raise ReplayError(f"expected a record of segpaste augment, with {pick.key} at that position, got {key}")
-        return self.photos[pick.index]
+        place = int(np.searchsorted(eligible, target.index))
+        is_among = place < len(eligible) and eligible[place] == target.index
+        num_others = len(eligible) - bool(is_among and len(eligible) > 1)
+        if not num_others:
+            return
+        tries = np.arange(MOST_TRIES)
+        bits = random_bits_numpy(target.key.seed, "augment.source", np.full_like(tries, number), tries)
+        for turn, at in enumerate((bits % np.uint64(num_others)).tolist()):
+            index = int(eligible[at + (is_among and len(eligible) > 1 and at >= place)])
+            if index not in self.skipped:
+                yield PhotoPick(target.key._replace(rank=number + 1, worker_id=turn), index)
 
 
 def cornered(sample: DenseSample, size: tuple[int, int]) -> DenseSample:
@@ -77,4 +108,5 @@ def cornered(sample: DenseSample, size: tuple[int, int]) -> DenseSample:
 
 def cut_to(sample: DenseSample, size: tuple[int, int]) -> DenseSample:
     """The top left (H, W) of a sample, without a padding mask."""
-    return replace(cornered(sample, size), padding_mask=None)
+    cut = sample if sample.canvas_size == size else cornered(sample, size)
+    return cut if cut.padding_mask is None else replace(cut, padding_mask=None)

@@ -13,6 +13,7 @@ from segpaste.augmentation.config.strict import merged
 from segpaste.cli._errors import CommandError
 from segpaste.cli._values import explained, override, read_file, validated
 from segpaste.presets import Preset, get_preset
+from segpaste.presets.preset import LoaderOptions
 from segpaste.types import PanopticSchema
 
 
@@ -56,12 +57,30 @@ def load_config(
     return config
 
 
+def loader_of(name: str | None) -> LoaderOptions | None:
+    """Return what a preset says of the jitter of photos; None if there is no preset, or it says nothing."""
+    if name is None:
+        return None
+    preset = _preset(name)
+    return preset.loader if "loader" in preset.model_fields_set else None
+
+
+def default_loader() -> LoaderOptions:
+    """Return the jitter of photos where only its size is given."""
+    return LoaderOptions()
+
+
 def _of_preset(name: str) -> dict[str, Any]:
-    """What a preset that is known by its name, or saved in a file, says of the paste."""
+    """What a preset says of the paste."""
+    return _preset(name).config.model_dump(exclude_defaults=True)
+
+
+def _preset(name: str) -> Preset:
+    """The preset that is known by its name, or saved in a file."""
     if Path(name).suffix in (".yaml", ".yml", ".json"):
-        return _saved_preset(Path(name)).config.model_dump(exclude_defaults=True)
+        return _saved_preset(Path(name))
     try:
-        return get_preset(name).config.model_dump(exclude_defaults=True)
+        return get_preset(name)
     except ValueError as error:
         raise CommandError(f"--preset: {str(error).removeprefix('get_preset: ')}") from error
 

@@ -2,80 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from io import BytesIO
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Augmented, Paster
-from segpaste.cli._printed import class_lines
+from segpaste.cli._sequence import cut_to
+from segpaste.cli._tally import Tally
 from segpaste.replay.record import RecordedLayer
 from segpaste.viz import Comparison, PastedObject, ReportItem, Tile, gallery_png, write_html_report
 from segpaste.viz import compare as compare_samples
 
 _PAIRS_PER_ROW = 3
 _NUM_SHEETS = 3
-
-
-@dataclass(slots=True)
-class Tally:
-    """What was pasted and what was not, over all images.
-
-    Attributes:
-        num_images: images.
-        num_instances: instances in the outputs.
-        num_tried: pastes that were drawn.
-        pasted: class name to number of pastes that are in the outputs.
-        dropped: reason to number of those that are not.
-    """
-
-    num_images: int = 0
-    num_instances: int = 0
-    num_tried: int = 0
-    pasted: Counter[str] = field(default_factory=Counter)
-    dropped: Counter[str] = field(default_factory=Counter)
-
-    def add(self, item: Mapping[str, Any]) -> None:
-        """Count one image, as `describe` gives it."""
-        self.num_images += 1
-        self.num_instances += item["num_instances"]
-        self.num_tried += item["num_tried"]
-        self.pasted.update(thing["class_name"] for thing in item["pasted"])
-        self.dropped.update(item["dropped"])
-
-    def headline(self) -> dict[str, object]:
-        """The headline numbers of the report."""
-        return {
-            "images": self.num_images,
-            "instances": self.num_instances,
-            "pasted": self.pasted.total(),
-            "tried": self.num_tried,
-            "pasted per image": self.pasted.total() / max(1, self.num_images),
-        }
-
-    def lines(self) -> Iterator[str]:
-        """The printed summary."""
-        yield f"pasted   {self.pasted.total():,} of {self.num_tried:,} tried, into {self.num_images:,} images"
-        yield from class_lines(self.pasted.items(), 24, 8)
-        yield f"dropped  {self.dropped.total():,}"
-        for reason, count in sorted(self.dropped.items(), key=lambda pair: (-pair[1], pair[0])):
-            yield f"  {reason.replace('_', ' '):<24} {count:>8,}"
-
-
-def print_summary(tally: Tally, paster: Paster, seconds: float) -> None:
-    """Print what was pasted, and how long it took."""
-    print("\n".join(tally.lines()))
-    if paster.seconds:  # 0 where a resumed run had nothing left to paste
-        speed = paster.num_pasted_into / paster.seconds
-        print(f"speed    {speed:,.1f} images/s in the augmentation itself, on the CPU")
-    print(f"time     {seconds:.1f} s in all")
 
 
 def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
@@ -85,7 +31,8 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
         sides = sample.boxes[:, 2:] - sample.boxes[:, :2]
         areas, ids = sides.prod(1).int().tolist(), list(range(1, sample.num_instances + 1))
     else:
-        areas, ids = sample.instance_masks.flatten(1).sum(1).tolist(), sample.instance_ids.tolist()
+        masks = sample.instance_masks.as_subclass(torch.Tensor).numpy()
+        areas, ids = [int(np.count_nonzero(mask)) for mask in masks], sample.instance_ids.tolist()
     rows = zip(augmented.origins, sample.labels.tolist(), ids, areas, strict=True)
     pasted = [
         PastedObject(names[label], origin.name, _mean_scale(origin.paste), origin.paste.hflip, area, instance_id)
@@ -94,6 +41,8 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
     ]
     return {
         "name": name,
+        "before": Counter(names[label] for label in augmented.labels_before),
+        "after": Counter(names[label] for label in sample.labels.tolist()),
         "num_instances": sample.num_instances,
         "num_tried": augmented.num_tried,
         "pasted": [asdict(thing) for thing in pasted],
@@ -107,35 +56,11 @@ def _mean_scale(paste: RecordedLayer) -> float:
     return math.sqrt(x_num / x_den * y_num / y_den)
 
 
-def draw(augmented: Augmented, inputs: Inputs) -> list[Comparison]:
-    """Before and after, for every modality."""
-    import torch
-
+def draw(augmented: Augmented, paster: Paster) -> list[Comparison]:
+    """Before and after, for every modality; the photo is read once more."""
     pasted = torch.tensor([origin.paste is not None for origin in augmented.origins], dtype=torch.bool)
-    return compare_samples(augmented.before, augmented.after, pasted, inputs.class_names)
-
-
-def pictures_npz(pictures: Mapping[int, Sequence[Comparison]]) -> memoryview:
-    """The pictures of some images as a file for later, see `load_pictures`."""
-    arrays = {
-        json.dumps([i, j, picture.title, side]): getattr(picture, side)
-        for i, drawn in pictures.items()
-        for j, picture in enumerate(drawn)
-        for side in ("before", "after")
-    }
-    file = BytesIO()
-    np.savez(file, **arrays)
-    return file.getbuffer()
-
-
-def load_pictures(path: Path | BytesIO) -> dict[int, list[Comparison]]:
-    """The inverse of `pictures_npz`."""
-    found: dict[int, dict[str, dict[str, Any]]] = {}
-    with np.load(path, allow_pickle=False) as arrays:
-        for key in arrays.files:
-            i, _, title, side = json.loads(key)
-            found.setdefault(i, {}).setdefault(title, {})[side] = arrays[key]
-    return {i: [Comparison(title, **sides) for title, sides in views.items()] for i, views in found.items()}
+    before = cut_to(paster.target(augmented.pick.position).sample, augmented.after.canvas_size)
+    return compare_samples(before, augmented.after, pasted, paster.inputs.class_names)
 
 
 def report_item(item: Mapping[str, Any], pictures: Sequence[Comparison] = ()) -> ReportItem:

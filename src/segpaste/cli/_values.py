@@ -115,6 +115,9 @@ def explained(item: Any, model: type[BaseModel]) -> str:
     if item["type"] == "extra_forbidden":
         return f"expected a key of the configuration, got {key!r}; the nearest is {nearest_key(model, key)[0]!r}"
     message = item["msg"].removeprefix("Value error, ")
+    if item["type"] == "tuple_type":
+        hint = f"; write {key}=[{item['input']}]" if isinstance(item["input"], str) else ""
+        return f"{key}: expected a list in brackets, such as [0.5, 2], got {item['input']!r:.80}{hint}"
     if item["type"] == "missing":
         return f"{key}: {message}; give it, or leave {item['loc'][0]} out"
     got = "" if ", got " in message else f", got {item['input']!r:.80}"

@@ -36,21 +36,21 @@ def add_to(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Make the scenes, paste, draw, print."""
     start = time.perf_counter()
-    from segpaste.cli import _inputs, _pasting, _settings, _show
+    from segpaste.cli import _inputs, _pasting, _settings, _show, _tally
 
     inputs = _inputs.open_scenes(args.seed, args.size)
     config = _settings.load_config(args.config, args.overrides, inputs.schema)
-    paster = _pasting.Paster(inputs, config, args.seed, batch_size=8)
-    tally, items = _show.Tally(), []
+    paster = _pasting.open_paster(inputs, config, args.seed)
+    tally, items = _tally.Tally(), []
     args.out.mkdir(parents=True, exist_ok=True)
     with progress(args.num) as bar:
-        for number in range(-(-args.num // paster.batch_size)):
-            for augmented in paster.batch(number)[: args.num - number * paster.batch_size]:
-                described = _show.describe(augmented, inputs, inputs.photos.file_name(augmented.pick.index))
-                tally.add(described)
-                items.append(_show.report_item(described, _show.draw(augmented, inputs)))
-                bar.update()
+        for position in range(args.num):
+            augmented = paster.image(position)
+            described = _show.describe(augmented, inputs, inputs.photos.file_name(augmented.pick.index))
+            tally.add(described)
+            items.append(_show.report_item(described, _show.draw(augmented, paster)))
+            bar.update()
     with naming(args.out):
         paths = _show.write_pages(args.out, items, tally, "segpaste demo")
-    _show.print_summary(tally, paster, time.perf_counter() - start)
+    _tally.print_summary(tally, time.perf_counter() - start, (paster.num_pasted_into, paster.seconds))
     print("files    " + "\n         ".join(str(path) for path in paths))

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
     inputs = _open(args, path, records)
     sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
     layout = of_folder(path.parent if args.check is None else args.check)
-    remaker = _remaking.Remaker(inputs, sequence, _bank_of(args, path, records), layout)
+    remaker = _remaking.Remaker(inputs, sequence, _bank_of(args, path, records, inputs), layout)
     if space is not None:
         _remaking.write_dataset(space, args.dataset or args.backgrounds, records, remaker)
         print(f"replayed {len(records):,} images")
@@ -119,14 +119,34 @@ def _open(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord])
     return inputs
 
 
-def _bank_of(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord]) -> InstanceBank | None:
+def _own_objects(args: argparse.Namespace, path: Path, record: ReplayRecord, inputs: Inputs) -> InstanceBank:
+    """The objects of the dataset itself, as a bank."""
+    from segpaste.cli import _objects
+
+    if args.bank is not None:
+        raise CommandError("expected no --bank, for the records are of the dataset's own objects; leave it out")
+    bank = _objects.open_objects(inputs, record.config, record.target[0], mode="natural").bank
+    if bank.version != record.bank:
+        raise CommandError(
+            f"{path}: expected records of the objects of {inputs.name}, of version {bank.version:.12}, got "
+            f"{record.bank:.12}; give the dataset that was augmented"
+        )
+    return bank
+
+
+def _bank_of(
+    args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord], inputs: Inputs
+) -> InstanceBank | None:
     """The bank of all the records, if they are of one."""
     from segpaste.bank import open_bank
 
+    own = {record.crop_size is not None for record in records if record.bank is not None}
     versions = {record.bank for record in records}
     if len(versions) > 1:
         raise CommandError(f"{path}: expected records of one bank, got {len(versions)}; replay them one by one")
     version = versions.pop()
+    if True in own:
+        return _own_objects(args, path, records[0], inputs)
     if args.bank is None and version is None:
         return None
     if args.bank is None:

@@ -66,6 +66,32 @@ class RecordedLayer(_Record):
         return self.scale_num == self.scale_den and self.translate == (0, 0) and not self.hflip
 
 
+class RecordedPhoto(_Record):
+    """A photo that a sample was read from.
+
+    Attributes:
+        index: of the photo in the dataset.
+        window: (top, left, height, width) that was cut out of it, pixels after the jitter; None for the whole photo.
+    """
+
+    index: int = Field(ge=0)
+    window: tuple[_Offset, _Offset, _Size, _Size] | None = None
+
+
+class RecordedJitter(_Record):
+    """The large-scale jitter of every photo, see `segpaste.datasets.make_large_scale_jittering`.
+
+    Attributes:
+        size: (H, W) of every sample.
+        scale_range: of the random factor.
+        hflip_prob: the probability of flipping a photo.
+    """
+
+    size: tuple[_Size, _Size]
+    scale_range: tuple[float, float]
+    hflip_prob: float = Field(ge=0, le=1)
+
+
 class ReplayRecord(_Record):
     """What made one augmented sample.
 
@@ -83,6 +109,11 @@ class ReplayRecord(_Record):
         dataset: a name of the dataset's content, if the writer of the record gave one.
         bank: the version of the bank that the crops are of.
         name: what the writer calls the result, if anything.
+        photos: the photo of each of ``sample_keys``, where the writer of the record read them from a dataset by index.
+        jitter: of these photos; None if they keep their size.
+        crop_size: (h, w) of the crops, where they were cut out at the size of their photos: the version of ``bank`` is
+            that of `segpaste.bank.DatasetBank` for any size.
+        sources_apart: the sources are no rows of the target's batch: their canvases have sizes of their own.
     """
 
     adr_version: Literal["0001"] = "0001"
@@ -97,10 +128,18 @@ class ReplayRecord(_Record):
     dataset: str | None = None
     bank: str | None = None
     name: str | None = None
+    photos: tuple[RecordedPhoto, ...] | None = None
+    jitter: RecordedJitter | None = None
+    crop_size: tuple[_Size, _Size] | None = None
+    sources_apart: bool = False
 
     @model_validator(mode="after")
     def _check_layers(self) -> Self:
-        num_slots = max(self.max_instances, self.config.max_instances or 0)
+        num_slots = 1 << 20 if self.sources_apart else max(self.max_instances, self.config.max_instances or 0)
+        if self.photos is not None and len(self.photos) != len(self.sample_keys):
+            raise ValueError(
+                f"photos: expected one for each of {len(self.sample_keys)} samples, got {len(self.photos)}"
+            )
         order = [layer.layer for layer in self.layers]
         if order != sorted(set(order)) or (order and order[-1] >= self.config.num_layers):
             raise ValueError(f"layers: expected ascending ones below {self.config.num_layers}, got {order}")

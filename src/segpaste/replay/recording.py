@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste._version import __version__
 from segpaste.augmentation import BankSource, BatchCopyPaste, IntraBatchSource, PasteReport
+from segpaste.augmentation.sources.given_rows import GivenRows
 from segpaste.replay._float_means import float_means
 from segpaste.replay.record import RecordedLayer, ReplayRecord
 from segpaste.seeding import SampleKey, key_tensors, keys_of
@@ -47,7 +50,9 @@ def records(
     _check_named(module, batch, out, staged)
     assert batch.sample_keys is not None
     keys = keys_of(batch.sample_keys)
-    placed = _layers(report, _names(staged, keys), module.config.emit_classmix)
+    given = module.source.rows if isinstance(module.source, GivenRows) else None
+    named = keys if given is None or given.sample_keys is None else keys_of(given.sample_keys)
+    placed = _layers(report, _names(staged, named), module.config.emit_classmix)
     return [
         ReplayRecord(
             segpaste_version=__version__,
@@ -60,6 +65,7 @@ def records(
             float_means=float_means(out, b) if with_digest else None,
             dataset=dataset,
             bank=None if staged is None else staged.version,
+            sources_apart=given is not None,
         )
         for b in range(batch.batch_size)
     ]
@@ -80,10 +86,17 @@ def row_digest(batch: PaddedBatchedDenseSample, b: int) -> str:
         if value.is_floating_point() and field.layout != "instance":
             continue
         row = value[b].cpu()
-        array = (row[valid] if field.layout == "instance" else row).numpy()
-        packed = np.packbits(array) if array.dtype == bool else array
-        digest.update(packed.astype(packed.dtype.newbyteorder("<"), copy=False).tobytes())
+        for array in _pieces(row, valid) if field.layout == "instance" else [row.numpy()]:
+            packed = np.packbits(array) if array.dtype == bool else array
+            digest.update(packed.astype(packed.dtype.newbyteorder("<"), copy=False).tobytes())
     return digest.hexdigest()
+
+
+def _pieces(row: Tensor, valid: Tensor) -> Iterator[NDArray[Any]]:
+    """The valid slots [K, ...], 8 at a time: as many bits as whole bytes, and no copy of all masks of a large photo."""
+    slots = torch.nonzero(valid).flatten()
+    for first in range(0, max(len(slots), 1), 8):
+        yield row[slots[first : first + 8]].numpy()
 
 
 def _check_named(
@@ -94,7 +107,10 @@ def _check_named(
         raise ValueError(
             "records: expected sample_keys in the batch, got None; EpochDataLoader fills them, to_padded takes them"
         )
-    if not isinstance(module.source, IntraBatchSource | BankSource):
+    given = module.source.rows if isinstance(module.source, GivenRows) else batch
+    if given is None or given.sample_keys is None:
+        raise ValueError("records: expected sample_keys in the rows that were given to the source, got none")
+    if not isinstance(module.source, IntraBatchSource | BankSource | GivenRows):
         raise ValueError(
             f"records: expected sources that are rows of the batch, or crops of a bank, got a "
             f"{type(module.source).__name__}, whose samples have no keys"

@@ -11,8 +11,10 @@ from torch import Tensor
 
 from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPaste, Placement, PlacementCounts, PlacementRequest
+from segpaste.augmentation.inputs.prepare import prepared_sources
 from segpaste.augmentation.sources.bank_source import source_batch
-from segpaste.bank import InstanceBank, stage_bank_batch
+from segpaste.bank import DatasetBank, InstanceBank, stage_bank_batch
+from segpaste.datasets.jitter import FixedSizeCrop
 from segpaste.engine import LayerRows
 from segpaste.engine.records import SCALE_DEN
 from segpaste.replay._float_means import differing, float_means
@@ -34,16 +36,20 @@ def replay(
     Args:
         record: of the sample.
         read: gives the sample that a key names as it stood in the batch, jitter and padding included; the target is
-            read first. `segpaste.datasets.EpochDataLoader.sample_for` is such a function.
-        bank: the one that the crops of the record are of.
+            read first. `segpaste.datasets.EpochDataLoader.sample_for` is such a function. With ``sources_apart`` the
+            sources are given as they were read, each in its own size.
+        bank: the one that the crops of the record are of; with ``crop_size`` a `segpaste.bank.DatasetBank`.
         device: where to paste.
 
     Raises:
         ReplayError: what was read does not fit the record, or the result is not the recorded one.
     """
     staged = None if record.bank is None else _staged(record, bank).to(device)
-    batch = _batch_of(record, read).to(device)
-    module = BatchCopyPaste(record.config, _RecordedSource(record, staged)).to(device)
+    samples = _samples_of(record, read)
+    num_rows = 1 if record.sources_apart else len(samples)
+    batch = _batch_of(record, samples[:num_rows], record.sample_keys, record.max_instances).to(device)
+    source = _RecordedSource(record, staged, _rows_apart(record, samples[num_rows:], device))
+    module = BatchCopyPaste(record.config, source).to(device)
     module.schedule.set(paste_prob=1)  # whatever it was when the record was made, these layers were pasted
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # where nothing is seen of any paste, the first run has said so
@@ -81,11 +87,12 @@ class _RecordedSource:
 
     record: ReplayRecord
     staged: StagedCrops | None
+    apart: PaddedBatchedDenseSample | None = None
 
     def sample(
         self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
     ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
-        """See `segpaste.SourceStrategy.sample`; the source batch is the target itself, or the recorded crops.
+        """See `segpaste.SourceStrategy.sample`; the source batch is the target, the rows apart, or the crops.
 
         Raises:
             ReplayError: the samples do not hold what was pasted, or have no room for it.
@@ -94,6 +101,8 @@ class _RecordedSource:
         if self.staged is not None:
             source = source_batch(self.staged, target, self.record.config.source)
             eligible = source.instance_valid
+        elif self.record.sources_apart and self.apart is not None:
+            source, eligible = self.apart, self.apart.instance_valid
         placement = self._placement(target.batch_size, eligible.shape[1])
         if bool((placement.carried & ~eligible.cpu()[placement.source_idx]).any()):
             raise _refusal(self.record, "a recorded slot holds nothing that can be pasted; is this another dataset?")
@@ -117,7 +126,7 @@ class _RecordedSource:
         return LayerRows(placement.source_idx, placement.layer_valid)
 
     def _placement(self, batch_size: int, num_slots: int) -> Placement:
-        record, keys = self.record, self.record.sample_keys
+        record, keys = self.record, self.record.sample_keys[self.record.sources_apart :]
         shape = batch_size, record.config.num_layers
         placement = Placement(
             source_idx=torch.zeros(shape, dtype=torch.int64),
@@ -142,6 +151,10 @@ def _staged(record: ReplayRecord, bank: InstanceBank | None) -> StagedCrops:
     """The crops of a record's layers, in their order, for one target."""
     if bank is None:
         raise _refusal(record, f"expected the bank of version {record.bank:.12}, got none; give bank=")
+    if record.crop_size is not None:
+        if not isinstance(bank, DatasetBank):
+            raise _refusal(record, f"expected a DatasetBank, whose crops have any size, got {type(bank).__name__}")
+        bank = bank.resized(record.crop_size)
     if bank.version != record.bank:
         raise _refusal(
             record,
@@ -156,19 +169,39 @@ def _staged(record: ReplayRecord, bank: InstanceBank | None) -> StagedCrops:
     return replace(staged, class_ids=torch.tensor([labels]))
 
 
-def _batch_of(record: ReplayRecord, read: Callable[[SampleKey], DenseSample]) -> PaddedBatchedDenseSample:
-    """The target and the sources that a record names, as rows of a batch of their own."""
-    keys = record.sample_keys
-    samples = [read(key) for key in keys]
-    for key, sample in zip(keys, samples, strict=True):
+def _samples_of(record: ReplayRecord, read: Callable[[SampleKey], DenseSample]) -> list[DenseSample]:
+    """The target and the sources that a record names."""
+    samples = [read(key) for key in record.sample_keys]
+    for key, sample in zip(record.sample_keys[: 1 if record.sources_apart else None], samples, strict=False):
         if sample.canvas_size != record.canvas_size:
             raise _refusal(
                 record,
                 f"expected a canvas of {record.canvas_size} of {key}, got {sample.canvas_size}; is the jitter, or the "
                 "padding, another one?",
             )
+    return samples
+
+
+def _rows_apart(
+    record: ReplayRecord, samples: list[DenseSample], device: torch.device | str
+) -> PaddedBatchedDenseSample | None:
+    """The sources that are no rows of the target's batch, as a batch of their own; None if there are none."""
+    if not samples:
+        return None
+    size = max(s.canvas_size[0] for s in samples), max(s.canvas_size[1] for s in samples)
+    if any(sample.canvas_size != size for sample in samples):
+        samples = [FixedSizeCrop(size).transform(sample, (0, 0)) for sample in samples]
+    num_slots = max(1, *(sample.num_instances for sample in samples))
+    rows = _batch_of(record, samples, record.sample_keys[1:], num_slots).to(device)
+    return prepared_sources(rows, record.config)
+
+
+def _batch_of(
+    record: ReplayRecord, samples: list[DenseSample], keys: list[SampleKey], num_slots: int
+) -> PaddedBatchedDenseSample:
+    """Samples as rows of a batch."""
     batch = BatchedDenseSample.from_samples(samples)
-    return batch.to_padded(record.max_instances, overflow="largest", **key_tensors(keys))
+    return batch.to_padded(num_slots, overflow="largest", **key_tensors(keys[: len(samples)]))
 
 
 def _refusal(record: ReplayRecord, why: str) -> ReplayError:

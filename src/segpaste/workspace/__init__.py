@@ -11,6 +11,7 @@ Caches that check what they read need none of it.
 """
 
 from segpaste.workspace._locks import lock_folder
+from segpaste.workspace.adopting import adopt_step
 from segpaste.workspace.new_folder import MARKER, NewFolder, expect_free, marker_text, partial_of
 from segpaste.workspace.runs import Notes, Run, Workspace, read_fingerprint
 from segpaste.workspace.whole import Content, WholeFiles, naming, write_whole
@@ -23,6 +24,7 @@ __all__ = [
     "Run",
     "WholeFiles",
     "Workspace",
+    "adopt_step",
     "expect_free",
     "lock_folder",
     "marker_text",

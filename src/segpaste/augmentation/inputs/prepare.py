@@ -87,16 +87,38 @@ def prepared(
         batch = padded_to_multiple(batch, config.placement.pad_to_multiple)
     if config.max_instances is not None:
         batch = _slots.with_slots(batch, config.max_instances)
-    if batch.instance_masks is None and config.source.mask_from is not None:
-        if batch.panoptic_maps is not None:
-            raise ValueError(
-                "BatchCopyPaste: expected instance masks beside the panoptic maps, got none; boxes overlap and cannot "
-                "say which pixel is whose: give the masks, or leave the panoptic maps out with emit_panoptic=False"
-            )
-        batch = _slots.with_box_masks(batch, config.source.mask_from)
+    batch = with_masks(batch, config)
     if config.emit_classmix and batch.instance_masks is None:
         batch = _slots.with_empty_masks(batch)
     return batch
+
+
+def with_masks(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:
+    """Give a batch that has boxes alone the masks that ``source.mask_from`` names.
+
+    Raises:
+        ValueError: the batch has panoptic maps.
+    """
+    if batch.instance_masks is not None or config.source.mask_from is None:
+        return batch
+    if batch.panoptic_maps is not None:
+        raise ValueError(
+            "BatchCopyPaste: expected instance masks beside the panoptic maps, got none; boxes overlap and cannot "
+            "say which pixel is whose: give the masks, or leave the panoptic maps out with emit_panoptic=False"
+        )
+    return _slots.with_box_masks(batch, config.source.mask_from)
+
+
+def prepared_sources(rows: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:
+    """Prepare sources that are no rows of the target's batch as if they were: gated, with masks, padded.
+
+    Args:
+        rows: S sources with K_s slots.
+        config: that of the paste.
+    """
+    rows = with_masks(without_closed_gates(rows, config), config)
+    multiple = config.placement.pad_to_multiple
+    return rows if multiple is None else padded_to_multiple(rows, multiple)
 
 
 def check_source(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> None:

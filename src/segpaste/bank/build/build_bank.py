@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste._version import __version__
-from segpaste.bank.build._engines import PartEngine, make_parts
 from segpaste.bank.build._work_folder import remove_finished, said_of_bank, work_folder
 from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC
+from segpaste.bank.build.engines import PartEngine, make_parts
 from segpaste.bank.build.origins import by_index, groups_for
 from segpaste.bank.build.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, stored_id
 from segpaste.bank.format import WRITERS

@@ -13,19 +13,23 @@ Everything is a pure function of its arguments and exact to the bit on every mac
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.bank.schema.record import COLUMNS, GROUPS, BankError, Crop
-from segpaste.types import DenseSample, sampling, tight_boxes
+from segpaste.types import CameraIntrinsics, DenseSample, sampling, tight_boxes
 
 DEFAULT_MARGIN_FRAC = 1 / 16
 """Of the longer side of the box. Some surroundings are wanted: the filters that paint a crop read across its mask's
 edge, and what they find there should be the photo."""
+
+_PLANES = tuple(column.name for column in COLUMNS if column.shape[1:] == ("h", "w") and column.name != "alpha")
+"""What is filled up with its own edge."""
 
 PixelBox = tuple[int, int, int, int]
 
@@ -112,10 +116,9 @@ def crop_object(
     for name, value in _geometry(sample, rows, cols).items():
         values[name] = _edges_go_on(value, rows, cols)
     if (camera := sample.camera_intrinsics) is not None:
-        moved = camera.cropped(top, left).resized(num / den, num / den).cropped(-y, -x)
-        values["intrinsics"] = np.array([moved.fx, moved.fy, moved.cx, moved.cy], np.float32)
+        values["intrinsics"] = moved_camera(camera, (left, top), num / den, (x, y))
     if sample.keypoints is not None:
-        values["keypoints"] = _moved_points(sample.keypoints[position], (left, top), num / den, (x, y))
+        values["keypoints"] = moved_points(sample.keypoints[position], (left, top), num / den, (x, y))
     return Crop(
         alpha=alpha.numpy(),
         class_id=int(sample.labels[position]),
@@ -143,6 +146,64 @@ def _in_photo(box: PixelBox, scale: float, frame: PhotoFrame, *, is_own: bool) -
 
 def _arrays(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value.numpy() if isinstance(value, Tensor) else value for name, value in values.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnSizeCut:
+    """A crop that its content fills, but for a part of a pixel, and what else it takes to put it into a larger one.
+
+    Attributes:
+        crop: the crop.
+        corner: (x, y) of the content in the photo.
+        scale: pixels of the crop for one of the photo.
+        camera: of the photo.
+        points: [P, 3] keypoints of the object in the photo.
+    """
+
+    crop: Crop
+    corner: tuple[int, int] = (0, 0)
+    scale: float = 1.0
+    camera: CameraIntrinsics | None = None
+    points: Tensor | None = None
+
+    def grown(self, crop_size: tuple[int, int]) -> Crop:
+        """Return the crop in the middle of a larger one, as `crop_object` makes it in that size."""
+        crop, (width, height) = self.crop, (int(edge) for edge in self.crop.content_box[2:])
+        top, left = (crop_size[0] - height) // 2, (crop_size[1] - width) // 2
+        pads = ((0, 0), (top, crop_size[0] - height - top), (left, crop_size[1] - width - left))
+        planes = {n: value[:, :height, :width] for n in _PLANES if (value := getattr(crop, n)) is not None}
+        values: dict[str, Any] = {name: np.pad(plane, pads, "edge") for name, plane in planes.items()}
+        where = self.corner, self.scale, (left, top)
+        if self.camera is not None:
+            values["intrinsics"] = moved_camera(self.camera, *where)
+        if self.points is not None:
+            values["keypoints"] = moved_points(self.points, *where).numpy()
+        box = crop.content_box + np.array([left, top, left, top], np.int32)
+        return replace(crop, **values, alpha=np.pad(crop.alpha[:, :height, :width], pads), content_box=box)
+
+
+def cut_own_size(
+    sample: DenseSample,
+    position: int,
+    limit: tuple[int, int],
+    *,
+    mask: Tensor,
+    margin_frac: float = DEFAULT_MARGIN_FRAC,
+    image_id: int = 0,
+    annotation_id: int = 0,
+) -> OwnSizeCut:
+    """Cut one object out in the size that it has in its photo, or shrunk to fit ``limit`` (h, w), pixels.
+
+    The other arguments are those of `crop_object`. `OwnSizeCut.grown` then gives what `crop_object` gives in any size
+    up to the limit into which this crop fits.
+    """
+    left, top, right, bottom = content_of(box_of(mask), sample.canvas_size, margin_frac)
+    num, den = ratio((bottom - top, right - left), limit)
+    size = -(-(bottom - top) * num // den), -(-(right - left) * num // den)  # no less, or it would be shrunk further
+    ids = {"image_id": image_id, "annotation_id": annotation_id}
+    crop = crop_object(sample, position, size, mask=mask, margin_frac=margin_frac, frame=None, **ids)
+    points = None if sample.keypoints is None else sample.keypoints[position]
+    return OwnSizeCut(crop, (left, top), num / den, sample.camera_intrinsics, points)
 
 
 def groups_of(sample: DenseSample) -> list[str]:
@@ -233,7 +294,15 @@ def _geometry(sample: DenseSample, rows: CropAxis, cols: CropAxis) -> dict[str, 
     return values
 
 
-def _moved_points(points: Tensor, corner: tuple[int, int], scale: float, offset: tuple[int, int]) -> Tensor:
+def moved_camera(
+    camera: CameraIntrinsics, corner: tuple[int, int], scale: float, offset: tuple[int, int]
+) -> NDArray[np.float32]:
+    """Return the camera [4] of a crop; ``corner`` (x, y) of the photo is at ``offset`` there."""
+    moved = camera.cropped(corner[1], corner[0]).resized(scale, scale).cropped(-offset[1], -offset[0])
+    return np.array([moved.fx, moved.fy, moved.cx, moved.cy], np.float32)
+
+
+def moved_points(points: Tensor, corner: tuple[int, int], scale: float, offset: tuple[int, int]) -> Tensor:
     """Return keypoints [P, 3] of a photo in a crop; ``corner`` (x, y) of the photo is at ``offset`` there."""
     moved = points.double()
     shift = torch.tensor([*offset], dtype=torch.float64)

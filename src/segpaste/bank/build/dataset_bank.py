@@ -9,13 +9,14 @@ If training still waits for crops, build a bank: `segpaste.bank.build_bank`.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import operator
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,31 @@ from segpaste.types.fields import flags_of
 
 EVERY_OBJECT = Selection(min_area_px=1, min_part_frac=0.0)
 MOST_TRIES = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundObject:
+    """An object of a dataset that was read.
+
+    Attributes:
+        index: the crop that shows it.
+        image: index of its image.
+        sample: the image.
+        position: of the object among the sample's instances.
+        mask: [H, W] bool, pixels to cut out, not empty.
+    """
+
+    index: int
+    image: int
+    sample: DenseSample
+    position: int
+    mask: Tensor
+
+    @property
+    def instance_id(self) -> int:
+        """Its id in the sample."""
+        assert self.sample.instance_ids is not None
+        return int(self.sample.instance_ids[self.position])
 
 
 class DatasetBank:
@@ -61,6 +87,8 @@ class DatasetBank:
     Attributes:
         layout, crop_size, class_frequencies, class_names, metric_depth: see `InstanceBank`.
         version: digest of the dataset's ids and labels and of the options; changed pixels do not change it.
+        skips_unreadable: whether an image that cannot be read counts as one whose objects are all rejected.
+        unreadable: why such images cannot be read, by index; they are not tried again.
 
     Raises:
         BankError: the dataset has transforms, no objects, no class names, labels that are no classes, or samples that
@@ -96,6 +124,8 @@ class DatasetBank:
         self.crop_size, self.metric_depth = self.layout.crop_size, first.metric_depth
         self._flags = flags_of(first)
         self.version = self._digest()
+        self.skips_unreadable = False
+        self.unreadable: dict[int, str] = {}
         self._forget()
 
     def __len__(self) -> int:
@@ -137,6 +167,20 @@ class DatasetBank:
         """Return the class of every crop, [N]."""
         return self._class_ids.copy()
 
+    def resized(self, crop_size: tuple[int, int]) -> DatasetBank:
+        """Return a bank of the same objects and the same version, whose crops have another size (h, w), pixels.
+
+        The version is that of this bank: who writes it down must write down the size, too.
+        """
+        bank = copy.copy(self)
+        bank.layout = Layout(crop_size, self.layout.groups, self.layout.keypoint_schema)
+        bank.crop_size = bank.layout.crop_size
+        return bank
+
+    def image_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the image of each crop, [n], unless another object stands for it."""
+        return self._image_idx[indices]
+
     def close(self) -> None:
         """Forget the crops that are kept."""
         self._forget()
@@ -169,45 +213,69 @@ class DatasetBank:
 
     def _cut(self, index: int) -> Crop:
         """Cut out an object, or another one of its class if it is rejected."""
+        for found in self.found(index):
+            crop = self._crop_of(found)
+            if crop.alpha.any():
+                return crop
+        return self.empty(int(self._class_ids[index]))
+
+    def found(self, index: int) -> Iterator[FoundObject]:
+        """Yield the object of a crop if it may be pasted, then those of its class that stand for it otherwise.
+
+        Raises:
+            BankError: a sample is not what it must be.
+        """
         class_id = self._class_ids[index]
         turns = np.arange(MOST_TRIES - 1, dtype=np.int64)
         places = random_bits_numpy(index, "dataset_bank.instead", turns) % np.uint64(self._of_class.counts[class_id])
         others = self._of_class.pick(np.full(len(turns), class_id), places.astype(np.int64))
         for other in (index, *others.tolist()):
-            if (crop := self._cut_one(other)) is not None:
-                return crop
-        return self._empty(int(class_id))
+            if (found := self._found_one(other)) is not None:
+                yield found
 
-    def _cut_one(self, index: int) -> Crop | None:
-        """Cut out an object; None if it is rejected."""
+    def _found_one(self, index: int) -> FoundObject | None:
+        """Read an object; None if it is rejected."""
         image = int(self._image_idx[index])
-        sample = self._sample_of(image)
+        if image in self.unreadable:
+            return None
+        try:
+            sample = self._sample_of(image)
+        except (ValueError, OSError) as error:
+            if not self.skips_unreadable:
+                raise
+            self.unreadable[image] = str(error)
+            return None
         try:
             if sample.instance_masks is None or sample.instance_ids is None:
                 raise BankError("expected instance_masks, got none; objects are cut out by their masks")
             if (flags := flags_of(sample)) != self._flags:
                 raise BankError(f"expected {self._flags} as in the first image, got {flags}")
-            of_class = (sample.labels == int(self._class_ids[index])).nonzero()[:, 0].tolist()
-            if self._ordinals[index] >= len(of_class):
-                return None  # readers leave out objects without a pixel
-            position = of_class[self._ordinals[index]]
-            mask = self.selection.without_strays(sample.instance_masks[position].as_subclass(Tensor))
-            if self.selection.reason_against(mask) is not None:
-                return None
-            crop = crop_object(
-                sample,
-                position,
-                self.layout.crop_size,
-                mask=mask,
-                margin_frac=self.margin_frac,
-                frame=frame_of(self.dataset, image, box_of(mask)),
-                image_id=int(self._image_ids[image]),
-                annotation_id=int(sample.instance_ids[position]),
-            )
-            crop = replace(crop, dataset_idx=dataset_idx_of(self.dataset, image))
         except BankError as error:
             raise BankError(f"DatasetBank: sample {image}: {error}") from error
-        return crop if crop.alpha.any() else None
+        of_class = (sample.labels == int(self._class_ids[index])).nonzero()[:, 0].tolist()
+        if self._ordinals[index] >= len(of_class):
+            return None  # readers leave out objects without a pixel
+        position = of_class[self._ordinals[index]]
+        mask = self.selection.without_strays(sample.instance_masks[position].as_subclass(Tensor))
+        is_rejected = self.selection.reason_against(mask) is not None
+        return None if is_rejected else FoundObject(index, image, sample, position, mask)
+
+    def image_id_of(self, found: FoundObject) -> int:
+        """Return the dataset's id of the image of an object."""
+        return int(self._image_ids[found.image])
+
+    def _crop_of(self, found: FoundObject) -> Crop:
+        """Cut out an object."""
+        size, margin_frac = self.layout.crop_size, self.margin_frac
+        ids = {"image_id": self.image_id_of(found), "annotation_id": found.instance_id}
+        frame = frame_of(self.dataset, found.image, box_of(found.mask))
+        try:
+            crop = crop_object(
+                found.sample, found.position, size, mask=found.mask, margin_frac=margin_frac, frame=frame, **ids
+            )
+            return replace(crop, dataset_idx=dataset_idx_of(self.dataset, found.image))
+        except BankError as error:
+            raise BankError(f"DatasetBank: sample {found.image}: {error}") from error
 
     def _sample_of(self, image: int) -> DenseSample:
         last = self._sample
@@ -215,7 +283,7 @@ class DatasetBank:
             last = self._sample = image, self.dataset[image]
         return last[1]
 
-    def _empty(self, class_id: int) -> Crop:
+    def empty(self, class_id: int) -> Crop:
         """Return a crop without an object, which is never pasted."""
         row = np.zeros((), self.layout.dtype)
         row["class_id"] = class_id

@@ -23,7 +23,7 @@ from segpaste.datasets._windows import boxes_of, padding_of
 from segpaste.datasets.formats.coco_keypoints import keypoints_of, through_window
 from segpaste.datasets.formats.photo import read_pixels, read_rgb
 from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
-from segpaste.datasets.formats.rle import coded_runs, decode_segmentation
+from segpaste.datasets.formats.rle import coded_runs, decode_segmentation, write_mask
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
@@ -44,6 +44,7 @@ class InstancePhotos(AnnotatedPhotos):
     """
 
     has_crowds: bool
+    _last_read: tuple[int | None, tuple[int, ...]] = None, ()  # a photo, and the ids of its instances
 
     @cached_property
     def _empty_ids(self) -> set[int]:
@@ -56,7 +57,8 @@ class InstancePhotos(AnnotatedPhotos):
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
-        return tuple(annotation["id"] for annotation in self._instances(self._records[index])[0])
+        record, (image_id, ids) = self._records[index], self._last_read
+        return ids if image_id == record["id"] else tuple(row["id"] for row in self._instances(record)[0])
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
         """Return the class of each annotation that is no crowd, from the annotations alone: no photo or mask is read.
@@ -106,7 +108,7 @@ class InstancePhotos(AnnotatedPhotos):
     def _jittered(self, record: JsonRow, image: tv_tensors.Image, window: Window, min_area_px: float) -> DenseSample:
         """Return the sample of an image that is read already: masks are measured first, and drawn only if kept."""
         kept: list[tuple[int, JsonRow, Counts, Shown]] = []
-        number = 0
+        number, ids = 0, list[int]()
         for annotation in record["annotations"]:
             counts = self._decoded(coded_runs, record, annotation)
             if (shown := windows.read_runs(counts, window)) is None:
@@ -116,11 +118,13 @@ class InstancePhotos(AnnotatedPhotos):
                 self._leave_out(annotation["id"])
                 continue
             number += 1
+            ids.append(annotation["id"])
             if shown.area and shown.area >= min_area_px:
                 kept.append((number, annotation, counts, shown))
         masks = torch.zeros(len(kept), *window.size, dtype=torch.bool)
         for mask, (*_, counts, _) in zip(masks, kept, strict=True):
             windows.read_runs(counts, window, mask)
+        self._last_read = record["id"], tuple(ids)
         boxes = np.array([shown.box for *_, shown in kept], np.int64).reshape(-1, 4)
         return DenseSample(
             image=image,
@@ -181,11 +185,11 @@ class InstancePhotos(AnnotatedPhotos):
         masks = np.zeros((len(record["annotations"]), record["height"], record["width"]), bool)
         for annotation in record["annotations"]:
             mask = self._decoded(decode_segmentation, record, annotation)
-            if mask.any():
-                masks[len(kept)] = mask
+            if write_mask(mask, masks[len(kept)]):
                 kept.append(annotation)
             else:
                 self._leave_out(annotation["id"])
+        self._last_read = record["id"], tuple(annotation["id"] for annotation in kept)
         return kept, torch.from_numpy(masks[: len(kept)])
 
     def _decoded(self, decode: Callable[[object, Size], Any], record: JsonRow, annotation: JsonRow) -> Any:

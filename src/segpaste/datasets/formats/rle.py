@@ -48,6 +48,21 @@ def expect_filled(runs: NDArray[np.int64], size: tuple[int, int]) -> None:
         raise ValueError(f"expected run lengths that fill {height} x {width} pixels, got a sum of {total}")
 
 
+def write_mask(mask: NDArray[np.bool_], zeros: NDArray[np.bool_]) -> bool:
+    """Write a mask [H, W] into zeros of that shape, and tell whether it has a pixel.
+
+    Only the mask's box is written: zeros that nobody writes take no memory, and the masks of a large photo are many.
+    """
+    columns = np.flatnonzero(mask.any(0))
+    if not columns.size:
+        return False
+    across = slice(columns[0], columns[-1] + 1)
+    rows = np.flatnonzero(mask[:, across].any(1))
+    box = slice(rows[0], rows[-1] + 1), across
+    zeros[box] = mask[box]
+    return True
+
+
 def coded_runs(segmentation: object, size: tuple[int, int]) -> bytes | NDArray[np.int64]:
     """The run lengths of one annotation, as the native library reads them; the arguments are `decode_segmentation`'s.
 

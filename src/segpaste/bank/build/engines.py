@@ -1,7 +1,7 @@
-"""Who makes the parts of a build: this process, worker processes, or Ray Data on one machine or many.
+"""Makes the parts of a long run: in this process, in worker processes, or by Ray Data on one machine or many.
 
-Parts are pure functions, so who makes them changes nothing. An error of a part travels back as a value: then it ends
-the build as the one line that it is, not as a worker's traceback.
+Parts are pure functions, and files on a disk that all processes see, so who makes them changes nothing. An error of a
+part travels back as a value: then it ends the run as the one line that it is, not as a worker's traceback.
 """
 
 from __future__ import annotations
@@ -11,17 +11,28 @@ import logging
 import os
 import pickle
 from collections.abc import Generator, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from torch.utils.data import DataLoader
 
-from segpaste.bank.build.parts import PartMaker
 from segpaste.bank.schema.record import BankError
 from segpaste.extras import require
 
 PartEngine = Literal["local", "ray"]
 PartResult = tuple[int, Exception | None]
+
+
+class PartMaker(Protocol):
+    """What makes parts; it can be pickled."""
+
+    def make(self, part: int) -> None:
+        """Make a part.
+
+        Raises:
+            ValueError, OSError: it cannot be made.
+        """
+        ...
 
 
 def make_parts(maker: PartMaker, parts: Sequence[int], workers: int, engine: PartEngine) -> Iterator[int]:

@@ -1,0 +1,73 @@
+"""The tables, records, report and gallery of an augmented dataset, from what its steps found."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from segpaste._version import __version__
+from segpaste.cli import _sequence, _show
+from segpaste.cli._making import StepMaker
+from segpaste.cli._tally import Tally
+from segpaste.datasets.formats.coco_writer import LAYOUT, SampleRows, write_tables
+from segpaste.datasets.formats.layouts import WrittenLayout
+from segpaste.workspace import write_whole
+
+
+def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> Tally:
+    """Write what belongs to all images, and return their summary.
+
+    Args:
+        maker: all its steps are finished.
+        made: ``segpaste`` of the tables' info: what made this dataset.
+        gallery: images to draw.
+    """
+    paster, files, tally = maker.paster, maker.files, Tally()
+    _remove_surplus(maker)
+    for item in maker.items():
+        tally.add(item["shown"])
+        tally.unreadable |= item["unreadable"]
+    categories = [
+        {key: value for key, value in row.items() if key not in ("instance_count", "image_count")}  # the source's
+        for row in paster.inputs.categories
+    ]
+    name = paster.inputs.name
+    said = {**made, "files": {n: text for n, text in LAYOUT.items() if (files / n).is_dir()}, **maker.layout.note()}
+    info = {"description": f"{name}, augmented by copy-paste", "version": __version__, "segpaste": said}
+    rows = lambda: (SampleRows(**item["rows"]) for item in maker.items())  # noqa: E731
+    write_tables(files, info, categories, rows, maker.layout.tables)
+    write_whole(files / _sequence.RECORDS, (f"{item['record']}\n".encode() for item in maker.items()))
+    pages = (
+        _show.report_item(item["shown"], _show.draw(paster.image(i), paster) if i < gallery else ())
+        for i, item in enumerate(maker.items())
+    )
+    _show.write_pages(files, pages, tally, f"segpaste augment {name}")
+    return tally
+
+
+def _remove_surplus(maker: StepMaker) -> None:
+    """Remove the files of images that are no longer wanted, which a run with a larger number has left."""
+    for folder in (*maker.layout.folders, *LAYOUT):
+        for path in (maker.files / folder).glob("*"):
+            if path.stem.isdigit() and int(path.stem) > maker.num:
+                path.unlink()
+
+
+def run_digest(fingerprint: Mapping[str, Any]) -> str:
+    """Return the digest by which a finished dataset is recognised as that of a command."""
+    return hashlib.sha256(json.dumps(fingerprint, sort_keys=True).encode()).hexdigest()
+
+
+def is_complete(out: Path, layout: WrittenLayout, digest: str) -> bool:
+    """Tell whether a folder holds the finished dataset of this digest."""
+    path = out / layout.tables
+    if not path.is_file():
+        return False
+    with path.open(encoding="utf-8") as file, suppress(ValueError, KeyError, TypeError, AttributeError):
+        info = json.loads(file.readline().rstrip(",\n") + "}")["info"]  # where `write_tables` puts it
+        return bool(info["segpaste"].get("run") == digest)
+    return False

@@ -1,0 +1,160 @@
+"""Makes the images of `segpaste augment` in steps: each writes its files, then notes what it found.
+
+A step is a pure function of the run's fingerprint, so it does not matter which process makes it, or when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from segpaste.cli import _show
+from segpaste.cli._inputs import Inputs
+from segpaste.cli._pasting import Augmented, Origin, Paster
+from segpaste.datasets.formats.coco_writer import ImageFormat, Write
+from segpaste.datasets.formats.layouts import WrittenLayout
+from segpaste.workspace import Content, Notes, WholeFiles
+
+IMAGES_PER_STEP = 8
+
+Item = dict[str, Any]
+"""What one image left in the note of its step.
+
+``rows`` of the tables, ``shown`` for the report, ``record``, ``files`` relative to the dataset, and why photos turned
+out to be ``unreadable``, by their index.
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepMaker:
+    """All that making a step takes; it travels to workers.
+
+    Attributes:
+        paster: makes the images.
+        layout: of the written dataset.
+        image_format: of the images.
+        num: images that are wanted in all.
+        files: the folder that the images go to.
+        notes: of the finished steps.
+        size: images of a step.
+    """
+
+    paster: Paster
+    layout: WrittenLayout
+    image_format: ImageFormat
+    num: int
+    files: Path
+    notes: Notes
+    size: int = IMAGES_PER_STEP
+
+    @property
+    def num_steps(self) -> int:
+        """How many there are."""
+        return -(-self.num // self.size)
+
+    def positions(self, step: int) -> range:
+        """Return the positions of a step."""
+        return range(step * self.size, min(self.num, (step + 1) * self.size))
+
+    def is_done(self, step: int) -> bool:
+        """Tell whether a step is finished; the last one may have been, for fewer images."""
+        return self.notes.has(step) and len(self.notes.read(step)) >= len(self.positions(step))
+
+    def missing(self, steps: range | None = None) -> list[int]:
+        """Return the steps that are not finished."""
+        return [step for step in (range(self.num_steps) if steps is None else steps) if not self.is_done(step)]
+
+    def make(self, part: int) -> None:
+        """Make a step: write the files of its images, then its note.
+
+        Raises:
+            ValueError: a photo cannot be read, or lacks what the configuration asks for.
+            OSError: a file cannot be written.
+        """
+        with WholeFiles() as files:
+            found = [self.written(self.paster.image(position), files.write) for position in self.positions(part)]
+        self.notes.write(part, found)
+
+    def items(self) -> Iterator[Item]:
+        """Yield what all images left, in order."""
+        for step in range(self.num_steps):
+            yield from self.notes.read(step)[: len(self.positions(step))]
+
+    def written(self, augmented: Augmented, write: Write) -> Item:
+        """Write one image and all that belongs to it; return what the tables and the report need of it."""
+        paster, pick = self.paster, augmented.pick
+        photos = paster.inputs.photos
+        name, image_id = photos.file_name(pick.index), photos.image_id(pick.index)
+        made_of = {"source_image_id": image_id, "source_file_name": name}
+        made_of |= {"epoch": pick.key.epoch, "position": pick.position, "seed": pick.key.seed}
+        written: list[str] = []
+
+        def note(path: Path, content: Content) -> Path:
+            written.append(path.relative_to(self.files).as_posix())
+            return write(path, content)
+
+        of_crowds = {"pasted": False, "source_image_id": image_id}
+        rows = self.layout.write(
+            self.files,
+            pick.position + 1,
+            augmented.after,
+            paster.inputs.by_label,
+            image_format=self.image_format,
+            write=note,
+            provenance=[_provenance(origin, pick.key.seed) for origin in augmented.origins],
+            crowds=[
+                (crowd, {**of_crowds, "source_annotation_id": crowd.annotation_id})
+                for crowd in paster.reader.crowds(pick)
+            ],
+            image_extra={**_federated(paster.inputs, augmented), "segpaste": made_of},
+        )
+        file_name = rows.image["file_name"]
+        return {
+            "rows": asdict(rows),
+            "shown": _show.describe(augmented, paster.inputs, f"{file_name}: {name}"),
+            "record": augmented.record.model_copy(update={"name": file_name}).to_json(),
+            "files": written,
+            "unreadable": {str(index): reason for index, reason in paster.unreadable.items()},
+        }
+
+
+def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:
+    """The lists of LVIS, true of the augmented image; nothing for a dataset without them."""
+    lists = inputs.photos.federated(augmented.pick.index)
+    if lists is None:
+        return {}
+    pasted: set[int] = set()
+    along: set[int] = set()
+    for label, origin in zip(augmented.after.labels.tolist(), augmented.origins, strict=True):
+        if origin.paste is None:
+            continue
+        pasted.add(label)
+        along |= origin.over
+        if origin.index is not None and (theirs := inputs.photos.federated(origin.index)) is not None:
+            along |= set(theirs.not_exhaustive) - {label}  # unmarked ones may lie on it too
+    lists = lists.with_pasted(pasted, along)
+    ids = [row["id"] for row in inputs.by_label]
+    return {
+        "neg_category_ids": [ids[label] for label in lists.negative],
+        "not_exhaustive_category_ids": [ids[label] for label in lists.not_exhaustive],
+    }
+
+
+def _provenance(origin: Origin, seed: int) -> dict[str, Any]:
+    """Where an object comes from."""
+    row: dict[str, Any] = {
+        "pasted": origin.paste is not None,
+        "source_image_id": origin.image_id,
+        "source_annotation_id": origin.annotation_id,
+    }
+    if (paste := origin.paste) is not None:
+        scale = list(zip(paste.scale_num, paste.scale_den, strict=True))
+        row |= {} if paste.crop is None else {"source_crop": paste.crop}
+        if origin.window is not None:
+            top, left, height, width = origin.window
+            row["source_window"] = [left, top, width, height]
+        row |= {"scale": [f"{num}/{den}" for num, den in scale], "scale_float": [num / den for num, den in scale]}
+        row |= {"translate": list(paste.translate), "hflip": paste.hflip, "layer": paste.layer, "seed": seed}
+    return row

@@ -1,0 +1,124 @@
+"""Objects of the whole dataset for each position of a sequence, drawn one by one and cut out of their photos."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from segpaste.augmentation import BatchCopyPasteConfig
+from segpaste.bank import BankSampler, DatasetBank
+from segpaste.cli._inputs import Inputs, ReadPhotos
+from segpaste.cli._sequence import PhotoPick
+from segpaste.types import DenseSample, InstanceMask
+from segpaste.types.sampling import Size
+
+_DRAWS_FOR_ONE = 4
+"""Objects that are drawn for each that is staged, since those of the target itself are passed over."""
+
+
+class MaskedPhotos:
+    """A dataset of boxes whose samples have filled boxes as masks, as ``source.mask_from=boxes`` takes them."""
+
+    def __init__(self, photos: ReadPhotos) -> None:
+        self.photos = photos
+
+    def __len__(self) -> int:
+        return len(self.photos)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "photos":  # before it is set, when a pickle is read
+            raise AttributeError(name)
+        return getattr(self.photos, name)
+
+    def __getitem__(self, index: int) -> DenseSample:
+        return with_box_masks(self.photos[index])
+
+
+def with_box_masks(sample: DenseSample) -> DenseSample:
+    """Return a sample with masks: its own, or its boxes, rounded outwards to whole pixels."""
+    if sample.instance_masks is not None:
+        return sample
+    masks = torch.zeros(sample.num_instances, *sample.canvas_size, dtype=torch.bool)
+    for mask, (x1, y1, x2, y2) in zip(masks, sample.boxes.as_subclass(Tensor).tolist(), strict=True):
+        mask[int(np.floor(y1)) : int(np.ceil(y2)), int(np.floor(x1)) : int(np.ceil(x2))] = True
+    values = {f: getattr(sample, f) for f in DenseSample.__dataclass_fields__}
+    ids = torch.arange(1, sample.num_instances + 1, dtype=torch.int32)
+    return DenseSample(**{**values, "instance_masks": InstanceMask(masks), "instance_ids": ids})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectSequence:
+    """Objects of the whole dataset for each position of a sequence.
+
+    Attributes:
+        bank: all of them.
+        sampler: how often each class is drawn.
+    """
+
+    bank: DatasetBank
+    sampler: BankSampler
+
+    def drawn(self, target: PhotoPick, num: int, skipped: Sequence[int] = ()) -> list[int]:
+        """Return the objects of a target, those of other photos if there are enough."""
+        draws = self.sampler.draws(target.position * num * _DRAWS_FOR_ONE, num * _DRAWS_FOR_ONE).crops
+        images = self.bank.image_of(draws)
+        usable = ~np.isin(images, list(skipped))
+        others, own = draws[usable & (images != target.index)], draws[usable & (images == target.index)]
+        return [*others.tolist(), *own.tolist(), *draws.tolist()][:num]
+
+
+def open_objects(inputs: Inputs, config: BatchCopyPasteConfig, seed: int, **options: Any) -> ObjectSequence:
+    """Open the objects of a dataset; the options are `BankSampler`'s.
+
+    Raises:
+        CommandError: there are none.
+    """
+    photos = inputs.photos if config.source.mask_from is None else MaskedPhotos(inputs.photos)
+    bank = DatasetBank(photos, class_names=inputs.class_names, crop_size=(1, 1), cache_bytes=0)
+    return ObjectSequence(bank, BankSampler(bank, **options, base_seed=seed, rank=0, num_replicas=1))
+
+
+def draws_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> bool:
+    """Tell whether each layer is one object that is drawn from the whole dataset.
+
+    A dataset that does not list its labels, such as one of scenes, would have to be read as a whole first: of it photos
+    are drawn.
+    """
+    if not hasattr(inputs.photos, "instance_labels"):
+        return False
+    place = config.placement
+    is_on_canvas = place.patch_aligned_paste and place.align == "canvas"
+    is_instance = place.grouping == "instance" and config.source.kind != "bank"
+    return is_instance and not is_on_canvas and not config.emit_classmix
+
+
+def default_balance(config: BatchCopyPasteConfig) -> dict[str, Any]:
+    """Return how objects are drawn where nothing else is said: uniformly, or as ``class_temperature`` says."""
+    temperature = config.placement.class_temperature
+    return {"mode": "tempered", "temperature": temperature} if temperature else {"mode": "natural"}
+
+
+def object_config(config: BatchCopyPasteConfig) -> BatchCopyPasteConfig:
+    """Return the configuration that pastes staged objects as ``config`` pastes those of other images.
+
+    Scales are relative to the photo. Classes are balanced where objects are drawn, not where they are placed.
+    """
+    place = config.placement
+    source = {"kind": "bank", "crops_per_target": place.layers, "mask_from": config.source.mask_from}
+    if not place.draws_sizes:
+        source["relative_to"] = "photo"
+    values = config.model_dump()
+    values["source"] = source
+    values["placement"] |= {"layers": 1, "class_temperature": 0.0}
+    return BatchCopyPasteConfig.model_validate(values)
+
+
+def crop_limit(config: BatchCopyPasteConfig, target_size: Size) -> Size:
+    """Return the largest crop (h, w) that fits the target at the lowest scale; larger ones are never seen whole."""
+    low = config.placement.scale_range[0]
+    return int(target_size[0] / low) + 1, int(target_size[1] / low) + 1

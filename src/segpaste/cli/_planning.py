@@ -1,0 +1,134 @@
+"""What `segpaste augment` looks at before it makes anything: whether photos can be read, and what would be pasted."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from segpaste.augmentation import BatchCopyPasteConfig
+from segpaste.augmentation.inputs.prepare import GATES, modalities_of
+from segpaste.cli._errors import CommandError
+from segpaste.cli._inputs import Inputs
+from segpaste.cli._pasting import Paster
+from segpaste.cli._printed import class_lines
+from segpaste.cli._sequence import PhotoPick
+from segpaste.cli._tally import Tally
+from segpaste.datasets.formats.photo_scan import PhotoProblem, problem_lines, scan_photos
+from segpaste.types import DenseSample, Modality
+
+if TYPE_CHECKING:
+    from segpaste.cli._making import StepMaker
+    from segpaste.workspace import Content
+
+_NUM_SHOWN = 20
+_NUM_LOOKED_AT = 8
+_NUM_TRIED = 16
+"""Images that are made for an estimate."""
+
+
+def unreadable_photos(inputs: Inputs, skips: bool) -> list[PhotoProblem]:
+    """Look at the heads of all photos and return those that cannot be read.
+
+    Raises:
+        CommandError: there are some and they are not to be skipped, or there is no other photo.
+    """
+    problems = scan_photos(inputs.photos)
+    num, num_photos = len(problems), len(inputs.photos)
+    if not problems:
+        return []
+    if num == num_photos:
+        raise CommandError(f"{problems[0]} (none of {num_photos:,} photos can be read)")
+    if not skips:
+        hint = f"({num:,} of {num_photos:,} photos cannot be read; --skip-unreadable goes on without them)"
+        if num == 1:
+            raise CommandError(f"{problems[0]} {hint}")
+        print(*problem_lines(problems, _NUM_SHOWN), sep="\n", file=sys.stderr)
+        raise CommandError(f"{inputs.name}: expected photos that can be read {hint}")
+    return problems
+
+
+def expect_modalities(
+    inputs: Inputs, config: BatchCopyPasteConfig, asked: Mapping[str, str], sample: DenseSample
+) -> None:
+    """Refuse a configuration that needs what the dataset does not have.
+
+    Args:
+        inputs: the dataset.
+        config: what a paste may do.
+        asked: what asked for each key of the configuration, such as ``--preset``.
+        sample: one of the dataset.
+
+    Raises:
+        CommandError: something is missing.
+    """
+    keys = {**GATES, Modality.SEMANTIC: "emit_classmix"}
+    missing = sorted(modalities_of(config)[0] - sample.modalities, key=lambda modality: modality.value)
+    for modality in missing:
+        has = ", ".join(sorted(own.value for own in sample.modalities))
+        key = keys[modality]
+        raise CommandError(
+            f"{asked.get(key, key)}: expected {modality.value} in {inputs.name}, got {has}; leave it out, or give a "
+            f"dataset with {modality.value}"
+        )
+
+
+def expect_sources(paster: Paster) -> None:
+    """Exit with 1 where the dataset has nothing to paste.
+
+    Raises:
+        SystemExit: the code of the process is 1.
+    """
+    name, why = paster.inputs.name, ""
+    if paster.draws.has_any:
+        if paster.crops is not None or paster.config.emit_classmix:
+            return
+        looked_at = paster.draws.eligible[:_NUM_LOOKED_AT].tolist()
+        picks = (PhotoPick(paster.sequence.pick(0).key, index) for index in looked_at)
+        if paster.skips_unreadable or any(paster.reader.read(pick).sample.num_instances for pick in picks):
+            return
+        why = f"; the annotations of the first {len(looked_at)} photos have no mask: are they boxes alone?"
+    raise SystemExit(
+        f"{name}: nothing to paste: expected objects with a mask, of thing classes and no crowds, got none{why} "
+        "(give --bank, or another dataset)"
+    )
+
+
+def estimate(maker: StepMaker) -> Iterator[str]:
+    """Make the first images in memory and say what all of them would be, line by line."""
+    tally, num, sizes, num_bytes = Tally(), min(maker.num, _NUM_TRIED), Counter[str](), 0
+
+    def weigh(path: Path, content: Content) -> Path:
+        nonlocal num_bytes
+        num_bytes += len(content) if isinstance(content, bytes | bytearray) else sum(map(len, content))  # type: ignore
+        return path
+
+    for position in range(num):
+        item = maker.written(maker.paster.image(position), weigh)
+        tally.add(item["shown"])
+        row = item["rows"]["image"]
+        sizes[f"{row['width']} x {row['height']}"] += 1
+    inputs, times = maker.paster.inputs, maker.num / num
+    yield f"would make {maker.num:,} images of {inputs.name}; nothing is written. Estimated by the first {num}:"
+    most = ", ".join(f"{size} ({count} of {num})" for size, count in sizes.most_common(3))
+    yield f"sizes    {most}{', and others' if len(sizes) > 3 else ''}"
+    yield f"sources  {_sources(maker)}"
+    yield (
+        f"pastes   about {tally.pasted.total() * times:,.0f} of {tally.num_tried * times:,.0f} intended, into "
+        f"{tally.num_pasted_into * times:,.0f} images"
+    )
+    expected = ((name, round(count * times)) for name, count in tally.pasted.items())
+    yield from class_lines(expected, 24, 8)
+    size, unit = (num_bytes * times / 1e6, "MB") if num_bytes * times >= 1e7 else (num_bytes * times / 1e3, "kB")
+    yield f"disk     about {size:,.0f} {unit}"
+
+
+def _sources(maker: StepMaker) -> str:
+    paster = maker.paster
+    if paster.crops is not None:
+        return f"{len(paster.crops.bank):,} crops of the bank"
+    if paster.objects is not None:
+        return f"{len(paster.objects.bank):,} objects of the dataset, drawn one by one"
+    return f"{len(paster.draws.eligible):,} photos with objects, one drawn for each image and layer"

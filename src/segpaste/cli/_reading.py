@@ -1,0 +1,173 @@
+"""The photos of a dataset as they are pasted into and from: in their own size, or jittered to one size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from segpaste.bank.read.own_size import over_classes
+from segpaste.cli._inputs import ReadPhotos
+from segpaste.cli._sequence import PhotoPick, cornered
+from segpaste.datasets.formats.records import Crowd
+from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large_scale_jittering
+from segpaste.replay.record import RecordedJitter, RecordedPhoto
+from segpaste.seeding import random_bits_numpy
+from segpaste.types import DenseSample, select_instances
+
+Window = tuple[int, int, int, int]
+"""(top, left, height, width), pixels."""
+
+_LARGE_BYTES = 192 << 20
+"""A source whose image and masks take more is seen through a window."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Photo:
+    """A photo that was read.
+
+    Attributes:
+        pick: which one it is.
+        sample: its pixels and objects.
+        annotation_ids: the dataset's id of each instance of ``sample``.
+        window: what was cut out of it; None for all of it.
+    """
+
+    pick: PhotoPick
+    sample: DenseSample
+    annotation_ids: list[int]
+    window: Window | None = None
+
+    def over(self, slot: int) -> frozenset[int]:
+        """Return the classes of the other instances that share pixels with one; boxes do not tell."""
+        return over_classes(self.sample.labels, self.sample.instance_masks, slot)
+
+    @property
+    def recorded(self) -> RecordedPhoto:
+        """The photo in a replay record."""
+        return RecordedPhoto(index=self.pick.index, window=self.window)
+
+
+class PhotoReader:
+    """Reads the photos of a dataset.
+
+    Args:
+        photos: the dataset.
+        jitter: of every photo, by the seed of its key; None keeps its size.
+
+    Attributes:
+        photos, jitter: as given.
+        unreadable: why photos could not be read, by index.
+    """
+
+    def __init__(self, photos: ReadPhotos, jitter: RecordedJitter | None = None) -> None:
+        self.photos, self.jitter = photos, jitter
+        self.unreadable: dict[int, str] = {}
+        self._jitter: LargeScaleJitter | None = None
+        if jitter is not None:
+            self._jitter = make_large_scale_jittering(jitter.size, jitter.scale_range, hflip_prob=jitter.hflip_prob)
+
+    def read(self, pick: PhotoPick, window: Window | None = None) -> Photo:
+        """Read a photo, and cut a window out of it if one is given.
+
+        Raises:
+            DatasetError: it cannot be read.
+        """
+        photos, jitter = self.photos, self._jitter
+        if jitter is None:
+            sample = photos[pick.index]
+        elif (read := getattr(photos, "read_jittered", None)) is not None:
+            sample = read(pick.index, jitter, pick.key.seed)
+        else:
+            sample = jitter(photos[pick.index], pick.key.seed)
+        ids = list(photos.annotation_ids(pick.index))
+        return in_window(Photo(pick, sample, _own_ids(ids, sample)), window)
+
+    def first_readable(self, picks: Iterator[PhotoPick], skips_unreadable: bool) -> Photo:
+        """Read the first of some photos that can be read; the others are noted in ``unreadable``.
+
+        Raises:
+            DatasetError: a photo cannot be read, and none is skipped; or none of them can be read.
+        """
+        last: Exception | None = None
+        for pick in picks:
+            try:
+                return self.read(pick)
+            except (ValueError, OSError) as error:
+                if not skips_unreadable:
+                    raise
+                self.unreadable[pick.index], last = str(error), error
+        raise last or ValueError("expected a photo that can be read, got none; repair the dataset")
+
+    def crowds(self, pick: PhotoPick) -> Sequence[Crowd]:
+        """Return the crowd and ignored regions of a photo, as `read` shows it."""
+        crowds = self.photos.crowds(pick.index)
+        if self._jitter is None or not crowds:
+            return crowds
+        masks = torch.from_numpy(np.stack([crowd.mask for crowd in crowds]))
+        blank = torch.zeros(3, *masks.shape[1:], dtype=torch.uint8)
+        labels = torch.zeros(len(masks), dtype=torch.int64)
+        moved = self._jitter(DenseSample.from_masks(blank, masks, labels), pick.key.seed)
+        assert moved.instance_ids is not None
+        assert moved.instance_masks is not None
+        shown = zip(moved.instance_ids.tolist(), moved.instance_masks.as_subclass(Tensor), strict=True)
+        return [crowds[number - 1]._replace(mask=mask.numpy()) for number, mask in shown]
+
+
+def window_for(photo: Photo, target_size: tuple[int, int], lowest_scale: float) -> Window | None:
+    """Return the part of a large source that matters for its target; None for all of it.
+
+    At the lowest scale, a window of the target's size over that scale fills the target: what is farther apart is never
+    pasted together. The window lies at random about an object that is drawn uniformly.
+
+    Args:
+        photo: the source.
+        target_size: (H, W) of the target.
+        lowest_scale: of a paste.
+    """
+    canvas, num = photo.sample.canvas_size, photo.sample.num_instances
+    if canvas[0] * canvas[1] * (num + 3) < _LARGE_BYTES:
+        return None
+    limit = tuple(int(side / lowest_scale) + 1 for side in target_size)
+    size = min(canvas[0], limit[0]), min(canvas[1], limit[1])
+    if size == canvas:
+        return None
+    draws = random_bits_numpy(photo.pick.key.seed, "augment.window", np.arange(3))
+    boxes = photo.sample.boxes.as_subclass(Tensor)
+    box = boxes[int(draws[0] % np.uint64(len(boxes)))].tolist() if len(boxes) else [0.0, 0.0, *canvas[::-1]]
+    corner = []
+    for axis, draw in ((0, draws[1]), (1, draws[2])):
+        start, end = int(box[1 - axis]), int(np.ceil(box[3 - axis]))
+        low, high = sorted((max(0, end - size[axis]), min(start, canvas[axis] - size[axis])))
+        corner.append(low + int(draw % np.uint64(high - low + 1)))
+    return corner[0], corner[1], *size
+
+
+def in_window(photo: Photo, window: Window | None) -> Photo:
+    """Return what a window shows of a photo: only the objects that lie wholly within it."""
+    if window is None:
+        return photo
+    top, left, height, width = window
+    boxes = photo.sample.boxes.as_subclass(Tensor)
+    low, high = torch.tensor([left, top]), torch.tensor([left + width, top + height])
+    keep = torch.nonzero(((boxes[:, :2] >= low) & (boxes[:, 2:] <= high)).all(1)).flatten()
+    kept = [photo.annotation_ids[slot] for slot in keep.tolist()]
+    cut = FixedSizeCrop((height, width)).transform(photo.sample, (top, left))
+    padding = None if photo.sample.padding_mask is None else cut.padding_mask
+    return Photo(photo.pick, select_instances(replace(cut, padding_mask=padding), keep), kept, window)
+
+
+def _own_ids(ids: list[int], sample: DenseSample) -> list[int]:
+    """The dataset's id of each instance of a sample, some of which the jitter has left out."""
+    return ids if sample.instance_ids is None else [ids[number - 1] for number in sample.instance_ids.tolist()]
+
+
+def stacked(samples: Sequence[DenseSample]) -> list[DenseSample]:
+    """Return samples in the corners of canvases of one size, with padding masks where the sizes differ."""
+    size = max(s.canvas_size[0] for s in samples), max(s.canvas_size[1] for s in samples)
+    if all(sample.canvas_size == size for sample in samples):
+        return list(samples)
+    return [cornered(sample, size) for sample in samples]

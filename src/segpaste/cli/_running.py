@@ -1,0 +1,110 @@
+"""A run of `segpaste augment`: makes what is missing, alone or as a shard of several, and publishes the whole."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from segpaste.bank.build.engines import PartEngine, make_parts
+from segpaste.cli import _assembling, _layouts, _shards
+from segpaste.cli._layouts import OtherSplits
+from segpaste.cli._making import StepMaker
+from segpaste.cli._printed import progress
+from segpaste.cli._run_log import RunLog
+from segpaste.cli._shards import Shard
+from segpaste.cli._tally import Tally
+from segpaste.workspace import Workspace, naming
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What changes no byte of an image.
+
+    Attributes:
+        workers: processes that make images.
+        engine: what runs them.
+        gallery: images to draw.
+        shard: which part is made; None for all.
+    """
+
+    workers: int
+    engine: PartEngine
+    gallery: int
+    shard: Shard | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """A run.
+
+    Attributes:
+        space: where the dataset is made.
+        maker: makes its images.
+        fingerprint: all that they depend on.
+        others: splits that are copied.
+        log: of the run.
+        options: who makes what.
+    """
+
+    space: Workspace
+    maker: StepMaker
+    fingerprint: Mapping[str, Any]
+    others: OtherSplits
+    log: RunLog
+    options: RunOptions
+
+    def run(self, made: Mapping[str, Any]) -> Tally | None:
+        """Make the dataset and publish it; return its summary, or None where other shards are still missing.
+
+        Args:
+            made: ``segpaste`` of the tables' info.
+        """
+        space, maker, inputs = self.space, self.maker, self.maker.paster.inputs
+        with contextlib.ExitStack() as stack:
+            if self.options.shard is not None:
+                self._make_shard(self.options.shard)
+                if (left := self._left_to_others(self.options.shard, stack)) is not None:
+                    print(f"shard    {self.options.shard.number}/{self.options.shard.total} is complete; {left}")
+                    return None
+            stack.enter_context(space.claim(self.fingerprint))
+            stack.enter_context(naming(space.folder))
+            if num := _shards.adopt(space.out, maker, self.fingerprint):
+                self.log.say(f"took over {num:,} steps of shards")
+            self._make(maker, maker.missing(), maker.num)
+            tally = _assembling.assemble(maker, made, self.options.gallery)
+            self.others.write(space.files)
+            _layouts.write_data_yaml(space.files, inputs, maker.layout, self.others)
+            space.publish()
+        _shards.remove(space.out)
+        return tally
+
+    def _make_shard(self, shard: Shard) -> None:
+        run = _shards.run_of(self.space.out, shard)
+        with run.claim(self.fingerprint), naming(run.folder):
+            num = sum(len(self.maker.positions(step)) for step in shard.steps(self.maker.num_steps))
+            missing = _shards.missing_steps(self.maker, run, shard)
+            self._make(_shards.maker_of(self.maker, run), missing, num)
+
+    def _left_to_others(self, shard: Shard, stack: contextlib.ExitStack) -> str | None:
+        """Say who puts the shards together, if this process does not."""
+        out = self.space.out
+        if left := _shards.missing_shards(out, shard.total, self.maker, self.fingerprint):
+            return f"missing: {', '.join(map(str, left))}"
+        if not stack.enter_context(_shards.assembling(out)):
+            return "another process puts them together"
+        return None
+
+    def _make(self, maker: StepMaker, missing: Sequence[int], num: int) -> None:
+        """Make the missing steps of ``num`` images."""
+        if not missing:
+            return
+        num_left, workers = sum(len(maker.positions(step)) for step in missing), self.options.workers
+        self.log.say(f"making {num_left:,} of {num:,} images with {workers} workers")
+        with progress(num, initial=num - num_left) as bar:
+            for step in make_parts(maker, missing, workers, self.options.engine):
+                self.log.open()
+                positions = maker.positions(step)
+                bar.update(len(positions))
+                self.log.say(f"made images {positions[0] + 1} to {positions[-1] + 1}")

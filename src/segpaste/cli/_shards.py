@@ -1,0 +1,114 @@
+"""Shards of `segpaste augment`: each makes every n-th step in a folder of its own, which the last one puts together.
+
+    OUT.shards/002-of-004/run.json, parts/, files/    a `segpaste.workspace.Run` each
+
+Shards may run at once, on any machines that see the folder; folders that were made elsewhere may be copied there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from segpaste.cli._errors import CommandError
+from segpaste.cli._making import StepMaker
+from segpaste.workspace import Run, adopt_step, lock_folder, read_fingerprint
+
+
+class Shard(NamedTuple):
+    """One of several parts of a run.
+
+    Attributes:
+        number: from 1.
+        total: how many there are.
+    """
+
+    number: int
+    total: int
+
+    def steps(self, num_steps: int) -> range:
+        """Return the steps of this shard."""
+        return range(self.number - 1, num_steps, self.total)
+
+
+def folder_of(out: Path) -> Path:
+    """Return where the shards of an output lie."""
+    return out.with_name(out.name + ".shards")
+
+
+def run_of(out: Path, shard: Shard) -> Run:
+    """Return the run of one shard."""
+    return Run(folder_of(out) / f"{shard.number:03d}-of-{shard.total:03d}", CommandError, owned=("files", "parts"))
+
+
+def maker_of(maker: StepMaker, run: Run) -> StepMaker:
+    """Return what makes the steps of a shard."""
+    return replace(maker, files=run.folder / "files", notes=run.notes)
+
+
+def missing_steps(maker: StepMaker, run: Run, shard: Shard) -> list[int]:
+    """Return the steps of a shard that neither it nor the whole run has finished."""
+    own = maker_of(maker, run)
+    return [step for step in shard.steps(maker.num_steps) if not own.is_done(step) and not maker.is_done(step)]
+
+
+def missing_shards(out: Path, total: int, maker: StepMaker, fingerprint: Mapping[str, Any]) -> list[int]:
+    """Return the numbers of the shards that are not finished."""
+    found = []
+    for shard in (Shard(number, total) for number in range(1, total + 1)):
+        run = run_of(out, shard)
+        is_ours = read_fingerprint(run.folder) in (None, fingerprint)
+        if not is_ours or missing_steps(maker, run, shard):
+            found.append(shard.number)
+    return found
+
+
+@contextmanager
+def assembling(out: Path) -> Iterator[bool]:
+    """Claim the shards of an output for being put together; False if another process does that already."""
+    lock = lock_folder(folder_of(out))
+    try:
+        yield lock is not None
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def adopt(out: Path, maker: StepMaker, fingerprint: Mapping[str, Any]) -> int:
+    """Take over the finished steps of all shards of an output; return how many.
+
+    Raises:
+        CommandError: a shard is of another run, or is being made.
+    """
+    folders = sorted(path for path in folder_of(out).glob("*-of-*") if path.is_dir())
+    num = 0
+    with ExitStack() as locks:
+        for folder in folders:
+            if (lock := lock_folder(folder)) is None:
+                raise CommandError(f"{folder}: another process makes this shard; wait for it")
+            locks.callback(os.close, lock)
+            if read_fingerprint(folder) != fingerprint:
+                raise CommandError(f"{folder}: expected a shard of the same command, got another; delete it")
+            run = Run(folder, CommandError, owned=("files", "parts"))
+            for step in range(maker.num_steps):
+                if run.notes.has(step) and not maker.is_done(step):
+                    _adopt(step, maker_of(maker, run), maker)
+                    num += 1
+    return num
+
+
+def remove(out: Path) -> None:
+    """Remove the shards of an output that is whole."""
+    for folder in folder_of(out).glob("*-of-*"):
+        Run(folder, CommandError, owned=("files", "parts")).remove()
+    with suppress(OSError):
+        folder_of(out).rmdir()
+
+
+def _adopt(step: int, source: StepMaker, target: StepMaker) -> None:
+    names = [name for item in source.notes.read(step) for name in item["files"]]
+    adopt_step(step, source.notes, target.notes, [(source.files / name, target.files / name) for name in names])

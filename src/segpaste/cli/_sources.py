@@ -1,0 +1,197 @@
+"""Where the pasted objects of an image come from: a bank, or the whole dataset, object by object or photo by photo.
+
+Which of them, the configuration says. Where a layer is one object, objects are drawn from all annotations and cut out
+at the size of their photos. Where a layer is a whole image, or classes are mixed, a photo is drawn for each layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from segpaste.augmentation import BankSource, BatchCopyPaste, BatchCopyPasteConfig
+from segpaste.augmentation.inputs.prepare import prepared_sources
+from segpaste.augmentation.sources.given_rows import GivenRows
+from segpaste.bank.read.own_size import StagedObject, stage_own_size
+from segpaste.cli._crops import CropSequence
+from segpaste.cli._inputs import Inputs
+from segpaste.cli._objects import ObjectSequence, crop_limit, object_config
+from segpaste.cli._reading import Photo, PhotoReader, in_window, stacked, window_for
+from segpaste.cli._rows import one_row
+from segpaste.cli._sequence import PhotoPick, PhotoSequence, cornered
+from segpaste.seeding import key_tensors
+from segpaste.types import (
+    BatchedDenseSample,
+    DenseSample,
+    PaddedBatchedDenseSample,
+    StagedCrops,
+    select_instances,
+)
+
+_MOST_PHOTOS = 4
+"""Photos that single objects of one target are taken from, where photos are drawn."""
+
+_MOST_JITTERS = 4
+"""Sources that are read for a layer until one has an object."""
+
+
+@dataclass(slots=True, eq=False)
+class Staged:
+    """What is pasted into one target.
+
+    Attributes:
+        batch: the target as the first row.
+        crops: staged for the module, if it pastes crops.
+        objects: which objects of the dataset these are.
+        photos: the photos whose objects are pasted.
+    """
+
+    batch: PaddedBatchedDenseSample
+    crops: StagedCrops | None = None
+    objects: list[StagedObject | None] = field(default_factory=list)
+    photos: list[Photo] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class SourceDraws:
+    """Draws and stages what is pasted into one target after the other.
+
+    Attributes:
+        inputs: the dataset.
+        config: what a paste may do.
+        sequence: the targets.
+        reader: reads photos.
+        crops: of a bank, if it is one that is pasted from.
+        objects: of the dataset, where each layer is one object.
+        skips_unreadable: pass over photos that cannot be read.
+    """
+
+    inputs: Inputs
+    config: BatchCopyPasteConfig
+    sequence: PhotoSequence
+    reader: PhotoReader
+    crops: CropSequence | None = None
+    objects: ObjectSequence | None = None
+    skips_unreadable: bool = False
+    module: BatchCopyPaste = field(init=False)
+    _eligible: NDArray[np.int64] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        config = self.config if self.objects is None else object_config(self.config)
+        config = config.model_copy(update={"max_instances": None})  # a fuller image only gets no paste
+        is_mixed, in_place = config.emit_classmix, config.placement.pad_to_multiple is None
+        is_bank = config.source.kind == "bank"
+        source = None if is_mixed else BankSource(config.source) if is_bank else GivenRows()
+        self.module = BatchCopyPaste(config, source, inplace=in_place and not is_mixed)
+        if self.objects is not None:
+            self.objects.bank.skips_unreadable = self.skips_unreadable
+
+    def staged(self, target: Photo) -> Staged:
+        """Draw what is pasted into a target."""
+        pick, config, sample = target.pick, self.module.config, target.sample
+        if self.crops is not None:
+            num = config.source.crops_per_target
+            return Staged(self._row(sample, num, pick), self.crops.staged(pick.position, 1, num))
+        if self.objects is not None:
+            limit = crop_limit(config, sample.canvas_size)
+            drawn = self.objects.drawn(pick, config.num_layers, list(self.sequence.skipped))
+            with_over = self.inputs.photos.federated(pick.index) is not None
+            crops, shown = stage_own_size(self.objects.bank, drawn, limit, with_over=with_over)
+            self.objects.bank.close()  # the photo that was read last may be large
+            return Staged(self._row(sample, config.num_layers, pick), crops, shown)
+        photos = [photo for number in range(self._num_photos) if (photo := self._source(target, number)) is not None]
+        return self._mixed(target, photos) if config.emit_classmix else self._apart(target, photos)
+
+    def _mixed(self, target: Photo, photos: list[Photo]) -> Staged:
+        """Sources as rows of the target's batch: classes stay where they are, so its canvas shows all of them."""
+        samples = [cornered(photo.sample, target.sample.canvas_size) for photo in (target, *photos)]
+        most = max(sample.num_instances for sample in samples)
+        batch = BatchedDenseSample.from_samples(samples).to_padded(
+            self._num_slots(most, most * self.config.num_layers),
+            **key_tensors([photo.pick.key for photo in (target, *photos)]),
+        )
+        return Staged(batch, photos=photos)
+
+    def _apart(self, target: Photo, photos: list[Photo]) -> Staged:
+        """Sources on canvases of their own."""
+        assert isinstance(self.module.source, GivenRows)
+        most = max((photo.sample.num_instances for photo in photos), default=0)
+        per_layer = most if self.config.placement.grouping == "image" else 1
+        batch = self._row(target.sample, self.config.num_layers * per_layer, target.pick)
+        samples = stacked([photo.sample for photo in photos]) if photos else [_nothing_like(target.sample)]
+        keys = [photo.pick.key for photo in photos] or [target.pick.key._replace(rank=1)]
+        rows = BatchedDenseSample.from_samples(samples).to_padded(max(1, most), **key_tensors(keys))
+        self.module.source.rows = prepared_sources(rows, self.module.config)
+        return Staged(batch, photos=photos)
+
+    @property
+    def _num_photos(self) -> int:
+        """Photos that are read for one target: one for each layer of a whole image, and a few for single objects."""
+        is_image = self.config.emit_classmix or self.config.placement.grouping == "image"
+        return self.config.placement.layers if is_image else min(self.config.placement.layers, _MOST_PHOTOS)
+
+    def _source(self, target: Photo, number: int) -> Photo | None:
+        """Read a photo with something to paste; its jitter may have cut that off, then another one is tried."""
+        found, num_tries = None, 0
+        for pick in self.sequence.sources(target.pick, number, self.eligible):
+            try:
+                found = self.reader.first_readable(iter([pick]), self.skips_unreadable)
+            except (ValueError, OSError):
+                if not self.skips_unreadable:
+                    raise
+                continue
+            num_tries += 1
+            if found.sample.num_instances or self.config.emit_classmix or num_tries == _MOST_JITTERS:
+                break
+        if found is None or self.config.emit_classmix:
+            return found
+        low = self.config.placement.scale_range[0]
+        return in_window(found, window_for(found, target.sample.canvas_size, low))
+
+    @property
+    def has_any(self) -> bool:
+        """Whether the dataset has something to paste."""
+        return self.crops is not None or len(self.eligible) > 0
+
+    @property
+    def eligible(self) -> NDArray[np.int64]:
+        """Indices of the photos with something to paste, ascending."""
+        if self._eligible is None:
+            found = photos_with_objects(self.inputs, self.config)
+            self._eligible = np.setdiff1d(found, list(self.sequence.skipped)) if self.sequence.skipped else found
+        return self._eligible
+
+    def _row(self, sample: DenseSample, room: int, pick: PhotoPick) -> PaddedBatchedDenseSample:
+        """The target as a batch of one, with slots for all that the layers can bring."""
+        return one_row(sample, self._num_slots(sample.num_instances, room), pick.key)
+
+    def _num_slots(self, num: int, room: int) -> int:
+        """Slots for ``num`` instances and as many as can be pasted, unless the configuration says less."""
+        if self.config.max_instances is not None:
+            return max(num, self.config.max_instances)
+        room = max(1, min(room, self.config.placement.k_range[1]))
+        panoptic = self.config.panoptic
+        limit = num + room if panoptic is None else panoptic.taxonomy.max_instances_per_image
+        return max(num, min(num + room, limit))
+
+
+def photos_with_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> NDArray[np.int64]:
+    """Return the indices of the photos with something to paste, ascending."""
+    labels_of = getattr(inputs.photos, "instance_labels", None)
+    if labels_of is None or config.emit_classmix:
+        return np.arange(len(inputs.photos))
+    things = None if config.panoptic is None else config.panoptic.taxonomy.classes
+    found = [
+        index
+        for index in range(len(inputs.photos))
+        if any(things is None or things.get(label) == "thing" for label in labels_of(index))
+    ]
+    return np.array(found, np.int64)
+
+
+def _nothing_like(sample: DenseSample) -> DenseSample:
+    """A sample of one pixel with the fields of another one, and without an instance."""
+    return select_instances(cornered(sample, (1, 1)), torch.zeros(0, dtype=torch.int64))

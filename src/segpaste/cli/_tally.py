@@ -1,0 +1,126 @@
+"""What was pasted and what was not, over all images: the printed summary, and the headline of the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from segpaste._printable import printable
+
+_MAX_CLASSES = 12
+
+_ADVICE = {
+    "no_source": "the images drawn to paste from show no object; a smaller jitter keeps more: --size own",
+    "no_free_slot": "max_instances, or of a panoptic dataset the most instances of an image, is too small",
+    "does_not_fit": "lower placement.scale_range, raise placement.max_attempts, or set placement.partial=clip",
+    "hidden": "nearer objects, or those of a higher panoptic.contact_priority, lie over them",
+    "reverted": "lower panoptic.tau_stuff_frac or panoptic.tau_stuff_px, or raise max_hidden_frac",
+    "too_small": "raise placement.scale_range, or lower min_area_px",
+}
+"""Which setting helps, by the reasons of `segpaste.augmentation.DROP_REASONS`."""
+
+_NOTHING_DRAWN = "nothing was to be pasted (placement.paste_prob)"
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts over all images.
+
+    Attributes:
+        num_images: images.
+        num_pasted_into: those with a paste.
+        num_instances: instances in the outputs.
+        num_tried: pastes that were drawn.
+        before: class name to number of instances of the photos as they came.
+        pasted: class name to number of pastes that are in the outputs.
+        after: class name to number of instances of the outputs.
+        dropped: reason to number of pastes that are not in them.
+        without: main reason to number of images without a paste.
+        unreadable: why photos could not be read, by their index.
+    """
+
+    num_images: int = 0
+    num_pasted_into: int = 0
+    num_instances: int = 0
+    num_tried: int = 0
+    before: Counter[str] = field(default_factory=Counter)
+    pasted: Counter[str] = field(default_factory=Counter)
+    after: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+    without: Counter[str] = field(default_factory=Counter)
+    unreadable: dict[str, str] = field(default_factory=dict)
+
+    def add(self, item: Mapping[str, Any]) -> None:
+        """Count one image, as `segpaste.cli._show.describe` gives it."""
+        self.num_images += 1
+        self.num_instances += item["num_instances"]
+        self.num_tried += item["num_tried"]
+        self.before.update(item["before"])
+        self.after.update(item["after"])
+        self.pasted.update(thing["class_name"] for thing in item["pasted"])
+        self.dropped.update(item["dropped"])
+        if item["pasted"]:
+            self.num_pasted_into += 1
+        else:
+            ranked = sorted(item["dropped"].items(), key=lambda pair: (-pair[1], pair[0]))
+            self.without[ranked[0][0].replace("_", " ") if ranked else _NOTHING_DRAWN] += 1
+
+    def headline(self) -> dict[str, object]:
+        """The headline numbers of the report."""
+        return {
+            "images": self.num_images,
+            "pasted into": self.num_pasted_into,
+            "instances": self.num_instances,
+            "pasted": self.pasted.total(),
+            "tried": self.num_tried,
+            "pasted per image": self.pasted.total() / max(1, self.num_images),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The printed summary."""
+        yield (
+            f"pasted   {self.pasted.total():,} of {self.num_tried:,} intended, into {self.num_pasted_into:,} of "
+            f"{self.num_images:,} images"
+        )
+        if self.without:
+            yield f"without  {self.without.total():,} images got no paste"
+            for reason, count in _ranked(self.without):
+                yield f"  {reason:<24} {count:>8,}"
+        yield from self._class_lines()
+        if self.dropped:
+            yield f"dropped  {self.dropped.total():,} pastes that were intended"
+            for reason, count in _ranked(self.dropped):
+                yield f"  {reason.replace('_', ' '):<24} {count:>8,}  {_ADVICE.get(reason, '')}".rstrip()
+        if self.unreadable:
+            yield f"skipped  {len(self.unreadable):,} photos that cannot be read"
+
+    def _class_lines(self) -> Iterator[str]:
+        """How many instances each class had, was pasted, and has."""
+        names = sorted({*self.before, *self.pasted, *self.after}, key=lambda name: (-self.pasted[name], name))
+        columns = self.before, self.pasted, self.after
+        yield f"{'classes':<26} {'before':>8} {'pasted':>8} {'after':>8}"
+        for name in names[:_MAX_CLASSES]:
+            yield f"  {printable(name):<24} " + " ".join(f"{column[name]:>8,}" for column in columns)
+        if rest := names[_MAX_CLASSES:]:
+            sums = [sum(column[name] for name in rest) for column in columns]
+            yield f"  {f'{len(rest)} more classes':<24} " + " ".join(f"{total:>8,}" for total in sums)
+
+
+def _ranked(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def print_summary(tally: Tally, seconds: float, pasting: tuple[int, float] | None = None) -> None:
+    """Print what was pasted, and how long it took.
+
+    Args:
+        tally: of all images.
+        seconds: the whole run.
+        pasting: images and the seconds that were spent in the augmentation itself, where this process made any.
+    """
+    print("\n".join(tally.lines()))
+    if pasting is not None and pasting[1]:
+        print(f"speed    {pasting[0] / pasting[1]:,.1f} images/s in the augmentation itself, on the CPU")
+    print(f"time     {seconds:.1f} s in all")
