@@ -93,8 +93,8 @@ def survivors_are_not_cut(patch: pytest.MonkeyPatch) -> None:
 
 @guards("instance_target_masks_subtract_paste_union")
 def free_slots_are_not_counted(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, *args: Any) -> Any:
-        found = original(*args)
+    def change(original: Any, *args: Any, **options: Any) -> Any:
+        found = original(*args, **options)
         return found._replace(num_free=torch.full_like(found.num_free, 1000))
 
     wrap(patch, reference, "survey", change)

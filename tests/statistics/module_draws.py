@@ -40,7 +40,7 @@ def config_options(rules: Rules, *, has_taxonomy: bool) -> dict[str, Any]:
             tau_stuff_frac=rules.tau_stuff_frac,
             tau_stuff_px=rules.tau_stuff_px,
         )
-    placement = PlacementConfig(**{name: getattr(rules, name) for name in names})
+    placement = PlacementConfig(**{name: getattr(rules, name) for name in names}, scale_to_fit=False)
     return {"min_area_px": rules.min_area_px, "placement": placement, "panoptic": panoptic}
 
 

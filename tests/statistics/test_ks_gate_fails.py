@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import log
 
 import ks_snapshot
 import population
@@ -66,9 +65,9 @@ def never_negative(right: Mistake, seeds: Tensor, name: str, low: Tensor, high: 
     return right(seeds, name, low.clamp(min=0), high.clamp(min=0), *indices)
 
 
-def log_uniform(right: Mistake, seeds: Tensor, name: str, low: int, high: int, *indices: Tensor) -> Tensor:
+def log_uniform(right: Mistake, seeds: Tensor, name: str, low: Tensor, high: Tensor, *indices: Tensor) -> Tensor:
     share = right(seeds, name, 0, 1 << 30, *indices).double() / (1 << 30)
-    return (low * (share * log(high / low)).exp()).long()
+    return (low * (share * (high / low).log()).exp()).long()
 
 
 def always_the_most(right: Mistake, seeds: Tensor, name: str, low: int, high: int, *indices: Tensor) -> Tensor:
