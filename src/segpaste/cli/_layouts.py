@@ -17,6 +17,7 @@ from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
 from segpaste.datasets.formats.layouts import LAYOUTS, LayoutName, WrittenLayout
 from segpaste.datasets.formats.written.yolo import yaml_splits
 from segpaste.datasets.formats.yolo.writer import data_yaml
+from segpaste.types import Modality
 from segpaste.workspace import WholeFiles, write_whole
 
 _FILES_AT_ONCE = 64
@@ -146,4 +147,4 @@ def write_data_yaml(folder: Path, inputs: Inputs, layout: WrittenLayout, others:
 
 def has_semantic_maps(inputs: Inputs) -> bool:
     """Return whether samples have semantic maps; the first photo tells where no schema does."""
-    return inputs.schema is not None or inputs.photos[0].semantic_map is not None
+    return inputs.schema is not None or Modality.SEMANTIC in inputs.photos[0].modalities
