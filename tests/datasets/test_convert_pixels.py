@@ -7,6 +7,7 @@ import os
 import warnings
 from io import BytesIO
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from segpaste.datasets import DatasetError, convert_dataset, open_dataset
 from segpaste.datasets.formats.coco_writer import write_tables
 from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.datasets.formats.pixel_bytes import depth_mm, geometry_files, intrinsics_text
+from segpaste.datasets.formats.written.coco import segments_of
 from segpaste.datasets.formats.written.format import LabelForm, LabelledPhoto, Losses
 from segpaste.datasets.formats.written.label_maps import LabelMaps
 from segpaste.datasets.formats.written.voc import PascalVoc, voc_palette
@@ -46,9 +48,15 @@ def painted(document: dict[str, list[dict[str, object]]], size: tuple[int, int])
 class TestVoc:
     def test_boxes_maps_and_attributes(self, tmp_path: Path) -> None:
         images_dir, path = write_instances(tmp_path)
+        document = read_json(path)
+        document["images"][0] |= {"attributes": {"source": {"database": "mine"}}, "a key": 1}
+        path.write_text(json.dumps(document))
         summary = convert_dataset(path, tmp_path / "out", "voc", images_dir=images_dir)
+        root = ElementTree.parse(tmp_path / "out/Annotations/a_one.xml").getroot()
+        texts = [root.findtext(key) for key in ("filename", "folder", "license", "source/database", "size/depth")]
+        assert texts == ["a_one.png", "VOC", "4", "mine", "3"]
         assert dict(summary.losses) == {
-            "key 'license' of photos": 1,
+            "key 'a key' of photos": 1,
             "key 'parts' of annotations": 1,
             "objects partly covered by another": 1,
             "table 'info'": 1,
@@ -76,6 +84,24 @@ class TestVoc:
         np.testing.assert_array_equal(classes, np.where(regions, 255, np.array([0, 1, 3, 2])[owners]))
         assert (tmp_path / "out/ImageSets/Segmentation/train.txt").read_text() == "a_one\ntwo\n"
         assert (tmp_path / "out/class_names.txt").read_text().split() == ["_background_", *NAMES]
+
+    def test_attributes_that_were_read_from_such_a_file(self) -> None:
+        sample = make_sample(num_instances=2, modalities=[Modality.INSTANCE])
+        inner = {"attribute": [{"name": "maker", "value": "x"}, {"name": "age", "value": "3"}]}
+        rows = [
+            {"attributes": {"pose": "Left", "truncated": 1, "attributes": inner}},
+            {"attributes": {"attributes": 5}},
+        ]
+        losses = Losses()
+        photo = LabelledPhoto("train", "a.png", {}, sample, rows)
+        content = dict(PascalVoc().label_files(photo, LabelForm(NAMES * 9), losses))["Annotations/a.xml"]
+        assert isinstance(content, bytes)
+        first, second = ElementTree.fromstring(content).iter("object")
+        assert (first.findtext("pose"), first.findtext("truncated")) == ("Left", "1")
+        found = {a.findtext("name"): a.findtext("value") for a in first.iter("attribute")}
+        assert found == {"maker": "x", "age": "3"}
+        assert [a.findtext("name") for a in second.iter("attribute")] == ["attributes"]
+        assert not [what for what in losses if "annotations" in what]
 
     def test_a_class_that_is_the_background(self) -> None:
         """Readers of VOC give the background class 0; it is no further class when it is written again."""
@@ -251,3 +277,15 @@ def test_a_layout_of_semantic_maps_alone(tmp_path: Path) -> None:
     assert (tmp_path / "classes.txt").read_text().splitlines() == [row["name"] for row in categories]
     with pytest.raises(ValueError, match="expected a uint8 RGB image and instance masks"):
         WrittenLayout("coco").write(tmp_path, 1, sample, categories)
+
+
+def test_semantic_maps_alone_are_segments_of_stuff() -> None:
+    sample = make_sample(num_instances=0, modalities=[Modality.SEMANTIC])
+    assert sample.semantic_map is not None
+    categories = [{"id": i + 1, "isthing": 0} for i in range(max(SCHEMA.classes) + 1)]
+    png, segments = segments_of(sample, categories, [], [], Losses())
+    with Image.open(BytesIO(png)) as picture:
+        rgb = np.array(picture).astype(int)
+    ids = rgb[..., 0] + 256 * rgb[..., 1] + 65536 * rgb[..., 2]
+    values = {segment["id"]: segment["category_id"] - 1 for segment in segments} | {0: 255}
+    np.testing.assert_array_equal(np.vectorize(values.get)(ids), sample.semantic_map.numpy())

@@ -62,9 +62,11 @@ class SplitConverter:
         rows = self.photos.categories
         if not isinstance(self.to, CocoSegments):
             return rows
-        kinds = None if self.photos.schema is None else self.photos.schema.classes
         order = sorted(rows, key=lambda row: int(row["id"]))
-        things = {row["id"]: kinds is None or kinds[label] == "thing" for label, row in enumerate(order)}
+        things = dict.fromkeys((row["id"] for row in order), self.photos.has_masks)
+        if self.photos.schema is not None:
+            kinds = self.photos.schema.classes
+            things = {row["id"]: kinds[label] == "thing" for label, row in enumerate(order)}
         return [{"isthing": int(things[row["id"]]), **row} for row in rows]
 
     def convert(self, index: int, losses: Losses) -> tuple[SampleRows, list[File], int]:

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from torch import Tensor, from_numpy
+from torch import Tensor
 
 from segpaste.datasets.formats.carried import REGION_KEYS
 from segpaste.datasets.formats.coco_folders import COCO_FILE, PANOPTIC_FILE, ROBOFLOW_FILE
@@ -26,7 +27,7 @@ from segpaste.datasets.formats.written.format import (
     WrittenSplit,
 )
 from segpaste.datasets.formats.written.owners import owners_of
-from segpaste.types import IGNORE_INDEX, DenseSample, PanopticMap, SemanticMap
+from segpaste.types import IGNORE_INDEX, DenseSample, InstanceMask, PanopticMap, SemanticMap
 
 
 class CocoInstances(WrittenFormat):
@@ -154,6 +155,13 @@ def _free(sample: DenseSample) -> NDArray[np.bool_]:
 
 
 def _with_panoptic_map(sample: DenseSample, losses: Losses) -> DenseSample:
+    if sample.semantic_map is not None and not sample.num_instances:
+        return replace(
+            sample,
+            panoptic_map=PanopticMap(torch.zeros(sample.canvas_size, dtype=torch.int64)),
+            instance_ids=torch.zeros(0, dtype=torch.int32),
+            instance_masks=InstanceMask(torch.zeros(0, *sample.canvas_size, dtype=torch.bool)),
+        )
     if sample.instance_masks is None or sample.instance_ids is None:
         raise ValueError("expected masks for panoptic segments, got boxes alone; fill masks in first (--masks-from)")
     owners = owners_of(sample, losses)
@@ -164,6 +172,6 @@ def _with_panoptic_map(sample: DenseSample, losses: Losses) -> DenseSample:
         semantic = np.where(owners >= 0, labels, sample.semantic_map.as_subclass(Tensor).numpy())
     return replace(
         sample,
-        panoptic_map=PanopticMap(from_numpy(ids.astype(np.int64))),
-        semantic_map=SemanticMap(from_numpy(semantic.astype(np.int64))),
+        panoptic_map=PanopticMap(torch.from_numpy(ids.astype(np.int64))),
+        semantic_map=SemanticMap(torch.from_numpy(semantic.astype(np.int64))),
     )

@@ -158,6 +158,7 @@ def count_lost(photo: LabelledPhoto, losses: Losses, *, points: bool = False, he
         losses["ignored regions" if crowd.is_ignored else "crowd regions"] += 1
     if photo.sample.keypoints is not None and not points:
         losses["keypoints of objects"] += int((photo.sample.keypoints[..., 2] > 0).any(1).sum())
-    count_keys(losses, "photos", [photo.image], IMAGE_KEYS | {"camera_intrinsics", "segpaste"})
+    further = {key: value for key, value in photo.image.items() if value != photo.split}
+    count_keys(losses, "photos", [further], IMAGE_KEYS | {"camera_intrinsics", "segpaste"})
     known = REGION_KEYS | POINT_KEYS | {"segpaste", *held}
     count_keys(losses, "annotations", [*photo.rows, *(row for _, row in photo.crowds)], known)

@@ -6,14 +6,14 @@
 Source: M. Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", and its development kit. Boxes count
 pixels from 1 and include both ends. In the maps 0 is background, 255 void, and class i is i + 1; a class 0 that is
 called background, as our reader has it, is 0. The colours are the kit's. Crowd and ignored regions are ``difficult``
-objects and void in the maps. Attributes are written as CVAT does.
+objects and void in the maps. Attributes of objects are written as CVAT does, further keys of photos as elements.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from math import ceil, floor
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -38,6 +38,11 @@ from segpaste.types import IGNORE_INDEX
 _MOST = 254
 _FLAGS = ("pose", "truncated", "occluded", "difficult")
 _SCALARS = (str, bool, int, float)
+_OF_PHOTOS = {
+    *("id", "file_name", "width", "height", "camera_intrinsics", "segpaste", "attributes"),
+    *("filename", "size", "segmented", "object"),
+}
+_NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 _NOT_XML = dict.fromkeys([*range(9), 11, 12, *range(14, 32)])
 
 
@@ -126,7 +131,12 @@ def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
     sample = photo.sample
     height, width = sample.canvas_size
     root = ElementTree.Element("annotation")
-    for key, value in {"folder": "VOC", "filename": photo.file_name}.items():
+    given = photo.image.get("attributes")
+    named = {**photo.image, **(given if isinstance(given, dict) else {})}
+    further = {key: value for key, value in named.items() if key not in _OF_PHOTOS and value != photo.split}
+    held = {key: value for key, value in {"folder": "VOC", **further}.items() if _is_tree(key, value)}
+    count_keys(losses, "photos", [further], held)
+    for key, value in {**held, "filename": photo.file_name}.items():
         _add(root, key, value)
     size = ElementTree.SubElement(root, "size")
     for key, side in {"width": width, "height": height, "depth": 3}.items():
@@ -141,7 +151,6 @@ def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
             ys, xs = np.nonzero(crowd.mask)
             box = [xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]
             _add_object(root, form.class_names[crowd.label], box, {**row, "difficult": 1}, losses, kind)
-    count_keys(losses, "photos", [photo.image], {"id", "file_name", "width", "height", "camera_intrinsics", "segpaste"})
     if sample.keypoints is not None:
         losses["keypoints of objects"] += int((sample.keypoints[..., 2] > 0).any(1).sum())
     ElementTree.indent(root, "\t")
@@ -161,7 +170,7 @@ def _add_object(
     item = ElementTree.SubElement(root, "object")
     _add(item, "name", name)
     given = row.get("attributes")
-    named: dict[str, Any] = dict(given) if isinstance(given, dict) else {}
+    named = _flat(given) if isinstance(given, dict) else {}
     flags = {key: named.pop(key, row.get(key)) for key in _FLAGS}
     for key, default in zip(_FLAGS, ("Unspecified", 0, 0, 0), strict=True):
         value = flags[key]
@@ -183,5 +192,29 @@ def _add_object(
             _add(attribute, "value", value)
 
 
+def _flat(attributes: JsonRow) -> JsonRow:
+    """Return attributes, among which are those that were read from an XML of this form."""
+    flat = {key: value for key, value in attributes.items() if key != "attributes"}
+    inner = attributes.get("attributes")
+    rows = inner.get("attribute") if isinstance(inner, dict) else None
+    rows = rows if isinstance(rows, list) else [rows]
+    if all(isinstance(row, dict) and {*row} == {"name", "value"} for row in rows):
+        return {**flat, **{str(row["name"]): row["value"] for row in rows}}
+    return attributes
+
+
+def _is_tree(key: str, value: object) -> bool:
+    """Return whether an element of this name can hold a value: a scalar, or names of further ones."""
+    if isinstance(value, dict):
+        return bool(_NAME.fullmatch(key)) and all(_is_tree(inner, part) for inner, part in value.items())
+    return bool(_NAME.fullmatch(key)) and isinstance(value, _SCALARS)
+
+
 def _add(parent: ElementTree.Element, key: str, value: object) -> None:
-    ElementTree.SubElement(parent, key).text = str(value).translate(_NOT_XML)
+    """Add an element: a text, or further elements."""
+    element = ElementTree.SubElement(parent, key)
+    if isinstance(value, dict):
+        for inner, part in value.items():
+            _add(element, inner, part)
+    else:
+        element.text = str(value).translate(_NOT_XML)
