@@ -132,13 +132,13 @@ def read_pixels(path: Path) -> NDArray[np.uint8]:
         return np.array(picture)
 
 
-def check_instances(out: Path) -> list[dict[str, Any]]:
+def check_instances(out: Path, photos: str = "images") -> list[dict[str, Any]]:
     """Every mask of a written dataset has exactly the stated box and area; returns the annotations but for crowds."""
     tables = read_json(out / "annotations.json")
     images = {row["id"]: row for row in tables["images"]}
     categories = {row["id"] for row in tables["categories"]}
     for row in images.values():
-        assert read_pixels(out / "images" / row["file_name"]).shape == (row["height"], row["width"], 3)
+        assert read_pixels(out / photos / row["file_name"]).shape == (row["height"], row["width"], 3)
     for row in tables["annotations"]:
         image = images[row["image_id"]]
         assert row["segmentation"]["size"] == [image["height"], image["width"]]

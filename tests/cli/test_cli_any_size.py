@@ -320,7 +320,7 @@ class TestUnreadable:
 class TestTold:
     def test_summary(self, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Every number can be counted in the tables."""
-        assert augment(world, tmp_path / "out", "placement.scale_range=[1,3]", num=12) == 0
+        assert augment(world, tmp_path / "out", "placement.scale_range=[1,3]", "placement.scale_to_fit=false", num=12) == 0
         text = capsys.readouterr().out
         rows = check_instances(tmp_path / "out")
         into = {row["image_id"] for row in rows if row["segpaste"]["pasted"]}
@@ -398,8 +398,8 @@ class TestTold:
         tables = read_json(tmp_path / "labels.json")
         tables["annotations"] = [{**row, "segmentation": [], "iscrowd": 0} for row in tables["annotations"]]
         (tmp_path / "labels.json").write_text(json.dumps(tables))
-        assert augment(tmp_path, tmp_path / "out") == 1
-        assert "have no mask: are they boxes alone?" in capsys.readouterr().err
+        assert augment(tmp_path, tmp_path / "out") == 2
+        assert "expected masks, got boxes alone, into which nothing is pasted" in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
 
 

@@ -189,7 +189,7 @@ BUILD = ["build", "labels.json", "--images", "photos", "--out", "out"]
 BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
     "no command": (nothing, [], "the following arguments are required: COMMAND; see segpaste bank --help"),
     "no output": (nothing, BUILD[:-2], "the following arguments are required: --out; see segpaste bank build --help"),
-    "no photos": (nothing, ["build", "labels.json", "--out", "out"], "expected --images"),
+    "no photos": (nothing, ["build", "labels.json", "--out", "out"], "expected the folder of the photos"),
     "broken photo": (flip_photo, BUILD, "p1.png: expected an image"),
     "occupied": (occupy, BUILD, "out: expected a new or an empty folder"),
     "crop size": (nothing, [*BUILD, "--crop-size", "0"], "--crop-size: expected pixels such as 256, or 256x192"),

@@ -274,7 +274,7 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
     ),
     "another dataset": (other_annotations, [], "expected records of labels.json"),
     "missing photo": (lambda f: (f / "photos" / "p3.png").unlink(), [], "p3.png: expected an image, found no such"),
-    "missing dataset": (lambda f: (f / "labels.json").unlink(), [], "labels.json: expected an annotation file"),
+    "missing dataset": (lambda f: (f / "labels.json").unlink(), [], "labels.json: expected a dataset, found neither"),
     "record of a loader": (on_out(edit_record(lambda v: v.update(dataset=None))), [], "with segpaste.replay"),
     "nameless record": (on_out(edit_record(lambda v: v.update(name="../../x.png"))), [], "got '../../x.png'"),
     "two seeds": (on_out(edit_record(lambda v: v["target"].__setitem__(0, 2))), [], "of one seed"),
@@ -328,8 +328,8 @@ class TestBadInput:
         records = str(world / "out")
         for words, message in (
             (["--dataset", "scenes"], "expected records of scenes"),
-            (["--dataset", "scenes", "--images", "x"], "scenes: expected neither --images"),
-            (["--dataset", str(world / "labels.json")], "expected --images"),
+            (["--dataset", "scenes", "--images", "x"], "scenes: expected no --images"),
+            (["--dataset", str(world / "labels.json")], "expected the folder of the photos"),
         ):
             assert main(["replay", records, *words, "--check", records]) == 2
             assert message in capsys.readouterr().err
