@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_world import SIZES, check_instances, read_json, read_pixels, write_instances
+from cli_world import SIZES, check_instances, decode, read_json, read_pixels, write_instances
 
 from on_disk import tree
-from segpaste.cli import _making, main
+from segpaste.cli import _making, _reading, _rows, main
 from segpaste.replay import read_records
 
 NUM = 9
@@ -121,6 +121,49 @@ class TestSources:
         start = ["replay", str(by_object), "--dataset", str(world / "labels.json"), "--images", str(world / "photos")]
         assert main([*start, "--check", str(by_object), "--bank", "bank"]) == 2
         assert "expected no --bank, for the records are of the dataset's own objects" in capsys.readouterr().err
+
+
+class TestLargePhotos:
+    """Large sources are seen through a window; what is large is made small here."""
+
+    @pytest.fixture
+    def windowed(self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setattr(_reading, "_LARGE_BYTES", 0)
+        monkeypatch.setattr(_rows, "_LARGE_BYTES", 0)
+        assert augment(world, tmp_path / "out", "placement.scale_range=[1,1]", num=16) == 0
+        return tmp_path / "out"
+
+    def test_what_is_pasted_is_what_the_window_shows(self, world: Path, windowed: Path) -> None:
+        """At scale 1: the annotation, cut by the window, mirrored and moved as the provenance says."""
+        masks = {}
+        for row in read_json(world / "labels.json")["annotations"]:
+            height, width = row["segmentation"]["size"]
+            counts = row["segmentation"]["counts"]
+            pixels = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
+            masks[row["id"]] = pixels.reshape(width, height).T
+        num = 0
+        for row in check_instances(windowed):
+            origin = row["segpaste"]
+            if "source_window" not in origin:
+                continue
+            left, top, width, height = origin["source_window"]
+            whole = masks[origin["source_annotation_id"]]
+            seen = whole[top : top + height, left : left + width]
+            assert seen.sum() == whole.sum(), "only whole objects are pasted"
+            seen = seen[:, ::-1] if origin["hflip"] else seen
+            found, (x, y) = decode(row["segmentation"]), origin["translate"]
+            ys, xs = np.nonzero(seen)
+            expected = np.zeros_like(found)
+            expected[ys + y, xs + x] = True
+            np.testing.assert_array_equal(found, expected)
+            num += 1
+        assert num > 3
+
+    def test_replay(self, world: Path, windowed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """The records name the windows, and do not depend on what counts as large."""
+        capsys.readouterr()
+        assert check(world, windowed) == 0
+        assert any(photo.window for r in read_records(windowed / "replay.jsonl") for photo in r.photos or ())
 
 
 class TestSize:
@@ -320,7 +363,9 @@ class TestUnreadable:
 class TestTold:
     def test_summary(self, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Every number can be counted in the tables."""
-        assert augment(world, tmp_path / "out", "placement.scale_range=[1,3]", "placement.scale_to_fit=false", num=12) == 0
+        assert (
+            augment(world, tmp_path / "out", "placement.scale_range=[1,3]", "placement.scale_to_fit=false", num=12) == 0
+        )
         text = capsys.readouterr().out
         rows = check_instances(tmp_path / "out")
         into = {row["image_id"] for row in rows if row["segpaste"]["pasted"]}

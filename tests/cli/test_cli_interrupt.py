@@ -28,6 +28,14 @@ def words_for(folder: Path, out: Path, num: int = NUM) -> list[str]:
     return ["augment", str(folder / "labels.json"), "--images", str(folder / "photos"), *options]
 
 
+SHORT = f"""
+import sys
+from segpaste.cli import _making, main
+_making.IMAGES_PER_STEP = {STEP}
+sys.exit(main(sys.argv[1:]))
+"""
+"""The command with short steps, as in this process."""
+
 PAUSING = f"""
 import sys, time
 from segpaste.cli import _making, main
@@ -224,7 +232,7 @@ class TestFullDisk:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
         words = [*words_for(world, out, num=2), "--gallery", "0"]
-        process = start(words, preexec_fn=bound)
+        process = start(words, program=("-c", SHORT), preexec_fn=bound)
         stdout, stderr = process.communicate(timeout=120)
         assert (process.returncode, stdout) == (2, "")
         assert stderr.count("\n") == 1

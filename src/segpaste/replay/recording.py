@@ -88,14 +88,17 @@ def row_digest(batch: PaddedBatchedDenseSample, b: int) -> str:
         row = value[b].cpu()
         for array in _pieces(row, valid) if field.layout == "instance" else [row.numpy()]:
             packed = np.packbits(array) if array.dtype == bool else array
-            digest.update(packed.astype(packed.dtype.newbyteorder("<"), copy=False).tobytes())
+            digest.update(np.ascontiguousarray(packed, packed.dtype.newbyteorder("<")).data)
     return digest.hexdigest()
 
 
 def _pieces(row: Tensor, valid: Tensor) -> Iterator[NDArray[Any]]:
-    """The valid slots [K, ...], 8 at a time: as many bits as whole bytes, and no copy of all masks of a large photo."""
-    slots = torch.nonzero(valid).flatten()
-    for first in range(0, max(len(slots), 1), 8):
+    """The valid slots [K, ...] in pieces of whole bytes of bits: a copy of all masks of a large photo is large."""
+    slots = torch.nonzero(valid).flatten().tolist()
+    if row[:1].numel() % 8 == 0:
+        yield from (row[slot : slot + 1].numpy() for slot in slots)
+        return
+    for first in range(0, len(slots), 8):
         yield row[slots[first : first + 8]].numpy()
 
 

@@ -49,7 +49,10 @@ def replay(
     num_rows = 1 if record.sources_apart else len(samples)
     batch = _batch_of(record, samples[:num_rows], record.sample_keys, record.max_instances).to(device)
     source = _RecordedSource(record, staged, _rows_apart(record, samples[num_rows:], device))
-    module = BatchCopyPaste(record.config, source).to(device)
+    del samples
+    config = record.config  # in place where that is possible, for the masks of a large photo are large
+    in_place = record.photos is not None and config.placement.pad_to_multiple is None and config.max_instances is None
+    module = BatchCopyPaste(config, source, inplace=in_place).to(device)
     module.schedule.set(paste_prob=1)  # whatever it was when the record was made, these layers were pasted
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # where nothing is seen of any paste, the first run has said so
