@@ -16,6 +16,7 @@ from cli_world import SIZES, check_instances, decode, read_json, read_pixels, wr
 from on_disk import tree
 from segpaste.cli import _making, _reading, _rows, main
 from segpaste.replay import read_records
+from segpaste.workspace import Workspace, adopting
 
 NUM = 9
 BY_OBJECT = ("placement.grouping=instance", "placement.layers=3")
@@ -222,20 +223,19 @@ class TestWhoMakesThem:
     def test_killed_while_shards_are_put_together(
         self, world: Path, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from segpaste.cli import _shards
-
+        """After the files of a step have been moved, and before its note."""
         assert augment(world, tmp_path / "out", "--shard", "1/2") == 0
-        adopt, num = _shards.adopt_step, 0
+        rename, num = adopting.rename_flushed, 0
 
         def killed(*arguments: Any) -> None:
             nonlocal num
             num += 1
             if num == 2:
                 raise KeyboardInterrupt
-            adopt(*arguments)
+            rename(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(_shards, "adopt_step", killed)
+            patch.setattr(adopting, "rename_flushed", killed)
             assert augment(world, tmp_path / "out", "--shard", "2/2") == 130
         assert augment(world, tmp_path / "out", "--shard", "2/2") == 0
         assert tree(tmp_path / "out") == tree(out)
@@ -267,6 +267,16 @@ class TestResuming:
         self.left(world, tmp_path / "out", monkeypatch, num=NUM)
         assert augment(world, tmp_path / "out", "--workers", "2", "--gallery", "2", num=num) == 0
         assert augment(world, tmp_path / "whole", "--gallery", "2", num=num) == 0
+        assert tree(tmp_path / "out") == tree(tmp_path / "whole")
+
+    def test_with_more_images_than_the_last_step_was_made_for(
+        self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Workspace, "publish", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+            assert augment(world, tmp_path / "out", num=5) == 130
+        assert augment(world, tmp_path / "out", num=6) == 0
+        assert augment(world, tmp_path / "whole", num=6) == 0
         assert tree(tmp_path / "out") == tree(tmp_path / "whole")
 
     def test_with_fewer_images_than_were_made(
