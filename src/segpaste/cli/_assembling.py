@@ -13,6 +13,7 @@ from segpaste._version import __version__
 from segpaste.cli import _sequence, _show
 from segpaste.cli._making import StepMaker
 from segpaste.cli._tally import Tally
+from segpaste.datasets.formats.carried import carried_tables
 from segpaste.datasets.formats.coco_writer import LAYOUT, SampleRows, write_tables
 from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.workspace import write_whole
@@ -39,7 +40,7 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> Tally:
     said = {**made, "files": {n: text for n, text in LAYOUT.items() if (files / n).is_dir()}, **maker.layout.note()}
     info = {"description": f"{name}, augmented by copy-paste", "version": __version__, "segpaste": said}
     rows = lambda: (SampleRows(**item["rows"]) for item in maker.items())  # noqa: E731
-    write_tables(files, info, categories, rows, maker.layout.tables)
+    write_tables(files, info, categories, rows, maker.layout.tables, others=carried_tables(paster.inputs.photos))
     write_whole(files / _sequence.RECORDS, (f"{item['record']}\n".encode() for item in maker.items()))
     pages = (
         _show.report_item(item["shown"], _show.draw(paster.image(i), paster) if i < gallery else ())

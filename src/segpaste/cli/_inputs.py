@@ -20,15 +20,16 @@ from segpaste.datasets import (
     SceneDataset,
     find_dataset,
 )
+from segpaste.datasets.formats.carried import KeepsRows
 from segpaste.datasets.formats.format import ReadOptions
-from segpaste.datasets.formats.records import Crowd
+from segpaste.datasets.formats.records import Crowd, JsonRow
 from segpaste.types import KeypointSchema, PanopticSchema
 
 NUM_SCENES = 100_000
 """Distinct scenes of one seed; more output images than this show some of them again, with other pastes."""
 
 
-class ReadPhotos(Photos, Protocol):
+class ReadPhotos(Photos, KeepsRows, Protocol):
     """A map-style dataset whose samples know where they come from, and what else was in their photos."""
 
     @property
@@ -115,6 +116,15 @@ class Scenes(SceneDataset):
 
     def federated(self, index: int) -> FederatedLabels | None:
         return None
+
+    def image_row(self, index: int) -> JsonRow:
+        return {}
+
+    def annotation_rows(self, index: int) -> list[JsonRow]:
+        return []
+
+    def tables(self) -> JsonRow:
+        return {}
 
 
 def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:

@@ -5,7 +5,7 @@ A step is a pure function of the run's fingerprint, so it does not matter which 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,10 @@ from typing import Any
 from segpaste.cli import _show
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Augmented, Origin, Paster
+from segpaste.datasets.formats.carried import KeepsRows, carried_annotations, carried_image
 from segpaste.datasets.formats.coco_writer import ImageFormat, Write
 from segpaste.datasets.formats.layouts import WrittenLayout
+from segpaste.datasets.formats.records import JsonRow
 from segpaste.workspace import Content, Notes, WholeFiles
 
 IMAGES_PER_STEP = 8
@@ -95,6 +97,7 @@ class StepMaker:
             written.append(path.relative_to(self.files).as_posix())
             return write(path, content)
 
+        carried = _carried(photos, {pick.index, *(o.index for o in augmented.origins if o.index is not None)})
         of_crowds = {"pasted": False, "source_image_id": image_id}
         rows = self.layout.write(
             self.files,
@@ -104,11 +107,23 @@ class StepMaker:
             image_format=self.image_format,
             write=note,
             provenance=[_provenance(origin, pick.key.seed) for origin in augmented.origins],
+            carried=[carried.get((origin.index, origin.annotation_id), {}) for origin in augmented.origins],
             crowds=[
-                (crowd, {**of_crowds, "source_annotation_id": crowd.annotation_id})
+                (
+                    crowd,
+                    {
+                        **of_crowds,
+                        "source_annotation_id": crowd.annotation_id,
+                        "carried": carried.get((pick.index, crowd.annotation_id), {}),
+                    },
+                )
                 for crowd in paster.reader.crowds(pick)
             ],
-            image_extra={**_federated(paster.inputs, augmented), "segpaste": made_of},
+            image_extra={
+                **carried_image(photos, pick.index),
+                **_federated(paster.inputs, augmented),
+                "segpaste": made_of,
+            },
         )
         file_name = rows.image["file_name"]
         return {
@@ -118,6 +133,11 @@ class StepMaker:
             "files": written,
             "unreadable": {str(index): reason for index, reason in paster.unreadable.items()},
         }
+
+
+def _carried(photos: KeepsRows, indices: Iterable[int]) -> dict[tuple[int | None, int | None], JsonRow]:
+    """The keys that objects bring along from the entries of their photos, by photo and annotation."""
+    return {(i, row_id): keys for i in indices for row_id, keys in carried_annotations(photos, i).items() if keys}
 
 
 def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:
