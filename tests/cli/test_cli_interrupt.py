@@ -225,7 +225,10 @@ class TestFullDisk:
     """A limit on the size of files gives a true OSError in the middle of a write."""
 
     @pytest.mark.parametrize(("limit", "what"), [(3_000, "photo"), (9_000, "report")])
-    def test_one_line_and_nothing_half_written(self, world: Path, tmp_path: Path, limit: int, what: str) -> None:
+    def test_one_line_and_nothing_half_written(
+        self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, what: str
+    ) -> None:
+        monkeypatch.undo()  # the steps of the process are of the usual size
         out, partial = tmp_path / "out", tmp_path / "out.partial"
 
         def bound() -> None:

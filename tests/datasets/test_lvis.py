@@ -100,7 +100,7 @@ class TestAugment:
         ]
         photos, file = write_coco(tmp_path, images, rows)
         out = tmp_path / "out"
-        words = ["--images", str(photos), "--out", str(out), "--num", "40", "--seed", "3", "--batch-size", "2"]
+        words = ["--images", str(photos), "--out", str(out), "--num", "40", "--seed", "3"]
         assert main(["augment", str(file), *words]) == 0
         tables = json.loads((out / "annotations.json").read_text())
         sources = {row["id"]: row for row in images}
@@ -130,7 +130,7 @@ class TestAugment:
         ]
         rows = [annotation_row(1, 1, runs(person), 3), annotation_row(2, 1, runs(hat), 7)]
         photos, file = write_coco(tmp_path, images, rows)
-        words = ["--images", str(photos), "--out", str(tmp_path / "out"), "--num", "24", "--batch-size", "2"]
+        words = ["--images", str(photos), "--out", str(tmp_path / "out"), "--num", "24"]
         assert main(["augment", str(file), *words, "placement.k_range=[1,1]", "placement.scale_range=[0.5,1]"]) == 0
         tables = json.loads((tmp_path / "out" / "annotations.json").read_text())
         alone = 0

@@ -131,6 +131,8 @@ def run(args: argparse.Namespace) -> None:
     fingerprint = _fingerprint(args, inputs, paster)
     digest = _assembling.run_digest({**fingerprint["made"], "--num": args.num})
     if not args.dry_run and _assembling.is_complete(space.out, layout, digest):
+        space.remove_remains()
+        _shards.remove(space.out)
         print(f"complete {args.out}/ has these {args.num:,} images already")
         return
     _planning.expect_sources(paster)

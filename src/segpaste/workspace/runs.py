@@ -209,13 +209,17 @@ class Workspace(Run):
 
         The remains of a run that was killed after it had published its files are removed first.
         """
+        self.remove_remains()
+        expect_free(self.out, self._error, f"{self._other} to be new or an empty folder")
+
+    def remove_remains(self) -> None:
+        """Remove what a run has left that was killed after it had published its files."""
         if self.out.is_dir() and self.folder.is_dir() and (lock := lock_folder(self.folder)) is not None:
             try:
                 if set(os.listdir(self.folder)) in (set(), {FINGERPRINT}, {FINGERPRINT, PARTS}):
                     self.remove()
             finally:
                 os.close(lock)
-        expect_free(self.out, self._error, f"{self._other} to be new or an empty folder")
 
     def has_results(self) -> bool:
         """Tell whether a step is finished; without files none is."""
