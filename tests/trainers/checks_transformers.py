@@ -26,10 +26,10 @@ COLOURS = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 PLAIN = {"mean": [0.0] * 3, "std": [1.0] * 3}
 QUERIES = {"num_queries": 20, "num_labels": NUM_CLASSES}
 FEED_FORWARD = {"d_model": 32, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
-RATES = {"mask2former": 1e-2, "eomt": 1e-2}
+RATES = {"mask2former": 1e-2, "eomt": 1e-2, "rt_detr": 5e-3}
 """At which eight images are learned in few steps."""
 MAX_INSTANCES = 24
-MOST_STEPS = 400
+MOST_STEPS = 600
 
 
 def resnet(kind: type[Any], first: int, **options: Any) -> Any:
