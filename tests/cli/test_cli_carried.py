@@ -1,4 +1,4 @@
-"""`segpaste augment` carries along what samples have no field for: licences, fields of photos, attributes of objects."""
+"""`segpaste augment` carries along what samples have no field for: licences, fields of photos, attributes."""
 
 from __future__ import annotations
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+from typing import Any
 
 import pytest
 import torch
@@ -21,7 +23,8 @@ from segpaste.types import BatchedDenseSample, DenseSample
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Remaker, list[ReplayRecord], list[DenseSample]]:
     """Photos of one batch that paste into each other, on the canvas of the largest."""
     labels, images = write_instances(tmp_path_factory.mktemp("world"))
-    inputs = _inputs.open_coco(labels, images, None)
+    given: dict[str, Any] = dict.fromkeys(("panoptic_dir", "split", "task", "from_"))
+    inputs = _inputs.open_dataset(argparse.Namespace(dataset=labels, images=images, **given), 0, 64)
     sequence = PhotoSequence(inputs.photos, 3)
     picks = [sequence.pick(position) for position in range(4, 8)]
     photos = [inputs.photos[pick.index] for pick in picks]

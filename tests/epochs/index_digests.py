@@ -114,6 +114,7 @@ def loaders(bank: Any) -> dict[str, Make]:
 
     def of_bank(seed: int, ranks: dict[str, int]) -> Any:
         options: dict[str, Any] = {"crops_per_target": 1 + seed % 2, "mode": MODES[seed % 4], "base_seed": seed}
+        options |= {"threshold": 1e-3} if options["mode"] in ("repeat_factor", "instance_aware") else {}
         return create_bank_dataloader(bank, batch_size=2, steps=(None, 5)[seed % 3 > 0], **options, **ranks)
 
     def of_class_crops(seed: int, ranks: dict[str, int]) -> Any:
@@ -138,7 +139,7 @@ def whole_loaders(bank: Any) -> dict[str, Make]:
         return EpochDataLoader(few, batch_size=2, max_instances=1, base_seed=seed, **ranks)
 
     def crops(seed: int, ranks: dict[str, int]) -> Any:
-        return create_bank_dataloader(bank, batch_size=4, steps=8, base_seed=seed, **ranks)
+        return create_bank_dataloader(bank, batch_size=4, steps=8, base_seed=seed, threshold=1e-3, **ranks)
 
     def plain(seed: int, ranks: dict[str, int]) -> Any:
         return DataLoader(every, batch_size=4, sampler=Stepping(seed, **ranks), collate_fn=list)
