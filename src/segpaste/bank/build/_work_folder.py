@@ -44,7 +44,7 @@ def said_of_bank(
     groups: Sequence[str],
     built_from: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What both the fingerprint of a build and the meta of its bank say."""
+    """Return what both the fingerprint of a build and the meta of its bank say."""
     return {
         "segpaste": version,
         "class_names": hashlib.sha256("\n".join(class_names).encode()).hexdigest(),

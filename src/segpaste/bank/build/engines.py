@@ -24,7 +24,7 @@ PartResult = tuple[int, Exception | None]
 
 
 class PartMaker(Protocol):
-    """What makes parts; it can be pickled."""
+    """Maker of parts; it can be pickled."""
 
     def make(self, part: int) -> None:
         """Make a part.

@@ -29,7 +29,7 @@ from segpaste.types.check import check_count
 
 @dataclass(frozen=True, slots=True)
 class BankLoaderStats:
-    """What a loader has yielded and its predicate turned down so far, over all workers and epochs.
+    """Count what a loader has yielded and its predicate rejected so far, over all workers and epochs.
 
     Attributes:
         num_drawn: crops of each class of the bank that were yielded.
@@ -105,11 +105,11 @@ class BankDataLoader(EpochLoader):
 
     @property
     def stats(self) -> BankLoaderStats:
-        """What was yielded and turned down so far."""
+        """Return what was yielded and rejected so far."""
         return BankLoaderStats(tuple(self._num_drawn.tolist()), tuple(self._num_rejected.tolist()))
 
     def report(self) -> DrawReport | NxMReport:
-        """What an epoch is expected to draw before a predicate, which stays within the class, so that shares stay.
+        """Return what an epoch is expected to draw before a predicate, which stays in the class, so that shares stay.
 
         Of class-structured batches it counts the crops that the sampler takes; those that a predicate puts in the place
         of others are not in it.
@@ -216,7 +216,7 @@ def _check_sizes(bank: object, batch_size: object, crops_per_target: object) -> 
 
 
 class _Fetched(NamedTuple):
-    """What a worker sends for one step; its errors are values, so that they cross processes unwrapped."""
+    """Result of one step from a worker; its errors are values, so that they cross processes unwrapped."""
 
     crops: StagedCrops | None
     num_drawn: NDArray[np.int64]

@@ -45,7 +45,7 @@ class Draws(NamedTuple):
 
 @dataclass(frozen=True)
 class DrawReport:
-    """What a sampler is expected to draw in an epoch, before any training.
+    """Expected draws of a sampler in an epoch, before any training.
 
     Attributes:
         class_names: of each class.
@@ -78,7 +78,7 @@ class DrawReport:
 def report_draws(
     class_names: Sequence[str], counts: ArrayLike, probabilities: NDArray[np.float64], num_samples: int
 ) -> DrawReport:
-    """What that many draws are expected to be of, by the probability of each class; see `class_probabilities`."""
+    """Return what so many draws are expected to be of, by the classes' probabilities; see `class_probabilities`."""
     num = np.asarray(counts, np.int64)
     factors = probabilities * num.sum() / np.maximum(num, 1)
     expected = probabilities * num_samples
@@ -176,7 +176,7 @@ class BankSampler(EpochSampler[int]):
             yield from self.draws(first, num, epoch=this.epoch, replica=this.replica).crops.tolist()
 
     def draws(self, first: int, num: int, *, epoch: int | None = None, replica: Replica | None = None) -> Draws:
-        """What a replica draws in an epoch from a place on, whatever was iterated before.
+        """Return what a replica draws in an epoch from a place on, whatever was iterated before.
 
         Args:
             first: the place of the first draw.
@@ -198,5 +198,5 @@ class BankSampler(EpochSampler[int]):
         return {**self._facts, "num_samples": self.num_samples, "num_replicas": int(self.num_replicas)}
 
     def report(self) -> DrawReport:
-        """What an epoch is expected to draw."""
+        """Return what an epoch is expected to draw."""
         return report_draws(self._class_names, self.crops.counts, self.probabilities, self.num_samples)

@@ -149,7 +149,7 @@ class Layout:
         return Layout(self.crop_size, {*self.groups, group}, self.keypoint_schema)
 
     def shape(self, column: Column) -> tuple[int, ...]:
-        """Of one row."""
+        """Return the shape of a column in one row."""
         return self.shapes[column.name]
 
     def empty(self, num: int, names: Iterable[str]) -> dict[str, Array]:
