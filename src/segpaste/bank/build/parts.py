@@ -167,7 +167,7 @@ class PartMaker:
         self.notes.write(part, {"size": path.stat().st_size, "sha256": digest.hexdigest(), **tally})
 
     def found(self, part: int) -> dict[str, Any]:
-        """Return what a finished part holds: ``skipped`` by reason, ``kept`` by class, ``trimmed``, size and SHA-256."""
+        """Return a finished part: ``skipped`` by reason, ``kept`` by class, ``trimmed``, size and SHA-256."""
         return dict(self.notes.read(part))
 
     def rows(self, part: int) -> Iterator[Array]:
