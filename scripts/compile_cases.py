@@ -163,10 +163,15 @@ def _source(kind: str) -> dict[str, Any]:
 
 
 def case_names() -> dict[str, Callable[[], Case]]:
-    """Every case by name, and what makes it; a subset alone is one of the default source."""
+    """Every case by name, and what makes it; a subset alone is one of the default source.
+
+    ``same_image``, which differs from the default in the rows that are read, is compiled with all modalities only.
+    """
     makers: dict[str, Callable[[], Case]] = {}
     for kind in source_kinds():
         for subset, modalities in modality_subsets().items():
+            if kind == "same_image" and modalities != frozenset(OPTIONAL):
+                continue
             name = subset if kind == SourceConfig().kind else f"{kind}:{subset}"
             makers[name] = lambda modalities=modalities, kind=kind: make_case(modalities, source=_source(kind))
     for preset in list_presets():

@@ -187,6 +187,9 @@ def _variants() -> Iterator[tuple[str, Options]]:
     yield "fit", {"placement": wide}
     yield "fit,objects", {"placement": {**by_object, **wide}}
     yield "fit,sizes", {"placement": {**by_object, **wide, "size_range": {"low": 20, "high": 80}}}
+    on_stuff: Options = {"region": {1: [11], 2: [11, 12], 3: [12, 2]}, "region_frac": 0.75, "scale_range": (0.25, 1)}
+    yield "region", {"placement": {**by_object, **on_stuff, "max_attempts": 16}}
+    yield "region,image", {"placement": {"region": {1: [11, 12]}, "region_frac": 0.5, "max_attempts": 16}}
 
 
 def _options() -> Iterator[Case]:

@@ -45,6 +45,9 @@ FILE = Path(__file__).parents[1] / "tests" / "golden" / "engine.json"
 TOLERANCE = 1e-5
 """Of float colours and normals, absolute and relative, between backends."""
 
+NUM_FIRST_REASONS = 6
+"""Reasons why a paste is dropped that every record knows."""
+
 Values = dict[str, Any]
 Record = dict[str, Any]
 
@@ -217,7 +220,11 @@ def _fields(prefix: str, record: Any) -> Values:
     values: Values = {}
     for field in () if record is None else fields(record):
         value = getattr(record, field.name)
-        if isinstance(value, Tensor | bool):
+        if field.name == "num_dropped":  # later reasons have a digest of their own, where they occur
+            values[prefix + field.name] = value[:, :NUM_FIRST_REASONS]
+            if value[:, NUM_FIRST_REASONS:].any():
+                values[f"{prefix}{field.name}.later"] = value[:, NUM_FIRST_REASONS:]
+        elif isinstance(value, Tensor | bool):
             values[prefix + field.name] = value
         elif hasattr(value, "__dataclass_fields__"):
             values |= _fields(f"{prefix}{field.name}.", value)

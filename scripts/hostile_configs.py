@@ -76,13 +76,13 @@ def hostile_config(draws: Draws, kind: str, batch: PaddedBatchedDenseSample, inp
         min_area_px=draws.one_of((1, 1, 2, 6)),
         min_residual_area_frac=draws.one_of((0.1, 0.0, 0.0, 0.7, 1.0)),
         max_hidden_frac=draws.one_of((1.0, 1.0, 1.0, 0.9, 0.5, 0.0)),
-        placement=_placement(draws, kind, inplace),
+        placement=_placement(draws, kind, inplace, has_classes=batch.semantic_maps is not None),
         source=source,  # type: ignore[arg-type]
         harmonize=_harmonize(draws),
     )
 
 
-def _placement(draws: Draws, kind: str, inplace: bool) -> PlacementConfig:
+def _placement(draws: Draws, kind: str, inplace: bool, *, has_classes: bool) -> PlacementConfig:
     multiple = None if inplace or draws.chance(0.7) else draws.one_of((1, 2, 4, 7))
     options: dict[str, Any] = {"pad_to_multiple": multiple, "paste_prob": draws.one_of((1.0, 1.0, 0.5))}
     options["layers"] = 1 if kind == "bank" else draws.one_of((1, 2, 3, 5))
@@ -99,6 +99,9 @@ def _placement(draws: Draws, kind: str, inplace: bool) -> PlacementConfig:
     wide = options.get("patch_aligned_paste", False)
     keeps = kind == "rows" and not wide and draws.chance(0.2)
     options["position"] = "keep" if keeps else "random"
+    if has_classes and draws.chance(0.3):
+        options["region"] = draws.one_of(({1: (11,)}, {1: (1, 11), 2: (12,), 3: (11, 12)}))
+        options["region_frac"] = draws.one_of((0.1, 0.5, 1.0))
     ranges = ((0.5, 2.0), (0.5, 0.5), (1.0, 1.0), (0.5, 1.0), (0.1, 0.3), (3.0, 4.0), (1 / 64, 64.0))
     return PlacementConfig(
         **options,

@@ -66,6 +66,7 @@ class Drawn:
     no_source: int = 0
     no_free_slot: int = 0
     does_not_fit: int = 0
+    outside_region: int = 0
 
 
 def draw(images: list[Fields], config: BatchCopyPasteConfig, b: int) -> Drawn:
@@ -96,10 +97,11 @@ def place(
     chosen = _choose(images, config, b, drawn, has_source)
     for j, slots in enumerate(chosen):
         drawn.scale.append(_scale(images, config, b, drawn, j, slots, shrunk[j] if shrunk else Fraction(1)))
-        translate, carried = _place(images, config, b, drawn, j, slots)
+        translate, fitting, carried = _place(images, config, b, drawn, j, slots)
         drawn.translate.append(translate)
         drawn.carried.append(carried)
-        drawn.does_not_fit += len(slots) - len(carried)
+        drawn.does_not_fit += len(slots) - len(fitting)
+        drawn.outside_region += len(fitting) - len(carried)
 
 
 def _scale(
@@ -262,13 +264,13 @@ def minus_log2(number: int) -> int:
 
 def _place(
     images: list[Fields], config: BatchCopyPasteConfig, b: int, drawn: Drawn, j: int, slots: list[int]
-) -> tuple[tuple[int, int], list[int]]:
-    """The best of ``max_attempts`` places of one layer, and the slots that fit there."""
+) -> tuple[tuple[int, int], list[int], list[int]]:
+    """The best of ``max_attempts`` places of one layer, the slots that fit there, and those of them in their region."""
     source = images[drawn.source_idx[j]]
     boxes = {k: mapped_box(source["boxes"][k], extent(source)[0], drawn.scale[j], drawn.hflip[j]) for k in slots}
     size, rules, best = extent(images[b]), config.placement, None
     if rules.position == "keep":
-        return _keep(source, boxes, drawn.hflip[j], size, config)
+        return _keep(images[b], source, boxes, drawn.hflip[j], config)
     visible = Fraction(str(rules.min_visible_frac))
     for attempt in range(config.placement.max_attempts):
         translate = [0, 0]
@@ -293,20 +295,33 @@ def _place(
         tx, ty = translate
         placed = {k: (x1 + tx, y1 + ty, x2 + tx, y2 + ty) for k, (x1, y1, x2, y2) in boxes.items()}
         fits = [k for k, box in placed.items() if _fits(box, size, None if rules.partial == "drop" else visible)]
-        overlap = sum(shared(placed[k], pixel_box(other)) for k in fits for other in images[b]["boxes"])
-        score = (len(fits), -overlap)
+        kept = [k for k in fits if in_region(images[b], placed[k], int(source["labels"][k]), config)]
+        overlap = sum(shared(placed[k], pixel_box(other)) for k in kept for other in images[b]["boxes"])
+        score = (len(kept), -overlap)
         if best is None or score > best[0]:
-            best = score, (tx, ty), fits
+            best = score, (tx, ty), fits, kept
     assert best is not None
-    return best[1], best[2]
+    return best[1:]
+
+
+def in_region(target: Fields, box: Box, label: int, config: BatchCopyPasteConfig) -> bool:
+    """Enough of a box, as far as it is in the picture, is of the classes that it may be on, and of the mask."""
+    width, height = extent(target)
+    classes, inside = config.placement.region.get(label), []
+    for y in range(max(box[1], 0), min(box[3], height)):
+        for x in range(max(box[0], 0), min(box[2], width)):
+            is_of_class = classes is None or int(target["semantic_maps"][y, x]) in classes
+            inside.append(is_of_class and ("region" not in target or bool(target["region"][y, x])))
+    return sum(inside) >= Fraction(str(config.placement.region_frac)) * len(inside)
 
 
 def _keep(
-    source: Fields, boxes: dict[int, Box], hflip: bool, size: tuple[int, int], config: BatchCopyPasteConfig
-) -> tuple[tuple[int, int], list[int]]:
+    target: Fields, source: Fields, boxes: dict[int, Box], hflip: bool, config: BatchCopyPasteConfig
+) -> tuple[tuple[int, int], list[int], list[int]]:
     """The centre of all of them stays, and those fit whose cut sides are borders of the target, too."""
     if not boxes:
-        return (0, 0), []
+        return (0, 0), [], []
+    size = extent(target)
     one = Fraction(1), Fraction(1)
     before = [mapped_box(source["boxes"][k], extent(source)[0], one, hflip) for k in boxes]
     translate = []
@@ -315,7 +330,7 @@ def _keep(
         moved = Fraction(min(box[a] for box in boxes.values()) + max(box[a + 2] for box in boxes.values()), 2)
         translate.append(floor(centre - moved))
     visible = None if config.placement.partial == "drop" else Fraction(str(config.placement.min_visible_frac))
-    fits = []
+    fits, kept = [], []
     for k, (x1, y1, x2, y2) in boxes.items():
         box = (x1 + translate[0], y1 + translate[1], x2 + translate[0], y2 + translate[1])
         cut = cut_sides(pixel_box(source["boxes"][k]), extent(source))
@@ -323,7 +338,8 @@ def _keep(
         shows = any(c and not e for c, e in zip(cut, cut_sides(box, size), strict=True))
         if _fits(box, size, visible) and not (config.source.whole_only and shows):
             fits.append(k)
-    return (translate[0], translate[1]), fits
+            kept += [k] if in_region(target, box, int(source["labels"][k]), config) else []
+    return (translate[0], translate[1]), fits, kept
 
 
 def _fits(box: Box, size: tuple[int, int], visible: Fraction | None) -> bool:

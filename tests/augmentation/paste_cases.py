@@ -51,7 +51,7 @@ def batches(draw: st.DrawFn, modalities: frozenset[Modality]) -> PaddedBatchedDe
 
 
 @st.composite
-def placements(draw: st.DrawFn) -> PlacementConfig:
+def placements(draw: st.DrawFn, *, has_classes: bool) -> PlacementConfig:
     """Half of them plain, the others with objects of their own sizes, cut, or on a grid of patches."""
     kind = draw(st.sampled_from(["plain", "plain", "plain", "sized", "canvas", "objects", "kept"]))
     options: dict[str, Any] = {"scale_range": draw(SCALE_RANGES), "scale_to_fit": draw(st.booleans())}
@@ -73,8 +73,11 @@ def placements(draw: st.DrawFn) -> PlacementConfig:
         options |= {"position": "keep"} | draw(st.sampled_from([{}, {"grouping": "instance"}, {"partial": "clip"}]))
         if draw(st.booleans()):
             del options["scale_range"]
+    if has_classes and draw(st.sampled_from([False, False, True])):
+        options["region"] = draw(st.sampled_from([{1: [1, 11]}, {1: [11, 12], 2: [12], 3: [11, 12, 3]}]))
     return PlacementConfig(
         **options,
+        region_frac=draw(st.sampled_from([0.4, 0.1, 1.0])),
         hflip_probability=draw(st.sampled_from([0.5, 0.0, 1.0])),
         paste_prob=draw(st.sampled_from([1.0, 1.0, 1.0, 0.5])),
         k_range=draw(st.sampled_from([(1, 256), (1, 2), (2, 3)])),
@@ -104,7 +107,7 @@ def configs(draw: st.DrawFn, modalities: frozenset[Modality]) -> BatchCopyPasteC
         min_area_px=draw(st.sampled_from([1, 1, 2, 4, 8])),
         min_residual_area_frac=draw(st.sampled_from([0.1, 0.0, 0.7, 1.0])),
         max_hidden_frac=draw(st.sampled_from([1.0, 1.0, 1.0, 0.5, 0.0, 0.3])),
-        placement=draw(placements()),
+        placement=draw(placements(has_classes=Modality.SEMANTIC in modalities)),
         source=SourceConfig(
             kind=draw(st.sampled_from(["intra_batch", "intra_batch", "same_image"])), whole_only=draw(st.booleans())
         ),

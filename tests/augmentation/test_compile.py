@@ -162,6 +162,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "layers": 2,
     },
     "kept": {"position": "keep"},
+    "on classes": {"region": {1: (1, 11), 2: (12,)}, "region_frac": 0.3, "max_attempts": 4, "scale_range": (0.3, 0.7)},
 }
 
 
@@ -170,6 +171,7 @@ class TestOptions:
     @pytest.mark.parametrize("name", OPTIONS)
     def test_each_equals_eager_in_one_graph(self, name: str, writing: str) -> None:
         modalities = frozenset({Modality.INSTANCE, Modality.DEPTH})
+        modalities |= {Modality.SEMANTIC} if "region" in OPTIONS[name] else set()
         config = make_module(modalities, **OPTIONS[name]).config.model_copy(update={"perspective_depth": True})
         module = BatchCopyPaste(config)
         compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
@@ -182,6 +184,16 @@ class TestOptions:
                 num_placed += int(expected[1].num_placed.sum())
         assert num_graphs() == 1
         assert num_placed > 0
+
+    def test_a_mask_of_where_pastes_may_go(self, writing: str) -> None:
+        module, batch = make_module(INSTANCE, max_attempts=4, scale_range=(0.3, 0.7)), make_input(INSTANCE)
+        compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+        region = torch.ones(batch.batch_size, *batch.canvas_size, dtype=torch.bool)
+        region[..., : batch.canvas_size[1] // 3] = False
+        expected = module(batch, region=region, return_report=True)
+        assert_equal(compiled(batch, region=region, return_report=True), expected)
+        assert num_graphs() == 1
+        assert expected[1].num_placed.any()
 
     def test_what_is_traced_of_the_draws_through_inductor(self) -> None:
         """On the CPU they are an operator; elsewhere they are compiled."""

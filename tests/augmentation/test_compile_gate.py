@@ -151,7 +151,7 @@ class TestTheGate:
         presets = [f"preset:{name}" for name in list_presets()]
         assert list(cases.case_names()) == [
             *subsets,
-            *(f"same_image:{name}" for name in subsets),
+            f"same_image:{subsets[-1]}",
             *(f"bank:{name}" for name in subsets),
             *presets,
             *(f"pairwise:{i}" for i in range(1, 9)),

@@ -105,7 +105,7 @@ class TestSettings:
         assert _arguments.overrides(["a.b=c=d", "e="]) == {"a.b": "c=d", "e": ""}
 
 
-TABLES = {"panoptic.taxonomy.classes", "panoptic.contact_priority", "placement.class_sizes"}
+TABLES = {"panoptic.taxonomy.classes", "panoptic.contact_priority", "placement.class_sizes", "placement.region"}
 FREE = {"panoptic.taxonomy.classes.0", "panoptic.taxonomy.classes.1"}
 
 

@@ -39,7 +39,7 @@ def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
         if (
             isinstance(value, dict)
             and value
-            and name not in ("classes", "class_sizes", "contact_priority", "size_range")
+            and name not in ("classes", "class_sizes", "contact_priority", "size_range", "region")
         ):
             yield from leaves(value, f"{prefix}{name}.")
         else:

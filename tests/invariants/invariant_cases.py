@@ -145,7 +145,12 @@ def _draw_config(rng: np.random.Generator, subset: Subset, num_slots: int) -> Ba
         priorities = _pick(rng, [{1: 1}, {2: -1}, {3: 2, 1: 1, 12: 1}])
         panoptic = PanopticConfig.model_validate({**dict(config.panoptic), "contact_priority": priorities})
         config = config.model_copy(update={"panoptic": panoptic})
-    return config.model_copy(update={"max_hidden_frac": _pick(rng, [1.0, 1.0, 1.0, 0.5, 0.2])})
+    config = config.model_copy(update={"max_hidden_frac": _pick(rng, [1.0, 1.0, 1.0, 0.5, 0.2])})
+    if Modality.SEMANTIC in subset and rng.random() < 0.2:
+        region = {"region": {1: [11], 2: [1, 12]}, "region_frac": _pick(rng, [0.1, 0.5, 1.0])}
+        placement = PlacementConfig.model_validate({**config.placement.model_dump(), **region})
+        config = config.model_copy(update={"placement": placement})
+    return config
 
 
 def _pick(rng: np.random.Generator, options: list[Any]) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, cast, overload
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.harmonize.harmonized import harmonized
@@ -106,6 +106,7 @@ class BatchCopyPaste(nn.Module):
             self._placement = self._placement.model_copy(update=drawn)
         # Integers, since compiled code may not see floats change.
         self._fixed_rules = draw_rules.fixed_rules(self._placement, whole_only=self.config.source.whole_only)
+        self._region_classes = draw_rules.region_classes(self._placement)
         self._needs_whole = self.config.source.whole_only and self._placement.position == "random"
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
         self._rules = paste_rules(self.config)
@@ -123,6 +124,7 @@ class BatchCopyPaste(nn.Module):
         generator: torch.Generator | None = None,
         *,
         staged: StagedCrops | None = None,
+        region: Tensor | None = None,
         return_report: Literal[False] = False,
     ) -> PaddedBatchedDenseSample: ...
 
@@ -133,6 +135,7 @@ class BatchCopyPaste(nn.Module):
         generator: torch.Generator | None = None,
         *,
         staged: StagedCrops | None = None,
+        region: Tensor | None = None,
         return_report: Literal[True],
     ) -> tuple[PaddedBatchedDenseSample, PasteReport]: ...
 
@@ -142,6 +145,7 @@ class BatchCopyPaste(nn.Module):
         generator: torch.Generator | None = None,
         *,
         staged: StagedCrops | None = None,
+        region: Tensor | None = None,
         return_report: bool = False,
     ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
         """Paste into every image of the batch; the input is not changed, unless the module works in place.
@@ -151,6 +155,8 @@ class BatchCopyPaste(nn.Module):
             generator: draws the B seeds, instead of ``target.sample_seeds``. Outside of compiled code only.
             staged: crops of an instance bank for each target, on its device, for ``source.kind="bank"``; they take
                 precedence over ``source_pool``.
+            region: [B, H, W] or [B, 1, H, W] bool, pixels of each image that pastes may go to; with it
+                ``placement.region_frac`` of the box of every paste lies there.
             return_report: return a `PasteReport`, too.
 
         Returns:
@@ -168,13 +174,14 @@ class BatchCopyPaste(nn.Module):
         """
         takes_crops = not self.config.emit_classmix and not isinstance(self.source, IntraBatchSource)
         arguments.check_forward(target, generator, staged, return_report, takes_crops=takes_crops)
+        arguments.check_region(region, target, takes_region=not self.config.emit_classmix)
         batch = self._prepared(target, generator)
         if not prepare.can_be_pasted(batch, self.config):
             return self._unchanged(batch, target, return_report)
         staged = self._crops_for(batch) if staged is None else staged
         engine = engine_for(batch.device)
         found = self._surveyed(engine, batch)
-        scene, (placement, counts) = self._sampled(engine, batch, found, staged)
+        scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
         outcome = self._composed(engine, scene, placement, with_layer=return_report)
         self._warn_once(placement, counts, outcome)
         out = prepare.emitted(outcome.batch, target, self.config)
@@ -271,7 +278,12 @@ class BatchCopyPaste(nn.Module):
         return engine.survey(batch, self._tables, whole_only=self._needs_whole)
 
     def _sampled(
-        self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, staged: StagedCrops | None
+        self,
+        engine: Engine,
+        batch: PaddedBatchedDenseSample,
+        found: Survey,
+        staged: StagedCrops | None,
+        region: Tensor | None = None,
     ) -> tuple[Scene, Drawn]:
         """Ask the source for objects and their placement, and return the scene and the placement."""
         where = found.extent, found.occupied, found.num_free, batch.canvas_size
@@ -283,6 +295,7 @@ class BatchCopyPaste(nn.Module):
             self.classes,
             staged,
             self._fixed_rules,
+            prepare.regions_of(batch, region, self._region_classes),
         )
         if self.config.emit_classmix:
             return self._mixed(engine, batch, found, request)

@@ -35,6 +35,7 @@ class Schedule(nn.Module):
     size_table: Tensor
     inverse_weights: Tensor
     log_table: Tensor
+    region_table: Tensor
 
     def __init__(self, config: PlacementConfig, *, chooses_objects: bool = True) -> None:
         super().__init__()
@@ -43,6 +44,7 @@ class Schedule(nn.Module):
         self.register_buffer("size_table", draw_rules.size_table(config), persistent=False)
         self.register_buffer("inverse_weights", class_weights.inverse_weights(0), persistent=False)
         self.register_buffer("log_table", class_weights.log_table(), persistent=False)
+        self.register_buffer("region_table", draw_rules.region_table(config), persistent=False)
         self._paste_prob, self._fade_last, self._fades = config.paste_prob, config.fade_last, config.fade_curve
         self._fixed_share = config.fixed_share
         self._kept = 1.0
@@ -66,7 +68,7 @@ class Schedule(nn.Module):
     @property
     def tables(self) -> DrawTables:
         """All parameters, as an engine takes them."""
-        return DrawTables(self.limits, self.size_table, self.inverse_weights, self.log_table)
+        return DrawTables(self.limits, self.size_table, self.inverse_weights, self.log_table, self.region_table)
 
     def tables_for(self, seeds: Tensor) -> DrawTables:
         """Return the parameters for a batch of these seeds, [B] int64.

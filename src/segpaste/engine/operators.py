@@ -38,7 +38,7 @@ Optionals = list[Tensor | None]
 
 _NAMES = tuple(field.batched_name for field in FIELDS)
 _MAPS = ("source_idx", "layer_valid", "scale_num", "scale_den", "translate", "hflip", "carried")
-_COUNTS = ("tried", "no_source", "no_free_slot", "does_not_fit")
+_COUNTS = ("tried", "no_source", "no_free_slot", "does_not_fit", "outside_region")
 _GIVEN = "given"
 
 
@@ -58,7 +58,7 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
     """See `segpaste.engine.reference.draws.draw.draw`."""
     rows, how = (list(pick), _GIVEN) if isinstance(pick, LayerRows) else ([], pick)
     drawn = _draw(list(targets), list(sources), list(tables), list(rules), rows, how)
-    return Placement(*(rows or drawn[:2]), *drawn[-9:-4]), PlacementCounts(*drawn[-4:])
+    return Placement(*(rows or drawn[:2]), *drawn[-10:-5]), PlacementCounts(*drawn[-5:])
 
 
 def draw_classes(
@@ -66,8 +66,8 @@ def draw_classes(
 ) -> tuple[Placement, PlacementCounts, Mixture]:
     """See `segpaste.engine.reference.classmix.draw_classes`."""
     drawn = _draw_classes(_fields(batch), list(found), list(rows), list(tables))
-    placement, counts = Placement(*rows, *drawn[:5]), PlacementCounts(*drawn[5:9])
-    return placement, counts, Mixture(drawn[9], found.eligible)
+    placement, counts = Placement(*rows, *drawn[:5]), PlacementCounts(*drawn[5:10])
+    return placement, counts, Mixture(drawn[10], found.eligible)
 
 
 def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
@@ -141,18 +141,21 @@ def _(candidates: Tensor, seeds: Tensor, num_layers: int) -> Tensors:
 
 
 @torch.library.custom_op("segpaste::draw", mutates_args=())
-def _draw(targets: Tensors, sources: Optionals, tables: Tensors, rules: list[int], rows: Tensors, how: str) -> Tensors:
+def _draw(
+    targets: Optionals, sources: Optionals, tables: Tensors, rules: list[int], rows: Tensors, how: str
+) -> Tensors:
     """Return rows unless they are given, then maps and counts."""
     pick: Pick | LayerRows = LayerRows(*rows) if how == _GIVEN else how  # type: ignore[assignment]
     given = Targets(*targets), Sources(*sources), DrawTables(*tables), DrawRules(*rules)  # type: ignore[arg-type]
-    placement, counts = eager_engine(targets[0].device).draw(*given, pick)
+    placement, counts = eager_engine(given[0].seeds.device).draw(*given, pick)
     names = _MAPS[2:] if how == _GIVEN else _MAPS
     return _own([*(getattr(placement, n) for n in names), *(getattr(counts, n) for n in _COUNTS)])
 
 
 @_draw.register_fake
-def _(targets: Tensors, sources: Optionals, tables: Tensors, rules: list[int], rows: Tensors, how: str) -> Tensors:
+def _(targets: Optionals, sources: Optionals, tables: Tensors, rules: list[int], rows: Tensors, how: str) -> Tensors:
     seeds, eligible = targets[0], sources[0]
+    assert seeds is not None
     assert eligible is not None
     b, num_layers = len(seeds), rules[0]
     chosen = [] if how == _GIVEN else [_integers(seeds, b, num_layers), _flags(seeds, b, num_layers)]

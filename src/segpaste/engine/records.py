@@ -71,12 +71,14 @@ class DrawTables(NamedTuple):
         size_table: [C + 1, 2] int64, see `segpaste.augmentation.rules.draw_rules.size_table`.
         inverse_weights: [257] int64, see `segpaste.augmentation.rules.class_weights.inverse_weights`.
         log_table: [257] int64, see `segpaste.augmentation.rules.class_weights.log_table`.
+        region_table: [C + 1] int64, see `segpaste.augmentation.rules.draw_rules.region_table`.
     """
 
     limits: Tensor
     size_table: Tensor
     inverse_weights: Tensor
     log_table: Tensor
+    region_table: Tensor
 
 
 class DrawRules(NamedTuple):
@@ -100,6 +102,8 @@ class DrawRules(NamedTuple):
         hides_cuts: 1 if an object that ends at the border of its image is pasted only where it ends at that border of
             the target, too; else 0.
         fits_scale: 1 if scales are limited to those at which the objects of a layer fit into the image, else 0.
+        region_num: at least ``region_num / region_den`` of an object's box lies in its region.
+        region_den: see ``region_num``.
     """
 
     num_layers: int
@@ -118,6 +122,8 @@ class DrawRules(NamedTuple):
     keeps_place: int
     hides_cuts: int
     fits_scale: int
+    region_num: int
+    region_den: int
 
     @property
     def is_aligned(self) -> bool:
@@ -133,12 +139,15 @@ class Targets(NamedTuple):
         occupied: [B, K_t, 4] int64 xyxy, boxes of their instances, zero in slots without one.
         num_free: [B] int64, number of instance slots that pastes may take.
         extent: [B, 2] int64, (width, height) without padding.
+        regions: [B, R, H + 1, W + 1] int32, regions as sums of the pixels above and to the left, see
+            `segpaste.engine.regions.region_sums`; None if objects may be pasted anywhere.
     """
 
     seeds: Tensor
     occupied: Tensor
     num_free: Tensor
     extent: Tensor
+    regions: Tensor | None = None
 
 
 class Sources(NamedTuple):
@@ -203,12 +212,14 @@ class PlacementCounts(Movable):
         no_source: tries without a source row that has an eligible instance.
         no_free_slot: pastes beyond the free instance slots of the target.
         does_not_fit: pastes whose box would extend too far beyond the target image.
+        outside_region: pastes that fit and lie too far outside of the region of their class; None for 0.
     """
 
     tried: Tensor
     no_source: Tensor
     no_free_slot: Tensor
     does_not_fit: Tensor
+    outside_region: Tensor | None = None
 
 
 register_pytree(Placement)

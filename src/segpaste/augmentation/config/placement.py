@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
 from segpaste.augmentation.config.strict import FrozenMapping, Probability, StrictConfig
 from segpaste.engine.records import LARGEST_SCALE
+from segpaste.types import IGNORE_INDEX
 
 SMALLEST_SCALE = 1 / 64
+ClassId = Annotated[int, Field(ge=0, lt=1 << 16)]
 
 
 class SizeRange(StrictConfig):
@@ -64,6 +66,11 @@ class PlacementConfig(StrictConfig):
         position: ``random`` draws the place of a layer; ``keep`` leaves its objects where they are in their image: the
             centre of the rectangle around them stays at the same pixel, mirrored if the layer is flipped. Scales are
             then 1, unless ``scale_range`` is given.
+        region: class of an object to the semantic classes of the target that it may be pasted on; objects of other
+            classes may be pasted anywhere. Batches must have semantic maps. A mask that is given to `BatchCopyPaste`
+            as ``region`` limits all classes in addition.
+        region_frac: at least this fraction of an object's box, as far as it is inside of the image, lies in its region,
+            or the object is not pasted. Raise ``max_attempts`` where regions are small.
         max_attempts: number of places tried at once per layer; the one that keeps the most slots inside the image, then
             overlaps existing boxes least, is taken. With 1 an object is uniform over the places where it fits.
         partial: treatment of a slot whose box extends beyond the image: it is not pasted (``drop``), or clipped
@@ -89,6 +96,8 @@ class PlacementConfig(StrictConfig):
     layers: int = Field(default=1, ge=1, le=64)
     grouping: Literal["image", "instance"] = "image"
     position: Literal["random", "keep"] = "random"
+    region: Mapping[int, tuple[ClassId, ...]] = FrozenMapping({})
+    region_frac: float = Field(default=1.0, gt=0, le=1)
     max_attempts: int = Field(default=1, ge=1, le=64)
     partial: Literal["drop", "clip"] = "drop"
     min_visible_frac: Probability = 0.5
@@ -128,6 +137,23 @@ class PlacementConfig(StrictConfig):
         if any(not 0 <= label < 1 << 16 for label in value):
             raise ValueError(f"expected class ids from 0 to 65535, got {sorted(value)}")
         return FrozenMapping(dict(sorted(value.items())))
+
+    @field_validator("region", mode="after")
+    @classmethod
+    def _check_region(cls, value: Mapping[int, tuple[int, ...]]) -> Mapping[int, tuple[int, ...]]:
+        if any(not 0 <= label < 1 << 16 for label in value):
+            raise ValueError(f"expected class ids from 0 to 65535, got {sorted(value)}")
+        for label, classes in value.items():
+            if not classes or IGNORE_INDEX in classes:
+                raise ValueError(
+                    f"expected at least one semantic class to paste class {label} on, and not {IGNORE_INDEX}, which is "
+                    f"never pasted over, got {list(classes)}"
+                )
+        return FrozenMapping({label: tuple(sorted(set(value[label]))) for label in sorted(value)})
+
+    @field_serializer("region")
+    def _plain_region(self, value: Mapping[int, tuple[int, ...]]) -> dict[int, list[int]]:
+        return {label: list(classes) for label, classes in value.items()}
 
     @field_serializer("class_sizes")
     def _plain(self, value: Mapping[int, SizeRange]) -> dict[int, dict[str, float]]:

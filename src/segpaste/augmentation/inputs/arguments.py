@@ -162,6 +162,32 @@ def check_forward(
     check_no_grad("staged", staged)
 
 
+def check_region(region: object, target: PaddedBatchedDenseSample, *, takes_region: bool) -> None:
+    """Check the mask of where objects may be pasted; ``takes_region`` is False with ClassMix."""
+    if region is None:
+        return
+    if not takes_region:
+        raise ValueError(
+            "BatchCopyPaste: expected region=None with emit_classmix, which pastes classes where they stand, got a "
+            f"{type(region).__name__}; leave it out"
+        )
+    size = target.batch_size, *target.canvas_size
+    if not isinstance(region, Tensor) or region.dtype != torch.bool:
+        found = str(region.dtype) if isinstance(region, Tensor) else _shown(region)
+        raise TypeError(
+            f"BatchCopyPaste: expected region to be a tensor of torch.bool, True where pastes may go, got {found}"
+        )
+    if tuple(region.shape) not in (size, (size[0], 1, *size[1:])):
+        raise ValueError(
+            f"BatchCopyPaste: expected region of shape {list(size)}, a mask for each image, got {list(region.shape)}"
+        )
+    if region.device != target.device:
+        raise ValueError(
+            f"BatchCopyPaste: expected region on {target.device}, the target's device, got {region.device}; move it "
+            "with .to(device)"
+        )
+
+
 def check_no_grad(side: str, batch: PaddedBatchedDenseSample | StagedCrops) -> None:
     """Check that no field requires grad while grad is enabled, since a paste is not differentiated.
 

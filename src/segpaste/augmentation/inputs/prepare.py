@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.inputs import _slots
 from segpaste.augmentation.inputs.pad import padded_to_multiple
+from segpaste.engine.regions import region_sums
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 GATES = {
@@ -25,7 +29,7 @@ _FIELDS = {
 
 def modalities_of(config: BatchCopyPasteConfig) -> tuple[frozenset[Modality], frozenset[Modality]]:
     """Return the modalities that every batch must carry, and those that the output may carry."""
-    mixed = {Modality.SEMANTIC} if config.emit_classmix else set()
+    mixed = {Modality.SEMANTIC} if config.emit_classmix or config.placement.region else set()
     asked = {m for m, gate in GATES.items() if getattr(config, gate)}
     closed = {m for m, gate in GATES.items() if getattr(config, gate) is False}
     return frozenset({Modality.IMAGE, *asked, *mixed}), frozenset(Modality) - closed
@@ -39,9 +43,10 @@ def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteCon
                 f"BatchCopyPaste: expected {' and '.join(_FIELDS[modality])} in the batch because {gate}=True, got "
                 f"a batch with {sorted(m.value for m in target.modalities)}"
             )
-    if config.emit_classmix and target.semantic_maps is None:
+    if (config.emit_classmix or config.placement.region) and target.semantic_maps is None:
+        why = "emit_classmix=True" if config.emit_classmix else "placement.region names semantic classes"
         raise ValueError(
-            f"BatchCopyPaste: expected semantic_maps in the batch because emit_classmix=True, got a batch with "
+            f"BatchCopyPaste: expected semantic_maps in the batch because {why}, got a batch with "
             f"{sorted(m.value for m in target.modalities)}"
         )
     num_slots = max(target.max_instances, config.max_instances or 0)
@@ -119,6 +124,23 @@ def prepared_sources(rows: PaddedBatchedDenseSample, config: BatchCopyPasteConfi
     rows = with_masks(without_closed_gates(rows, config), config)
     multiple = config.placement.pad_to_multiple
     return rows if multiple is None else padded_to_multiple(rows, multiple)
+
+
+def regions_of(
+    batch: PaddedBatchedDenseSample, region: Tensor | None, class_sets: Sequence[Sequence[int]]
+) -> Tensor | None:
+    """Return where objects may be pasted, see `segpaste.engine.regions.region_sums`.
+
+    Args:
+        batch: prepared batch.
+        region: [B, H, W] or [B, 1, H, W] bool, on the canvas before it was padded; None for everywhere.
+        class_sets: semantic classes of each region.
+    """
+    if region is not None:
+        height, width = batch.canvas_size
+        region = region.view(region.shape[0], *region.shape[-2:])
+        region = F.pad(region, [0, width - region.shape[2], 0, height - region.shape[1]])
+    return region_sums(region, batch.semantic_maps, class_sets)
 
 
 def check_source(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> None:

@@ -25,7 +25,7 @@ def fixed_rules(config: PlacementConfig, *, whole_only: bool = False) -> DrawRul
         whole_only: see `segpaste.augmentation.SourceConfig`.
     """
     low, high = scale_limits(config)
-    seen = as_fraction(config.min_visible_frac)
+    seen, region = as_fraction(config.min_visible_frac), as_fraction(config.region_frac)
     return DrawRules(
         num_layers=config.layers,
         low_scale=low,
@@ -43,6 +43,8 @@ def fixed_rules(config: PlacementConfig, *, whole_only: bool = False) -> DrawRul
         keeps_place=config.position == "keep",
         hides_cuts=config.position == "keep" and whole_only,
         fits_scale=config.scale_to_fit,
+        region_num=region.numerator,
+        region_den=region.denominator,
     )
 
 
@@ -114,6 +116,23 @@ def size_table(config: PlacementConfig) -> Tensor:
     table = torch.tensor([others]).repeat(max(config.class_sizes, default=-1) + 2, 1)
     for label, size in config.class_sizes.items():
         table[label] = torch.tensor(_steps(size.low, size.high, SIZE_DEN))
+    return table
+
+
+def region_classes(config: PlacementConfig) -> tuple[tuple[int, ...], ...]:
+    """Return the different sets of semantic classes in ``config.region``, in the order of their first use."""
+    return tuple(dict.fromkeys(config.region.values()))
+
+
+def region_table(config: PlacementConfig) -> Tensor:
+    """Return the index of each class's region among `region_classes`, [C + 1] int64, the last for other classes.
+
+    Other classes have the index behind these regions: that of a mask for all classes, if there is one.
+    """
+    sets = region_classes(config)
+    table = torch.full((max(config.region, default=-1) + 2,), len(sets))
+    for label, classes in config.region.items():
+        table[label] = sets.index(classes)
     return table
 
 

@@ -36,6 +36,7 @@ class PlacementRequest:
         classes: tables of things and stuff, if the config has a taxonomy.
         staged: crops of a bank, for a source that uses them.
         fixed: ``config`` as integers, if they are known already.
+        regions: where objects may be pasted, see `segpaste.engine.Targets`.
     """
 
     seeds: Tensor
@@ -48,6 +49,7 @@ class PlacementRequest:
     classes: ClassTables | None = None
     staged: StagedCrops | None = None
     fixed: DrawRules | None = None
+    regions: Tensor | None = None
 
     @property
     def tables(self) -> DrawTables:
@@ -57,7 +59,7 @@ class PlacementRequest:
     @property
     def targets(self) -> Targets:
         """Targets as an engine takes them."""
-        return Targets(self.seeds, self.occupied, self.num_free, self.extent)
+        return Targets(self.seeds, self.occupied, self.num_free, self.extent, self.regions)
 
     def rules(self, source_canvas: tuple[int, int] | None = None) -> DrawRules:
         """Return the parameters of the draws for sources of this canvas (H, W), by default that of the target."""

@@ -59,7 +59,10 @@ def checked_sample(
         )
     sizes, device = {"B": target.batch_size, "K_s": source.max_instances}, target.device
     check_declared(f"{name}.sample: Placement", placement, _PLACEMENT, sizes, device, "the target's device")
-    check_declared(f"{name}.sample: PlacementCounts", counts, _COUNTS, sizes, device, "the target's device")
+    expected = {"outside_region": _COUNTS["tried"]} if counts.outside_region is not None else {}
+    check_declared(
+        f"{name}.sample: PlacementCounts", counts, {**_COUNTS, **expected}, sizes, device, "the target's device"
+    )
     if sizes["L"] == 0 or source.max_instances == 0:
         raise ValueError(
             f"{name}.sample: expected at least one layer, and a source batch with an instance slot, got {sizes['L']} "
@@ -138,11 +141,12 @@ def _check_values(
             f"(request.num_free), got {int(num_carried[b])}"
         )
     left = counts.tried - counts.no_source - counts.no_free_slot - counts.does_not_fit
+    left = left if counts.outside_region is None else left - counts.outside_region
     if bool((left != num_carried).any()):
         b = int((left != num_carried).to(torch.int8).argmax())
         raise ValueError(
-            f"{name}.sample: PlacementCounts: expected tried = carried + no_source + no_free_slot + does_not_fit, got "
-            f"{int(counts.tried[b])} tried and {int(num_carried[b])} carried for target {b}, and "
+            f"{name}.sample: PlacementCounts: expected tried = carried + no_source + no_free_slot + does_not_fit + "
+            f"outside_region, got {int(counts.tried[b])} tried and {int(num_carried[b])} carried for target {b}, and "
             f"{int(counts.tried[b] - left[b])} dropped"
         )
 

@@ -116,12 +116,13 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
         chosen, how = LayerRows(_integers(b, num_layers), _flags(b, num_layers)), _PICKS[pick]
     pairs = [_integers(b, num_layers, 2) for _ in range(3)]
     hflip, carried = _flags(b, num_layers), _flags(b, num_layers, k_s)
-    counts = [_integers(b) for _ in range(4)]
-    known = [*map(Tensor.contiguous, targets), *map(_dense_or_none, sources), *map(Tensor.contiguous, tables)]
+    counts = [_integers(b) for _ in range(5)]
+    known = [*map(_dense_or_none, (*targets, *sources)), *map(Tensor.contiguous, tables)]
+    regions = (0, 0, 0) if targets.regions is None else targets.regions.shape[1:]
     words = [
         *(b, num_layers, k, s, k_s, how),
         *map(_address, known),
-        *(tables.size_table.shape[0], tables.inverse_weights.shape[0]),
+        *(tables.size_table.shape[0], tables.inverse_weights.shape[0], tables.region_table.shape[0], *regions),
         *rules[1:],
         *map(_address, (*chosen, *pairs, hflip, carried, *counts)),
     ]
@@ -149,7 +150,7 @@ def draw_classes(
         *map(_address, (*instances, *known, classes, carried, tried, no_source, no_free_slot)),
     ]
     _call("segpaste_draw_classes", words, workspace())
-    counts = PlacementCounts(tried, no_source, no_free_slot, torch.zeros_like(tried))
+    counts = PlacementCounts(tried, no_source, no_free_slot, torch.zeros_like(tried), torch.zeros_like(tried))
     return classmix.where_they_stand(rows, carried), counts, Mixture(classes, found.eligible)
 
 

@@ -60,23 +60,25 @@ enum Pick { GIVEN = 0, OTHERS = 1, OWN = 2, SAME = 3 };
 
 struct DrawJob {
     int64_t num_rows, num_layers, num_slots, num_source_rows, num_source_slots, pick;
-    const int64_t* seeds;           // [B], the first four: `Targets`
+    const int64_t* seeds;           // [B], the first five: `Targets`
     const int64_t* occupied;        // [B, K_t, 4]
     const int64_t* num_free;        // [B]
     const int64_t* extent;          // [B, 2]
+    const int32_t* regions;         // [B, num_regions, region_height, region_width], or null
     const uint8_t* eligible;        // [S, K_s], the next five: `Sources`
     const int64_t* boxes;           // [S, K_s, 4]
     const int64_t* labels;          // [S, K_s]
     const int64_t* source_extent;   // [S, 2]
     const int64_t* shrunk;          // [S], or null
-    const int64_t* limits;          // [4], the next four: `DrawTables`
+    const int64_t* limits;          // [4], the next five: `DrawTables`
     const int64_t* size_table;      // [num_sizes, 2]
     const int64_t* inverse_weights;
     const int64_t* log_table;       // [257]
-    int64_t num_sizes, num_weights;
+    const int64_t* region_table;    // [num_region_classes]
+    int64_t num_sizes, num_weights, num_region_classes, num_regions, region_height, region_width;
     int64_t low_scale, high_scale, scale_den, flip_threshold, max_attempts;  // from here on: `DrawRules`
     int64_t patch, on_grid, whole_patches, one_each, clips, seen_num, seen_den;
-    int64_t keeps_place, hides_cuts, fits_scale;
+    int64_t keeps_place, hides_cuts, fits_scale, region_num, region_den;
     int64_t* source_idx;       // [B, L], read where rows are given, else written, as all that follows
     uint8_t* layer_valid;      // [B, L]
     int64_t* scale_num;        // [B, L, 2]
@@ -88,6 +90,7 @@ struct DrawJob {
     int64_t* no_source;        // [B]
     int64_t* no_free_slot;     // [B]
     int64_t* does_not_fit;     // [B]
+    int64_t* outside_region;   // [B]
 };
 
 struct MixtureJob {

@@ -27,15 +27,23 @@ class Objects(NamedTuple):
         boxes: [B, L, K_s, 4] int64, after the flip and before the scale.
         scaled: [B, L, K_s, 4] int64, after both.
         cut: [B, L, K_s, 4] bool, the sides that lie on the border of their image, after the flip.
+        region: [B, L, K_s] int64, index of the region that each may be pasted on; beyond the last for anywhere.
     """
 
     chosen: Tensor
     boxes: Tensor
     scaled: Tensor
     cut: Tensor
+    region: Tensor
 
 
-def draw_places(targets: Targets, rules: DrawRules, objects: Objects) -> tuple[Tensor, Tensor]:
+def region_of(table: Tensor, labels: Tensor) -> Tensor:
+    """Return the region of each label, int64; see `segpaste.engine.records.DrawTables.region_table`."""
+    others = len(table) - 1
+    return table.to(labels.device)[torch.where((labels < 0) | (labels > others), others, labels)]
+
+
+def draw_places(targets: Targets, rules: DrawRules, objects: Objects) -> tuple[Tensor, Tensor, Tensor]:
     """Draw a place for every layer, and return the chosen slots that may be pasted there.
 
     Places are uniform over those where the rectangle around all chosen boxes fits into the image, or covers it along an
@@ -49,25 +57,27 @@ def draw_places(targets: Targets, rules: DrawRules, objects: Objects) -> tuple[T
         objects: boxes, and which of them to paste.
 
     Returns:
-        translate [B, L, 2] int64 and carried [B, L, K_s] bool.
+        translate [B, L, 2] int64, the chosen objects that fit [B, L, K_s] bool, and those of them that lie in their
+        region [B, L, K_s] bool.
     """
-    chosen, _, scaled, cut = objects
+    chosen, _, scaled, cut, region = objects
     candidates = _kept(objects) if rules.keeps_place else _candidates(targets, rules, chosen, scaled)  # [B, L, A, 2]
     placed = scaled[:, :, None] + candidates.repeat(1, 1, 1, 2)[:, :, :, None]  # [B, L, A, K_s, 4]
     extent = targets.extent[:, None, None, None]
     fits = chosen[:, :, None] & _fits(rules, placed, extent)
     if rules.hides_cuts:
         fits = fits & (geometry.cut_sides(placed, extent) | ~cut[:, :, None]).all(-1)
+    kept = fits if targets.regions is None else fits & _in_region(targets, targets.regions, rules, placed, region)
     if rules.max_attempts == 1:
-        return candidates[:, :, 0], fits[:, :, 0]
+        return candidates[:, :, 0], fits[:, :, 0], kept[:, :, 0]
     overlap = geometry.box_overlap(placed, targets.occupied[:, None, None]).sum(-1)
-    score = fits.sum(-1) * _FAR - (overlap * fits).sum(-1)
+    score = kept.sum(-1) * _FAR - (overlap * kept).sum(-1)
     attempts = torch.arange(rules.max_attempts, device=chosen.device)
     untied = score * rules.max_attempts - attempts  # which of equal maxima argmax takes is up to the compiler
     best = untied.argmax(2, keepdim=True)
     translate = candidates.gather(2, best[..., None].expand(-1, -1, -1, 2))[:, :, 0]
-    carried = fits.gather(2, best[..., None].expand(-1, -1, -1, fits.shape[-1]))[:, :, 0]
-    return translate, carried
+    place = best[..., None].expand(-1, -1, -1, fits.shape[-1])
+    return translate, fits.gather(2, place)[:, :, 0], kept.gather(2, place)[:, :, 0]
 
 
 def _kept(objects: Objects) -> Tensor:
@@ -150,6 +160,21 @@ def _range_of(rules: DrawRules, around: Tensor, extent: Tensor, is_empty: Tensor
     side = (around[..., 2:] - around[..., :2]).clamp(0, _LONGEST_SIDE) * ~is_empty
     hidden = torch.div(side * (rules.seen_den - rules.seen_num), rules.seen_den, rounding_mode="floor")
     return low - hidden, high + hidden
+
+
+def _in_region(targets: Targets, regions: Tensor, rules: DrawRules, placed: Tensor, region: Tensor) -> Tensor:
+    """Return whether enough of boxes [B, L, A, K_s, 4], as far as they are in the image, lies in their regions."""
+    num_regions, height, width = regions.shape[1:]
+    region = region[:, :, None].expand(placed.shape[:-1])
+    x1, y1 = (torch.minimum(placed[..., a].clamp(min=0), targets.extent[:, a, None, None, None]) for a in (0, 1))
+    x2, y2 = (torch.minimum(placed[..., a + 2].clamp(min=0), targets.extent[:, a, None, None, None]) for a in (0, 1))
+    first = region.clamp(max=num_regions - 1) * height
+    sums = [
+        regions.flatten(1).gather(1, ((first + y) * width + x).flatten(1)).view(placed.shape[:-1]).to(torch.int64)
+        for y, x in ((y1, x1), (y1, x2), (y2, x1), (y2, x2))
+    ]
+    num_inside, area = sums[3] - sums[1] - sums[2] + sums[0], (x2 - x1) * (y2 - y1)
+    return (num_inside * rules.region_den >= area * rules.region_num) | (region >= num_regions)
 
 
 def _whole_steps(low: Tensor, high: Tensor, patch: int) -> tuple[Tensor, Tensor]:

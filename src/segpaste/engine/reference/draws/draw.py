@@ -67,13 +67,16 @@ def _draw(draw: Draw) -> Drawn:
     scale_num, scale_den = _scales.draw_scales(draw, choice.chosen, boxes)
     scaled = geometry.scaled_boxes(boxes, scale_num[:, :, None], scale_den[:, :, None])
     cut = _places.mirrored_sides(geometry.cut_sides(draw.sources.boxes, draw.sources.extent[:, :, None]), hflip)
-    translate, carried = _places.draw_places(draw.targets, rules, _places.Objects(choice.chosen, boxes, scaled, cut))
+    region = _places.region_of(draw.tables.region_table, draw.sources.labels)
+    objects = _places.Objects(choice.chosen, boxes, scaled, cut, region)
+    translate, fitting, carried = _places.draw_places(draw.targets, rules, objects)
     placement = Placement(rows.source_idx, rows.layer_valid, scale_num, scale_den, translate, hflip, carried)
     counts = PlacementCounts(
         tried=choice.num_tried + choice.no_source,
         no_source=choice.no_source,
         no_free_slot=choice.num_tried - choice.num_chosen,
-        does_not_fit=choice.num_chosen - carried.sum((1, 2)),
+        does_not_fit=choice.num_chosen - fitting.sum((1, 2)),
+        outside_region=(fitting & ~carried).sum((1, 2)),
     )
     return placement, counts
 

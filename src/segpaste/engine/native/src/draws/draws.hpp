@@ -18,6 +18,7 @@ constexpr i64 SIZE_DEN = 16, GRID_TRIES = 8;
 struct Drawer : SlotDrawer {
     i64* boxes;  // [K, 4] of the layer's source
     u8* cut;     // [K, 4], the sides of them that lie on the border of their picture
+    i64* region;  // [K], the region of each
 
     // The rectangle around the chosen boxes of a layer.
     struct Around {
@@ -170,17 +171,33 @@ struct Drawer : SlotDrawer {
 
     // The boxes stay around their centre; ``before`` encloses the chosen ones as they were.
     void keep_place(i64 b, i64 j, const Around& before, u8* carried) const {
-        const i64* extent = job.extent + 2 * b;
         i64* translate = job.translate + 2 * (b * num_layers + j);
         Around after = around(carried);
         translate[0] = before.is_empty ? 0 : floor_div(before.x1 + before.x2 - after.x1 - after.x2, 2);
         translate[1] = before.is_empty ? 0 : floor_div(before.y1 + before.y2 - after.y1 - after.y2, 2);
-        keep_fitting(translate[0], translate[1], extent, carried);
+        keep_fitting(b, translate[0], translate[1], carried);
     }
 
-    void keep_fitting(i64 x, i64 y, const i64* extent, u8* carried) const {
+    // Whether enough of a moved box, as far as it is in the picture, lies in its region.
+    bool in_region(i64 b, i64 k, i64 x, i64 y) const {
+        if (!job.regions || region[k] >= job.num_regions) return true;
+        const i64 *box = boxes + 4 * k, *extent = job.extent + 2 * b;
+        i64 x1 = clamp(box[0] + x, i64(0), extent[0]), y1 = clamp(box[1] + y, i64(0), extent[1]);
+        i64 x2 = clamp(box[2] + x, i64(0), extent[0]), y2 = clamp(box[3] + y, i64(0), extent[1]);
+        const i32* sums = job.regions + (b * job.num_regions + region[k]) * job.region_height * job.region_width;
+        const i32 *above = sums + y1 * job.region_width, *below = sums + y2 * job.region_width;
+        i64 inside = i64(below[x2]) - above[x2] - below[x1] + above[x1], area = (x2 - x1) * (y2 - y1);
+        return inside * job.region_den >= area * job.region_num;
+    }
+
+    // Only the slots that may be pasted at a place stay in ``carried``.
+    void keep_fitting(i64 b, i64 x, i64 y, u8* carried) const {
+        const i64* extent = job.extent + 2 * b;
         for (i64 k = 0; k < num_slots; ++k) {
-            carried[k] &= u8(fits(boxes + 4 * k, x, y, extent) && (!job.hides_cuts || hides_cuts(k, x, y, extent)));
+            if (!carried[k]) continue;
+            bool is_fit = fits(boxes + 4 * k, x, y, extent) && (!job.hides_cuts || hides_cuts(k, x, y, extent));
+            carried[k] = is_fit && in_region(b, k, x, y);
+            job.outside_region[b] += is_fit && !carried[k];
         }
     }
 
@@ -198,7 +215,7 @@ struct Drawer : SlotDrawer {
             u64 sum = 0;
             for (i64 k = 0; job.max_attempts > 1 && k < num_slots; ++k) {
                 const i64* box = boxes + 4 * k;
-                if (carried[k] && fits(box, x, y, extent)) sum += u64(FAR) - overlap(box, x, y, occupied);
+                if (carried[k] && fits(box, x, y, extent) && in_region(b, k, x, y)) sum += u64(FAR) - overlap(box, x, y, occupied);
             }
             i64 score = i64(sum);
             if (attempt == 0 || score > best_score) best_score = score, best_x = x, best_y = y;
@@ -206,13 +223,14 @@ struct Drawer : SlotDrawer {
         i64* translate = job.translate + 2 * (b * num_layers + j);
         translate[0] = best_x;
         translate[1] = best_y;
-        keep_fitting(best_x, best_y, extent, carried);
+        keep_fitting(b, best_x, best_y, carried);
     }
 
     void draw_row(i64 b) const {
         prioritise(b);
         choose_slots(b);
         i64 num_fitting = 0;
+        job.outside_region[b] = 0;
         for (i64 j = 0; j < num_layers; ++j) {
             i64 at = b * num_layers + j, source = row_of(at);
             bool flip = happens(layer_state(job.seeds[b], HFLIP, j), job.flip_threshold);
@@ -228,9 +246,14 @@ struct Drawer : SlotDrawer {
                 bool ends[4] = {box[0] <= 0, box[1] <= 0, box[2] >= width, box[3] >= height};
                 for (i64 side = 0; side < 4; ++side) cut[4 * k + side] = ends[flip && side % 2 == 0 ? 2 - side : side];
             }
+            const i64* labels = job.labels + source * num_slots;
+            for (i64 k = 0; k < num_slots; ++k) {
+                i64 others = job.num_region_classes - 1;
+                region[k] = job.region_table[labels[k] >= 0 && labels[k] <= others ? labels[k] : others];
+            }
             u8* carried = job.carried + at * num_slots;
             Around before = around(carried);
-            draw_scale(b, j, carried, job.labels + source * num_slots);
+            draw_scale(b, j, carried, labels);
             if (job.keeps_place) {
                 keep_place(b, j, before, carried);
             } else {
@@ -238,7 +261,7 @@ struct Drawer : SlotDrawer {
             }
             for (i64 k = 0; k < num_slots; ++k) num_fitting += carried[k];
         }
-        job.does_not_fit[b] -= num_fitting;
+        job.does_not_fit[b] -= num_fitting + job.outside_region[b];
     }
 };
 
@@ -251,7 +274,7 @@ inline ErrorCode draw(const DrawJob& job, Arena& arena) {
     auto values = take<i64>(arena, most(job.num_rows, num_own));
     SlotDrawer slots = {job, k, job.num_layers, take<i64>(arena, job.num_source_rows * k), take<i64>(arena, count),
                         take<i64>(arena, most_sorted), take<i64>(arena, most_sorted)};
-    Drawer drawer = {slots, take<i64>(arena, 4 * k), take<u8>(arena, 4 * k)};
+    Drawer drawer = {slots, take<i64>(arena, 4 * k), take<u8>(arena, 4 * k), take<i64>(arena, k)};
     if (!arena.failed) {
         if (job.pick == OTHERS) {
             for (i64 s = 0; s < job.num_rows; ++s) {

@@ -1,0 +1,40 @@
+"""Regions that objects may be pasted on, as sums over rectangles: shared by all backends.
+
+A summed-area table says in four reads how many pixels of a box lie in a region: Crow, "Summed-area tables for texture
+mapping", SIGGRAPH 1984.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def region_sums(mask: Tensor | None, semantic: Tensor | None, class_sets: Sequence[Sequence[int]]) -> Tensor | None:
+    """Return the regions of a batch as summed-area tables.
+
+    Args:
+        mask: [B, H, W] bool, pixels that any object may be pasted on; None for all.
+        semantic: [B, H, W] int64, required with ``class_sets``.
+        class_sets: semantic classes that make up each region.
+
+    Returns:
+        [B, R, H + 1, W + 1] int32, a region for each set of classes, and ``mask`` after them if there is one. Entry
+        (y, x) is the number of pixels of the region above row y and to the left of column x. None without any region.
+    """
+    planes: list[Tensor] = []
+    for classes in class_sets:
+        assert semantic is not None
+        plane = torch.zeros_like(semantic, dtype=torch.bool)
+        for label in classes:
+            plane = plane | (semantic == label)
+        planes.append(plane if mask is None else plane & mask)
+    if mask is not None:
+        planes.append(mask)
+    if not planes:
+        return None
+    pixels = torch.stack(planes, 1).to(torch.int32)
+    return F.pad(pixels.cumsum(2, dtype=torch.int32).cumsum(3, dtype=torch.int32), [1, 0, 1, 0])
