@@ -160,7 +160,7 @@ class TestGoingOn:
     ) -> None:
         from segpaste.cli import _assembling, _show
 
-        def interrupt(*_: Any) -> None:
+        def interrupt(*_: Any, **__: Any) -> None:
             raise KeyboardInterrupt
 
         owner = {"write_tables": _assembling, "write_pages": _show, "publish": Workspace}[where]
@@ -225,10 +225,7 @@ class TestFullDisk:
     """A limit on the size of files gives a true OSError in the middle of a write."""
 
     @pytest.mark.parametrize(("limit", "what"), [(3_000, "photo"), (9_000, "report")])
-    def test_one_line_and_nothing_half_written(
-        self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, what: str
-    ) -> None:
-        monkeypatch.undo()  # the steps of the process are of the usual size
+    def test_one_line_and_nothing_half_written(self, world: Path, tmp_path: Path, limit: int, what: str) -> None:
         out, partial = tmp_path / "out", tmp_path / "out.partial"
 
         def bound() -> None:
