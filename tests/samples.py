@@ -28,6 +28,7 @@ from segpaste.augmentation import (
     PasteReport,
     PlacementCounts,
     PlacementRequest,
+    SourceConfig,
     SourceStrategy,
 )
 from segpaste.engine import Placement, engine_for, use_backend
@@ -51,6 +52,9 @@ from segpaste.types.fields import FLAGS
 
 THINGS = (1, 2, 3)
 STUFF = (11, 12)
+
+EVERY_OBJECT = SourceConfig(whole_only=False)
+"""Also pastes the objects that touch the border of their image, which are many in such small samples."""
 
 CPU_BACKENDS = ("reference", "native")
 """The backends that run on the CPU as it is, the reference first."""

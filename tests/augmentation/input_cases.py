@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from samples import SCHEMA, Pasted, all_modality_subsets, paste, subset_id
+from samples import EVERY_OBJECT, SCHEMA, Pasted, all_modality_subsets, paste, subset_id
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
@@ -18,4 +18,6 @@ INSTANCE = frozenset({Modality.INSTANCE})
 
 def paste_with(batch: PaddedBatchedDenseSample, placement: PlacementConfig = SMALL, **options: Any) -> Pasted:
     """A paste by a config with the taxonomy of all samples, unless the options give another one."""
-    return paste(batch, BatchCopyPasteConfig(placement=placement, **{"panoptic": PANOPTIC, **options}))
+    return paste(
+        batch, BatchCopyPasteConfig(placement=placement, **{"panoptic": PANOPTIC, "source": EVERY_OBJECT, **options})
+    )

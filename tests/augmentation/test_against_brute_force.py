@@ -17,14 +17,7 @@ from paste_cases import batches, configs
 import brute_force
 import brute_force_draws
 from brute_force_pixels import scales_of
-from samples import (
-    OPTIONAL,
-    SCHEMA,
-    all_modality_subsets,
-    assert_same,
-    make_batch,
-    subset_id,
-)
+from samples import EVERY_OBJECT, OPTIONAL, SCHEMA, all_modality_subsets, assert_same, make_batch, subset_id
 from segpaste.augmentation import (
     DROP_REASONS,
     BatchCopyPasteConfig,
@@ -157,7 +150,7 @@ class TestCorners:
         """At half the size each output pixel lies between four source pixels whose normals cancel."""
         batch = make_batch(3, size=(13, 19), num_instances=2, max_instances=6, modalities=("instance", "normals"))
         batch = paste_cases.opposite_normals(batch, np.random.default_rng(0))
-        config = BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(0.5, 0.5)))
+        config = BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(0.5, 0.5)), source=EVERY_OBJECT)
         out, report, recording = run(batch, config)
         shown = (report.visible_layer >= 0)[:, None] & (out.normals != 0).any(1, keepdim=True)
         assert shown.any()
@@ -167,7 +160,9 @@ class TestCorners:
     def test_stuff_is_driven_out(self, policy: Literal["revert", "ignore"]) -> None:
         """Thresholds that nearly every paste crosses, over pastes of which some are too small."""
         panoptic = PanopticConfig(taxonomy=SCHEMA, stuff_policy=policy, tau_stuff_frac=0.95, tau_stuff_px=4)
-        config = BatchCopyPasteConfig(panoptic=panoptic, min_area_px=5, placement=PlacementConfig(layers=2))
+        config = BatchCopyPasteConfig(
+            panoptic=panoptic, min_area_px=5, placement=PlacementConfig(layers=2), source=EVERY_OBJECT
+        )
         reverted = ignored = 0
         for start in range(12):
             batch = make_batch(3, size=(13, 11), num_instances=(2, 3, 2), max_instances=8, seed=start)
@@ -191,7 +186,7 @@ class TestCorners:
     def test_degenerate(self, batch_size: int, size: tuple[int, int], num_instances: int, max_instances: int) -> None:
         """No image, no slot, no instance, one pixel, one image, no free slot."""
         batch = make_batch(batch_size, size=size, num_instances=num_instances, max_instances=max_instances)
-        config = BatchCopyPasteConfig(panoptic=PanopticConfig(taxonomy=SCHEMA))
+        config = BatchCopyPasteConfig(panoptic=PanopticConfig(taxonomy=SCHEMA), source=EVERY_OBJECT)
         out, report, recording = run(batch, config)
         if max_instances == 0:
             assert_same(out, batch)
@@ -209,7 +204,9 @@ class TestTileSize:
         placement = PlacementConfig(layers=2, scale_range=(0.4, 1.5))
 
         def tiled(tile_size: int) -> PaddedBatchedDenseSample:
-            config = BatchCopyPasteConfig(tile_size=tile_size, placement=placement, panoptic=panoptic)
+            config = BatchCopyPasteConfig(
+                tile_size=tile_size, placement=placement, panoptic=panoptic, source=EVERY_OBJECT
+            )
             out, report, _ = run(batch, config)
             assert report.num_placed.any()
             return out

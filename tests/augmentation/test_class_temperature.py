@@ -16,7 +16,7 @@ from placement_inputs import request
 
 import brute_force
 import brute_force_draws
-from samples import CPU_BACKENDS, make_batch, put_box
+from samples import CPU_BACKENDS, EVERY_OBJECT, make_batch, put_box
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import IntraBatchSource, PlacementConfig, Schedule
 from segpaste.augmentation.rules.class_weights import MOST_ALIKE, TEMPERATURE_ONE, inverse_weights, log_table
@@ -100,7 +100,7 @@ class TestEqualPlainLoops:
     def test_every_slot_of_every_layer(self, labels: list[int], temperature: float, options: dict[str, Any]) -> None:
         """The crowd is more than the table of weights knows; an empty slot is of no class, though its label is 0."""
         placement = PlacementConfig(**options, class_temperature=temperature, k_range=(1, 4), scale_range=(0.7, 1.0))
-        paste, chosen = BatchCopyPaste(BatchCopyPasteConfig(placement=placement)), set()
+        paste, chosen = BatchCopyPaste(BatchCopyPasteConfig(placement=placement, source=EVERY_OBJECT)), set()
         num_batches = 1 if len(labels) > 100 else 6
         for start in range(num_batches):
             batch = objects(labels).derived(sample_seeds=torch.arange(3) + 3 * start)
@@ -119,7 +119,7 @@ class TestEqualPlainLoops:
         """So many that waits which nearly agree are among them."""
         batch = objects(LABELS, num=60)
         placement = PlacementConfig(**options, class_temperature=0.5, k_range=(2, 12), scale_range=(0.7, 1.0))
-        paste = BatchCopyPaste(BatchCopyPasteConfig(placement=placement))
+        paste = BatchCopyPaste(BatchCopyPasteConfig(placement=placement, source=EVERY_OBJECT))
         for start in range(20):
             seeded = batch.derived(sample_seeds=torch.arange(60) + 60 * start)
             one, *others = (placed(kernels, seeded, paste).carried for kernels in CPU_BACKENDS)
@@ -181,7 +181,9 @@ class TestProbabilities:
     def test_of_the_objects_of_a_class(self, kernels: str, temperature: float) -> None:
         """They stay alike."""
         batch = objects(LABELS, num=60)
-        config = BatchCopyPasteConfig(placement=PlacementConfig(class_temperature=temperature, k_range=(3, 3)))
+        config = BatchCopyPasteConfig(
+            placement=PlacementConfig(class_temperature=temperature, k_range=(3, 3)), source=EVERY_OBJECT
+        )
         paste, ranks = BatchCopyPaste(config), np.zeros(12, np.int64)
         for start in range(40):
             found = placed(kernels, batch.derived(sample_seeds=torch.arange(60) + 60 * start), paste)
@@ -207,6 +209,10 @@ def test_nothing_changes_where_all_classes_are_alike(kernels: str) -> None:
     batch, found = objects([1, 2, 1, 3, 3, 2], num=9), []
     for temperature in TEMPERATURES:
         placement = PlacementConfig(class_temperature=temperature, k_range=(1, 3))
-        found.append(placed(kernels, batch, BatchCopyPaste(BatchCopyPasteConfig(placement=placement))).carried)
+        found.append(
+            placed(
+                kernels, batch, BatchCopyPaste(BatchCopyPasteConfig(placement=placement, source=EVERY_OBJECT))
+            ).carried
+        )
     assert torch.equal(found[1], found[0])
     assert torch.equal(found[2], found[0])

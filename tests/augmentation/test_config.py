@@ -64,7 +64,7 @@ OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
         min_visible_frac=0.4,
         pad_to_multiple=14,
     ),
-    source=SourceConfig(mask_from="boxes", whole_only=True),
+    source=SourceConfig(mask_from="boxes", whole_only=False),
     harmonize=HarmonizeConfig(
         mode="poisson", prob=0.5, pyramid_levels=3, surround_px=9, max_gain=2.5, poisson_cycles=4, feather_px=2
     ),

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from samples import CPU_BACKENDS, OPTIONAL, SCHEMA, assert_backends_agree, assert_same, make_batch, paste
+from samples import CPU_BACKENDS, EVERY_OBJECT, OPTIONAL, SCHEMA, assert_backends_agree, assert_same, make_batch, paste
 from segpaste.augmentation import (
     DROP_REASONS,
     BatchCopyPaste,
@@ -37,6 +37,7 @@ def config(max_hidden_frac: float) -> BatchCopyPasteConfig:
         min_area_px=2,
         panoptic=PanopticConfig(taxonomy=SCHEMA, tau_stuff_frac=0.0, tau_stuff_px=0),
         placement=PlacementConfig(layers=2, scale_range=(0.7, 1.5), k_range=(2, 6)),
+        source=EVERY_OBJECT,
     )
 
 
@@ -76,7 +77,9 @@ class TestLimit:
         everywhere[:, 0] = True
         batch = replace(batch, instance_masks=everywhere, boxes=batch.boxes.clone().index_fill_(1, torch.tensor(0), 0))
         batch.boxes[:, 0, 2:] = 8
-        options = BatchCopyPasteConfig(max_hidden_frac=0, placement=PlacementConfig(scale_range=(0.5, 0.5)))
+        options = BatchCopyPasteConfig(
+            max_hidden_frac=0, placement=PlacementConfig(scale_range=(0.5, 0.5)), source=EVERY_OBJECT
+        )
         with use_backend(kernels), pytest.warns(UserWarning, match="reverted 2"):
             out, report = BatchCopyPaste(options)(batch, return_report=True)
         assert report.num_dropped[:, DROP_REASONS.index("reverted")].tolist() == [1, 1]
@@ -105,4 +108,4 @@ def test_one_graph_equal_to_eager() -> None:
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
 def test_no_fraction(value: float) -> None:
     with pytest.raises(ValidationError, match="max_hidden_frac"):
-        BatchCopyPasteConfig(max_hidden_frac=value)
+        BatchCopyPasteConfig(max_hidden_frac=value, source=EVERY_OBJECT)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from input_cases import INSTANCE, SMALL, SUBSETS, paste_with
 
-from samples import SCHEMA, FromBatch, Schema, assert_same, make_batch, make_samples
+from samples import EVERY_OBJECT, SCHEMA, FromBatch, Schema, assert_same, make_batch, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PanopticConfig
 from segpaste.types import FIELDS, BatchedDenseSample, Modality
@@ -95,7 +95,10 @@ class TestSeeds:
 
     @pytest.mark.parametrize("with_seeds", [True, False])
     def test_a_generator_draws_them(self, with_seeds: bool) -> None:
-        module, batch = BatchCopyPaste(BatchCopyPasteConfig(placement=SMALL)), make_batch(with_seeds=with_seeds)
+        module, batch = (
+            BatchCopyPaste(BatchCopyPasteConfig(placement=SMALL, source=EVERY_OBJECT)),
+            make_batch(with_seeds=with_seeds),
+        )
         before = torch.get_rng_state()
         one, same, other = (module(batch, torch.Generator().manual_seed(s)) for s in (1, 1, 2))
         assert torch.equal(torch.get_rng_state(), before)
@@ -104,7 +107,10 @@ class TestSeeds:
         assert_same(one, module(replace(batch, sample_seeds=one.sample_seeds)))
 
     def test_without_any_they_come_from_torch(self) -> None:
-        module, batch = BatchCopyPaste(BatchCopyPasteConfig(placement=SMALL)), make_batch(with_seeds=False)
+        module, batch = (
+            BatchCopyPaste(BatchCopyPasteConfig(placement=SMALL, source=EVERY_OBJECT)),
+            make_batch(with_seeds=False),
+        )
         torch.manual_seed(7)
         one, other = module(batch), module(batch)
         torch.manual_seed(7)
@@ -220,7 +226,7 @@ def with_limit(limit: int) -> PanopticConfig:
 def test_as_many_slots_as_the_taxonomy_has_or_more_where_it_plays_no_part(num_slots: int, modalities: Any) -> None:
     options = {} if modalities is None else {"modalities": modalities}
     batch = make_batch(max_instances=num_slots, **options)
-    out = BatchCopyPaste(BatchCopyPasteConfig(panoptic=with_limit(5)))(batch)
+    out = BatchCopyPaste(BatchCopyPasteConfig(panoptic=with_limit(5), source=EVERY_OBJECT))(batch)
     assert out.max_instances == num_slots
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from paste_cases import batches, configs
 from torch import Tensor
 
-from samples import OPTIONAL, Pasted, all_modality_subsets, make_batch, paste, subset_id
+from samples import EVERY_OBJECT, OPTIONAL, Pasted, all_modality_subsets, make_batch, paste, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, SourceStrategy
 from segpaste.augmentation import PasteReport, Placement, PlacementConfig, PlacementCounts, PlacementRequest
 from segpaste.augmentation.inputs.pad import padded_to_multiple
@@ -28,7 +28,8 @@ def paste_at(
     batch: PaddedBatchedDenseSample, scale: float = 1.0, flip: float = 0.0, warns: bool = False, **options: Any
 ) -> Pasted:
     placement = PlacementConfig(scale_range=(scale, scale), hflip_probability=flip)
-    return paste(batch, BatchCopyPasteConfig(placement=placement, **options), warns=warns)
+    config = BatchCopyPasteConfig(placement=placement, source=EVERY_OBJECT, **options)
+    return paste(batch, config, warns=warns)
 
 
 def scene(masks: Tensor, images: Tensor, *, width: int | None = None) -> PaddedBatchedDenseSample:
@@ -105,7 +106,9 @@ class TestPaintedIsLabelled:
     @pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
     def test_any_size(self, size: tuple[int, int], modalities: frozenset[Modality]) -> None:
         batch = make_batch(4, size=size, num_instances=[1, 0] if min(size) == 1 else [3, 0, 2], modalities=modalities)
-        module = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(0.5, 1.0))))
+        module = BatchCopyPaste(
+            BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(0.5, 1.0)), source=EVERY_OBJECT)
+        )
         out, report = module(batch, return_report=True)
         assert_painted_is_labelled(batch, out, report)
         assert report.num_placed.any() == (Modality.INSTANCE in modalities)
@@ -179,7 +182,7 @@ class TestPaintedIsLabelled:
     def test_k_range_caps_the_rows(self) -> None:
         batch = make_batch(4, num_instances=4, max_instances=12, modalities={Modality.INSTANCE})
         placement = PlacementConfig(scale_range=(0.5, 0.5), k_range=(2, 2), layers=2)
-        out, report = paste(batch, BatchCopyPasteConfig(placement=placement))
+        out, report = paste(batch, BatchCopyPasteConfig(placement=placement, source=EVERY_OBJECT))
         assert report.num_tried.tolist() == [2] * 4
         assert_painted_is_labelled(batch, out, report)
 
@@ -300,7 +303,7 @@ class TestSourceStrategy:
         strategy = FixedRow(row)
         assert isinstance(strategy, SourceStrategy)
         batch = make_batch(modalities={Modality.INSTANCE, Modality.SEMANTIC, Modality.NORMALS})
-        out, report = paste(batch, source=strategy)
+        out, report = paste(batch, BatchCopyPasteConfig(source=EVERY_OBJECT), source=strategy)
         assert report.num_placed.tolist() == [int(b != row) for b in range(3)]
         assert_painted_is_labelled(batch, out, report)
         for b in range(3):

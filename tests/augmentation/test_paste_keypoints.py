@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 import torch
 
-from samples import CPU_BACKENDS, POINTS, SCHEMA, FromBatch, assert_backends_agree, batch_of, make_batch, paste
+from samples import (
+    CPU_BACKENDS,
+    EVERY_OBJECT,
+    POINTS,
+    SCHEMA,
+    FromBatch,
+    assert_backends_agree,
+    batch_of,
+    make_batch,
+    paste,
+)
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
@@ -34,7 +44,8 @@ pointed_batch = partial(make_batch, 4, size=(19, 23), max_instances=9, keypoints
 
 def config_of(**options: Any) -> BatchCopyPasteConfig:
     placement = PlacementConfig(layers=2, scale_range=(0.5, 1.5), max_attempts=4)
-    return BatchCopyPasteConfig(**{"placement": placement, "panoptic": PanopticConfig(taxonomy=SCHEMA), **options})
+    defaults = {"placement": placement, "panoptic": PanopticConfig(taxonomy=SCHEMA), "source": EVERY_OBJECT}
+    return BatchCopyPasteConfig(**{**defaults, **options})
 
 
 @pytest.mark.parametrize("backend", CPU_BACKENDS)
@@ -95,7 +106,7 @@ def test_edges_are_those_of_the_picture(padding: int) -> None:
     points = torch.tensor([[20.0, 4.0, 2.0], [20.0 + padding, 4.0, 2.0]])
     batch = replace(batch, keypoints=points * batch.instance_valid[..., None, None])
     placement = PlacementConfig(scale_range=(1, 1), hflip_probability=0)
-    config = BatchCopyPasteConfig(min_residual_area_frac=0, placement=placement)
+    config = BatchCopyPasteConfig(min_residual_area_frac=0, placement=placement, source=EVERY_OBJECT)
     module = BatchCopyPaste(config, _Unmoved())
     out, report = module(replace(batch, sample_seeds=torch.arange(2)), return_report=True)
     check_all(Case(batch, out, report, config))

@@ -10,7 +10,7 @@ import pytest
 import torch
 from input_cases import INSTANCE, SUBSETS, paste_with
 
-from samples import SCHEMA, assert_same, make_batch
+from samples import EVERY_OBJECT, SCHEMA, assert_same, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import DROP_REASONS, PanopticConfig, PasteReport, PlacementConfig, SourceConfig
 from segpaste.types import Modality, PaddedBatchedDenseSample
@@ -93,7 +93,7 @@ class TestTheReasons:
         self, reason: str, advice: str, options: dict[str, Any], config: dict[str, Any]
     ) -> None:
         batch = make_batch(**{"modalities": INSTANCE, **options})
-        module = BatchCopyPaste(BatchCopyPasteConfig(**config))
+        module = BatchCopyPaste(BatchCopyPasteConfig(source=EVERY_OBJECT, **config))
         with pytest.warns(UserWarning, match=rf"paste nothing .* of \d+ tries, {reason} \d+; {advice}"):
             out, report = module(batch, return_report=True)
         assert torch.equal(out.images, batch.images)
@@ -144,7 +144,7 @@ class TestTheWarning:
     def test_not_at_all(self, config: dict[str, Any]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            BatchCopyPaste(BatchCopyPasteConfig(**config))(make_batch(modalities=INSTANCE))
+            BatchCopyPaste(BatchCopyPasteConfig(source=EVERY_OBJECT, **config))(make_batch(modalities=INSTANCE))
 
 
 class TestBoxesWithoutMasks:
@@ -158,7 +158,7 @@ class TestBoxesWithoutMasks:
 
     def test_mask_from_boxes(self) -> None:
         batch = make_batch(modalities=self.BOXES)
-        out, report = paste_with(batch, source=SourceConfig(mask_from="boxes"))
+        out, report = paste_with(batch, source=SourceConfig(mask_from="boxes", whole_only=False))
         pasted = report.slot_layer >= 0
         assert out.instance_masks is None
         assert out.instance_ids is None
@@ -173,7 +173,7 @@ class TestBoxesWithoutMasks:
 
     def test_boxes_cannot_own_panoptic_pixels(self) -> None:
         batch = replace(make_batch(), instance_masks=None, instance_ids=None)
-        boxes = SourceConfig(mask_from="boxes")
+        boxes = SourceConfig(mask_from="boxes", whole_only=False)
         with pytest.raises(ValueError, match="expected instance masks beside the panoptic maps"):
             paste_with(batch, source=boxes)
         out, report = paste_with(batch, source=boxes, emit_panoptic=False)
@@ -183,7 +183,7 @@ class TestBoxesWithoutMasks:
     def test_a_box_is_pasted_whole_and_alone(self) -> None:
         batch = make_batch(modalities=())
         placement = PlacementConfig(scale_range=(1, 1), k_range=(1, 1))
-        _, report = paste_with(batch, placement, source=SourceConfig(mask_from="boxes"))
+        _, report = paste_with(batch, placement, source=SourceConfig(mask_from="boxes", whole_only=False))
         sizes = (batch.boxes[..., 2:] - batch.boxes[..., :2]).prod(-1)
         for b in range(3):
             slot = report.slot_source[b].max()
@@ -191,4 +191,6 @@ class TestBoxesWithoutMasks:
 
     def test_a_batch_with_masks_keeps_them(self) -> None:
         batch = make_batch(modalities=INSTANCE)
-        assert_same(paste_with(batch, source=SourceConfig(mask_from="boxes"))[0], paste_with(batch)[0])
+        assert_same(
+            paste_with(batch, source=SourceConfig(mask_from="boxes", whole_only=False))[0], paste_with(batch)[0]
+        )

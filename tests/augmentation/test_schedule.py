@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from samples import CPU_BACKENDS, make_batch
+from samples import CPU_BACKENDS, EVERY_OBJECT, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig, Schedule
 from segpaste.engine import use_backend
 
@@ -70,7 +70,7 @@ def test_numbers_in_tensors_are_numbers() -> None:
 
 @pytest.mark.parametrize("options", [{"k_range": (1, 2)}, {"class_temperature": 0.5, "paste_prob": 0.1}])
 def test_classes_have_no_counts_and_no_temperature(options: dict[str, Any]) -> None:
-    schedule = BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True)).schedule
+    schedule = BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True, source=EVERY_OBJECT)).schedule
     with pytest.raises(ValueError, match="expected only paste_prob with emit_classmix"):
         schedule.set(**options)
     assert schedule.paste_prob == 1
@@ -136,7 +136,7 @@ def test_without_a_last_part_pastes_go_on_to_the_end() -> None:
 
 @pytest.mark.parametrize("kernels", CPU_BACKENDS)
 def test_a_step_follows_it(kernels: str) -> None:
-    paste = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(fade_last=0.5)))
+    paste = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(fade_last=0.5), source=EVERY_OBJECT))
     batch = make_batch(4, num_instances=3, max_instances=8)
     with use_backend(kernels):
         assert paste(batch, return_report=True)[1].num_tried.tolist() == [3, 3, 3, 3]
@@ -160,7 +160,7 @@ def test_a_step_follows_its_temperature(kernels: str, grouping: Literal["image",
     def made(temperature: float) -> BatchCopyPaste:
         options = {"k_range": (2, 2), "layers": 4, "grouping": grouping, "scale_range": (0.5, 0.6)}
         placement = PlacementConfig(**options, class_temperature=temperature)  # type: ignore[arg-type]
-        return BatchCopyPaste(BatchCopyPasteConfig(placement=placement))
+        return BatchCopyPaste(BatchCopyPasteConfig(placement=placement, source=EVERY_OBJECT))
 
     batch = make_batch(8, num_instances=8, max_instances=12)
     batch.labels[batch.instance_valid] = torch.tensor([1, 1, 1, 1, 1, 1, 2, 3]).repeat(8)

@@ -16,7 +16,7 @@ import torch
 from chi_square import assert_uniform
 from placement_inputs import request
 
-from samples import CPU_BACKENDS
+from samples import CPU_BACKENDS, EVERY_OBJECT
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import IntraBatchSource, Placement, PlacementConfig
 from segpaste.engine import use_backend
@@ -105,7 +105,9 @@ class TestPlaces:
             instance_masks=masks,
         )
         placement = PlacementConfig(scale_range=(1.0, 1.0))
-        module = BatchCopyPaste(BatchCopyPasteConfig(placement=placement, min_residual_area_frac=0.0))
+        module = BatchCopyPaste(
+            BatchCopyPasteConfig(placement=placement, min_residual_area_frac=0.0, source=EVERY_OBJECT)
+        )
         counts = np.zeros((6, 6), np.int64)
         for first in range(0, 4_000, num):
             out = module(batch.derived(sample_seeds=torch.arange(first, first + num)))

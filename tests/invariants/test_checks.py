@@ -11,7 +11,7 @@ import pytest
 import torch
 from invariant_cases import run
 
-from samples import SCHEMA, STUFF, THINGS, make_batch, paste
+from samples import EVERY_OBJECT, SCHEMA, STUFF, THINGS, make_batch, paste
 from segpaste import invariants
 from segpaste.augmentation import (
     BatchCopyPasteConfig,
@@ -30,7 +30,10 @@ from segpaste.types import Modality, PaddedBatchedDenseSample, StagedCrops
 FLAT = (Modality.INSTANCE, Modality.PANOPTIC, Modality.SEMANTIC)
 SPOILED = 1
 CONFIG = BatchCopyPasteConfig(
-    min_area_px=2, panoptic=PanopticConfig(taxonomy=SCHEMA, tau_stuff_px=4), placement=PlacementConfig(layers=2)
+    min_area_px=2,
+    panoptic=PanopticConfig(taxonomy=SCHEMA, tau_stuff_px=4),
+    placement=PlacementConfig(layers=2),
+    source=EVERY_OBJECT,
 )
 
 
@@ -268,7 +271,7 @@ def test_one_violation_tells_of_the_first_place_and_counts_the_others(sound: Cas
 
 class TestWhatIsMissing:
     def test_a_check_refuses_a_case_without_its_modality(self) -> None:
-        case = run(make_batch(2, modalities={"semantic"}), BatchCopyPasteConfig())
+        case = run(make_batch(2, modalities={"semantic"}), BatchCopyPasteConfig(source=EVERY_OBJECT))
         with pytest.raises(ValueError, match=r"depth_monotonicity: expected \['depth'\] in the batch before and after"):
             invariants.depth_monotonicity(case)
         assert {c.__name__ for c in applicable(case)} == {
@@ -284,7 +287,7 @@ class TestWhatIsMissing:
         assert violations(case) == []
 
     def test_a_taxonomy_is_asked_for(self, sound: Case) -> None:
-        case = run(sound.before, BatchCopyPasteConfig())
+        case = run(sound.before, BatchCopyPasteConfig(source=EVERY_OBJECT))
         with pytest.raises(ValueError, match=r"panoptic_thing_stuff_consistent: expected config\.panoptic"):
             invariants.panoptic_thing_stuff_consistent(case)
         assert len(applicable(case)) == len(invariants.INVARIANTS) - 3

@@ -97,7 +97,10 @@ class BatchCopyPaste(nn.Module):
             kind = self.config.source.kind
             source = BankSource(self.config.source) if kind == "bank" else IntraBatchSource(kind)
         self.source = source
-        self.crops = None if source_pool is None else SeededCrops(source_pool, self.config.num_layers, balance)
+        self.crops: SeededCrops | None = None
+        if source_pool is not None:
+            whole_only = self.config.source.whole_only
+            self.crops = SeededCrops(source_pool, self.config.num_layers, balance, whole_only=whole_only)
         self.read_modalities, self.write_modalities = prepare.modalities_of(self.config)
         self.schedule = Schedule(self.config.placement, chooses_objects=not self.config.emit_classmix)
         self._placement = self.config.placement
@@ -226,7 +229,10 @@ class BatchCopyPaste(nn.Module):
                 "from_dataloader: expected source_pool with source.kind='bank', and only there, got "
                 f"{'none' if source_pool is None else 'one'} and kind={kind!r}"
             )
-        pool = None if source_pool is None else CropPool(source_pool, module.config.num_layers, balance)
+        pool = None
+        if source_pool is not None:
+            whole_only = module.config.source.whole_only
+            pool = CropPool(source_pool, module.config.num_layers, balance, whole_only=whole_only)
         return AugmentedLoader(loader, module, max_instances, device, pool)
 
     @property

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.bank import BankSampler, DatasetBank
+from segpaste.bank.build.dataset_bank import objects_to_paste
 from segpaste.cli._inputs import Inputs, ReadPhotos
 from segpaste.cli._sequence import PhotoPick
 from segpaste.types import DenseSample, InstanceMask
@@ -79,7 +80,9 @@ def open_objects(inputs: Inputs, config: BatchCopyPasteConfig, seed: int, **opti
         CommandError: there are none.
     """
     photos = inputs.photos if config.source.mask_from is None else MaskedPhotos(inputs.photos)
-    bank = DatasetBank(photos, class_names=inputs.class_names, crop_size=(1, 1), cache_bytes=0)
+    selection = objects_to_paste(whole_only=config.source.whole_only)
+    names = inputs.class_names
+    bank = DatasetBank(photos, class_names=names, crop_size=(1, 1), selection=selection, cache_bytes=0)
     return ObjectSequence(bank, BankSampler(bank, **options, base_seed=seed, rank=0, num_replicas=1))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from segpaste.bank import BankDataLoader, DatasetBank, InstanceBank, create_bank_dataloader
+from segpaste.bank.build.dataset_bank import objects_to_paste
 from segpaste.bank.build.listing import Samples
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.bank.read.sampler import BankSampler, report_draws
@@ -50,7 +51,9 @@ class DatasetCrops:
         num_workers: int = 0,
     ) -> None:
         source = expect_crops(owner, augment, balance)
-        self.bank = bank = dataset if isinstance(dataset, InstanceBank) else DatasetBank(dataset)
+        selection = objects_to_paste(whole_only=source.whole_only)
+        bank = dataset if isinstance(dataset, InstanceBank) else DatasetBank(dataset, selection=selection)
+        self.bank = bank
         self.owner, self.balance, self.augment = owner, balance, augment
         self.num_images = max(num_steps, 1) * batch_size
         self.loader = create_bank_dataloader(

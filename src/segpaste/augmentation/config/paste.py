@@ -28,8 +28,8 @@ class SourceConfig(StrictConfig):
             ``bank`` from the crops of an instance bank that are staged for each call.
         whole_only: paste no object where a cut by the border of its own image would show. An object is cut if its box
             touches that border, without padding to the right and below. With ``placement.position`` ``random`` such
-            objects are never pasted; with ``keep`` they are where the cut lies on the border of the target, too. Crops
-            of a bank do not tell, so they are always pasted.
+            objects are never pasted; with ``keep`` they are where the cut lies on the border of the target, too. Of a
+            dataset that is a pool they are left out. Crops of a bank on disk do not tell, so all are pasted.
         mask_from: masks of a batch that has boxes and no masks: ``boxes``, filled rectangles; ``ellipse``, the pixels
             that the ellipse in each box touches; or a function of one's own, given as itself or by its name
             ``package.module:name``, see `segpaste.augmentation.config.mask_function.MaskFunction`. All its boxes are
@@ -44,7 +44,7 @@ class SourceConfig(StrictConfig):
     """
 
     kind: Literal["intra_batch", "same_image", "bank"] = "intra_batch"
-    whole_only: bool = False
+    whole_only: bool = True
     mask_from: str | None = None
     crops_per_target: int = Field(default=1, ge=1, le=64)
     value_range: float | None = Field(default=None, gt=0)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.bank import BankSampler, DatasetBank, InstanceBank, stage_bank_batch
+from segpaste.bank.build.dataset_bank import objects_to_paste
 from segpaste.bank.build.listing import Samples
 from segpaste.bank.read.class_draws import ClassTable, DrawMode, uniforms
 from segpaste.bank.read.pairing import PairedCrops
@@ -54,16 +55,17 @@ def is_dataset(value: object) -> bool:
 
 
 @overload
-def as_pool(pool: BankPool) -> InstanceBank: ...
+def as_pool(pool: BankPool, whole_only: bool) -> InstanceBank: ...
 
 
 @overload
-def as_pool(pool: SourcePool) -> InstanceBank | Iterable[StagedCrops]: ...
+def as_pool(pool: SourcePool, whole_only: bool) -> InstanceBank | Iterable[StagedCrops]: ...
 
 
-def as_pool(pool: SourcePool) -> InstanceBank | Iterable[StagedCrops]:
-    """Return the bank of a dataset's objects; a bank or a loader as it is."""
-    return DatasetBank(cast(Samples, pool)) if is_dataset(pool) else cast(Any, pool)
+def as_pool(pool: SourcePool, whole_only: bool) -> InstanceBank | Iterable[StagedCrops]:
+    """Return the bank of a dataset's objects, or only of those that are whole; a bank or a loader as it is."""
+    selection = objects_to_paste(whole_only=whole_only)
+    return DatasetBank(cast(Samples, pool), selection=selection) if is_dataset(pool) else cast(Any, pool)
 
 
 class CropPool(Stateful):
@@ -75,6 +77,7 @@ class CropPool(Stateful):
             there are batches.
         crops_per_target: number of crops to draw from a bank for each target.
         balance: how a bank's classes are drawn, see `segpaste.BankSampler`; by default by its repeat factors.
+        whole_only: of a dataset, leave out objects that touch the border of their image.
 
     Attributes:
         num_steps: steps of the loader that were taken in this epoch.
@@ -87,13 +90,15 @@ class CropPool(Stateful):
     owner = "source_pool"
     state_numbers = ("num_steps",)
 
-    def __init__(self, pool: SourcePool, crops_per_target: int, balance: Balance | None = None) -> None:
+    def __init__(
+        self, pool: SourcePool, crops_per_target: int, balance: Balance | None = None, *, whole_only: bool = True
+    ) -> None:
         if isinstance(pool, str | PathLike):
             raise TypeError(
                 f"source_pool: expected a bank, or a loader of staged crops, got the path {str(pool)!r}; give "
                 "open_bank(path)"
             )
-        self.pool = as_pool(pool)
+        self.pool = as_pool(pool, whole_only)
         self.crops_per_target, self.balance = crops_per_target, balance
         self._sampler = BankSampler(self.pool, mode=balance or DEFAULT) if isinstance(self.pool, InstanceBank) else None
         if balance is not None and self._sampler is None:
@@ -168,6 +173,7 @@ class SeededCrops:
         bank: bank or dataset to draw from.
         crops_per_target: K, number of crops for each target.
         balance: how classes are drawn, see `segpaste.BankSampler`; by default by its repeat factors.
+        whole_only: of a dataset, leave out objects that touch the border of their image.
 
     Attributes:
         balance: as given; None if it was not asked for.
@@ -177,8 +183,10 @@ class SeededCrops:
         ValueError: it is empty, or ``balance`` is no mode.
     """
 
-    def __init__(self, bank: BankPool, crops_per_target: int, balance: Balance | None = None) -> None:
-        bank = as_pool(bank)
+    def __init__(
+        self, bank: BankPool, crops_per_target: int, balance: Balance | None = None, *, whole_only: bool = True
+    ) -> None:
+        bank = as_pool(bank, whole_only)
         if not isinstance(bank, InstanceBank):
             raise TypeError(
                 f"BatchCopyPaste: expected source_pool to be a bank or a dataset, got {type(bank).__name__}; "

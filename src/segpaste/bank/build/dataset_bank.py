@@ -36,8 +36,15 @@ from segpaste.seeding import random_bits_numpy
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
 
-EVERY_OBJECT = Selection(min_area_px=1, min_part_frac=0.0)
 MOST_TRIES = 16
+
+
+def objects_to_paste(*, whole_only: bool) -> Selection:
+    """Return which objects are sources: all that have a pixel, or those of them that are whole."""
+    return Selection(min_area_px=1, min_part_frac=0.0, whole_only=whole_only)
+
+
+WHOLE_OBJECTS = objects_to_paste(whole_only=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +87,8 @@ class DatasetBank:
         class_names: the name of each label, a list or a dictionary; by default the ``class_names`` of the dataset.
         crop_size: (h, w) of every crop, pixels. Larger objects are shrunk.
         margin_frac: background kept about each object, see `segpaste.bank.build_bank`.
-        selection: which objects may be pasted; by default all that have a pixel.
+        selection: which objects may be pasted; by default all that have a pixel and do not touch the border of their
+            image, since the cut would show, see ``source.whole_only`` of `segpaste.augmentation.SourceConfig`.
         cache_bytes: memory for crops that each process keeps, bytes; those read last are kept. A crop of 256 x 256
             pixels without depth takes 256 KiB.
 
@@ -104,7 +112,7 @@ class DatasetBank:
         class_names: Sequence[str] | Mapping[int, str] | None = None,
         crop_size: tuple[int, int] = (256, 256),
         margin_frac: float = DEFAULT_MARGIN_FRAC,
-        selection: Selection = EVERY_OBJECT,
+        selection: Selection = WHOLE_OBJECTS,
         cache_bytes: int = 256 << 20,
     ) -> None:
         self.dataset, self.margin_frac, self.selection, self.cache_bytes = dataset, margin_frac, selection, cache_bytes
