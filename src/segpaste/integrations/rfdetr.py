@@ -25,11 +25,11 @@ from torch import nn
 
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
-from segpaste.integrations._nested import Form, Target, from_nested, to_nested
+from segpaste.integrations._labels import LabelMap
 from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
-from segpaste.integrations._rfdetr_objects import CocoObjects, YoloFolderObjects
+from segpaste.integrations._rfdetr.nested import Form, Target, from_nested, to_nested
+from segpaste.integrations._rfdetr.objects import CocoObjects, YoloFolderObjects
 from segpaste.integrations._schedule import follow, progress_of
-from segpaste.integrations._targets import LabelMap
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import check_count
 
