@@ -362,7 +362,7 @@ def test_pastes_come_before_the_augmentations_on_the_device(
     assert are_colours(pasted[0].tensors)
 
 
-@pytest.mark.parametrize("data", ["scenes", "photos", "yolo_photos"])
+@pytest.mark.parametrize("data", ["scenes", "photos"])
 def test_the_picture_has_the_names_of_the_classes(data: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     seen: list[PaddedBatchedDenseSample] = []
     folder = request.getfixturevalue(data)
