@@ -194,6 +194,23 @@ def test_every_form_comes_back_as_it_was(form: str, bank: MemmapBank) -> None:
         assert torch.equal(torch.as_tensor(target[name]).long(), torch.as_tensor(expected[name]).long()), name
 
 
+@pytest.mark.parametrize("num_own", [0, 1])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.int64, torch.int16])
+def test_masks_of_255_stay_masks_of_255(dtype: torch.dtype, num_own: int, bank: MemmapBank) -> None:
+    """As cv2 and PIL give them; of an image without objects only an option says it."""
+    paste = CopyPaste(bank, coded_config(), label_map=IDS[:3], **({} if num_own else {"mask_value": 255}))
+    photo = coded_photo(1)
+    photo = photo._replace(rows=[row._replace(is_crowd=False) for row in photo.rows[:num_own]])
+    target = target_of(photo)
+    torch.manual_seed(1)
+    plain = paste(image_of(photo), target)[1]["masks"]
+    torch.manual_seed(1)
+    masks = paste(image_of(photo), {**target, "masks": target["masks"].to(dtype) * 255})[1]["masks"]
+    assert masks.dtype == dtype
+    assert len(masks) > num_own
+    assert torch.equal(masks, (plain > 0).to(dtype) * 255)
+
+
 def test_a_pair_and_one_dictionary_are_the_same(bank: MemmapBank) -> None:
     paste, photo = CopyPaste(bank, coded_config(), label_map=IDS[:3]), coded_photo(1)
     image, target = image_of(photo), target_of(photo)

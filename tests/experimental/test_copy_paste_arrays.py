@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from coded_pastes import CODE, IDS, Photo, box_of, coded_bank, coded_config, coded_photo, expect_true
+from segpaste import BatchCopyPasteConfig
+from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.bank import MemmapBank
 from segpaste.experimental import CopyPaste
 
@@ -103,6 +105,43 @@ def test_every_form_comes_back_as_it_was(bank: MemmapBank) -> None:
             assert type(out["bboxes"][0]) is type(data["bboxes"][0])
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.uint16, np.int64])
+@pytest.mark.parametrize("as_list", [True, False])
+def test_masks_of_255_stay_masks_of_255(as_list: bool, dtype: type, bank: MemmapBank) -> None:
+    paste, data = CopyPaste(bank, coded_config(), label_map=IDS[:3]), arrays_of(without_crowds(1))
+    masks = data["masks"].astype(dtype) * dtype(255)
+    torch.manual_seed(1)
+    plain = paste(data)["masks"]
+    torch.manual_seed(1)
+    out = paste({**data, "masks": list(masks) if as_list else masks})["masks"]
+    assert type(out) is (list if as_list else np.ndarray)
+    assert out[0].dtype == dtype
+    assert len(out) > len(masks)
+    assert np.array_equal(np.asarray(out), (plain > 0) * 255)
+
+
+def test_images_without_objects_get_masks_of_the_value_that_is_named(bank: MemmapBank) -> None:
+    image = coded_photo(1).pixels
+    for data in ({"image": image}, {"image": image, "masks": np.zeros((0, *image.shape[:2]), np.uint8), "labels": []}):
+        out = CopyPaste(bank, coded_config(), label_map=IDS[:3], mask_value=255)(data)
+        assert set(np.unique(out["masks"]).tolist()) == {0, 255}
+
+
+@pytest.mark.parametrize("as_array", [True, False])
+def test_labels_of_the_other_kind_are_refused(as_array: bool, bank: MemmapBank) -> None:
+    """Also where nothing is pasted, so that the error does not wait for a paste."""
+    data = arrays_of(without_crowds(1))
+    form = np.array if as_array else list
+    nothing = BatchCopyPasteConfig(source=SourceConfig(kind="bank"), placement=PlacementConfig(paste_prob=0.0))
+    for config in (coded_config(), nothing):
+        with pytest.raises(
+            ValueError, match=r"expected numbers in 'labels', .* got .*car.*; give the text of each class"
+        ):
+            CopyPaste(bank, config, label_map=IDS[:3])({**data, "labels": form(["car"] * len(data["labels"]))})
+        with pytest.raises(ValueError, match=r"expected texts in 'labels', .* got .*; give the number of each class"):
+            CopyPaste(bank, config, label_map=NAMES[:3])({**data, "labels": form(data["labels"])})
+
+
 @pytest.mark.parametrize("as_array", [True, False])
 def test_labels_may_be_texts(as_array: bool, bank: MemmapBank) -> None:
     names, photo = ("car", "a longer name than the others", "zebra"), without_crowds(1)
@@ -154,6 +193,15 @@ def test_boxes_alone_are_pasted_over_as_boxes(name: str, index: int, bank: Memma
         ({"bboxes": np.zeros((7, 5))}, r"expected bboxes \[N, 4\]"),
         ({"labels": [1]}, "expected 'labels' with one label for each of 7 objects, got 1"),
         ({"masks": np.zeros((7, 3, 3))}, r"expected masks \[N, 48, 64\]"),
+        (
+            {"masks": np.full((7, 48, 64), 0.5)},
+            "masks: expected 0 and 1, or 0 and 255, got 0.5, .*; choose a threshold",
+        ),
+        ({"masks": np.arange(7 * 48 * 64, dtype=np.uint8).reshape(7, 48, 64)}, "masks: expected 0 and 1, or 0 and 255"),
+        (
+            {"masks": [np.full((48, 64), n, np.uint8) for n in (0, 1, 255, 0, 0, 0, 0)]},
+            "or 0 and 255, got 1 beside 255",
+        ),
         ({"mask": np.zeros((48, 64))}, "got 'mask'"),
         ({"keypoints": np.zeros((3, 2))}, "got 'keypoints'"),
     ],

@@ -123,6 +123,9 @@ def test_only_long_failure_is_worth_a_warning(bank: MemmapBank) -> None:
         ({"label_map": [1, 2]}, ValueError, "expected a class id for every label, got none for 2"),
         ({"label_map": ["a", "b"]}, ValueError, r"expected a text for every class of the bank, got none for \[2\]"),
         ({"label_map": "car"}, TypeError, "label_map: expected an integer to add"),
+        ({"label_map": True}, TypeError, "label_map: expected an integer to add, .* got True, a bool"),
+        ({"label_map": ["a", 1, "b"]}, ValueError, "label_map: expected texts or numbers, got both"),
+        ({"mask_value": 7}, ValueError, "expected mask_value to be 1 or 255, got 7"),
         ({"max_instances": -1}, ValueError, "max_instances: expected at least 0"),
         ({"drop": "area"}, TypeError, "expected drop to be a list of names, got the text 'area'"),
     ],
@@ -149,6 +152,14 @@ BOXES = tv_tensors.BoundingBoxes(torch.tensor([[1.0, 1, 5, 6, 10]]), format="XYW
         ({"iscrowd": torch.zeros(2, 1)}, "expected 'iscrowd' with one value for each of 2 objects"),
         ({"masks": torch.zeros(3, 20, 30)}, "expected a mask for each of 2 boxes, got 3"),
         ({"boxes": BOXES}, "expected boxes of format XYXY, XYWH or CXCYWH, got XYWHR"),
+        ({"labels": ["cat", "dog"]}, "expected numbers in 'labels', .* got 'cat'; give the text of each class in lab"),
+        ({"masks": torch.full((2, 20, 30), 0.25)}, "masks: expected 0 and 1, or 0 and 255, got 0.25, .*; choose a thr"),
+        (
+            {"masks": torch.arange(2).view(2, 1, 1).expand(2, 20, 30) + 1},
+            "masks: expected 0 and 1, or 0 and 255, got 2",
+        ),
+        ({"masks": torch.full((2, 20, 30), -1)}, "masks: expected 0 and 1, or 0 and 255, got -1"),
+        ({"masks": torch.full((2, 20, 30), torch.nan)}, "masks: expected 0 and 1, or 0 and 255, got nan"),
     ],
 )
 def test_targets_that_are_refused(changes: dict[str, Any], message: str, bank: MemmapBank) -> None:
@@ -208,5 +219,58 @@ def test_images_of_other_classes_are_refused(bank: MemmapBank) -> None:
         paste([1], {})
     with pytest.raises(TypeError, match="expected dtype uint8 or float32, got float64"):
         paste(torch.zeros(3, 20, 30, dtype=torch.float64), {})
-    with pytest.raises(ValueError, match="expected source images of 1 channels"):
-        paste(torch.zeros(1, 20, 30), {})
+
+
+@pytest.mark.parametrize(
+    ("num", "what"), [(1, r"1 \(grey\); repeat it three times"), (4, r"4 \(with transparency\?\); keep")]
+)
+@pytest.mark.parametrize("form", ["pair", "sample", "arrays"])
+def test_channels_are_named(form: str, num: int, what: str, bank: MemmapBank) -> None:
+    paste, image = CopyPaste(bank, label_map=1), torch.zeros(num, 20, 30)
+    given = {
+        "pair": (image, {}),
+        "sample": DenseSample.from_masks(image, torch.zeros(0, 20, 30, dtype=torch.bool), torch.zeros(0).long()),
+        "arrays": {"image": image.permute(1, 2, 0).numpy()},
+    }[form]
+    with pytest.raises(ValueError, match=f"CopyPaste: expected images of 3 channels, got {what}"):
+        paste(given)
+
+
+def float_image(low: float, high: float) -> torch.Tensor:
+    return torch.linspace(low, high, 3 * 20 * 30).view(3, 20, 30)
+
+
+@pytest.mark.parametrize(
+    ("image", "white", "message"),
+    [
+        (float_image(0, 255), 1.0, r"in 0\.\.1, got 0\.\.255; divide the images by 255, or give source.value_range"),
+        (
+            float_image(0, 1),
+            255.0,
+            r"in 0\.\.255, got 0\.\.1 in all images; multiply the images by 255, or give source",
+        ),
+        (float_image(-2, 2), 1.0, r"in 0\.\.1, got -2\.\.2; paste first and normalise after it"),
+        (torch.full((3, 20, 30), torch.nan), 1.0, r"in 0\.\.1, got NaN"),
+    ],
+    ids=["0..255", "0..1", "normalised", "NaN"],
+)
+@pytest.mark.parametrize("form", ["pair", "sample", "arrays"])
+def test_colours_out_of_range_are_refused(
+    form: str, image: torch.Tensor, white: float, message: str, bank: MemmapBank
+) -> None:
+    config = BatchCopyPasteConfig(source=SourceConfig(kind="bank", value_range=white))
+    given = {
+        "pair": (image, {}),
+        "sample": DenseSample.from_masks(image, torch.zeros(0, 20, 30, dtype=torch.bool), torch.zeros(0).long()),
+        "arrays": {"image": image.permute(1, 2, 0).numpy()},
+    }[form]
+    with pytest.raises(ValueError, match=f"CopyPaste: image: expected colours {message}"):
+        CopyPaste(bank, config, label_map=1)(given)
+
+
+@pytest.mark.parametrize("white", [1.0, 255.0])
+def test_black_images_are_right_in_every_range(white: float, bank: MemmapBank) -> None:
+    config = BatchCopyPasteConfig(source=SourceConfig(kind="bank", value_range=white))
+    paste = CopyPaste(bank, config, label_map=1)
+    for image in (torch.zeros(3, 60, 80), torch.zeros(3, 60, 80, dtype=torch.uint8)):
+        assert paste(image, {})[0].dtype == image.dtype

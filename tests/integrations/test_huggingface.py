@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +14,7 @@ from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.integrations.huggingface import CopyPasteCollator, to_detr, to_mask_labels, to_oneformer
 from segpaste.types import IGNORE_INDEX, Modality, PaddedBatchedDenseSample
+from segpaste.viz import show
 
 COLOURS = {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4]}
 
@@ -104,6 +106,17 @@ def test_texts_of_oneformer_name_the_segments_of_the_task(task: str) -> None:
     for labels, texts in zip(inputs["class_labels"], inputs["text_inputs"], strict=True):
         names = [f"a photo with a {NAMES[label - 10]}" for label in sorted(labels.tolist())]
         assert spelled(texts) == [*names, *[rest] * 8][:8]
+
+
+def test_the_inputs_of_oneformer_are_shown() -> None:
+    """As those of a model that asks for the same segments without texts."""
+    batch = make_batch(2, num_instances=3, modalities=["instance"])
+    pages = [
+        np.asarray(show(inputs, **COLOURS))
+        for inputs in (to_oneformer(batch, **COLOURS, **TEXTS, tasks=["instance"]), to_mask_labels(batch, **COLOURS))
+    ]
+    assert np.array_equal(*pages)
+    assert len(np.unique(pages[0])) > 2
 
 
 def test_each_image_draws_a_task_from_torchs_generator() -> None:

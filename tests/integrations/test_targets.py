@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from samples import make_batch
-from segpaste.integrations import _targets
+from segpaste.integrations import _labels, _targets
 from segpaste.types import Modality
 
 LABELS = torch.tensor([2, 0, 1, 2])
@@ -18,24 +19,36 @@ LABELS = torch.tensor([2, 0, 1, 2])
 
 @pytest.mark.parametrize(
     ("label_map", "expected"),
-    [(0, [2, 0, 1, 2]), (1, [3, 1, 2, 3]), ([10, 30, 70], [70, 10, 30, 70]), ({0: 5, 1: 4, 2: 9}, [9, 5, 4, 9])],
+    [
+        *[(0, [2, 0, 1, 2]), (1, [3, 1, 2, 3]), (np.int64(1), [3, 1, 2, 3]), (np.array(1), [3, 1, 2, 3])],
+        *[([10, 30, 70], [70, 10, 30, 70]), (np.array([10, 30, 70]), [70, 10, 30, 70])],
+        *[({0: 5, 1: 4, 2: 9}, [9, 5, 4, 9]), ({np.int64(n): np.int32(9 - n) for n in range(3)}, [7, 9, 8, 7])],
+        (torch.tensor([10, 30, 70]), [70, 10, 30, 70]),
+    ],
 )
 def test_label_maps_and_back(label_map: Any, expected: list[int]) -> None:
-    ids = _targets.to_framework(LABELS, label_map)
+    ids = _labels.to_framework(LABELS, label_map)
     assert ids.tolist() == expected
     assert ids.dtype == torch.int64
-    assert _targets.from_framework(ids, label_map).tolist() == LABELS.tolist()
+    assert _labels.from_framework(ids, label_map).tolist() == LABELS.tolist()
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: _targets.to_framework(LABELS, [5, 6]), ValueError, "class id for every label, got none for 2"),
-        (lambda: _targets.to_framework(LABELS, "abc"), TypeError, "a list of class ids or a dict, got str"),
-        (lambda: _targets.to_framework(LABELS, None), TypeError, "a list of class ids or a dict, got NoneType"),
-        (lambda: _targets.from_framework(LABELS, 1), ValueError, "class ids from 1, got 0; is 0 the background"),
-        (lambda: _targets.from_framework(LABELS, [0, 1]), ValueError, "label for every class id, got none for 2"),
-        (lambda: _targets.from_framework(LABELS, [3, 3]), ValueError, "another class id for each label, got one twice"),
+        (lambda: _labels.to_framework(LABELS, [5, 6]), ValueError, "class id for every label, got none for 2"),
+        *(
+            (lambda given=given: _labels.to_framework(LABELS, given), TypeError, f"label_map: expected .*, got {came}")
+            for given, came in [
+                *[("abc", "'abc', a str"), (None, "None, a NoneType"), (True, "True, a bool"), (1.0, "1.0, a float")],
+                *[([True, False, True], "True, a bool"), (np.array([True]), "True, a bool"), ([1.5], "1.5, a float")],
+                *[(np.array([1.0, 2.0]), "1.0, a float"), (np.zeros((1, 2), int), r"\[0, 0\], a list")],
+                *[({"cat": 1}, "'cat', a str"), ({0: "1"}, "'1', a str")],
+            ]
+        ),
+        (lambda: _labels.from_framework(LABELS, 1), ValueError, "class ids from 1, got 0; is 0 the background"),
+        (lambda: _labels.from_framework(LABELS, [0, 1]), ValueError, "label for every class id, got none for 2"),
+        (lambda: _labels.from_framework(LABELS, [3, 3]), ValueError, "another class id for each label, got one twice"),
     ],
 )
 def test_wrong_label_maps(call: Any, error: type[Exception], message: str) -> None:
@@ -97,7 +110,11 @@ def test_images_are_normalised_and_padding_is_zero() -> None:
 
 @pytest.mark.parametrize(
     ("mean", "std", "message"),
-    [([0.5], [0.5], "expected 3 numbers each"), ([0.5] * 3, [0.5, 0.0, 1.0], "expected numbers > 0")],
+    [
+        ([0.5], [0.5], r"images: expected 1 channels, for which mean and std have numbers, got 3; keep"),
+        ([0.5] * 3, [0.5], "expected as many numbers in each, got 3 and 1"),
+        ([0.5] * 3, [0.5, 0.0, 1.0], "expected numbers > 0"),
+    ],
 )
 def test_wrong_normalisation(mean: list[float], std: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from torchvision import tv_tensors
 
 from samples import make_batch
 from segpaste.integrations.torchvision import from_detection, to_detection
+
+ONE = torch.tensor([1])
 
 
 def test_targets_hold_what_the_batch_says() -> None:
@@ -45,8 +50,8 @@ def test_images_of_several_sizes_are_padded() -> None:
     assert (~batch.padding_mask).flatten(1).sum(1).tolist() == [45, 32]
     assert batch.labels.tolist() == [[0, 0], [0, 0]]
     assert batch.instance_valid.tolist() == [[True, False], [False, False]]
-    back, _ = to_detection(batch, label_map=1, scale=1.0)
-    assert all(torch.equal(one, other.float()) for one, other in zip(back, images, strict=True))
+    back, _ = to_detection(batch, label_map=1)
+    assert all(torch.equal(one, other.float() / 255) for one, other in zip(back, images, strict=True))
 
 
 @pytest.mark.parametrize("with_masks", [True, False])
@@ -66,6 +71,64 @@ def test_crowds_become_the_crowd_mask(with_masks: bool) -> None:
     assert batch.labels[0].tolist() == [3, 0, 0]
     _, (again,) = to_detection(batch, label_map=1)
     assert again["labels"].tolist() == [4]
+
+
+@pytest.mark.parametrize("name", ["XYXY", "XYWH", "CXCYWH"])
+def test_boxes_of_every_upright_format(name: str) -> None:
+    """Boxes of a detector, without masks: their format decides, not their order."""
+    given = {"XYXY": [1.0, 2.0, 5.0, 6.0], "XYWH": [1.0, 2.0, 4.0, 4.0], "CXCYWH": [3.0, 4.0, 4.0, 4.0]}[name]
+    boxes = tv_tensors.BoundingBoxes(torch.tensor([given]), format=name, canvas_size=(8, 9))
+    batch = from_detection([torch.zeros(3, 8, 9)], [{"boxes": boxes, "labels": ONE}], label_map=1, max_instances=1)
+    assert batch.boxes.tolist() == [[[1.0, 2.0, 5.0, 6.0]]]
+    crowd = {"boxes": boxes, "labels": ONE, "iscrowd": ONE}
+    region = from_detection([torch.zeros(3, 8, 9)], [crowd], label_map=1, max_instances=1).crowd_mask
+    assert region is not None
+    assert region[0, 0, 2:6, 1:5].all()
+    assert int(region.sum()) == 16
+
+
+def test_boxes_with_an_angle_are_refused() -> None:
+    boxes = tv_tensors.BoundingBoxes(torch.ones(1, 5), format="CXCYWHR", canvas_size=(8, 9))
+    with pytest.raises(ValueError, match=r"targets\[0\]: expected boxes of format XYXY, XYWH or CXCYWH, got CXCYWHR"):
+        from_detection([torch.zeros(3, 8, 9)], [{"boxes": boxes, "labels": ONE}], label_map=1, max_instances=1)
+
+
+@pytest.mark.parametrize("boxes", [torch.zeros(0), torch.zeros(0, 4), torch.tensor([])])
+@pytest.mark.parametrize("with_masks", [True, False])
+def test_images_without_objects(boxes: torch.Tensor, with_masks: bool) -> None:
+    target = {"boxes": boxes, "labels": torch.zeros(0, dtype=torch.int64)}
+    if with_masks:
+        target["masks"] = torch.zeros(0, 6, 7)
+    batch = from_detection([torch.zeros(3, 6, 7)], [target], label_map=1, max_instances=2)
+    assert not batch.instance_valid.any()
+
+
+@pytest.mark.parametrize("value", [1, 255, 1.0, 255.0, True])
+def test_masks_of_0_and_255_are_those_of_0_and_1(value: Any) -> None:
+    masks = torch.zeros(1, 6, 7, dtype=torch.tensor(value).dtype)
+    masks[0, 1:3, 1:4] = value
+    target = {"boxes": torch.zeros(1, 4), "labels": ONE, "masks": masks}
+    batch = from_detection([torch.zeros(3, 6, 7)], [target], label_map=1, max_instances=1)
+    assert batch.instance_masks is not None
+    assert torch.equal(batch.instance_masks[0], masks.bool())
+
+
+def test_soft_masks_are_refused() -> None:
+    target = {"boxes": torch.zeros(1, 4), "labels": ONE, "masks": torch.full((1, 6, 7), 0.3)}
+    with pytest.raises(
+        ValueError, match=r"targets\[0\]: masks: expected 0 and 1, or 0 and 255, got 0.3.*; choose a thr"
+    ):
+        from_detection([torch.zeros(3, 6, 7)], [target], label_map=1, max_instances=1)
+
+
+def test_images_of_other_channels_are_named() -> None:
+    targets = [{"boxes": torch.zeros(0, 4), "labels": ONE[:0]}] * 2
+    with pytest.raises(
+        ValueError, match=r"images\[1\]: expected as many channels as images\[0\], 3, got 1 \(grey\); rep"
+    ):
+        from_detection([torch.zeros(3, 6, 7), torch.zeros(1, 6, 7)], targets, label_map=1, max_instances=1)
+    with pytest.raises(ValueError, match=r"images\[0\]: expected \[C, H, W\], got \[6, 7\]"):
+        from_detection([torch.zeros(6, 7)], targets[:1], label_map=1, max_instances=1)
 
 
 def test_empty_images_need_no_masks_and_crowds_no_label() -> None:

@@ -12,6 +12,7 @@ import pytest
 import pytorch_lightning as lightning
 import rfdetr.training
 import torch
+from differences import Differences
 from PIL import Image
 from rfdetr.models.backbone import dinov2
 from rfdetr.training import RFDETRDataModule, RFDETRModelModule
@@ -38,6 +39,7 @@ from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.datasets import open_dataset
 from segpaste.integrations.rfdetr import Form, from_nested, label_map_of, to_nested, with_copy_paste
 from segpaste.types import PaddedBatchedDenseSample, tight_boxes
+from segpaste.viz import show
 
 TASKS = ("detect", "segment")
 MOST_STEPS = 400
@@ -256,6 +258,37 @@ def test_an_unpasted_batch_comes_back_as_the_loader_gives_it(
     assert set(differing) <= set(DIFFERENCES)
 
 
+HIDDEN = "an object without a pixel at this size has no row"
+DECODED = "theirs decodes JPEG at a fraction of its size, ours in full, as outlines need it"
+EXPLANATIONS = {
+    "segment": {f"targets.{name}": HIDDEN for name in ("area", "boxes", "iscrowd", "labels", "masks")},
+    "detect": {
+        **{f"targets.{name}": HIDDEN for name in ("iscrowd", "labels")},
+        **{f"targets.{name}": f"{HIDDEN}; {DECODED}" for name in ("area", "boxes")},
+        **dict.fromkeys(("samples.mask", "samples.tensors", "targets.orig_size", "targets.size"), DECODED),
+    },
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_table_of_differences(task: str, photos: Path, tmp_path: Path) -> None:
+    """All photos, each in the shape that it has: padded in its batch."""
+    options = {"square_resize_div_64": False}
+    own = RFDETRDataModule(*configs(task, photos, tmp_path, **STILL, **options))
+    own.setup("fit")
+    ours = ready(task, photos, tmp_path, lambda batch: batch, **options)
+    table = Differences(EXPLANATIONS[task])
+    for first in range(0, len(own._dataset_train), 5):
+        images = range(first, first + 5)
+        batches = [batch_of(own, images, paste=False), batch_of(ours, images)]
+        sides = [
+            {"samples": {"tensors": samples.tensors, "mask": samples.mask}, "targets": [dict(t) for t in targets]}
+            for samples, targets in batches
+        ]
+        table.compare(*sides)
+    table.expect_in_guide("rfdetr.md")
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_a_paste_changes_what_it_covers_only(scenes: Path, tmp_path: Path, task: str) -> None:
     datamodule = ready(task, scenes, tmp_path, BatchCopyPaste())
@@ -327,6 +360,20 @@ def test_pastes_come_before_the_augmentations_on_the_device(
     assert sum(len(target["labels"]) for target in pasted[1]) > sum(len(target["labels"]) for target in targets)
     assert all((target["boxes"] <= 1).all() for target in pasted[1])
     assert are_colours(pasted[0].tensors)
+
+
+@pytest.mark.parametrize("data", ["scenes", "photos"])
+def test_the_picture_has_the_names_of_the_classes(data: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    seen: list[PaddedBatchedDenseSample] = []
+    folder = request.getfixturevalue(data)
+    batch_of(ready("segment", folder, tmp_path, lambda batch: seen.append(batch) or batch), range(4))
+    if data == "photos":
+        files = folder / "train2017", folder / "annotations" / "instances_train2017.json"
+        names = CocoDetectionV2(*files).class_names
+    else:
+        names = open_dataset(folder, "train").class_names
+    show(seen[0], class_names=names, path=tmp_path / "again.jpg")
+    assert (tmp_path / "again.jpg").read_bytes() == (tmp_path / "copy_paste_batch.jpg").read_bytes()
 
 
 def test_targets_keep_their_number_of_rows(scenes: Path, tmp_path: Path) -> None:
@@ -499,9 +546,7 @@ def test_what_is_refused(scenes: Path, tmp_path: Path) -> None:
         with_copy_paste("x", BatchCopyPaste(), 8)
     datamodule = ready("segment", scenes, tmp_path, lambda batch: batch)
     samples, targets = batch_of(datamodule, range(2), paste=False)
-    with pytest.raises(
-        ValueError, match=r"expected images in 0\.\.1, got values that stand for -\d+\.\.\d+ of 0\.\.255"
-    ):
+    with pytest.raises(ValueError, match=r"read as images in 0\.\.1: expected colours in 0\.\.1, got -\d\.\d+\.\.\d"):
         from_nested(samples, targets, 8, Form(normalized=False))
     batch = from_nested(samples, targets, 8, Form())
     cut = batch.derived(images=batch.images[:, :, :48])

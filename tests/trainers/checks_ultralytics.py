@@ -31,7 +31,7 @@ from segpaste.datasets.formats.format import Task
 from segpaste.datasets.formats.yolo.writer import data_yaml, sample_labels
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.integrations._yolo.objects import YoloObjects
-from segpaste.integrations.ultralytics import from_yolo, schema_of, to_yolo, with_copy_paste
+from segpaste.integrations.ultralytics import from_yolo, moves_of, schema_of, to_yolo, with_copy_paste
 from segpaste.types import PaddedBatchedDenseSample, tight_boxes
 from segpaste.viz import show
 
@@ -255,13 +255,52 @@ def test_grey_borders_are_padding(size: tuple[int, int], moves: dict[str, float]
     overrides = {"task": "segment", "imgsz": 96, "mask_ratio": 1, "overlap_mask": False, **STILL, **moves}
     dataset = build_yolo_dataset(get_cfg(overrides=overrides), data["train"], 4, data, mode="train", rect=False)
     batch = dataset.collate_fn([dataset[index] for index in range(6)])
-    padding = from_yolo(batch, 4, overlap=False).padding_mask
+    known = moves_of(get_cfg(overrides=overrides))
+    padding, any_width = (from_yolo(batch, 4, overlap=False, moves=bound).padding_mask for bound in (known, None))
     assert padding is not None
+    assert torch.equal(padding, any_width)
     filled = (batch["img"].float().std(1, keepdim=True) == 0) & (batch["img"].amax(1, keepdim=True) < 170)
     assert filled.any() == (height != width or bool(moves))
     assert not (padding & ~filled).any()
     beside = functional.max_pool2d((~filled).float(), 3, stride=1, padding=1) > 0
     assert not (filled & ~padding & ~beside).any()
+
+
+@pytest.mark.parametrize("size", [(96, 41), (96, 96)], ids=str)
+def test_plain_backgrounds_are_image(size: tuple[int, int], tmp_path: Path) -> None:
+    """A coloured square in the middle of a grey photo: what the loader adds is padding once mosaic is closed."""
+    height, width = size
+    for kind in ("images", "labels"):
+        (tmp_path / kind).mkdir()
+    photo = np.full((height, width, 3), 114, np.uint8)
+    photo[height // 2 - 5 : height // 2 + 5, width // 2 - 5 : width // 2 + 5] = (220, 40, 40)
+    for number in range(4):
+        Image.fromarray(photo).save(tmp_path / "images" / f"{number}.png")
+        (tmp_path / "labels" / f"{number}.txt").write_text("0 0.4 0.4 0.6 0.4 0.6 0.6")
+    data: dict[str, Any] = {"path": str(tmp_path), "train": "images", "val": "images", "names": {0: "a"}}
+    (tmp_path / "data.yaml").write_text(yaml.safe_dump(data))
+    seen: list[PaddedBatchedDenseSample] = []
+    options = {"data": str(tmp_path / "data.yaml"), "project": str(tmp_path), "device": "cpu", "plots": False}
+    fixed = {
+        **STILL,
+        "imgsz": 96,
+        "batch": 4,
+        "workers": 0,
+        "epochs": 2,
+        "mosaic": 1.0,
+        "close_mosaic": 1,
+        "val": False,
+    }
+    trainer = with_copy_paste(SegmentationTrainer, lambda batch: seen.append(batch) or batch, 4)(
+        overrides={"model": "yolo11n-seg.yaml", **options, **fixed, "amp": False}
+    )
+    trainer.train()
+    rows, columns = ((97 - side) // 2 for side in size)  # a line that is half image counts as border
+    expected = torch.ones(96, 96, dtype=torch.bool)
+    expected[rows : 96 - rows, columns : 96 - columns] = False
+    assert len(seen) == 2
+    assert seen[1].padding_mask is not None
+    assert all(torch.equal(padding, expected) for padding in seen[1].padding_mask[:, 0])
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,9 @@ from segpaste.augmentation.report import PasteReport, nothing_pasted_warning
 from segpaste.augmentation.sources.crop_pool import Balance, BankPool, is_bank, is_dataset
 from segpaste.experimental.forms import albumentations, detection
 from segpaste.experimental.forms.one_image import Annotated, Outcome, check_others, outcome_of, to_sample
+from segpaste.integrations._labels import LabelMap, to_framework
 from segpaste.integrations._pool import print_expected
-from segpaste.integrations._targets import LabelMap, to_framework
+from segpaste.integrations._values import expect_colours, expect_rgb
 from segpaste.types import FIELDS, BatchedDenseSample, DenseSample, KeypointSchema, PaddedBatchedDenseSample
 from segpaste.types.check import check_count, not_none
 
@@ -63,6 +64,8 @@ class CopyPaste(v2.Transform):
         bbox_format: that of ``bboxes``, as ``coord_format`` of ``A.BboxParams``: ``pascal_voc``, ``coco``, ``cxcywh``,
             ``albumentations`` or ``yolo``. If it is given, dictionaries of arrays have boxes afterwards.
         label_field: field of labels in dictionaries of arrays.
+        mask_value: what marks objects in masks, 1 or 255, where a target has no object that shows it. Others keep the
+            value and the dtype of their masks.
         keep: names of entries that are true of the image whatever is pasted. Texts, numbers, ``image_id``, ``size``,
             ``orig_size`` and ``file_name`` are kept in any case.
         drop: names of entries to leave out, such as tensors with a value for each object. All others are an error.
@@ -86,6 +89,7 @@ class CopyPaste(v2.Transform):
         keypoint_schema: KeypointSchema | None = None,
         bbox_format: str | None = None,
         label_field: str = "labels",
+        mask_value: int = 1,
         keep: Sequence[str] = (),
         drop: Sequence[str] = (),
     ) -> None:
@@ -111,6 +115,9 @@ class CopyPaste(v2.Transform):
         self.augment = _OfOne(config, source_pool=source_pool, balance=balance, inplace=in_place)
         self.max_instances, self.keypoint_schema = limit, keypoint_schema
         self.bbox_format, self.label_field = albumentations.checked_format(bbox_format), label_field
+        if mask_value not in (1, 255):
+            raise ValueError(f"CopyPaste: expected mask_value to be 1 or 255, got {mask_value!r}")
+        self.mask_value = mask_value
         self.keep, self.drop = _names("keep", keep), _names("drop", drop)
         crops = not_none(self.augment.crops)
         print_expected("CopyPaste", self.augment)
@@ -169,17 +176,21 @@ class CopyPaste(v2.Transform):
         data = {name: value for name, value in data.items() if name not in self.drop}
         check_others(data, ("image", "masks", "bboxes", self.label_field), self.keep)
         names = self.bbox_format, self.label_field
-        found = self._outcome(albumentations.read_dictionary(data, *names, from_boxes=self._from_boxes))
-        return albumentations.write_dictionary(data, found, *names, texts=self._class_texts)
+        texts = self._class_texts
+        given = albumentations.read_dictionary(data, *names, from_boxes=self._from_boxes, texts=texts is not None)
+        return albumentations.write_dictionary(data, self._outcome(given), *names, texts=texts)
 
     def _outcome(self, given: Annotated) -> Outcome:
         batch, report = self._pasted(to_sample(given, self.keypoint_schema, from_boxes=self._from_boxes))
-        return outcome_of(given, batch, report.slot_layer[0] >= 0)
+        return outcome_of(given, batch, report.slot_layer[0] >= 0, mask_value=self.mask_value)
 
     def _pasted(self, sample: DenseSample) -> tuple[PaddedBatchedDenseSample, PasteReport]:
         """Return the sample, as a batch of one, after the paste."""
-        crops = self.augment.crops
+        crops, white = self.augment.crops, self.augment.config.source.value_range
         assert crops is not None
+        expect_rgb("CopyPaste", len(sample.image))
+        if sample.image.dtype != torch.uint8 and white is not None:
+            expect_colours("CopyPaste: image", [sample.image], white, "source.value_range in the config")
         padded = BatchedDenseSample.from_samples([sample]).to_padded(self._num_slots(sample.num_instances))
         batch = prepare.seeded(padded, None)
         staged = crops.staged(not_none(batch.sample_seeds))
@@ -245,10 +256,15 @@ def _class_table(label_map: Any, num_classes: int) -> tuple[Tensor | None, tuple
     """Return the class id of each class of a bank, [num_classes] int64, or its text; None for what is not given."""
     if label_map is None:
         return None, None
-    values = label_map.values() if isinstance(label_map, Mapping) else label_map
-    if isinstance(values, int | str) or not any(isinstance(value, str) for value in values):
+    if isinstance(label_map, np.ndarray):
+        label_map = label_map.tolist()
+    listed = isinstance(label_map, Sequence) and not isinstance(label_map, str)
+    table = dict(enumerate(label_map)) if listed else label_map
+    num_texts = sum(isinstance(value, str) for value in table.values()) if isinstance(table, Mapping) else 0
+    if not num_texts:
         return to_framework(torch.arange(num_classes), label_map), None
-    table = label_map if isinstance(label_map, Mapping) else dict(enumerate(label_map))
+    if num_texts < len(table):
+        raise ValueError(f"label_map: expected texts or numbers, got both: {list(table.values())[:8]!r:.80}")
     missing = sorted(set(range(num_classes)) - set(table))
     if missing:
         raise ValueError(f"label_map: expected a text for every class of the bank, got none for {missing[:20]}")

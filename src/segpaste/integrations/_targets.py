@@ -7,19 +7,20 @@ pieces together; none converts pixels or boxes itself.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 from torchvision import tv_tensors
+from torchvision.transforms.v2 import functional as F
 
+from segpaste.integrations._values import channels, expect_colours
 from segpaste.types import BatchedDenseSample, CrowdMask, DenseSample, PaddedBatchedDenseSample, PaddingMask
 from segpaste.types.check import check_class, check_count
 
-LabelMap = int | Sequence[int] | Mapping[int, int]
-"""Class ids of a framework: a number to add to ours, one id for each of our classes, or a table."""
+_UPRIGHT = (tv_tensors.BoundingBoxFormat.XYXY, tv_tensors.BoundingBoxFormat.XYWH, tv_tensors.BoundingBoxFormat.CXCYWH)
 
 
 class Objects(NamedTuple):
@@ -53,64 +54,6 @@ def objects_of(batch: PaddedBatchedDenseSample) -> list[Objects]:
         masks = None if batch.instance_masks is None else batch.instance_masks[b, slots]
         found.append(Objects(batch.boxes[b, slots], batch.labels[b, slots], masks, slots))
     return found
-
-
-def to_framework(labels: Tensor, label_map: LabelMap) -> Tensor:
-    """Return the framework's class ids of labels.
-
-    Args:
-        labels: [N] int64.
-        label_map: see `LabelMap`.
-
-    Raises:
-        TypeError: ``label_map`` is of another class.
-        ValueError: it has no id for a label.
-    """
-    if isinstance(label_map, int):
-        return labels + label_map
-    return _looked_up(labels, _table(label_map), "label_map: expected a class id for every label")
-
-
-def from_framework(ids: Tensor, label_map: LabelMap) -> Tensor:
-    """Return the labels of class ids of a framework: the inverse of `to_framework`.
-
-    Raises:
-        TypeError: ``label_map`` is of another class.
-        ValueError: it gives two labels one id, or none has this id.
-    """
-    if isinstance(label_map, int):
-        labels = ids - label_map
-        if bool((labels < 0).any()):
-            raise ValueError(
-                f"label_map={label_map}: expected class ids from {label_map}, got {int(ids.min())}; "
-                "is 0 the background? Give the label map of these targets"
-            )
-        return labels
-    table = _table(label_map)
-    inverse = {class_id: label for label, class_id in table.items()}
-    if len(inverse) < len(table):
-        raise ValueError(
-            "label_map: expected another class id for each label, got one twice; labels cannot be told apart"
-        )
-    return _looked_up(ids, inverse, "label_map: expected a label for every class id")
-
-
-def _table(label_map: Sequence[int] | Mapping[int, int]) -> dict[int, int]:
-    if isinstance(label_map, Mapping):
-        return {int(label): int(class_id) for label, class_id in label_map.items()}
-    if isinstance(label_map, Sequence) and not isinstance(label_map, str | bytes):
-        return dict(enumerate(map(int, label_map)))
-    raise TypeError(
-        f"label_map: expected an integer to add, a list of class ids or a dict, got {type(label_map).__name__}"
-    )
-
-
-def _looked_up(values: Tensor, table: Mapping[int, int], expected: str) -> Tensor:
-    found = [table.get(value) for value in values.tolist()]
-    if None in found:
-        missing = values.tolist()[found.index(None)]
-        raise ValueError(f"{expected}, got none for {missing}; it has {sorted(table)[:20]}")
-    return torch.tensor(found, dtype=torch.int64, device=values.device)
 
 
 def slots_of(image_idx: Tensor, areas: Tensor, batch_size: int, max_instances: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -178,6 +121,8 @@ def normalized(
 ) -> Tensor:
     """Return the images as (value / ``scale`` - mean) / std, float32 [B, C, H, W]; padding is 0 after it.
 
+    Float images are read to check their range, which waits for their device; see `expect_colours`.
+
     Args:
         batch: its images hold 0..``scale``.
         mean: of each channel of images in 0..1.
@@ -185,20 +130,45 @@ def normalized(
         scale: the value of white.
 
     Raises:
-        ValueError: another number of channels, or a ``std`` or ``scale`` that is not > 0.
+        ValueError: colours in another range, another number of channels, or a ``std`` or ``scale`` that is not > 0.
     """
-    channels = batch.images.shape[1]
-    if len(mean) != channels or len(std) != channels:
+    num_channels = batch.images.shape[1]
+    if len(mean) != len(std):
+        raise ValueError(f"mean, std: expected as many numbers in each, got {len(mean)} and {len(std)}")
+    if len(mean) != num_channels:
         raise ValueError(
-            f"mean, std: expected {channels} numbers each, one per channel, got {len(mean)} and {len(std)}"
+            f"images: expected {len(mean)} channels, for which mean and std have numbers, got {channels(num_channels)}"
         )
     if min([*std, scale]) <= 0:
         raise ValueError(f"std, scale: expected numbers > 0, got {list(std)} and {scale}")
-    shape, device = (channels, 1, 1), batch.device
+    expect_colours("images", [batch.images], scale, "scale")
+    shape, device = (num_channels, 1, 1), batch.device
     shift = torch.tensor(mean, dtype=torch.float32, device=device).view(shape) * scale
     spread = torch.tensor(std, dtype=torch.float32, device=device).view(shape) * scale
     images = (batch.images.float() - shift) / spread
     return images if batch.padding_mask is None else images.masked_fill(batch.padding_mask, 0.0)
+
+
+def corners(name: str, boxes: Any) -> Tensor:
+    """Return boxes as plain xyxy in pixels, [N, 4] float32.
+
+    Args:
+        name: named by the error.
+        boxes: `torchvision.tv_tensors.BoundingBoxes` of a format without an angle, or anything else as xyxy; [0] where
+            there are none.
+
+    Raises:
+        ValueError: they have an angle.
+    """
+    if isinstance(boxes, tv_tensors.BoundingBoxes):
+        if boxes.format not in _UPRIGHT:
+            raise ValueError(
+                f"{name}: expected boxes of format XYXY, XYWH or CXCYWH, got {boxes.format.name}: an angle does not "
+                "follow a paste"
+            )
+        boxes = F.convert_bounding_box_format(boxes, new_format=tv_tensors.BoundingBoxFormat.XYXY)
+    plain = torch.as_tensor(boxes).as_subclass(Tensor).float()
+    return plain if plain.numel() else plain.reshape(0, 4)
 
 
 def cxcywh(boxes: Tensor, size: tuple[int, int]) -> Tensor:

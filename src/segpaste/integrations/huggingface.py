@@ -22,18 +22,10 @@ from segpaste.epochs.replicas import this_process
 from segpaste.integrations._first_batch import FirstBatch
 from segpaste.integrations._huggingface.hub import HubSamples
 from segpaste.integrations._huggingface.segments import TASKS, segments_of, segments_of_task, texts_of
+from segpaste.integrations._labels import LabelMap, to_framework
 from segpaste.integrations._pool import print_expected
 from segpaste.integrations._schedule import fades
-from segpaste.integrations._targets import (
-    LabelMap,
-    cxcywh,
-    normalized,
-    objects_of,
-    picture_sizes,
-    pixel_mask,
-    to_framework,
-    warn_of_overflow,
-)
+from segpaste.integrations._targets import cxcywh, normalized, objects_of, picture_sizes, pixel_mask, warn_of_overflow
 from segpaste.seeding import derive_seed, from_int64, to_int64
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 from segpaste.types.check import check_count
@@ -61,7 +53,7 @@ def to_mask_labels(
         batch: B images in 0..``scale``.
         mean: of each channel of images in 0..1, as ``image_mean`` of an image processor.
         std: likewise.
-        label_map: class ids of the model, see `segpaste.integrations._targets.LabelMap`.
+        label_map: class ids of the model, see `segpaste.integrations._labels.LabelMap`.
         scale: the value of white.
         with_pixel_mask: give ``pixel_mask``; EoMT takes none.
 
@@ -116,7 +108,7 @@ def to_oneformer(
         tasks: each image draws one from torch's generator: ``instance`` needs instance masks, ``semantic`` semantic
             maps, ``panoptic`` panoptic maps.
         max_length: tokens of a text, ``config.task_seq_len`` and ``config.text_encoder_context_length``.
-        label_map: class ids of the model, see `segpaste.integrations._targets.LabelMap`.
+        label_map: class ids of the model, see `segpaste.integrations._labels.LabelMap`.
         scale: the value of white.
 
     Returns:
@@ -178,7 +170,7 @@ def to_detr(
         mean: of each channel of images in 0..1, as ``image_mean`` of an image processor; 0 for RT-DETR.
         std: likewise; 1 for RT-DETR.
         masks: give ``masks``, for DETR's segmentation head; the batch must have instance masks then.
-        label_map: class ids of the model, see `segpaste.integrations._targets.LabelMap`.
+        label_map: class ids of the model, see `segpaste.integrations._labels.LabelMap`.
         scale: the value of white.
 
     Returns:

@@ -25,11 +25,11 @@ from torch import nn
 
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
-from segpaste.integrations._nested import Form, Target, from_nested, to_nested
+from segpaste.integrations._labels import LabelMap
 from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
-from segpaste.integrations._rfdetr_objects import CocoObjects, YoloFolderObjects
+from segpaste.integrations._rfdetr.nested import Form, Target, from_nested, to_nested
+from segpaste.integrations._rfdetr.objects import CocoObjects, YoloFolderObjects
 from segpaste.integrations._schedule import follow, progress_of
-from segpaste.integrations._targets import LabelMap
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import check_count
 
@@ -178,6 +178,15 @@ def label_map_of(dataset: Any) -> LabelMap:
     return 0 if all(label == number for label, number in table.items()) else table
 
 
+def class_names_of(dataset: Any) -> tuple[str, ...] | None:
+    """Return the names of our classes in a dataset of RF-DETR, as `label_map_of` numbers them; None if it has none."""
+    categories = getattr(getattr(dataset, "coco", None), "cats", None)
+    names = getattr(dataset, "classes", None)
+    if categories is not None:
+        names = [categories[class_id]["name"] for class_id in sorted(categories)]
+    return None if names is None else tuple(map(str, names))
+
+
 def _expect_outlines(dataset: Any, balance: DrawMode) -> None:
     """Refuse a dataset without any object that can be cut out."""
     has_any = _has_polygons(dataset) if hasattr(dataset, "sv_dataset") else _rows_with_outline(dataset)
@@ -227,5 +236,6 @@ def _pasted(datamodule: Any, batch: tuple[Any, Any], augment: Augment, max_insta
         else:
             crops = datamodule._crops.take(target.batch_size, datamodule.trainer.current_epoch)
             pasted = augment(target, staged=crops.to(target.device))
-        datamodule._first_batch.draw(pasted, Path(datamodule.train_config.output_dir) / PICTURE)
+        path, names = Path(datamodule.train_config.output_dir) / PICTURE, class_names_of(datamodule._dataset_train)
+        datamodule._first_batch.draw(pasted, path, class_names=names)
         return to_nested(pasted, samples, targets, form)

@@ -15,16 +15,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from segpaste.integrations._targets import (
-    LabelMap,
-    Objects,
-    batch_of,
-    crowd_region,
-    from_framework,
-    objects_of,
-    picture_sizes,
-    to_framework,
-)
+from segpaste.integrations._labels import LabelMap, from_framework, to_framework
+from segpaste.integrations._targets import Objects, batch_of, corners, crowd_region, objects_of, picture_sizes
+from segpaste.integrations._values import channels, expect_colours, set_value
 from segpaste.types import PaddedBatchedDenseSample
 
 __all__ = ["from_detection", "to_detection"]
@@ -36,7 +29,8 @@ def to_detection(
     """Return the images and targets that a detection model of torchvision trains on.
 
     Padding is cut off. Crowd regions are not objects, so they are in no target, as torchvision's own training reference
-    drops them; an image without objects has tensors of length 0, which the models accept.
+    drops them; an image without objects has tensors of length 0, which the models accept. Float images are read to
+    check their range, which waits for their device.
 
     Args:
         batch: B images in 0..``scale``, with K instance slots.
@@ -50,10 +44,12 @@ def to_detection(
         keypoints, with visibility 0, 1 or 2, ``area`` [N] float32 of masks or boxes, and ``iscrowd`` [N] int64 zeros.
 
     Raises:
-        TypeError, ValueError: ``label_map`` is of another class, or has no id for a label.
+        TypeError, ValueError: ``label_map`` is of another class, or has no id for a label; or the colours are not in
+            0..``scale``.
     """
-    images, targets = [], []
-    for b, (found, (height, width)) in enumerate(zip(objects_of(batch), picture_sizes(batch), strict=True)):
+    objects, images, targets = objects_of(batch), [], []
+    expect_colours("images", [batch.images], scale, "scale")
+    for b, (found, (height, width)) in enumerate(zip(objects, picture_sizes(batch), strict=True)):
         images.append(batch.images[b, :, :height, :width].float() / scale)
         sides = found.boxes[:, 2:] - found.boxes[:, :2]
         target = {"boxes": found.boxes, "labels": to_framework(found.labels, label_map), "area": sides.prod(1)}
@@ -77,30 +73,32 @@ def from_detection(
 ) -> PaddedBatchedDenseSample:
     """Return a batch of the lists that torchvision's detection datasets and models use: the inverse of `to_detection`.
 
-    Not for targets with keypoints.
+    Not for targets with keypoints. Float images and masks are read to check their values, which waits for their device.
 
     Args:
         images: B images [C, h, w]: uint8, or floats in 0..1; they are padded to the right and below to one size.
-        targets: ``boxes`` [N, 4] xyxy and ``labels`` [N]; ``masks`` [N, h, w] of all images or of none, whose boxes are
+        targets: ``boxes`` [N, 4], xyxy unless they are `torchvision.tv_tensors.BoundingBoxes` of another format, and
+            ``labels`` [N]; ``masks`` [N, h, w] of all images or of none, of 0 and 1 or of 0 and 255, whose boxes are
             then refitted; where ``iscrowd`` is not 0 the mask, or the box, becomes part of the crowd mask.
         label_map: class ids of the targets, as in `to_detection`.
         max_instances: K; an image with more objects keeps its largest.
         scale: the value of white in the batch; floats are multiplied by it, uint8 images stay.
 
     Raises:
-        TypeError, ValueError: a tensor is of another dtype or shape, a class id has no label, only some targets have
-            masks, or a target has keypoints.
+        TypeError, ValueError: a tensor is of another dtype or shape, float images are not in 0..1, masks have other
+            values, boxes an angle, a class id has no label, only some targets have masks, or a target has keypoints.
     """
+    _expect_images(images)
     pictures, objects, crowds = [], [], []
     with_masks = any("masks" in target for target in targets)
     for i, (image, target) in enumerate(zip(images, targets, strict=True)):
         if "keypoints" in target:
             raise ValueError(f"targets[{i}]: expected no keypoints, for their names are not known here; remove them")
-        if with_masks and "masks" not in target and len(target["boxes"]):
+        boxes, ids = corners(f"targets[{i}]", target["boxes"]), target["labels"].long()
+        if with_masks and "masks" not in target and len(boxes):
             raise ValueError(f"targets[{i}]: expected masks, as other targets have, got boxes only")
         pictures.append(image if image.dtype == torch.uint8 else image.float() * scale)
-        boxes, ids = target["boxes"].float(), target["labels"].long()
-        masks = target.get("masks", boxes.new_zeros(0, *image.shape[-2:])).bool() if with_masks else None
+        masks = _masks(f"targets[{i}]", target, image) if with_masks else None
         is_crowd = target["iscrowd"].bool() if "iscrowd" in target else torch.zeros_like(ids, dtype=torch.bool)
         size = image.shape[-2:]
         crowds.append(crowd_region(boxes[is_crowd], None if masks is None else masks[is_crowd], size))
@@ -108,3 +106,24 @@ def from_detection(
         labels = from_framework(ids[keep], label_map)  # a crowd may be of a category that is not trained
         objects.append(Objects(boxes[keep], labels, None if masks is None else masks[keep], keep.nonzero()[:, 0]))
     return batch_of(pictures, objects, crowds, max_instances)
+
+
+def _expect_images(images: Sequence[Tensor]) -> None:
+    """Check the shapes of images, and the range of those that are floats."""
+    for i, image in enumerate(images):
+        if image.ndim != 3:
+            raise ValueError(f"images[{i}]: expected [C, H, W], got {list(image.shape)}")
+        if len(image) != len(images[0]):
+            raise ValueError(
+                f"images[{i}]: expected as many channels as images[0], {len(images[0])}, got {channels(len(image))}"
+            )
+    expect_colours("images", [image for image in images if image.dtype != torch.uint8], 1.0)
+
+
+def _masks(name: str, target: Mapping[str, Tensor], image: Tensor) -> Tensor:
+    """Return the masks of a target, [N, h, w] bool; none where it has no entry."""
+    if "masks" not in target:
+        return image.new_zeros(0, *image.shape[-2:], dtype=torch.bool)
+    masks = target["masks"].as_subclass(Tensor)
+    set_value(f"{name}: masks", masks)
+    return masks.bool()

@@ -26,12 +26,12 @@ from segpaste.bank.read.class_draws import DrawMode
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
 from segpaste.integrations._schedule import follow
-from segpaste.integrations._yolo.batches import Batch, from_yolo, schema_of, to_yolo
+from segpaste.integrations._yolo.batches import Batch, Moves, from_yolo, schema_of, to_yolo
 from segpaste.integrations._yolo.objects import YoloObjects
 from segpaste.types import KeypointSchema, PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_count
 
-__all__ = ["from_yolo", "schema_of", "to_yolo", "with_copy_paste"]
+__all__ = ["Moves", "from_yolo", "moves_of", "schema_of", "to_yolo", "with_copy_paste"]
 
 Augment = Callable[..., PaddedBatchedDenseSample]
 TASKS = ("segment", "detect", "pose")
@@ -82,17 +82,20 @@ def with_copy_paste(
             self.first_batch = FirstBatch()
             self.crops: DatasetCrops | None = None
             self.place = PlaceInTraining()
+            self.has_mosaic = _joins_images(self.args)
 
         def build_dataset(self, img_path: str, mode: str = "train", batch: int | None = None) -> Any:
             """Build a dataset; that of training gives masks at full resolution."""
             if mode != "train":
                 return super().build_dataset(img_path, mode, batch)
+            self.has_mosaic = _joins_images(self.args)
             with _whole_masks(self.args):
                 return _with_masks(super().build_dataset(img_path, mode, batch), self.args)
 
         def _close_dataloader_mosaic(self) -> None:
             with _whole_masks(self.args):  # the dataset builds its transforms anew
                 super()._close_dataloader_mosaic()
+            self.has_mosaic = False
 
         def preprocess_batch(self, batch: Batch) -> Batch:
             """Paste into the batch, then do what the trainer does."""
@@ -105,7 +108,8 @@ def with_copy_paste(
             if balance is not None and self.crops is None:
                 self.crops = _crops_of(self, augment, balance, schema)
             staged = None if self.crops is None else self.crops.take(len(moved["img"]), self.epoch).to(self.device)
-            pasted = _pasted(moved, augment, max_instances, schema, self.args, staged)
+            moves = None if self.has_mosaic else moves_of(self.args)
+            pasted = _pasted(moved, augment, max_instances, schema, self.args, staged, moves)
             if self.args.plots:
                 self.first_batch.draw(pasted, self.save_dir / PICTURE, class_names=self.data["names"])
             ready: Batch = super().preprocess_batch(pasted)
@@ -129,6 +133,19 @@ def _check_colours(bgr: float, num_channels: int) -> None:
             "with_copy_paste: expected colour images and bgr=0 with balance, for crops are RGB, got "
             f"bgr={bgr} and {num_channels} channels; leave balance out"
         )
+
+
+def _joins_images(args: Any) -> bool:
+    """Tell whether an image of the loader can hold more than one image."""
+    return any(getattr(args, name, 0.0) > 0 for name in ("mosaic", "mixup", "cutmix"))
+
+
+def moves_of(args: Any) -> Moves | None:
+    """Return how a loader with these arguments, without mosaic, moves images; None if it turns or bends them, too."""
+    if any(getattr(args, name, 0.0) for name in ("degrees", "shear", "perspective")):
+        return None
+    scale = args.scale[0] if isinstance(args.scale, tuple | list) else 1 - args.scale
+    return Moves(scale=max(float(scale), 0.0), translate=float(args.translate))
 
 
 class PlaceInTraining:
@@ -207,6 +224,7 @@ def _pasted(
     schema: KeypointSchema | None,
     args: Any,
     staged: StagedCrops | None,
+    moves: Moves | None,
 ) -> Batch:
     """Return a batch of the loader, on the device to paste on, with pastes."""
     if "texts" in batch:
@@ -217,7 +235,8 @@ def _pasted(
     if isinstance(augment, nn.Module):
         augment.to(batch["img"].device)
     with torch.no_grad():
-        target = from_yolo(batch, max_instances, overlap=args.overlap_mask, schema=schema, hsv_v=args.hsv_v)
+        options = {"overlap": args.overlap_mask, "schema": schema, "hsv_v": args.hsv_v, "moves": moves}
+        target = from_yolo(batch, max_instances, **options)
         pasted = augment(target) if staged is None else augment(target, staged=staged)
         changed = to_yolo(pasted, like=batch, mask_ratio=args.mask_ratio, overlap=args.overlap_mask)
     return {**batch, **changed}

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from segpaste.experimental.forms.one_image import Annotated, Outcome, joined
+from segpaste.experimental.forms.one_image import Annotated, Outcome, expect_labels, joined
+from segpaste.integrations._values import expect_rgb, set_value
 
 FORMATS = ("pascal_voc", "coco", "cxcywh", "albumentations", "yolo")
 """Formats of boxes by their names there: xyxy, xywh and cxcywh in pixels; xyxy and cxcywh as fractions."""
@@ -29,7 +30,7 @@ def checked_format(bbox_format: str | None) -> str | None:
 
 
 def read_dictionary(
-    data: Mapping[str, Any], bbox_format: str | None, label_field: str, *, from_boxes: bool
+    data: Mapping[str, Any], bbox_format: str | None, label_field: str, *, from_boxes: bool, texts: bool
 ) -> Annotated:
     """Return what a dictionary says of its image; labels that are no integers are read as 0.
 
@@ -39,13 +40,18 @@ def read_dictionary(
         bbox_format: one of `FORMATS`; None if there are no boxes.
         label_field: name of the field with one label for each object.
         from_boxes: an image without masks is pasted into by its boxes; an image without objects then has no masks.
+        texts: labels are texts, not numbers.
 
     Raises:
-        ValueError: an array is of another shape, or a field has another length than the others.
+        ValueError: an array is of another shape, a field has another length than the others, labels are of the other
+            kind, or masks have other values than 0 and 1 or 0 and 255.
     """
     image = data["image"]
-    if image.ndim != 3 or image.shape[2] != 3:
-        raise ValueError(f"CopyPaste: expected an image [H, W, 3], got {list(image.shape)}")
+    if image.ndim != 3:
+        raise ValueError(
+            f"CopyPaste: expected an image [H, W, 3], got {list(image.shape)}; repeat a grey one for each channel"
+        )
+    expect_rgb("CopyPaste", image.shape[2])
     size, masks, boxes = image.shape[:2], data.get("masks"), data.get("bboxes")
     if boxes is not None and bbox_format is None:
         raise ValueError(
@@ -64,14 +70,17 @@ def read_dictionary(
             f"CopyPaste: expected {label_field!r} with one label for each of {num} objects, got "
             f"{'none' if labels is None else len(labels)}; label_field names the field"
         )
+    expect_labels(label_field, labels, texts=texts)
     if masks is None and (boxes is None or (not num and not from_boxes)):
         masks = np.zeros((0, *size), bool)
+    stacked = None if masks is None else _masks(masks, size)
     return Annotated(
         torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1),
         torch.zeros(num, 4) if boxes is None else _xyxy(boxes, str(bbox_format), size),
         torch.zeros(num, dtype=torch.int64),
-        None if masks is None else _masks(masks, size),
+        None if stacked is None else stacked.bool(),
         torch.zeros(num, dtype=torch.bool),
+        set_value=None if stacked is None else set_value("CopyPaste: masks", stacked),
     )
 
 
@@ -98,6 +107,8 @@ def write_dictionary(
         masks, given = found.masks.numpy(), data.get("masks")
         dtype = given[0].dtype if isinstance(given, list | tuple) and len(given) else getattr(given, "dtype", np.uint8)
         masks = masks.astype(dtype)
+        if found.set_value != 1 and masks.dtype.kind != "b":
+            masks *= found.set_value
         written["masks"] = type(given)(masks) if isinstance(given, list | tuple) else masks
     if bbox_format is not None:
         written["bboxes"] = _boxes_like(data.get("bboxes"), _in_format(found.boxes, bbox_format, (height, width)))
@@ -110,11 +121,11 @@ def write_dictionary(
 
 
 def _masks(masks: Any, size: tuple[int, int]) -> Tensor:
-    """Return masks as [N, H, W] bool."""
+    """Return masks as [N, H, W]."""
     stacked = np.asarray(masks) if len(masks) else np.zeros((0, *size), bool)
     if stacked.ndim != 3 or stacked.shape[1:] != size:
         raise ValueError(f"CopyPaste: expected masks [N, {size[0]}, {size[1]}], got {list(stacked.shape)}")
-    return torch.from_numpy(stacked != 0)
+    return torch.from_numpy(np.ascontiguousarray(stacked))
 
 
 def _xyxy(boxes: Any, bbox_format: str, size: tuple[int, int]) -> Tensor:

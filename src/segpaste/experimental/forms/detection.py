@@ -17,12 +17,12 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as F
 
-from segpaste.experimental.forms.one_image import Annotated, Outcome, in_form_of, joined
+from segpaste.experimental.forms.one_image import Annotated, Outcome, expect_labels, in_form_of, joined
+from segpaste.integrations._targets import corners
+from segpaste.integrations._values import set_value
 
 READ = ("boxes", "labels", "masks", "iscrowd", "area", "keypoints")
 """The entries of a target that are read and written."""
-
-_FORMATS = (tv_tensors.BoundingBoxFormat.XYXY, tv_tensors.BoundingBoxFormat.XYWH, tv_tensors.BoundingBoxFormat.CXCYWH)
 
 
 def read_target(image: Any, target: Mapping[str, Any], *, from_boxes: bool, with_keypoints: bool) -> Annotated:
@@ -35,16 +35,19 @@ def read_target(image: Any, target: Mapping[str, Any], *, from_boxes: bool, with
         with_keypoints: keypoints are known by name, so they may be there.
 
     Raises:
-        TypeError, ValueError: an entry is of another class, shape or format, or its length is not that of the others.
+        TypeError, ValueError: an entry is of another class, shape or format, its length is not that of the others,
+            labels are texts, or masks have other values than 0 and 1 or 0 and 255.
     """
     pixels = pixels_of(image)
-    boxes, masks = _boxes(target.get("boxes")), target.get("masks")
+    boxes, masks, value = _boxes(target.get("boxes")), target.get("masks"), None
     if masks is not None:
-        masks = torch.as_tensor(masks).as_subclass(Tensor).bool()
+        masks = torch.as_tensor(masks).as_subclass(Tensor)
+        value, masks = set_value("CopyPaste: masks", masks), masks.bool()
     num = len(boxes) if boxes is not None else len(masks) if masks is not None else 0
     if masks is None and not num and not from_boxes:
         masks = pixels.new_zeros(0, *pixels.shape[-2:], dtype=torch.bool)
     zeros = pixels.new_zeros(num, dtype=torch.int64)
+    expect_labels("labels", target.get("labels"), texts=False)
     labels = _entries(target, "labels", num, None if num else zeros)
     is_crowd = _entries(target, "iscrowd", num, zeros).bool()
     _entries(target, "area", num, zeros)
@@ -59,8 +62,8 @@ def read_target(image: Any, target: Mapping[str, Any], *, from_boxes: bool, with
                 "drop=('keypoints',)"
             )
         keypoints = keypoints.float()
-    corners = pixels.new_zeros(num, 4, dtype=torch.float32) if boxes is None else boxes
-    return Annotated(pixels, corners, labels.long(), masks, is_crowd, keypoints)
+    xyxy = pixels.new_zeros(num, 4, dtype=torch.float32) if boxes is None else boxes
+    return Annotated(pixels, xyxy, labels.long(), masks, is_crowd, keypoints, value)
 
 
 def write_target(image: Any, target: Mapping[str, Any], found: Outcome) -> tuple[Any, dict[str, Any]]:
@@ -72,7 +75,10 @@ def write_target(image: Any, target: Mapping[str, Any], found: Outcome) -> tuple
     if found.masks is not None:
         masks = target.get("masks")
         dtype = masks.dtype if isinstance(masks, Tensor) else torch.uint8
-        written["masks"] = tv_tensors.Mask(found.masks.to(dtype))
+        values = found.masks.to(dtype)
+        if found.set_value != 1 and dtype != torch.bool:
+            values *= found.set_value
+        written["masks"] = tv_tensors.Mask(values)
         if isinstance(masks, Tensor) and not isinstance(masks, tv_tensors.Mask):
             written["masks"] = written["masks"].as_subclass(Tensor)
     if "iscrowd" in target:
@@ -108,17 +114,7 @@ def pixels_like(given: Any, pixels: Tensor) -> Any:
 
 def _boxes(boxes: Any) -> Tensor | None:
     """Return boxes as plain xyxy, [N, 4] float32."""
-    if boxes is None:
-        return None
-    if isinstance(boxes, tv_tensors.BoundingBoxes):
-        if boxes.format not in _FORMATS:
-            raise ValueError(
-                f"CopyPaste: expected boxes of format XYXY, XYWH or CXCYWH, got {boxes.format.name}: an angle does not "
-                "follow a paste"
-            )
-        boxes = F.convert_bounding_box_format(boxes, new_format=tv_tensors.BoundingBoxFormat.XYXY)
-    plain = torch.as_tensor(boxes).as_subclass(Tensor).float()
-    return plain.reshape(0, 4) if not plain.numel() else plain
+    return None if boxes is None else corners("CopyPaste", boxes)
 
 
 def _boxes_like(given: Any, boxes: Tensor, size: tuple[int, int]) -> Any:

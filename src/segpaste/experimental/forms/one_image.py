@@ -32,6 +32,7 @@ class Annotated(NamedTuple):
         masks: [N, H, W] bool, or None.
         is_crowd: [N] bool, regions whose objects are not told apart.
         keypoints: [N, P, 3] float32 (x, y, v), or None.
+        set_value: what the given masks had where ``masks`` is True, 1 or 255; None if that is nowhere.
     """
 
     image: Tensor
@@ -40,6 +41,7 @@ class Annotated(NamedTuple):
     masks: Tensor | None
     is_crowd: Tensor
     keypoints: Tensor | None = None
+    set_value: int | None = None
 
 
 class Outcome(NamedTuple):
@@ -52,6 +54,7 @@ class Outcome(NamedTuple):
         masks: [M, H, W] bool, or None.
         rows: [M] int64, the row of each in the input; -1 for a paste.
         keypoints: [M, P, 3] float32, or None.
+        set_value: what the masks that are returned shall have where ``masks`` is True.
     """
 
     image: Tensor
@@ -60,6 +63,7 @@ class Outcome(NamedTuple):
     masks: Tensor | None
     rows: Tensor
     keypoints: Tensor | None
+    set_value: int = 1
 
     @property
     def areas(self) -> Tensor:
@@ -97,13 +101,14 @@ def to_sample(given: Annotated, schema: KeypointSchema | None, *, from_boxes: bo
     return DenseSample(tv_tensors.Image(given.image), boxes, given.labels[objects], **fields)
 
 
-def outcome_of(given: Annotated, batch: PaddedBatchedDenseSample, is_paste: Tensor) -> Outcome:
+def outcome_of(given: Annotated, batch: PaddedBatchedDenseSample, is_paste: Tensor, *, mask_value: int = 1) -> Outcome:
     """Return the annotations of an image after a paste.
 
     Args:
         given: the image before it.
         batch: the pasted batch of this image alone, K slots; that of `to_sample` before the paste.
         is_paste: [K] bool, the slots that hold a paste.
+        mask_value: the set value of masks that say none.
     """
     valid = batch.instance_valid[0]
     own, pasted = ((valid & which).nonzero()[:, 0] for which in (~is_paste, is_paste))
@@ -117,6 +122,7 @@ def outcome_of(given: Annotated, batch: PaddedBatchedDenseSample, is_paste: Tens
         masks=None if masks is None else torch.cat([masks[0, slots], regions]),
         rows=rows,
         keypoints=None if points is None else torch.cat([not_none(batch.keypoints)[0, slots], points[crowds]]),
+        set_value=mask_value if given.set_value is None else given.set_value,
     )
     return found if not len(crowds) else _in_order(found, torch.where(rows < 0, len(given.labels), rows))
 
@@ -124,9 +130,8 @@ def outcome_of(given: Annotated, batch: PaddedBatchedDenseSample, is_paste: Tens
 def _in_order(found: Outcome, keys: Tensor) -> Outcome:
     """Return an outcome sorted by one key for each annotation; those of equal keys stay in their order."""
     order = keys.argsort(stable=True)
-    fields: dict[str, Any] = {
-        name: value[order] for name, value in found._asdict().items() if name != "image" and value is not None
-    }
+    listed = ("boxes", "labels", "masks", "rows", "keypoints")
+    fields = {name: value[order] for name in listed if (value := getattr(found, name)) is not None}
     return found._replace(**fields)
 
 
@@ -169,6 +174,27 @@ def joined(given: Any, rows: Tensor, pasted: Sequence[Any]) -> Any:
             np.concatenate([given[kept], np.asarray(pasted, None if texts else given.dtype)]) if pasted else given[kept]
         )
     return type(given)([*(given[row] for row in kept), *pasted])
+
+
+def expect_labels(name: str, labels: Sequence[Any] | Tensor | None, *, texts: bool) -> None:
+    """Check that all labels are of the kind that pastes get: texts, or numbers.
+
+    Raises:
+        ValueError: naming the field and a label of the other kind.
+    """
+    if labels is None or (isinstance(labels, Tensor) and not texts):
+        return
+    others = [label for label in labels if isinstance(label, str | bytes) != texts]
+    if others and texts:
+        raise ValueError(
+            f"CopyPaste: expected texts in {name!r}, for label_map has texts for the classes of the bank, got "
+            f"{others[0]!r:.40}; give the number of each class in label_map"
+        )
+    if others:
+        raise ValueError(
+            f"CopyPaste: expected numbers in {name!r}, for label_map has numbers for the classes of the bank, got "
+            f"{others[0]!r:.40}; give the text of each class in label_map, such as bank.class_names"
+        )
 
 
 def in_form_of(given: Any, values: Tensor) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +14,19 @@ from segpaste.types import KeypointSchema, PaddedBatchedDenseSample, tight_boxes
 from segpaste.types.keypoints import UNLABELLED, VISIBLE
 
 Batch = dict[str, Any]
+
+
+class Moves(NamedTuple):
+    """How a loader moves whole images, without mosaic, rotation, shear or perspective.
+
+    Attributes:
+        scale: by how much it shrinks them at most, as a factor.
+        translate: by how much it shifts them at most, as a part of the canvas.
+    """
+
+    scale: float
+    translate: float
+
 
 FILLED = 114
 """The grey that Ultralytics fills borders with."""
@@ -25,10 +39,12 @@ def from_yolo(
     overlap: bool,
     schema: KeypointSchema | None = None,
     hsv_v: float = 0.4,
+    moves: Moves | None = None,
 ) -> PaddedBatchedDenseSample:
     """Return a batch of Ultralytics' loader as a padded batch.
 
-    Borders that the loader has filled with grey are padding, see `borders_of`.
+    Borders that the loader has filled with grey are padding, see `borders_of`. They are at most as wide as ``moves``
+    and the shapes of the images allow, see `widest_borders`.
 
     Args:
         batch: ``img`` [B, 3, H, W] uint8; ``batch_idx`` [N]; ``cls`` [N, 1]; ``bboxes`` [N, 4], (centre x, centre y,
@@ -38,6 +54,8 @@ def from_yolo(
         overlap: masks are one map per image that holds i + 1 where its i-th object is; else one mask per object.
         schema: what the keypoints are called; beside ``keypoints``.
         hsv_v: the loader's change of brightness, which borders went through.
+        moves: how the loader moves whole images; None if it does more than that, such as mosaic or rotation, or if that
+            is not known. Borders then may have any width.
 
     Raises:
         ValueError: masks of another size than the images.
@@ -67,7 +85,7 @@ def from_yolo(
         fields["instance_ids"] = torch.where(placed(areas > 0, torch.bool), ids, 0)
     if schema is not None:
         fields.update(keypoints=placed(_points(batch["keypoints"], edges), torch.float32), keypoint_schema=schema)
-    padding = borders_of(images, hsv_v)
+    padding = borders_of(images, hsv_v, None if moves is None else widest_borders(batch, moves))
     if masks is not None:
         padding = padding & ~fields["instance_masks"].any(1, keepdim=True)  # what is labelled is image
     fields["padding_mask"] = padding
@@ -76,7 +94,7 @@ def from_yolo(
     return PaddedBatchedDenseSample(images, placed(boxes, torch.float32), labels, valid, **fields)
 
 
-def borders_of(images: Tensor, hsv_v: float = 0.4) -> Tensor:
+def borders_of(images: Tensor, hsv_v: float = 0.4, widest: Tensor | None = None) -> Tensor:
     """Return which pixels belong to a grey border, [B, 1, H, W] bool.
 
     A loader that fits images into a square fills up with grey, on all sides, and a change of brightness may follow. So
@@ -86,6 +104,8 @@ def borders_of(images: Tensor, hsv_v: float = 0.4) -> Tensor:
     Args:
         images: [B, C, H, W] uint8.
         hsv_v: the largest relative change of brightness.
+        widest: [B, 2] int64, the most rows at the top and at the bottom, and columns at the left and at the right, that
+            can be border; None if all can.
     """
     darkest, brightest = FILLED * (1 - hsv_v) - 1, FILLED * (1 + hsv_v) + 1
     padding = images.new_zeros(len(images), 1, *images.shape[-2:], dtype=torch.bool)
@@ -95,10 +115,38 @@ def borders_of(images: Tensor, hsv_v: float = 0.4) -> Tensor:
         for corner in (0, -1):
             is_filled = (least == most) & (most == images[:, :1, corner, corner])
             is_filled &= (most >= darkest) & (most <= brightest)
+            if widest is not None:
+                distance = torch.arange(is_filled.shape[1], device=images.device)
+                is_filled &= (distance.flip(0) if corner else distance) < widest[:, dim - 2, None]
             reached = (is_filled.flip(1) if corner else is_filled).cumprod(1).bool()
             lines = reached.flip(1) if corner else reached
             padding |= lines[:, None, :, None] if dim == 2 else lines[:, None, None, :]
     return padding
+
+
+def widest_borders(batch: Batch, moves: Moves) -> Tensor:
+    """Return how many rows and how many columns of each image can be border on one side, [B, 2] int64.
+
+    An image is resized to ``ori_shape`` times ``ratio_pad``, shrunk by ``moves.scale`` at most, and its centre lies at
+    that of the canvas, up to ``moves.translate``. What it covers then is no border. An image without these entries, or
+    with shapes that do not fit the canvas, may have any border.
+
+    Args:
+        batch: ``img`` [B, C, H, W]; perhaps ``ori_shape``, B pairs (height, width), and ``ratio_pad``, B pairs of
+            factors (height, width), or pairs of such a pair and of the padding.
+        moves: of the loader.
+    """
+    canvas = batch["img"].shape[-2:]
+    widest = torch.tensor(canvas).repeat(len(batch["img"]), 1)
+    for b, (shape, ratio) in enumerate(zip(batch.get("ori_shape", ()), batch.get("ratio_pad", ()), strict=False)):
+        factors = ratio[0] if isinstance(ratio[0], tuple | list) else ratio
+        sides = [int(side) * float(factor) for side, factor in zip(shape, factors, strict=True)]
+        if any(side > whole + 1 for side, whole in zip(sides, canvas, strict=True)):
+            continue
+        for axis, (side, whole) in enumerate(zip(sides, canvas, strict=True)):
+            first = (0.5 + moves.translate) * whole - moves.scale * side / 2
+            widest[b, axis] = max(0, math.ceil(first - 1e-3))  # of side in whole pixels
+    return widest.to(batch["img"].device)
 
 
 def _instance_masks(batch: Batch, image_idx: Tensor, overlap: bool) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from segpaste.integrations._yolo.batches import from_yolo
+from segpaste.integrations._yolo.batches import Moves, from_yolo
 from segpaste.types import DenseSample, KeypointSchema
 
 
@@ -53,12 +53,15 @@ class YoloObjects:
             "batch_idx": torch.zeros(num),
             "cls": torch.from_numpy(label["cls"].reshape(-1, 1)),
             "bboxes": torch.from_numpy(label["bboxes"].reshape(-1, 4)),
+            "ori_shape": [image.shape[:2]],
+            "ratio_pad": [(1.0, 1.0)],
         }
         if (masks := self._masks(label, image.shape[:2])) is not None:
             batch["masks"] = masks
         if label.get("keypoints") is not None:
             batch["keypoints"] = torch.from_numpy(label["keypoints"])
-        return from_yolo(batch, num, overlap=False, schema=self.schema).to_batched().to_samples()[0]
+        whole = Moves(scale=1.0, translate=0.0)  # there is no border around it
+        return from_yolo(batch, num, overlap=False, schema=self.schema, moves=whole).to_batched().to_samples()[0]
 
     def _masks(self, label: dict[str, Any], size: tuple[int, int]) -> torch.Tensor | None:
         """Return one mask per object, [N, H, W] uint8: of its polygon, as the loader draws it, or of its box."""

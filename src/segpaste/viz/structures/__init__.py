@@ -46,7 +46,7 @@ STRUCTURES: tuple[Structure, ...] = (
         detection.of_rfdetr,
     ),
     Structure(
-        "the inputs of Mask2Former and its kin: a dictionary with pixel_values, mask_labels, class_labels",
+        "the inputs of Mask2Former, OneFormer and their kin: a dictionary with pixel_values, mask_labels, class_labels",
         transformers.is_mask_labels,
         transformers.of_mask_labels,
     ),

@@ -6,6 +6,7 @@ Nothing of RF-DETR is imported: a `NestedTensor` is recognised by its attributes
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,21 +14,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from segpaste.integrations._targets import (
-    LabelMap,
-    Objects,
-    batch_of,
-    crowd_region,
-    cxcywh,
-    extents,
-    from_framework,
-    normalized,
-    objects_of,
-    to_framework,
-)
+from segpaste.integrations._labels import LabelMap, from_framework, to_framework
+from segpaste.integrations._targets import Objects, batch_of, crowd_region, cxcywh, extents, normalized, objects_of
+from segpaste.integrations._values import expect_colours, expect_rgb
 from segpaste.types import PaddedBatchedDenseSample
 
 Target = dict[str, Tensor]
+
+_KNOWN = ("boxes", "labels", "area", "iscrowd", "masks", "valid", "image_id", "orig_size", "size")
+"""Entries of RF-DETR's targets: those that a paste writes, and those that are true of an image."""
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -62,7 +57,11 @@ def from_nested(samples: Any, targets: Sequence[Target], max_instances: int, for
     Raises:
         ValueError: images that are not in the form, or a label that is not in the label map.
     """
-    images, sizes = _colours(samples.tensors, form), _sizes(samples)
+    colours = _as_fractions(samples.tensors, form)
+    kind = f"normalised by mean {MEAN} and std {STD}" if form.normalized else "in 0..1"
+    remedy = "give the loader's images as they are, and the Form that they have"
+    expect_colours(f"samples, read as images {kind}", [colours], 1.0, remedy=remedy)
+    images, sizes = _to_uint8(colours), _sizes(samples)
     objects, crowds = zip(
         *(_objects(target, size, images.shape[-2:], form) for target, size in zip(targets, sizes, strict=True)),
         strict=True,
@@ -91,15 +90,16 @@ def _objects(target: Target, size: tuple[int, int], canvas: Sequence[int], form:
     return Objects(boxes[keep], labels, None if masks is None else masks[keep], keep.nonzero()[:, 0]), region
 
 
-def _colours(images: Tensor, form: Form) -> Tensor:
-    """Return images in 0..255 uint8."""
+def _as_fractions(images: Tensor, form: Form) -> Tensor:
+    """Return images [B, 3, H, W] in 0..1."""
+    expect_rgb("samples", images.shape[1])
     mean, std = (images.new_tensor(values).view(-1, 1, 1) for values in _normalization(form))
-    values = (images * std + mean) * 255
-    low, high = (float(value) for value in values.aminmax())
-    if low < -1 or high > 256:
-        kind = f"normalised by mean {MEAN} and std {STD}" if form.normalized else "in 0..1"
-        raise ValueError(f"samples: expected images {kind}, got values that stand for {low:.0f}..{high:.0f} of 0..255")
-    return values.round().clamp(0, 255).to(torch.uint8)
+    return images * std + mean
+
+
+def _to_uint8(colours: Tensor) -> Tensor:
+    """Return colours in 0..1 as 0..255 uint8."""
+    return (colours * 255).round().clamp(0, 255).to(torch.uint8)
 
 
 def _normalization(form: Form) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -127,7 +127,8 @@ def to_nested(
     Returns:
         The images, and B dictionaries with the keys of ``targets``: ``boxes``, ``labels``, ``area``, ``iscrowd`` (0),
         and ``masks`` if ``form`` says so. An object whose mask the paste leaves whole keeps its box and its area; those
-        of others follow from their masks. Targets with ``valid`` have as many rows as before.
+        of others follow from their masks. Targets with ``valid`` have as many rows as before. Other entries with a row
+        for each object are left out, with a warning that names them; entries of an image stay.
 
     Raises:
         ValueError: the paste has changed the size of the images.
@@ -135,7 +136,8 @@ def to_nested(
     if batch.images.shape != samples.tensors.shape:
         shapes = [list(images.shape) for images in (samples.tensors, batch.images)]
         raise ValueError(f"augment: expected images of the shape {shapes[0]}, as before the paste, got {shapes[1]}")
-    changed = (batch.images != _colours(samples.tensors, form)).any(1, keepdim=True)
+    targets = _without_stale_rows(targets)
+    changed = (batch.images != _to_uint8(_as_fractions(samples.tensors, form))).any(1, keepdim=True)
     pasted = copy.copy(samples)
     values = normalized(batch, *_normalization(form)).to(samples.tensors.dtype)
     pasted.tensors = torch.where(changed, values, samples.tensors)
@@ -145,6 +147,25 @@ def to_nested(
         ids = batch.labels.new_zeros(0) if batch.instance_ids is None else batch.instance_ids[b, found.slots].long()
         rows.append(_target(found, target, size, form, *_whole(found, ids, before)))
     return pasted, rows
+
+
+def _without_stale_rows(targets: Sequence[Target]) -> Sequence[Target]:
+    """Return targets without entries that have a row for each object, but for those that are written anew."""
+    names = set(targets[0]).difference(_KNOWN) if targets else set()
+    stale = [name for name in sorted(names) if all(_has_rows(target, name) for target in targets)]
+    if stale:
+        warnings.warn(
+            f"targets: left out {', '.join(map(repr, stale))}, in this and in later batches: each has a row for each "
+            "object of the loader, and a paste changes the objects",
+            stacklevel=3,
+        )
+    return [{name: value for name, value in target.items() if name not in stale} for target in targets]
+
+
+def _has_rows(target: Target, name: str) -> bool:
+    """Tell whether an entry has as many rows as the target has objects."""
+    value = target.get(name)
+    return value is None or (value.ndim > 0 and len(value) == len(target["labels"]))
 
 
 def _whole(found: Objects, ids: Tensor, before: Objects) -> tuple[Tensor, Tensor]:

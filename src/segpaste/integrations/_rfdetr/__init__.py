@@ -1,0 +1,1 @@
+"""Batches and objects of RF-DETR as segpaste has them."""
