@@ -70,6 +70,13 @@ def write_file(path: Path, num_images: int, per_image: int, seed: int = 0) -> No
         file.write("}")
 
 
+def write_dataset(folder: Path, num_images: int, per_image: int) -> None:
+    """Write ``annotations.json`` and the photo that it names."""
+    noise = np.random.default_rng(0).integers(0, 256, (HEIGHT // 8, WIDTH // 8, 3), np.uint8)
+    Image.fromarray(noise).resize((WIDTH, HEIGHT)).save(folder / "photo.jpg")
+    write_file(folder / "annotations.json", num_images, per_image)
+
+
 def _polygon(draw: random.Random) -> str:
     angles = np.linspace(0, 2 * np.pi, draw.randint(8, 30), endpoint=False)
     radius = draw.uniform(5, 60)
@@ -139,9 +146,7 @@ def measure(num_images: int, per_image: int, with_json: bool) -> dict[str, Any]:
     """Generate a file and run all steps, each in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="segpaste_bench_") as name:
         folder = Path(name)
-        noise = np.random.default_rng(0).integers(0, 256, (HEIGHT // 8, WIDTH // 8, 3), np.uint8)
-        Image.fromarray(noise).resize((WIDTH, HEIGHT)).save(folder / "photo.jpg")
-        write_file(folder / "annotations.json", num_images, per_image)
+        write_dataset(folder, num_images, per_image)
         environment = {**os.environ, "SEGPASTE_CACHE": str(folder / "cache")}
         rows = []
         for step in STEPS:

@@ -171,6 +171,27 @@ class TestLabelMaps:
         with Image.open(BytesIO(content)) as picture:
             assert picture.mode.startswith("I;16")
 
+    def test_more_classes_than_a_byte_holds_come_back(self, tmp_path: Path) -> None:
+        """Values around 255 are classes like any other, and 65535 is void."""
+        images_dir, path = write_instances(tmp_path)
+        document = read_json(path)
+        document["categories"] = [{"id": i, "name": f"class {i}"} for i in range(300)]
+        category_ids = (253, 254, 255)  # values 254 to 256
+        for row, category_id in zip(document["annotations"], category_ids, strict=False):
+            row["category_id"] = category_id
+        path.write_text(json.dumps(document))
+        convert_dataset(path, tmp_path / "out", "label-maps", images_dir=images_dir)
+        stored = read_map(tmp_path / "out/semantic/train/a/one.png")
+        assert set(np.unique(stored)) == {0, 254, 255, 256, 65535}
+        photos = open_dataset(tmp_path / "out")
+        sample = next(photos[i] for i in range(2) if photos.file_name(i).endswith("one.png"))
+        assert not photos.has_semantic_maps
+        assert sample.semantic_map is None
+        assert [photos.class_names[label] for label in sample.labels.tolist()] == [f"class {i}" for i in category_ids]
+        owners = painted(document, SIZES[0])
+        for k, mask in enumerate(sample.instance_masks):
+            np.testing.assert_array_equal(mask.numpy(), owners == k + 1)
+
     def test_semantic_maps_have_no_background(self) -> None:
         sample = make_sample(modalities=[Modality.INSTANCE, Modality.SEMANTIC, Modality.PANOPTIC], camera=True)
         assert sample.semantic_map is not None

@@ -13,6 +13,7 @@ import map_files
 from map_files import save, save_photo, scene, write_yaml
 from segpaste.datasets import DatasetError, find_dataset, open_dataset
 from segpaste.datasets.formats.maps.cameras import read_calibration
+from segpaste.datasets.formats.maps.patterns import PathPattern
 
 H, W = map_files.SIZE
 PHOTOS = "photos: images/{name}.png\n"
@@ -226,3 +227,17 @@ def test_what_datasets_saved_is_named(tmp_path: Path) -> None:
     (tmp_path / "dataset_dict.json").write_text("{}")
     with pytest.raises(DatasetError, match=r"Hugging Face datasets saved, .*HubSamples, which takes their names"):
         find_dataset(tmp_path)
+
+
+def test_linked_folders(tmp_path: Path) -> None:
+    """Folders of any depth are followed through links, and a link to a folder above ends."""
+    for name in ("elsewhere/b", "images/train/a"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "x.png").touch()
+    (tmp_path / "images/val").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (tmp_path / "images/train/a/up").symlink_to(tmp_path / "images", target_is_directory=True)
+    found = dict(PathPattern("images/{split}/{folders}{name}.*").find(tmp_path))
+    assert found == {
+        "images/train/a/x.png": {"split": "train", "folders": "a/", "name": "x"},
+        "images/val/b/x.png": {"split": "val", "folders": "b/", "name": "x"},
+    }

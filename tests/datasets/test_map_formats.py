@@ -15,6 +15,9 @@ import map_files
 from map_files import CITY_IDS, NAMES, NUM, NUM_THINGS, THINGS, save, save_photo, scene, write_yaml
 from samples import plain
 from segpaste.datasets import MapPhotos, find_dataset, open_dataset
+from segpaste.datasets.formats.maps.classes import Classes
+from segpaste.datasets.formats.maps.declaration import InstanceFiles
+from segpaste.datasets.formats.maps.decoding import read_objects
 
 
 def by_id(sample: Any, ids: Any) -> dict[int, Any]:
@@ -200,6 +203,16 @@ def test_camvid_of_colours(tmp_path: Path) -> None:
     photos = open_dataset(tmp_path)
     assert (plain(photos[0].semantic_map) == plain(scene(1).semantic_map)).all()
     assert photos.categories[1] == {"id": 1, "name": NAMES[1], "color": colors[1].tolist()}
+
+
+def test_class_255_of_many_has_objects() -> None:
+    """Only semantic maps of samples keep 255 for void: ADE20K has thousands of classes."""
+    classes = Classes(tuple(f"class {i}" for i in range(300)), tuple(range(1, 301)))
+    stored = np.zeros((2, 3, 3), np.uint8)
+    stored[0, 0] = 256 // 256 * 10, 256 % 256, 1  # class 255, the first object
+    found = read_objects(stored, InstanceFiles(files="x", encoding="ade20k", void=(0,)), classes, None, "x")
+    assert found.labels == (255,)
+    assert found.masks.sum() == found.masks[0, 0, 0] == 1
 
 
 def test_label_maps_as_this_package_writes_them(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from segpaste.datasets.formats.registry import FORMATS
 from segpaste.datasets.formats.written.registry import WRITTEN
 from yolo_files import write_yolo
 
-PAGE = Path(__file__).parents[2] / "docs" / "guide" / "formats.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "guide" / "formats.md"
 
 
 def rows_of(part: int) -> list[str]:
@@ -33,6 +34,15 @@ def test_the_page_lists_every_format_in_the_order_of_recognition() -> None:
 def test_the_page_lists_every_written_format() -> None:
     assert rows_of(1) == [f"| `{known.name}`: {known.title} | {known.files} | {known.holds} |" for known in WRITTEN]
     assert tuple(known.name for known in WRITTEN) == LAYOUTS
+
+
+def test_the_readme_says_what_is_read_and_what_is_written() -> None:
+    written = {known.name for known in WRITTEN}
+    assert written <= {known.name for known in FORMATS}
+    text = (ROOT / "README.md").read_text().split("| format | name | read | written |")[1]
+    assert [line for line in text.split("\n\n")[0].splitlines() if line.startswith("| ") and "---" not in line] == [
+        f"| {known.title} | `{known.name}` | yes | {'yes' if known.name in written else 'no'} |" for known in FORMATS
+    ]
 
 
 def test_a_format_by_name(tmp_path: Path) -> None:

@@ -20,11 +20,11 @@ from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._objects import ObjectSequence, default_balance, draws_objects, open_objects
 from segpaste.cli._reading import Photo, PhotoReader, Window
-from segpaste.cli._rows import row_sample
 from segpaste.cli._sequence import PhotoPick, PhotoSequence, cut_to
 from segpaste.cli._sources import SourceDraws, Staged, photos_with_objects
 from segpaste.replay import ReplayRecord, records
 from segpaste.replay.record import RecordedJitter, RecordedLayer
+from segpaste.replay.rows import row_sample
 from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
 

@@ -20,8 +20,8 @@ from segpaste.cli._crops import CropSequence
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._objects import ObjectSequence, crop_limit, object_config
 from segpaste.cli._reading import Photo, PhotoReader, in_window, stacked, window_for
-from segpaste.cli._rows import one_row
 from segpaste.cli._sequence import PhotoPick, PhotoSequence, cornered
+from segpaste.replay.rows import one_row
 from segpaste.seeding import key_tensors
 from segpaste.types import (
     BatchedDenseSample,

@@ -20,8 +20,10 @@ from segpaste.engine.records import SCALE_DEN
 from segpaste.replay._float_means import differing, float_means
 from segpaste.replay.record import ReplayError, ReplayRecord
 from segpaste.replay.recording import row_digest
+from segpaste.replay.rows import one_row, row_sample
 from segpaste.seeding import SampleKey, key_tensors
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, StagedCrops
+from segpaste.types.fields import SAMPLE_FIELDS
 
 
 def replay(
@@ -47,8 +49,10 @@ def replay(
     staged = None if record.bank is None else _staged(record, bank).to(device)
     samples = _samples_of(record, read)
     num_rows = 1 if record.sources_apart else len(samples)
-    batch = _batch_of(record, samples[:num_rows], record.sample_keys, record.max_instances).to(device)
-    source = _RecordedSource(record, staged, _rows_apart(record, samples[num_rows:], device))
+    apart = _rows_apart(record, samples[num_rows:], device)
+    del samples[num_rows:]
+    batch = _batch_of(record, samples, record.sample_keys, record.max_instances).to(device)
+    source = _RecordedSource(record, staged, apart)
     del samples
     config = record.config  # in place where that is possible, for the masks of a large photo are large
     in_place = record.photos is not None and config.placement.pad_to_multiple is None and config.max_instances is None
@@ -66,8 +70,8 @@ def replay(
     if int(drawn.sum()) != record.num_pastes:
         raise _refusal(record, "expected samples with instance masks, got samples without; read those too")
     _check_result(record, out)
-    sample: DenseSample = out.to_batched().to_samples()[0]
-    return sample
+    del batch, source, apart, staged
+    return row_sample(out) if out.images.device.type == "cpu" else out.to_batched().to_samples()[0]
 
 
 def _check_result(record: ReplayRecord, out: PaddedBatchedDenseSample) -> None:
@@ -202,7 +206,13 @@ def _rows_apart(
 def _batch_of(
     record: ReplayRecord, samples: list[DenseSample], keys: list[SampleKey], num_slots: int
 ) -> PaddedBatchedDenseSample:
-    """Samples as rows of a batch."""
+    """Samples as rows of a batch; a single one without copying what is empty of its masks, which may be large."""
+    first = samples[0]
+    if len(samples) == 1 and first.num_instances <= num_slots and first.image.device.type == "cpu":
+        row = one_row(first, num_slots, keys[0])
+        dense = [field.batched_name for field in SAMPLE_FIELDS if field.layout == "dense"]
+        given = {name: value for name in dense if (value := getattr(row, name)) is not None}
+        return replace(row, **{name: value.clone() for name, value in given.items()})  # for a paste in place
     batch = BatchedDenseSample.from_samples(samples)
     return batch.to_padded(num_slots, overflow="largest", **key_tensors(keys[: len(samples)]))
 

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from segpaste.datasets.formats.maps.declaration import ClassEntry
 from segpaste.datasets.formats.records import DatasetError
-from segpaste.types import IGNORE_INDEX
+
+NO_CLASS = -1
+"""Label of void pixels. Semantic maps of samples have 255 there, which is a class where there are more."""
 
 _MOST_DIRECT = 1 << 16
 """Largest stored value that is looked up in a table."""
@@ -71,7 +73,7 @@ class Classes:
         return {number: label for label, number in enumerate(self.ids)}
 
     def labels_of(self, ids: NDArray[np.int64], void: Sequence[int], place: str) -> NDArray[np.int64]:
-        """Return the class of each id, 255 where it is void.
+        """Return the class of each id, `NO_CLASS` where it is void.
 
         Args:
             ids: of any shape.
@@ -82,7 +84,7 @@ class Classes:
             DatasetError: an id is neither of a class nor void.
         """
         found = distinct(ids)
-        table = dict.fromkeys(void, IGNORE_INDEX) | self.label_of
+        table = dict.fromkeys(void, NO_CLASS) | self.label_of
         strange = [number for number in found if number not in table]
         if strange:
             raise DatasetError(

@@ -39,7 +39,7 @@ class MapPhotos(AnnotatedPhotos):
 
     What a sample has follows from the declaration:
 
-    - ``semantic``: a semantic map, 255 where void.
+    - ``semantic``: a semantic map, 255 where void. With more than 255 classes it only tells the classes of objects.
     - ``instances``: masks, boxes and labels. Samples are panoptic where the declaration names ``things`` and the maps
       tell the class of every pixel; pixels of things without an object are then ignored and a crowd.
     - ``depth`` or ``disparity``: depth in metres, and the intrinsics where there is a ``camera``.
@@ -80,7 +80,8 @@ class MapPhotos(AnnotatedPhotos):
         self.classes = Classes.of_entries(entries, str(folder))
         self.class_names = self.classes.names
         self.has_masks = declared.instances is not None
-        self.has_semantic_maps = declared.semantic is not None or bool(declared.things)
+        fits = len(self.class_names) <= IGNORE_INDEX
+        self.has_semantic_maps = fits and (declared.semantic is not None or bool(declared.things))
         self._things = frozenset(self.classes.label_named(name, f"{folder}: things") for name in declared.things)
         self.schema = self._schema(str(folder))
         self._files = MapFiles(root, declared)
@@ -125,7 +126,7 @@ class MapPhotos(AnnotatedPhotos):
     def image_row(self, index: int) -> JsonRow:
         """Return ``id``, ``file_name``, and what the words of the photo's path stand for, such as ``city``."""
         record = self._records[index]
-        words = {word: text for word, text in record["words"].items() if word != "name"}
+        words = {word: text for word, text in record["words"].items() if word != "name" and text}
         return {"id": record["id"], "file_name": record["file_name"], **words}
 
     def annotation_rows(self, index: int) -> list[JsonRow]:
@@ -213,7 +214,7 @@ class MapPhotos(AnnotatedPhotos):
     def _schema(self, place: str) -> CocoPanopticSchema | None:
         """Return things and stuff, if there are things."""
         found, num = self.declared.instances, len(self.class_names)
-        if num > IGNORE_INDEX and (self.declared.semantic is not None or self._things):
+        if num > IGNORE_INDEX and (self._things or (self.declared.semantic is not None and found is None)):
             raise DatasetError(
                 f"{place}: expected at most {IGNORE_INDEX} classes in semantic maps, got {num}; merge some"
             )

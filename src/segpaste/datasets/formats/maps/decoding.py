@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.datasets.formats.maps.classes import Classes, distinct, positions
+from segpaste.datasets.formats.maps.classes import NO_CLASS, Classes, distinct, positions
 from segpaste.datasets.formats.maps.declaration import InstanceFiles, SemanticFiles
 from segpaste.datasets.formats.records import DatasetError
-from segpaste.types import IGNORE_INDEX
 
 Ids = NDArray[np.int64]
 
@@ -29,7 +28,8 @@ class Objects:
         owner: position of the object of each pixel from 1, 0 where there is none, [H, W] int64; None where objects may
             overlap.
         masks: [N, H, W] bool.
-        classes: the class of each pixel as far as the map tells, else 255, [H, W] int64; None if it tells of none.
+        classes: the class of each pixel as far as the map tells, else `NO_CLASS`, [H, W] int64; None if it tells of
+            none.
         num_empty: files without a pixel, which are no objects.
     """
 
@@ -55,7 +55,7 @@ class Objects:
 
 
 def semantic_labels(values: NDArray[np.generic], files: SemanticFiles, classes: Classes, place: str) -> Ids:
-    """Return the class of each pixel, [H, W] int64, 255 where void.
+    """Return the class of each pixel, [H, W] int64, `NO_CLASS` where void.
 
     Raises:
         DatasetError: a value is neither of a class nor void, or the array has another shape.
@@ -71,6 +71,13 @@ def read_objects(
 ) -> Objects:
     """Return the objects of a map.
 
+    Args:
+        values: as stored.
+        files: how they are meant.
+        classes: of the dataset.
+        semantic: the class of each pixel, see `semantic_labels`.
+        place: named by the error.
+
     Raises:
         DatasetError: a class is unknown, or the array has another shape.
     """
@@ -78,7 +85,7 @@ def read_objects(
         return _numbered(values, files, classes, semantic, place)
     class_ids, numbers, keys = _split(values, files, place)
     labels = classes.labels_of(class_ids, files.void, place)
-    is_object = (numbers > 0) & (labels != IGNORE_INDEX)
+    is_object = (numbers > 0) & (labels != NO_CLASS)
     return _gathered(np.where(is_object, keys, 0), labels, labels)
 
 
@@ -127,9 +134,10 @@ def _numbered(
     assert semantic is not None
     if semantic.shape != numbers.shape:
         raise DatasetError(f"{place}: expected the size of the semantic map, {_size(semantic)}, got {_size(numbers)}")
-    keys = np.where(semantic == IGNORE_INDEX, 0, numbers * 256 + semantic)
+    num = len(classes.names)
+    keys = np.where(semantic == NO_CLASS, 0, numbers * num + semantic)
     found = _gathered(np.where(numbers > 0, keys, 0), semantic, None)
-    return Objects(tuple(key // 256 for key in found.ids), found.labels, found.owner, found.masks)
+    return Objects(tuple(key // num for key in found.ids), found.labels, found.owner, found.masks)
 
 
 def _gathered(keys: Ids, labels: Ids, classes: Ids | None) -> Objects:

@@ -108,7 +108,14 @@ class PathPattern:
         any_depth = _FOLDERS in self.words
         depth = self.text.count("/") - folder.count("/")
         found: list[str] = []
-        for here, folders, names in os.walk(root / folder, followlinks=not any_depth):
+        walked: set[str] = set()
+        for here, folders, names in os.walk(root / folder, followlinks=True):
+            real = os.path.realpath(here)
+            if any_depth and real in walked:  # a link to a folder above would have no end
+                folders.clear()
+                continue
+            walked.add(real)
+            folders.sort()
             below = Path(here).relative_to(root / folder).as_posix()
             prefix = folder if below == "." else f"{folder}{below}/"
             at = 0 if below == "." else below.count("/") + 1

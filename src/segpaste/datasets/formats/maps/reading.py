@@ -10,7 +10,7 @@ import numpy as np
 
 from segpaste.datasets.formats.maps.arrays import read_array
 from segpaste.datasets.formats.maps.cameras import Calibration, read_calibration
-from segpaste.datasets.formats.maps.classes import Classes
+from segpaste.datasets.formats.maps.classes import NO_CLASS, Classes
 from segpaste.datasets.formats.maps.declaration import Camera
 from segpaste.datasets.formats.maps.decoding import Ids, Objects, objects_of_masks, read_objects, semantic_labels
 from segpaste.datasets.formats.maps.files import MapFiles
@@ -18,7 +18,7 @@ from segpaste.datasets.formats.maps.geometry import depth_of, depth_of_disparity
 from segpaste.datasets.formats.maps.known.cityscapes import ALL_IDS, WITH_INSTANCES
 from segpaste.datasets.formats.maps.known.polygons import read_polygons
 from segpaste.datasets.formats.records import DatasetError, JsonRow
-from segpaste.types import CameraIntrinsics
+from segpaste.types import IGNORE_INDEX, CameraIntrinsics
 
 Size = tuple[int, int]
 
@@ -37,7 +37,9 @@ class MapReader:
     _calibrations: dict[Path, Calibration] = field(default_factory=dict)
 
     def labels(self, record: JsonRow) -> tuple[Ids | None, Objects | None]:
-        """Return the class of each pixel, [H, W] int64, and the objects of a photo; None where not declared.
+        """Return the class of each pixel, [H, W] int64, 255 where void, and the objects of a photo.
+
+        Either is None where it is not declared; classes of pixels, too, where there are more than a map has room for.
 
         Raises:
             DatasetError: a file is broken, or its values are not what was declared.
@@ -50,16 +52,22 @@ class MapReader:
             semantic = semantic_labels(values, declared.semantic, self.classes, str(path))
         found = declared.instances
         if found is None:
-            return semantic, None
+            return self._stored(semantic), None
         if found.encoding == "mask":
-            return semantic, self._masks(record)
+            return self._stored(semantic), self._masks(record)
         path = self.files.path(record, "instances")
         if path.suffix == ".json":
             values = read_polygons(path, ALL_IDS, WITH_INSTANCES, found.divisor)
         else:
             values = read_array(path, found.key)
         objects = read_objects(values, found, self.classes, semantic, str(path))
-        return objects.classes if semantic is None and declared.things else semantic, objects
+        return self._stored(objects.classes if semantic is None and declared.things else semantic), objects
+
+    def _stored(self, labels: Ids | None) -> Ids | None:
+        """Return a map of classes as samples have it."""
+        if labels is None or len(self.classes.names) > IGNORE_INDEX:
+            return None
+        return np.where(labels == NO_CLASS, IGNORE_INDEX, labels)
 
     def geometry(self, record: JsonRow) -> tuple[dict[str, Any], set[Size]]:
         """Return depth, normals and intrinsics as fields of a sample, and the (H, W) of their files.

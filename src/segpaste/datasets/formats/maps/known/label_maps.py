@@ -3,8 +3,9 @@
     images/SPLIT/NAME  semantic/SPLIT/NAME.png  instances/SPLIT/NAME.png  classes.txt
     depth/SPLIT/NAME.npy or .png  depth_valid/SPLIT/NAME.png  normals/SPLIT/NAME.npy  intrinsics/SPLIT/NAME.txt
 
-Line i of ``classes.txt`` names the value i, and 255 is void; an object has the class of its pixels in the semantic map.
-Depth is in metres or, as PNG, in millimetres; normals point right-down-forward; pixel i has its centre at i + 0.5.
+Line i of ``classes.txt`` names the value i; 255 is void, or with more than 255 lines 65535. An object has the class of
+its pixels in the semantic map. Depth is in metres or, as PNG, in millimetres; normals point right-down-forward; pixel i
+has its centre at i + 0.5.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from segpaste.datasets.formats.maps.classes import read_class_list
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
+from segpaste.types import IGNORE_INDEX
 
 _CLASSES = "classes.txt"
-_BELOW = "{split}/{name}"
+_BELOW = "{split}/{folders}{name}"
 
 
 def declare_label_maps(root: Path) -> MapDeclaration | None:
@@ -23,7 +26,8 @@ def declare_label_maps(root: Path) -> MapDeclaration | None:
     if not ((root / _CLASSES).is_file() and (root / "images").is_dir() and (root / "semantic").is_dir()):
         return None
     values: dict[str, Any] = {"photos": f"images/{_BELOW}.*", "classes": _CLASSES}
-    values["semantic"] = {"files": f"semantic/{_BELOW}.png", "void": [255]}
+    void = 255 if len(read_class_list(root / _CLASSES)) <= IGNORE_INDEX else 65535
+    values["semantic"] = {"files": f"semantic/{_BELOW}.png", "void": [void]}
     if (root / "instances").is_dir():
         values["instances"] = {"files": f"instances/{_BELOW}.png", "encoding": "number"}
     if (root / "depth").is_dir():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from samples import make_sample
-from segpaste.cli import _rows
+from segpaste.replay import rows
 from segpaste.seeding import SampleKey
 from segpaste.types import BatchedDenseSample, DenseSample
 from segpaste.types.fields import SAMPLE_FIELDS
@@ -18,13 +18,13 @@ KEY = SampleKey(1, 2, 0, 0, 5)
 
 @pytest.fixture(params=[0, 1 << 40], ids=["large", "small"])
 def sample(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> DenseSample:
-    monkeypatch.setattr(_rows, "_LARGE_BYTES", request.param)
+    monkeypatch.setattr(rows, "_LARGE_BYTES", request.param)
     return make_sample(num_instances=5)
 
 
 def test_a_row_is_what_padding_gives(sample: DenseSample) -> None:
     expected = BatchedDenseSample.from_samples([sample]).to_padded(7)
-    row = _rows.one_row(sample, 7, KEY)
+    row = rows.one_row(sample, 7, KEY)
     for field in SAMPLE_FIELDS:
         one, other = getattr(row, field.batched_name), getattr(expected, field.batched_name)
         assert (one is None) == (other is None), field.name
@@ -36,7 +36,7 @@ def test_a_row_is_what_padding_gives(sample: DenseSample) -> None:
 
 @pytest.mark.parametrize("kept", [[0, 1, 2, 3, 4], [1, 4], [0, 2, 3], []], ids=str)
 def test_back_without_empty_slots(sample: DenseSample, kept: list[int]) -> None:
-    row = _rows.one_row(sample, 7, KEY)
+    row = rows.one_row(sample, 7, KEY)
     valid = torch.zeros(1, 7, dtype=torch.bool)
     valid[0, kept] = True
     row = replace(
@@ -49,7 +49,7 @@ def test_back_without_empty_slots(sample: DenseSample, kept: list[int]) -> None:
         },
     )
     expected = row.to_batched().to_samples()[0]
-    found = _rows.row_sample(row)
+    found = rows.row_sample(row)
     for field in SAMPLE_FIELDS:
         one, other = getattr(found, field.name), getattr(expected, field.name)
         assert type(one) is type(other), field.name
