@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from samples import CPU_BACKENDS, SCHEMA, make_batch
+from samples import CPU_BACKENDS, EVERY_OBJECT, SCHEMA, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.engine import use_backend
 from segpaste.types import PaddedBatchedDenseSample
@@ -20,7 +20,9 @@ def module(source: Any = None, panoptic: dict[str, Any] | None = None, **placeme
     """Two layers at many scales, with a taxonomy and little stuff to lose; ``placement`` may say otherwise."""
     rules = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 8, **(panoptic or {})})
     placement = {"layers": 2, "scale_range": (0.4, 2.0), "max_attempts": 4, **placement}
-    return BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(**placement), panoptic=rules), source)
+    return BatchCopyPaste(
+        BatchCopyPasteConfig(placement=PlacementConfig(**placement), panoptic=rules, source=EVERY_OBJECT), source
+    )
 
 
 def outcomes(

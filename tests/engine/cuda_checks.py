@@ -27,7 +27,7 @@ from cuda_cases import (
 )
 from torch import Tensor
 
-from samples import OPTIONAL, SCHEMA, assert_backends_agree, assert_same, subset_id, with_overlaps
+from samples import EVERY_OBJECT, OPTIONAL, SCHEMA, assert_backends_agree, assert_same, subset_id, with_overlaps
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig
 from segpaste.augmentation.sources.placement import (
     LayerSources,
@@ -131,7 +131,7 @@ class TestAgree:
             image_dtype=torch.float32, modalities=modalities, num_instances=num, max_instances=7, padding=(1, 2)
         )
         rules = PanopticConfig(taxonomy=SCHEMA, tau_stuff_px=0, tau_stuff_frac=0)
-        agreed(batch, BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True, panoptic=rules)), 2)
+        agreed(batch, BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True, panoptic=rules, source=EVERY_OBJECT)), 2)
 
     def test_many_slots(self) -> None:
         """The last of which are those that are taken."""

@@ -20,7 +20,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from samples import OPTIONAL, SCHEMA, FromBatch, make_batch
+from samples import EVERY_OBJECT, OPTIONAL, SCHEMA, FromBatch, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.engine import use_backend
 from segpaste.engine.reference import pixels as plain_pixels
@@ -71,7 +71,9 @@ def launches() -> Iterator[tuple[BatchCopyPaste, PaddedBatchedDenseSample]]:
 
 def module(layers: int, source: Any = None, **panoptic: Any) -> BatchCopyPaste:
     rules = PanopticConfig.model_validate({"taxonomy": SCHEMA, **panoptic})
-    return BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(layers=layers), panoptic=rules), source)
+    return BatchCopyPaste(
+        BatchCopyPasteConfig(placement=PlacementConfig(layers=layers), panoptic=rules, source=EVERY_OBJECT), source
+    )
 
 
 def channels_last(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:

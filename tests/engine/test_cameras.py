@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import brute_force
-from samples import CPU_BACKENDS, SCHEMA, assert_backends_agree, make_batch, placement_of
+from samples import CPU_BACKENDS, EVERY_OBJECT, SCHEMA, assert_backends_agree, make_batch, placement_of
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.engine import Classes, Scene, use_backend
 from segpaste.engine.reference import stages
@@ -31,7 +31,9 @@ SUBSETS = (
 def module(**options: Any) -> BatchCopyPaste:
     placement = PlacementConfig(layers=3, scale_range=(0.5, 1.6), max_attempts=2)
     panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 2})
-    config = BatchCopyPasteConfig(placement=placement, panoptic=panoptic, perspective_depth=True, tile_size=7)
+    config = BatchCopyPasteConfig(
+        placement=placement, panoptic=panoptic, perspective_depth=True, tile_size=7, source=EVERY_OBJECT
+    )
     return BatchCopyPaste(config, **options)
 
 

@@ -39,8 +39,12 @@ def valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
 
 
 def pixel_boxes(boxes: Tensor) -> Tensor:
-    """Round float xyxy boxes [..., 4] outwards to whole pixels, int64, and clamp edges to +-`FARTHEST_EDGE`."""
+    """Round float xyxy boxes [..., 4] outwards to whole pixels, int64, and clamp edges to +-`FARTHEST_EDGE`.
+
+    An edge that is NaN is the least of them: what an integer conversion makes of it differs between machines.
+    """
     whole = torch.cat([boxes[..., :2].floor(), boxes[..., 2:].ceil()], dim=-1)
+    whole = whole.nan_to_num(-FARTHEST_EDGE)
     return whole.clamp(-FARTHEST_EDGE, FARTHEST_EDGE).to(torch.int64)
 
 
