@@ -246,9 +246,9 @@ def _shown(masks: Tensor, rows: Tensor, order: Tensor, batch_size: int) -> Tenso
         order: [M] int64, indices of objects; each is seen before those that precede it.
         batch_size: B.
     """
-    depth = torch.empty_like(order)
-    depth[order] = torch.arange(1, len(order) + 1, device=order.device)
+    depth = torch.empty_like(order, dtype=torch.int32)
+    depth[order] = torch.arange(1, len(order) + 1, dtype=torch.int32, device=order.device)
     pixels = masks.flatten(1) * depth[:, None]
-    top = torch.zeros(batch_size, pixels.shape[1], dtype=torch.int64, device=masks.device)
+    top = torch.zeros(batch_size, pixels.shape[1], dtype=torch.int32, device=masks.device)
     top.scatter_reduce_(0, rows[:, None].expand_as(pixels), pixels, "amax")
-    return torch.cat([order.new_full((1,), -1), order])[top].view(batch_size, *masks.shape[1:])
+    return torch.cat([order.new_full((1,), -1), order])[top.long()].view(batch_size, *masks.shape[1:])
