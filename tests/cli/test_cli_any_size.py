@@ -14,8 +14,8 @@ import pytest
 from cli_world import SIZES, check_instances, decode, read_json, read_pixels, write_instances
 
 from on_disk import tree
-from segpaste.cli import _making, _reading, _rows, main
-from segpaste.replay import read_records
+from segpaste.cli import _making, _reading, main
+from segpaste.replay import read_records, rows
 from segpaste.workspace import Workspace, adopting
 
 NUM = 9
@@ -130,7 +130,7 @@ class TestLargePhotos:
     @pytest.fixture
     def windowed(self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(_reading, "_LARGE_BYTES", 0)
-        monkeypatch.setattr(_rows, "_LARGE_BYTES", 0)
+        monkeypatch.setattr(rows, "_LARGE_BYTES", 0)
         assert augment(world, tmp_path / "out", "placement.scale_range=[1,1]", num=16) == 0
         return tmp_path / "out"
 

@@ -18,8 +18,9 @@ from on_disk import tree
 from segpaste.bank import open_bank
 from segpaste.cli import main
 from segpaste.cli._arguments import LAYOUTS
-from segpaste.datasets import CocoDetectionV2, YoloDataset
+from segpaste.datasets import CocoDetectionV2, DatasetError, YoloDataset, open_dataset
 from segpaste.datasets.formats.layouts import LayoutName
+from segpaste.datasets.formats.records import expect_outside
 from yolo_files import write_roboflow, write_yolo
 
 OF_BOXES = "source.mask_from=boxes"
@@ -132,6 +133,56 @@ class TestLayouts:
     def test_folders_have_their_photos(self, yolo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert augment(yolo / "in", tmp_path / "out", "--images", str(yolo)) == 2
         assert "in: expected no images_dir (--images) with YOLO, got it; leave it out" in capsys.readouterr().err
+
+
+class TestOutputsInDatasets:
+    """An output that the dataset would read as its own the next time is refused; beside its files it may lie."""
+
+    @staticmethod
+    def write(folder: Path, kind: str) -> Path:
+        if kind == "yaml":
+            return write_yolo(folder)
+        if kind == "no yaml":
+            write_yolo(folder).unlink()
+            (folder / "classes.txt").write_text("a\nb\nc\n")
+            return folder
+        if kind == "label maps":
+            labels, images = write_instances(folder)
+            words = ["convert", str(labels), "--images", str(images), "--to", "label-maps"]
+            assert main([*words, "--out", str(folder / "maps")]) == 0
+            return folder / "maps"
+        return write_roboflow(folder) or folder
+
+    @pytest.mark.parametrize(
+        ("kind", "inside", "beside"),
+        [
+            ("yaml", "images/train/new", "new"),
+            ("yaml", "images/val/deep/new", "images/new"),
+            ("no yaml", "images/new", "new"),
+            ("label maps", "maps/images/new", "maps/new"),
+            ("roboflow", None, "train/new"),
+        ],
+    )
+    def test_places(self, tmp_path: Path, kind: str, inside: str | None, beside: str) -> None:
+        photos = open_dataset(self.write(tmp_path, kind))
+        expect_outside(photos, tmp_path / beside)
+        if inside is not None:
+            with pytest.raises(DatasetError, match=r"new: expected a folder outside of .*images.* choose another"):
+                expect_outside(photos, tmp_path / inside)
+
+    def test_commands(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """The folder of backgrounds behind a link, and that of a split."""
+        data = write_yolo(tmp_path / "in")
+        (tmp_path / "link").symlink_to(tmp_path / "rooms", target_is_directory=True)
+        shutil.copytree(tmp_path / "in/images/val", tmp_path / "rooms")
+        before, rooms = tree(tmp_path), str(tmp_path / "rooms")
+        for words in (
+            ["augment", str(data), "--num", "1", "--backgrounds", rooms, "--out", str(tmp_path / "link/x")],
+            ["convert", str(data), "--to", "coco", "--out", str(tmp_path / "in/images/train/x")],
+        ):
+            assert main(words) == 2
+            assert "x: expected a folder outside of" in capsys.readouterr().err
+        assert tree(tmp_path) == before
 
 
 class TestOtherCommands:

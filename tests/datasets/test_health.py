@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, YoloD
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.photo_scan import scan_photos
 from segpaste.datasets.health.check import check_unopened
+from segpaste.datasets.health.coco_listing import list_coco
 from segpaste.datasets.health.objects import NEAR_IOU
 from segpaste.datasets.health.regions import Region, near_pairs, region_of
 from segpaste.datasets.health.report import KINDS, Finding, HealthReport
@@ -292,6 +294,29 @@ class TestReport:
         before = {p: os.stat(p).st_mtime_ns for p in tmp_path.rglob("*")}
         check(path, decode=True)
         assert {p: os.stat(p).st_mtime_ns for p in tmp_path.rglob("*")} == before
+
+
+def test_outlines_are_not_held(tmp_path: Path) -> None:
+    """Memory follows the number of annotations, not the length of their outlines."""
+    outline = [round(x * 0.37, 2) for x in range(600)]
+    tables = good()
+    tables["annotations"] = [
+        {"id": i, "image_id": 5 + i % 2, "category_id": 8, "bbox": [0, 0, 9, 9], "segmentation": [outline]}
+        for i in range(1, 2001)
+    ]
+    path = tmp_path / "annotations.json"
+    path.write_text(json.dumps(tables))
+    del tables
+    tracemalloc.start()
+    try:
+        listing = list_coco(path, tmp_path)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(listing.objects) == 2000
+    assert held < path.stat().st_size / 4
+    assert listing.objects[7].segmentation is not None
+    assert listing.objects[7].segmentation(SIZE) == [outline]
 
 
 class TestRegions:

@@ -13,10 +13,12 @@ import torch
 from PIL import Image
 from viz_cases import NAMES, full_sample, pixels_of, sample_with
 
-from samples import make_sample
+from samples import make_sample, plain
 from segpaste import viz
 from segpaste.types import DenseSample
+from segpaste.types.fields import SAMPLE_FIELDS
 from segpaste.viz import _shapes, compare, draw_depth, gallery
+from segpaste.viz.comparison import reduced
 
 
 class TestSheet:
@@ -41,6 +43,23 @@ class TestSheet:
         assert (rows[0], rows[-1], cols[0], cols[-1]) == (6, 20, 6, 17)
         assert changed[6, 6:18].all()
         assert changed[6:21, 17].all()
+
+    @pytest.mark.parametrize("factor", [1, 2, 3])
+    def test_reduced_samples_keep_every_nth_pixel(self, factor: int) -> None:
+        sample = make_sample(num_instances=3, camera=True)
+        small = reduced(sample, factor)
+        height, width = (side // factor for side in sample.canvas_size)
+        assert small.canvas_size == (height, width)
+        assert small.modalities == sample.modalities
+        for field in SAMPLE_FIELDS:
+            if field.resample is None or field.name == "image" or (value := getattr(sample, field.name)) is None:
+                continue
+            expected = plain(value)[..., : height * factor : factor, : width * factor : factor]
+            assert np.array_equal(plain(getattr(small, field.name)), expected, equal_nan=True), field.name
+        scale = np.array([width, height] * 2) / np.array(sample.canvas_size[::-1] * 2)
+        np.testing.assert_allclose(plain(small.boxes), plain(sample.boxes) * scale, rtol=1e-5)
+        assert small.labels.equal(sample.labels)
+        assert small.metric_depth == sample.metric_depth
 
     def test_pasted_marks_the_picture_after_only(self) -> None:
         sample = full_sample()

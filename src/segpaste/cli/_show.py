@@ -19,9 +19,12 @@ from segpaste.cli._tally import Tally
 from segpaste.replay.record import RecordedLayer
 from segpaste.viz import Comparison, PastedObject, ReportItem, Tile, gallery_png, write_html_report
 from segpaste.viz import compare as compare_samples
+from segpaste.viz.comparison import reduced
 
 _PAIRS_PER_ROW = 3
 _NUM_SHEETS = 3
+_DRAWN_PX = 1280
+"""The longer side of what is drawn, at least, where a photo has that; pages show half of it."""
 
 
 def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
@@ -57,10 +60,14 @@ def _mean_scale(paste: RecordedLayer) -> float:
 
 
 def draw(augmented: Augmented, paster: Paster) -> list[Comparison]:
-    """Before and after, for every modality; the photo is read once more."""
+    """Draw an image before and after, for every modality; the photo is read once more. Large ones are drawn smaller."""
     pasted = torch.tensor([origin.paste is not None for origin in augmented.origins], dtype=torch.bool)
-    before = cut_to(paster.target(augmented.pick.position).sample, augmented.after.canvas_size)
-    return compare_samples(before, augmented.after, pasted, paster.inputs.class_names)
+    size, position = augmented.after.canvas_size, augmented.pick.position
+    factor = max(1, max(size) // _DRAWN_PX)
+    after = reduced(augmented.after, factor)
+    del augmented  # before another large photo is read
+    before = reduced(cut_to(paster.target(position).sample, size), factor)
+    return compare_samples(before, after, pasted, paster.inputs.class_names)
 
 
 def report_item(item: Mapping[str, Any], pictures: Sequence[Comparison] = ()) -> ReportItem:

@@ -191,11 +191,13 @@ def _finish(
 def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem]]:
     """The dataset, what pastes into it, and the photos that are skipped."""
     from segpaste.cli import _inputs, _layouts, _planning, _settings
+    from segpaste.datasets.formats.records import expect_outside
 
     if args.dataset == "scenes" and isinstance(args.size, tuple) and args.size[0] != args.size[1]:
         raise CommandError("--size: expected one side, for scenes are square, got two; write --size PX")
     side = args.size[0] if isinstance(args.size, tuple) else _DEFAULT_SIZE_PX
     inputs = _inputs.open_dataset(args, args.seed, side)
+    expect_outside(inputs.photos, args.out)
     config = _settings.load_config(
         args.config, args.overrides, inputs.schema, args.preset, of_bank=args.bank is not None
     )

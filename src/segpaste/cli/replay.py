@@ -58,11 +58,14 @@ def run(args: argparse.Namespace) -> None:
         space.expect_free()
     from segpaste.cli import _remaking, _sequence
     from segpaste.datasets.formats.layouts import of_folder
+    from segpaste.datasets.formats.records import expect_outside
     from segpaste.replay import read_records
 
     path = args.records / _sequence.RECORDS if args.records.is_dir() else args.records
     records = _chosen(args, path, read_records(path))
     inputs = _open(args, path, records)
+    if space is not None:
+        expect_outside(inputs.photos, args.out)
     sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
     layout = of_folder(path.parent if args.check is None else args.check)
     remaker = _remaking.Remaker(inputs, sequence, _bank_of(args, path, records, inputs), layout)

@@ -165,6 +165,11 @@ class JoinedPhotos(Dataset[DenseSample]):
         found: tuple[Path, tuple[int, int] | None] = self.datasets[part].photo_file(own)
         return found
 
+    def searched_folders(self) -> tuple[Path, ...]:
+        """Return the folders that one of the datasets is searched for in; see `AnnotatedPhotos`."""
+        searched = (getattr(dataset, "searched_folders", tuple[Path, ...])() for dataset in self.datasets)
+        return tuple(folder for folders in searched for folder in folders)
+
     @property
     def _only(self) -> Any:
         """The only dataset with classes if it keeps all of them as they are, else None."""

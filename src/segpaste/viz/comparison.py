@@ -90,6 +90,26 @@ def _depth_range(*samples: DenseSample) -> Range | None:
     return (float(known.min()), float(known.max())) if known.size else None
 
 
+def reduced(sample: DenseSample, factor: int) -> DenseSample:
+    """Return the sample at a ``factor``-th of its size: the image filtered, of all else every ``factor``-th pixel.
+
+    Resizing masks makes floats of them, which is 4 bytes for each pixel of each object of a large photo.
+    """
+    if factor == 1:
+        return sample
+    height, width = (side // factor for side in sample.canvas_size)
+    pixels = {f.name: f for f in SAMPLE_FIELDS if f.resample is not None and f.name != "image"}
+    without: dict[str, Any] = dict.fromkeys(pixels)
+    plain = replace(sample, **without, instance_ids=None, metric_depth=False)
+    moved: DenseSample = v2.Resize((height, width))(plain)
+    kept: dict[str, Any] = {"instance_ids": sample.instance_ids, "metric_depth": sample.metric_depth}
+    for name, field in pixels.items():
+        if (value := getattr(sample, name)) is not None:
+            small = value.as_subclass(Tensor)[..., : height * factor : factor, : width * factor : factor].clone()
+            kept[name] = field.tag(small) if field.tag else small
+    return replace(moved, **kept)
+
+
 def enlarged(sample: DenseSample, factor: int) -> DenseSample:
     """Return the sample with every pixel repeated ``factor`` times in both directions."""
     if factor == 1:

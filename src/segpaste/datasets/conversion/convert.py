@@ -23,7 +23,7 @@ from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.format import NO_SPLIT, TASKS, ReadOptions, WrittenTask
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
+from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, expect_outside
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
 from segpaste.datasets.formats.written.format import LabelForm, Losses, WrittenFormat, WrittenSplit
 from segpaste.datasets.formats.written.registry import written_format
@@ -130,6 +130,8 @@ class Conversion:
         if Path(out).is_symlink():
             raise DatasetError(f"{out}: expected --out to be new or an empty folder, got a link; choose another")
         space = Workspace(Path(os.path.abspath(out)), DatasetError)
+        for converter in self._converters:
+            expect_outside(converter.photos, out)
         space.expect_free()
         losses: Losses = Counter()
         num_objects: Counter[str] = Counter()

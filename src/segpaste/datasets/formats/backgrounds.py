@@ -47,6 +47,10 @@ class BackgroundImages(AnnotatedPhotos):
     ) -> None:
         super().__init__(images_dir, images_dir, transforms=transforms)
 
+    def searched_folders(self) -> tuple[Path, ...]:
+        """Return the folder."""
+        return (self.images_dir,)
+
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return an empty tuple: there are no instances."""
         return ()

@@ -140,6 +140,10 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         size = (record["height"], record["width"]) if "height" in record else None
         return self.images_dir / record["file_name"], size
 
+    def searched_folders(self) -> tuple[Path, ...]:
+        """Return the folders that are searched for photos, with all below them; none where files list the photos."""
+        return ()
+
     def federated(self, index: int) -> FederatedLabels | None:
         """Return the classes that were looked for in the photo, or None if the file does not say, as in COCO."""
         return None
@@ -197,6 +201,22 @@ def expect_folder(path: str | PathLike[str]) -> Path:
     if not Path(path).is_dir():
         raise DatasetError(f"{path}: expected a folder of images, found none; check the path")
     return Path(path)
+
+
+def expect_outside(photos: Any, out: str | PathLike[str]) -> None:
+    """Raise `DatasetError` if a dataset would find new files in ``out`` when it is opened again.
+
+    Args:
+        photos: a dataset; those without ``searched_folders`` find no files.
+        out: a folder that need not exist.
+    """
+    place = Path(out).resolve()
+    for folder in getattr(photos, "searched_folders", tuple[Path, ...])():
+        if place.is_relative_to(folder.resolve()):
+            raise DatasetError(
+                f"{out}: expected a folder outside of {folder}, where the dataset's photos are searched for: it would "
+                "be read as a part of the dataset; choose another"
+            )
 
 
 def file_digest(path: Path) -> str:

@@ -12,8 +12,9 @@ from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import ReadOptions
+from segpaste.datasets.formats.indexed.file import AnnotationFile
 from segpaste.datasets.formats.photo_head import PhotoHead
-from segpaste.datasets.formats.records import DatasetError, expect_folder, read_tables
+from segpaste.datasets.formats.records import DatasetError, expect_folder
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
 from segpaste.datasets.formats.yolo.data import read_data
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
@@ -98,8 +99,7 @@ def _list_files(found: FoundDataset, split: str | None, options: ReadOptions) ->
             images, file = known.locate(found.path, name)
             return list_coco(file, images, file.with_suffix("") if isinstance(known, PanopticFolder) else None)
         case CocoFile():
-            rows = read_tables(found.path, {"annotations": {}})["annotations"]
-            is_panoptic = any("segments_info" in row for row in rows)
+            is_panoptic = AnnotationFile(found.path).is_panoptic
             maps = (options.panoptic_dir or found.path.with_suffix("")) if is_panoptic else None
             return list_coco(found.path, expect_folder(options.images_dir or found.path.parent), maps)
     raise DatasetError(f"{found.path}: expected a format whose files can be listed, got {found.format.title}")

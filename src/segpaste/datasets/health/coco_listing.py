@@ -1,18 +1,22 @@
 """Listing of COCO and LVIS files: instances, and panoptic segments without their maps.
 
 The readers refuse a file at its first broken entry; here every entry is looked at, and a broken one is a finding.
+Entries are decoded block by block, and masks once more when their photo is measured: memory holds no outlines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from segpaste.datasets.formats.coco_keypoints import checked_points, read_schema
-from segpaste.datasets.formats.records import DatasetError, JsonRow, box_of, file_name_of, flag_of, read_tables
+from segpaste.datasets.formats.indexed.file import AnnotationFile
+from segpaste.datasets.formats.indexed.tables import JsonTables
+from segpaste.datasets.formats.records import DatasetError, JsonRow, box_of, file_name_of, flag_of
 from segpaste.datasets.health.listing import Box, ListedObject, ListedPhoto, Listing
 from segpaste.types import KeypointSchema
+from segpaste.types.sampling import Size
 
 _MAX_SEGMENT_ID = 256**3 - 1
 
@@ -23,35 +27,37 @@ def list_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | Non
     Raises:
         DatasetError: the file is missing, is no JSON, or has no tables.
     """
-    tables = read_tables(annotations_file, {"images": {}, "annotations": {}, "categories": {}})
-    return _CocoListing(annotations_file, images_dir, panoptic_dir).read(tables)
+    return _CocoListing(AnnotationFile(annotations_file), images_dir, panoptic_dir).read()
 
 
 class _CocoListing:
     """Listing of one file, while it is made."""
 
-    def __init__(self, path: Path, images_dir: Path, panoptic_dir: Path | None) -> None:
-        self.path, self.images_dir, self.panoptic_dir = path, images_dir, panoptic_dir
+    def __init__(self, file: AnnotationFile, images_dir: Path, panoptic_dir: Path | None) -> None:
+        self.file, self.path = file, file.path
+        self.images_dir, self.panoptic_dir = images_dir, panoptic_dir
         self.listing = Listing()
         self.schema: KeypointSchema | None = None
         self.category_rows: list[JsonRow] = []
-        self.has_masks = False
 
-    def read(self, tables: Mapping[str, list[JsonRow]]) -> Listing:
-        label_of = self._read_categories(tables["categories"])
-        photo_of = self._read_images(tables["images"], label_of)
+    def read(self) -> Listing:
+        names = "images", "annotations", "categories"
+        tables = self.file.tables(*names)
+        tables.check_lists(*names)
+        tables.check_others(dict.fromkeys(names))
+        label_of = self._read_categories(tables.rows("categories", {}))
+        photo_of = self._read_images(tables.rows("images", {}), label_of)
         if self.panoptic_dir is None:
-            self._read_instances(tables["annotations"], photo_of, label_of)
+            self._read_instances(tables, photo_of, label_of)
         else:
-            self._read_segments(tables["annotations"], photo_of, label_of)
+            self._read_segments(tables.rows("annotations", {}), photo_of, label_of)
         return self.listing
 
-    def _read_categories(self, rows: list[JsonRow]) -> dict[int, int]:
+    def _read_categories(self, rows: Iterable[JsonRow]) -> dict[int, int]:
         """Return the class of each category id."""
         columns = {"id": int, "name": str} | ({} if self.panoptic_dir is None else {"isthing": int})
-        good = [row for i, row in enumerate(rows) if self._is_whole(f"categories[{i}]", row, columns)]
-        by_id = self._by_id("category", good)
-        self.category_rows = [by_id[key] for key in sorted(by_id)]
+        good = (row for i, row in enumerate(rows) if self._is_whole(f"categories[{i}]", row, columns))
+        self.category_rows = sorted(self._unique("category", good), key=lambda row: int(row["id"]))
         names = [str(row["name"]) for row in self.category_rows]
         self.listing.class_names = names
         for name in sorted({name for name in names if names.count(name) > 1} if len({*names}) < len(names) else ()):
@@ -62,13 +68,14 @@ class _CocoListing:
             self.listing.find("broken_entry", _without_path(error, self.path))
         return {int(row["id"]): label for label, row in enumerate(self.category_rows)}
 
-    def _read_images(self, rows: list[JsonRow], label_of: Mapping[int, int]) -> dict[int, int]:
+    def _read_images(self, rows: Iterable[JsonRow], label_of: Mapping[int, int]) -> dict[int, int]:
         """Return the position of the photo of each image id."""
         columns = {"id": int, "height": int, "width": int}
-        good = [row for i, row in enumerate(rows) if self._is_whole(f"images[{i}]", row, columns)]
+        good = (row for i, row in enumerate(rows) if self._is_whole(f"images[{i}]", row, columns))
         positions: dict[int, int] = {}
         names: dict[str, int] = {}
-        for image_id, row in self._by_id("image", good).items():
+        for row in self._unique("image", good):
+            image_id = row["id"]
             try:
                 name = file_name_of(self.path, row)
             except DatasetError as error:
@@ -98,20 +105,33 @@ class _CocoListing:
                     text = f"{key} of image {row['id']}: no category {category!r:.40}"
                     self.listing.find("unknown_reference", text, name)
 
-    def _read_instances(self, rows: list[JsonRow], photo_of: Mapping[int, int], label_of: Mapping[int, int]) -> None:
+    def _read_instances(self, tables: JsonTables, photo_of: Mapping[int, int], label_of: Mapping[int, int]) -> None:
         columns = {"id": int, "image_id": int, "category_id": int}
-        self.has_masks = any(row.get("segmentation") for row in rows if not row.get("iscrowd"))
-        good = [row for i, row in enumerate(rows) if self._is_whole(f"annotations[{i}]", row, columns)]
-        for row in self._by_id("annotation", good).values():
+        marks = tables.marks("annotations")
+        place, has_masks, without = 0, False, list[int]()
+
+        def whole() -> Iterator[JsonRow]:
+            nonlocal place, has_masks
+            for place, row in enumerate(tables.rows("annotations", {})):
+                has_masks = has_masks or bool(row.get("segmentation") and not row.get("iscrowd"))
+                if self._is_whole(f"annotations[{place}]", row, columns):
+                    yield row
+
+        for row in self._unique("annotation", whole()):
             if not _is_key(row["image_id"], photo_of):
                 text = f"annotation {row['id']}: no image {row['image_id']!r:.40}"
                 self.listing.find("unknown_reference", text, None, row["id"])
                 continue
             photo = photo_of[row["image_id"]]
-            self._add(photo, row, self._label(row, label_of, "annotation", photo))
+            if row.get("segmentation") == []:
+                without.append(len(self.listing.objects))
+            bounds = int(marks[place]) + 1, int(marks[place + 1])
+            self._add(photo, row, self._label(row, label_of, "annotation", photo), bounds)
+        for number in () if has_masks else without:  # a file of boxes: empty lists are no masks
+            self.listing.objects[number] = self.listing.objects[number]._replace(segmentation=None)
 
-    def _add(self, photo: int, row: JsonRow, label: int | None) -> None:
-        """Add an instance or crowd."""
+    def _add(self, photo: int, row: JsonRow, label: int | None, bounds: tuple[int, int]) -> None:
+        """Add an instance or crowd, whose entry is at these bytes."""
         what = f"annotation {row['id']}"
         is_crowd, is_ignored = (self._flag(photo, what, row, key) for key in ("iscrowd", "ignore"))
         is_crowd |= is_ignored
@@ -122,21 +142,24 @@ class _CocoListing:
             except DatasetError as error:
                 name = self.listing.photos[photo].name
                 self.listing.find("broken_keypoints", _without_path(error, self.path), name, row["id"])
-        segmentation = row.get("segmentation")
-        is_missing = segmentation is None or (segmentation == [] and not self.has_masks)
         self.listing.objects.append(
             ListedObject(
                 row["id"],
                 photo,
                 label,
-                None if is_missing else (lambda size: segmentation),
+                None if row.get("segmentation") is None else self._reader(row["id"], bounds),
                 _box_function(row),
                 is_crowd,
                 any(points[2::3]) if points else False,
             )
         )
 
-    def _read_segments(self, rows: list[JsonRow], photo_of: Mapping[int, int], label_of: Mapping[int, int]) -> None:
+    def _reader(self, row_id: int, bounds: tuple[int, int]) -> Callable[[Size], object]:
+        """Return what reads the mask of the entry at these bytes."""
+        file = self.file
+        return lambda size: file.row(*bounds, row_id)["segmentation"]
+
+    def _read_segments(self, rows: Iterable[JsonRow], photo_of: Mapping[int, int], label_of: Mapping[int, int]) -> None:
         columns = {"image_id": int, "file_name": str, "segments_info": list}
         seen: set[int] = set()
         for i, row in enumerate(rows):
@@ -199,13 +222,15 @@ class _CocoListing:
                 return False
         return True
 
-    def _by_id(self, what: str, rows: Iterable[JsonRow]) -> dict[int, JsonRow]:
-        """Return the first row of each id; another one is a finding."""
-        found: dict[int, JsonRow] = {}
+    def _unique(self, what: str, rows: Iterable[JsonRow]) -> Iterator[JsonRow]:
+        """Yield the first row of each id; another one is a finding."""
+        seen: set[int] = set()
         for row in rows:
-            if found.setdefault(row["id"], row) is not row:
+            if row["id"] in seen:
                 self.listing.find("duplicate_id", f"{what} id {row['id']} occurs twice")
-        return found
+                continue
+            seen.add(row["id"])
+            yield row
 
 
 def _is_key(key: object, table: Mapping[int, Any]) -> bool:

@@ -25,6 +25,7 @@ from segpaste.datasets.formats.maps.classes import Classes, read_class_list
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
 from segpaste.datasets.formats.maps.decoding import Ids, Objects
 from segpaste.datasets.formats.maps.files import MapFiles
+from segpaste.datasets.formats.maps.patterns import PathPattern
 from segpaste.datasets.formats.maps.reading import MapReader
 from segpaste.datasets.formats.photo import read_rgb, upright_size
 from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow, PackedRecords
@@ -105,6 +106,15 @@ class MapPhotos(AnnotatedPhotos):
     def instance_labels(self, index: int) -> tuple[int, ...]:
         """Return the class of each object, from its map; no photo is read."""
         return self._told(index)[1]
+
+    def searched_folders(self) -> tuple[Path, ...]:
+        """Return the folder before the first word of the pattern of the photos; of photos in the root their folders."""
+        if self.declared.splits:
+            return ()
+        folder = PathPattern(self.declared.photos).folder
+        if folder:
+            return (self.images_dir / folder,)
+        return tuple(sorted({(self.images_dir / record["file_name"]).parent for record in self._records}))
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the value of each instance in its map, or the number of its file from 1."""

@@ -50,6 +50,12 @@ class PathPattern:
         """The words in braces, each once."""
         return tuple(dict.fromkeys(match[1] for match in _PART.finditer(self.text) if match[1]))
 
+    @cached_property
+    def folder(self) -> str:
+        """The path up to the folder of the first word, with a slash at its end; empty where that is the root."""
+        first = _PART.search(self.text)
+        return self.text[: self.text.rfind("/", 0, first.start() if first else None) + 1]
+
     def is_filled_by(self, words: Collection[str]) -> bool:
         """Tell whether these words make one path of it."""
         return "*" not in self.text and set(self.words) <= set(words)
@@ -103,8 +109,7 @@ class PathPattern:
 
     def files(self, root: Path) -> list[str]:
         """List the files that may match, sorted: below the folder of the first word, as deep as the pattern."""
-        first = _PART.search(self.text)
-        folder = self.text[: self.text.rfind("/", 0, first.start() if first else None) + 1]
+        folder = self.folder
         any_depth = _FOLDERS in self.words
         depth = self.text.count("/") - folder.count("/")
         found: list[str] = []

@@ -93,6 +93,12 @@ class YoloDataset(AnnotatedPhotos):
         super().__init__(self.data.root, self.data.file, transforms=transforms)
         self._warn()
 
+    def searched_folders(self) -> tuple[Path, ...]:
+        """Return the folders of all splits; without a YAML the one that has them, as a new one would be a split."""
+        if self.data.file.is_dir():
+            return (self.data.root if not (self.data.root / "images").is_dir() else self.data.root / "images",)
+        return tuple(folder for folders in self.data.splits.values() for folder in folders if folder.is_dir())
+
     @property
     def categories(self) -> list[JsonRow]:
         """The classes as COCO has them, with ids from 1."""
