@@ -190,6 +190,13 @@ def _variants() -> Iterator[tuple[str, Options]]:
     on_stuff: Options = {"region": {1: [11], 2: [11, 12], 3: [12, 2]}, "region_frac": 0.75, "scale_range": (0.25, 1)}
     yield "region", {"placement": {**by_object, **on_stuff, "max_attempts": 16}}
     yield "region,image", {"placement": {"region": {1: [11, 12]}, "region_frac": 0.5, "max_attempts": 16}}
+    yield "counts", {"placement": {**by_object, "k_range": (0, 9), "k_to_available": True}}
+    yield "cover", {"placement": {**by_object, "max_cover_frac": 0.3, "scale_range": (0.25, 1), "max_attempts": 4}}
+    yield "candidates", {"placement": {**kept, "max_cover_frac": 0.75, "candidate_frac": 0.5, "k_range": (99, 99)}}
+    hides: Options = {"layers": 3, "scale_range": (0.5, 1.5)}
+    yield "residual", {"min_residual_area_frac": 0.0, "min_residual_area_px": 120, "placement": hides}
+    yield "residual,shift", {"min_residual_area_px": 200, "max_box_shift_px": 3, "placement": hides}
+    yield "blur", {"harmonize": {"blur_px": 1.5}}
 
 
 def _options() -> Iterator[Case]:

@@ -20,7 +20,7 @@ PRIORITIES: tuple[dict[int, int], ...] = ({}, {2: 1, 12: 1}, {1: -1000, 3: 7, 11
 class Draws:
     """Random choices, in order."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int | np.random.Generator) -> None:
         self.rng = np.random.default_rng(seed)
 
     def one_of(self, choices: Sequence[T]) -> T:
@@ -66,7 +66,7 @@ def hostile_config(draws: Draws, kind: str, batch: PaddedBatchedDenseSample, inp
     if kind == "bank":
         source |= {"crops_per_target": int(draws.rng.integers(1, 4)), "value_range": draws.one_of((1, 255))}
         source |= {"without_depth": draws.one_of(("invalid", "invalid", "skip"))}
-    return BatchCopyPasteConfig(
+    config = BatchCopyPasteConfig(
         **options,
         emit_classmix=kind == "classmix",
         max_instances=None if draws.chance(0.2) else more,
@@ -80,6 +80,22 @@ def hostile_config(draws: Draws, kind: str, batch: PaddedBatchedDenseSample, inp
         source=source,  # type: ignore[arg-type]
         harmonize=_harmonize(draws),
     )
+    own = Draws(draws.rng.spawn(1)[0])  # other draws stay as they are
+    return _limited(own, config) if kind != "classmix" and own.chance(0.2) else config
+
+
+def _limited(draws: Draws, config: BatchCopyPasteConfig) -> BatchCopyPasteConfig:
+    """Add limits on what covers and what is covered."""
+    placement = {
+        "k_to_available": draws.chance(0.5),
+        "max_cover_frac": draws.one_of((None, None, 0.3, 1.0)),
+        "candidate_frac": draws.one_of((1.0, 0.9, 0.6)),
+    }
+    residual: dict[str, Any] = {"min_residual_area_px": draws.one_of((0, 0, 9))}
+    shift = draws.one_of((None, None, 0, 4))
+    has_rule = config.min_residual_area_frac > 0 or residual["min_residual_area_px"] > 0
+    residual["max_box_shift_px"] = shift if has_rule else None
+    return config.model_copy(update={"placement": config.placement.model_copy(update=placement), **residual})
 
 
 def _placement(draws: Draws, kind: str, inplace: bool, *, has_classes: bool) -> PlacementConfig:

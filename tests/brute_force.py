@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from brute_force_draws import pixel_box
 from brute_force_pixels import (
     Array,
     Fields,
@@ -267,7 +268,15 @@ def survives(scene: Scene, slot: int, seen: Array) -> bool:
     mask = scene.target["instance_masks"][slot]
     before, after = int(mask.sum()), int((mask & (seen < 0)).sum())
     least = Fraction(str(scene.config.min_residual_area_frac)) * before
-    return bool(scene.target["instance_valid"][slot]) and after >= scene.config.min_area_px and after >= least
+    is_large = after >= least and (after >= scene.config.min_residual_area_px or after == before)
+    shift = scene.config.max_box_shift_px
+    if shift is not None and after > 0:
+        rows, cols = np.nonzero(mask & (seen < 0))
+        box = cols.min(), rows.min(), cols.max() + 1, rows.max() + 1
+        limits = scene.size[::-1] * 2
+        before_paste = (min(max(e, 0), m) for e, m in zip(pixel_box(scene.target["boxes"][slot]), limits, strict=True))
+        is_large = is_large or all(abs(e - f) <= shift for e, f in zip(box, before_paste, strict=True))
+    return bool(scene.target["instance_valid"][slot]) and after >= scene.config.min_area_px and is_large
 
 
 def _slots(scene: Scene, carried: Carried, seen: Array) -> tuple[list[int], list[int]]:

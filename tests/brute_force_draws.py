@@ -67,6 +67,7 @@ class Drawn:
     no_free_slot: int = 0
     does_not_fit: int = 0
     outside_region: int = 0
+    covers_too_much: int = 0
 
 
 def draw(images: list[Fields], config: BatchCopyPasteConfig, b: int) -> Drawn:
@@ -97,11 +98,45 @@ def place(
     chosen = _choose(images, config, b, drawn, has_source)
     for j, slots in enumerate(chosen):
         drawn.scale.append(_scale(images, config, b, drawn, j, slots, shrunk[j] if shrunk else Fraction(1)))
-        translate, fitting, carried = _place(images, config, b, drawn, j, slots)
+        translate, fitting, inside, carried = _place(images, config, b, drawn, j, slots)
         drawn.translate.append(translate)
         drawn.carried.append(carried)
         drawn.does_not_fit += len(slots) - len(fitting)
-        drawn.outside_region += len(fitting) - len(carried)
+        drawn.outside_region += len(fitting) - len(inside)
+        drawn.covers_too_much += len(inside) - len(carried)
+    if config.placement.candidate_frac < 1:
+        _take_part(images, config, b, drawn)
+
+
+def _take_part(images: list[Fields], config: BatchCopyPasteConfig, b: int, drawn: Drawn) -> None:
+    """Of all that have a place keep those that cover the least, as many as the fraction and the free slots allow."""
+    covers = []
+    for j, slots in enumerate(drawn.carried):
+        source, (tx, ty) = images[drawn.source_idx[j]], drawn.translate[j]
+        for k in slots:
+            x1, y1, x2, y2 = mapped_box(source["boxes"][k], extent(source)[0], drawn.scale[j], drawn.hflip[j])
+            part = cover(images[b], (x1 + tx, y1 + ty, x2 + tx, y2 + ty))
+            covers.append((floor(part * 2**22), j, k))
+    wanted = round(Fraction(str(config.placement.candidate_frac)) * len(covers))
+    kept = sorted(covers)[: min(wanted, int((~images[b]["instance_valid"]).sum()))]
+    drawn.carried = [[k for _, i, k in sorted(kept) if i == j] for j in range(len(drawn.carried))]
+    drawn.carried = [sorted(slots) for slots in drawn.carried]
+    drawn.tried -= len(covers) - wanted
+    drawn.no_free_slot += wanted - len(kept)
+
+
+def cover(target: Fields, box: Box) -> Fraction:
+    """The largest part of an instance's box that a box covers."""
+    parts = [Fraction(0)]
+    for other in map(pixel_box, target["boxes"]):
+        area = (other[2] - other[0]) * (other[3] - other[1])
+        parts += [Fraction(shared(box, other), area)] if area > 0 else []
+    return max(parts)
+
+
+def covers_little(target: Fields, box: Box, config: BatchCopyPasteConfig) -> bool:
+    limit = config.placement.max_cover_frac
+    return limit is None or cover(target, box) < Fraction(str(limit))
 
 
 def _scale(
@@ -209,8 +244,10 @@ def _choose(
     keys = {(j, k): key for j, s in layers for k, key in _slot_keys(images[s], config, seed, j).items()}
     if rules.grouping == "instance":
         keys = _one_for_each_layer(images, config, seed, drawn)
-    wanted = integer(seed, "count", *rules.k_range) if tries else 0
+    limit = len(keys) if rules.k_to_available else rules.k_range[1]
+    wanted = integer(seed, "count", *(min(number, limit) for number in rules.k_range)) if tries else 0
     num_free = int((~images[b]["instance_valid"]).sum())
+    num_free = num_free if rules.candidate_frac == 1 else len(keys)
     taken = sorted(keys, key=keys.__getitem__, reverse=True)[: min(wanted, num_free)]
     drawn.tried = min(wanted, len(keys))
     drawn.no_free_slot = drawn.tried - len(taken)
@@ -262,10 +299,12 @@ def minus_log2(number: int) -> int:
     return (62 - exponent) * 2**32 - (low + floor((high - low) * (steps - floor(steps))))
 
 
-def _place(
-    images: list[Fields], config: BatchCopyPasteConfig, b: int, drawn: Drawn, j: int, slots: list[int]
-) -> tuple[tuple[int, int], list[int], list[int]]:
-    """The best of ``max_attempts`` places of one layer, the slots that fit there, and those of them in their region."""
+Found = tuple[tuple[int, int], list[int], list[int], list[int]]
+"""A place, the slots that fit there, those of them in their region, and those of these that cover little."""
+
+
+def _place(images: list[Fields], config: BatchCopyPasteConfig, b: int, drawn: Drawn, j: int, slots: list[int]) -> Found:
+    """The best of ``max_attempts`` places of one layer, and the slots that are pasted there."""
     source = images[drawn.source_idx[j]]
     boxes = {k: mapped_box(source["boxes"][k], extent(source)[0], drawn.scale[j], drawn.hflip[j]) for k in slots}
     size, rules, best = extent(images[b]), config.placement, None
@@ -295,11 +334,12 @@ def _place(
         tx, ty = translate
         placed = {k: (x1 + tx, y1 + ty, x2 + tx, y2 + ty) for k, (x1, y1, x2, y2) in boxes.items()}
         fits = [k for k, box in placed.items() if _fits(box, size, None if rules.partial == "drop" else visible)]
-        kept = [k for k in fits if in_region(images[b], placed[k], int(source["labels"][k]), config)]
+        inside = [k for k in fits if in_region(images[b], placed[k], int(source["labels"][k]), config)]
+        kept = [k for k in inside if covers_little(images[b], placed[k], config)]
         overlap = sum(shared(placed[k], pixel_box(other)) for k in kept for other in images[b]["boxes"])
         score = (len(kept), -overlap)
         if best is None or score > best[0]:
-            best = score, (tx, ty), fits, kept
+            best = score, (tx, ty), fits, inside, kept
     assert best is not None
     return best[1:]
 
@@ -315,12 +355,10 @@ def in_region(target: Fields, box: Box, label: int, config: BatchCopyPasteConfig
     return sum(inside) >= Fraction(str(config.placement.region_frac)) * len(inside)
 
 
-def _keep(
-    target: Fields, source: Fields, boxes: dict[int, Box], hflip: bool, config: BatchCopyPasteConfig
-) -> tuple[tuple[int, int], list[int], list[int]]:
+def _keep(target: Fields, source: Fields, boxes: dict[int, Box], hflip: bool, config: BatchCopyPasteConfig) -> Found:
     """The centre of all of them stays, and those fit whose cut sides are borders of the target, too."""
     if not boxes:
-        return (0, 0), [], []
+        return (0, 0), [], [], []
     size = extent(target)
     one = Fraction(1), Fraction(1)
     before = [mapped_box(source["boxes"][k], extent(source)[0], one, hflip) for k in boxes]
@@ -330,7 +368,7 @@ def _keep(
         moved = Fraction(min(box[a] for box in boxes.values()) + max(box[a + 2] for box in boxes.values()), 2)
         translate.append(floor(centre - moved))
     visible = None if config.placement.partial == "drop" else Fraction(str(config.placement.min_visible_frac))
-    fits, kept = [], []
+    fits, inside, kept = [], [], []
     for k, (x1, y1, x2, y2) in boxes.items():
         box = (x1 + translate[0], y1 + translate[1], x2 + translate[0], y2 + translate[1])
         cut = cut_sides(pixel_box(source["boxes"][k]), extent(source))
@@ -338,8 +376,9 @@ def _keep(
         shows = any(c and not e for c, e in zip(cut, cut_sides(box, size), strict=True))
         if _fits(box, size, visible) and not (config.source.whole_only and shows):
             fits.append(k)
-            kept += [k] if in_region(target, box, int(source["labels"][k]), config) else []
-    return (translate[0], translate[1]), fits, kept
+            inside += [k] if in_region(target, box, int(source["labels"][k]), config) else []
+            kept += [k] if k in inside and covers_little(target, box, config) else []
+    return (translate[0], translate[1]), fits, inside, kept
 
 
 def _fits(box: Box, size: tuple[int, int], visible: Fraction | None) -> bool:

@@ -168,6 +168,17 @@ def binomial(offset: int) -> int:
     return (1, 4, 6, 4, 1)[offset + 2] if abs(offset) <= 2 else 0
 
 
+def reference_blur(inside: Array, outside: Array, sigma: float) -> Array:
+    """A mask smoothed by a Gaussian, from all pairs of pixels; where nothing is known, nothing counts."""
+    known, grid = inside | outside, np.stack(np.indices(inside.shape), -1)
+    weight = np.ones(inside.shape)
+    for y, x in np.argwhere(inside):
+        near = np.abs(grid - (y, x)).max(-1) <= np.ceil(3 * sigma)
+        density = np.exp(-((grid - (y, x)) ** 2).sum(-1) / (2 * sigma**2)) * near
+        weight[y, x] = density[inside].sum() / density[known].sum()
+    return weight
+
+
 def reference_edge_weight(inside: Array, outside: Array, feather_px: int) -> Array:
     weight = np.ones(inside.shape)
     centres = np.argwhere(outside)

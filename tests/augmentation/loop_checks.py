@@ -103,7 +103,7 @@ def assert_equal(
         assert int(report.num_placed[b]) == sum(map(len, settled))
         dropped = dict(zip(DROP_REASONS, report.num_dropped[b].tolist(), strict=True))
         assert {reason: dropped[reason] for reason in outcome.dropped} == outcome.dropped
-        for reason in ("no_source", "no_free_slot", "does_not_fit", "outside_region"):
+        for reason in ("no_source", "no_free_slot", "does_not_fit", "outside_region", "covers_too_much"):
             count = getattr(recording.counts, reason)
             assert dropped[reason] == (0 if count is None else int(count[b]))
         assert int(report.num_tried[b]) == int(report.num_placed[b]) + sum(dropped.values())

@@ -80,7 +80,10 @@ def placements(draw: st.DrawFn, *, has_classes: bool) -> PlacementConfig:
         region_frac=draw(st.sampled_from([0.4, 0.1, 1.0])),
         hflip_probability=draw(st.sampled_from([0.5, 0.0, 1.0])),
         paste_prob=draw(st.sampled_from([1.0, 1.0, 1.0, 0.5])),
-        k_range=draw(st.sampled_from([(1, 256), (1, 2), (2, 3)])),
+        k_range=draw(st.sampled_from([(1, 256), (1, 2), (0, 3)])),
+        k_to_available=draw(st.booleans()),
+        max_cover_frac=draw(st.sampled_from([None, None, None, 0.3, 1.0])),
+        candidate_frac=draw(st.sampled_from([1.0, 1.0, 1.0, 0.5, 0.7])),
         class_temperature=draw(st.sampled_from([0.0, 1.0, 0.3])),
         layers=draw(st.sampled_from([2, 1, 3, 5])),
         max_attempts=1 if kind == "kept" else draw(st.integers(1, 3)),
@@ -96,6 +99,9 @@ def configs(draw: st.DrawFn, modalities: frozenset[Modality]) -> BatchCopyPasteC
         tau_stuff_px=draw(st.sampled_from([0, 1, 8, 64])),
         contact_priority=draw(st.sampled_from([{}, {}, {2: 1, 12: 1}, {1: -1000, 3: 7, 11: 3}])),
     )
+    residual_frac, residual_px, shift = (
+        draw(st.sampled_from(values)) for values in ([0.1, 0.0, 0.7, 1.0], [0, 0, 12, 40], [None, None, 0, 2])
+    )
     return BatchCopyPasteConfig(
         emit_instance=draw(st.sampled_from([None, None, None, False])),
         emit_panoptic=draw(st.sampled_from([None, None, None, False])),
@@ -105,7 +111,9 @@ def configs(draw: st.DrawFn, modalities: frozenset[Modality]) -> BatchCopyPasteC
         perspective_depth=draw(st.sampled_from([False, False, True])),
         tile_size=draw(st.sampled_from([512, 512, 7])),
         min_area_px=draw(st.sampled_from([1, 1, 2, 4, 8])),
-        min_residual_area_frac=draw(st.sampled_from([0.1, 0.0, 0.7, 1.0])),
+        min_residual_area_frac=residual_frac,
+        min_residual_area_px=residual_px,
+        max_box_shift_px=shift if residual_frac > 0 or residual_px > 0 else None,
         max_hidden_frac=draw(st.sampled_from([1.0, 1.0, 1.0, 0.5, 0.0, 0.3])),
         placement=draw(placements(has_classes=Modality.SEMANTIC in modalities)),
         source=SourceConfig(

@@ -50,7 +50,7 @@ def assert_draws_equal(recording: Recording, b: int, drawn: brute_force_draws.Dr
     assert actual.hflip[b].tolist() == drawn.hflip
     assert [tuple(t) for t in actual.translate[b].tolist()] == drawn.translate
     assert [row.nonzero().flatten().tolist() for row in actual.carried[b]] == drawn.carried
-    for name in ("tried", "no_source", "no_free_slot", "does_not_fit", "outside_region"):
+    for name in ("tried", "no_source", "no_free_slot", "does_not_fit", "outside_region", "covers_too_much"):
         assert int(getattr(recording.counts, name)[b]) == getattr(drawn, name), name
 
 

@@ -42,6 +42,8 @@ OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
     perspective_depth=True,
     min_area_px=3,
     min_residual_area_frac=0.3,
+    min_residual_area_px=7,
+    max_box_shift_px=2,
     max_hidden_frac=0.4,
     placement=PlacementConfig(
         scale_range=(0.1, 3.3),
@@ -56,6 +58,9 @@ OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
         fade_last=0.1,
         fade_curve="linear",
         k_range=(2, 3),
+        k_to_available=True,
+        max_cover_frac=0.6,
+        candidate_frac=0.5,
         class_temperature=0.5,
         layers=2,
         grouping="instance",
@@ -86,7 +91,9 @@ REFUSED: dict[str, tuple[Made, dict[str, Any]]] = {
     "scale_range infinite": (PlacementConfig, {"scale_range": (1, float("inf"))}),
     "scale_range of three": (PlacementConfig, {"scale_range": (1, 2, 3)}),
     "k_range reversed": (PlacementConfig, {"k_range": (5, 1)}),
-    "k_range from zero": (PlacementConfig, {"k_range": (0, 1)}),
+    "k_range of nothing": (PlacementConfig, {"k_range": (0, 0)}),
+    "max_cover_frac none": (PlacementConfig, {"max_cover_frac": 0}),
+    "candidate_frac none": (PlacementConfig, {"candidate_frac": 0}),
     "k_range negative": (PlacementConfig, {"k_range": (-2, -1)}),
     "k_range beyond the draws": (PlacementConfig, {"k_range": (1, 2**31)}),
     "hflip_probability above 1": (PlacementConfig, {"hflip_probability": 1.1}),
@@ -118,6 +125,10 @@ REFUSED: dict[str, tuple[Made, dict[str, Any]]] = {
     "max_gain below 1": (HarmonizeConfig, {"max_gain": 0.9}),
     "max_gain NaN": (HarmonizeConfig, {"max_gain": float("nan")}),
     "poisson_cycles none": (HarmonizeConfig, {"poisson_cycles": 0}),
+    "blur_px too small": (HarmonizeConfig, {"blur_px": 0.01}),
+    "blur_px beside feather_px": (HarmonizeConfig, {"blur_px": 1, "feather_px": 1}),
+    "min_residual_area_px negative": (BatchCopyPasteConfig, {"min_residual_area_px": -1}),
+    "max_box_shift_px of no rule": (BatchCopyPasteConfig, {"min_residual_area_frac": 0, "max_box_shift_px": 3}),
     "feather_px negative": (HarmonizeConfig, {"feather_px": -1}),
     "feather_px a fraction": (HarmonizeConfig, {"feather_px": 1.5}),
     "blend_mode unknown": (BatchCopyPasteConfig, {"blend_mode": "soft"}),
@@ -170,7 +181,9 @@ class TestRefusals:
     def test_the_refusal_says_what_was_expected_and_what_came(self) -> None:
         with pytest.raises(ValidationError, match=r"expected 1/64 <= low <= high <= 64, got \(2\.0, 1\.0\)"):
             PlacementConfig(scale_range=(2, 1))
-        with pytest.raises(ValidationError, match=r"expected 1 <= low <= high < 2\*\*31, got \(5, 1\).*paste_prob"):
+        with pytest.raises(
+            ValidationError, match=r"expected 0 <= low <= high, high from 1 to 2\*\*31 - 1, got \(5, 1\)"
+        ):
             PlacementConfig(k_range=(5, 1))
         with pytest.raises(ValidationError, match=r"expected class ids that the taxonomy names, got \[2, 8\]"):
             PanopticConfig(taxonomy=TAXONOMY, contact_priority={8: 1, 2: 1, 7: 1})
@@ -296,7 +309,7 @@ class TestFiles:
             (OTHER_THAN_DEFAULT.source, ("kind", *OF_BANKS)),
             (BANK.source, ("whole_only",)),  # which has no effect there
             (OTHER_THAN_DEFAULT.placement, (*ALIGNED, "position")),  # which excludes max_attempts
-            (OTHER_THAN_DEFAULT.harmonize, {}),
+            (OTHER_THAN_DEFAULT.harmonize, ("blur_px",)),  # which excludes feather_px
             (OTHER_THAN_DEFAULT.panoptic, {}),
         )
         for config, same in pairs:

@@ -14,6 +14,7 @@ from harmonize_cases import (
     Pasted,
     make_pasted,
     pasted_images,
+    reference_blur,
     reference_edge_weight,
     reference_multiband,
     reference_poisson,
@@ -82,12 +83,25 @@ class TestAgainstReferences:
     @given(pasted=pasted_images())
     def test_feather(self, pasted: Pasted) -> None:
         for feather_px in (1, 2, 7):
-            weight = edge_weight(pasted.visible[:, None], pasted.outside[:, None], feather_px)[:, 0]
+            config = HarmonizeConfig(feather_px=feather_px)
+            weight = edge_weight(pasted.visible[:, None], pasted.outside[:, None], config)[:, 0]
             for b in range(len(weight)):
                 inside, outside = pasted.visible[b].numpy(), pasted.outside[b].numpy()
                 expected = reference_edge_weight(inside, outside, feather_px)
                 np.testing.assert_allclose(weight[b].numpy(), expected, rtol=0, atol=1e-6)
-            config = HarmonizeConfig(feather_px=feather_px)
+            blend = pasted.target + (pasted.composed - pasted.target) * weight[:, None]
+            torch.testing.assert_close(run(pasted, config), blend, rtol=0, atol=1e-6)
+
+    @EXPLORED
+    @given(pasted=pasted_images())
+    def test_blur(self, pasted: Pasted) -> None:
+        for blur_px in (0.5, 1.0, 3.3):
+            config = HarmonizeConfig(blur_px=blur_px)
+            weight = edge_weight(pasted.visible[:, None], pasted.outside[:, None], config)[:, 0]
+            for b in range(len(weight)):
+                inside, outside = pasted.visible[b].numpy(), pasted.outside[b].numpy()
+                expected = np.where(inside, reference_blur(inside, outside, blur_px), 1.0)
+                np.testing.assert_allclose(weight[b].numpy(), expected, rtol=0, atol=2e-3)
             blend = pasted.target + (pasted.composed - pasted.target) * weight[:, None]
             torch.testing.assert_close(run(pasted, config), blend, rtol=0, atol=1e-6)
 

@@ -42,7 +42,7 @@ def test_what_is_not_given_stays() -> None:
         ({"paste_prob": float("nan")}, "0 <= paste_prob <= 1, got nan"),
         ({"paste_prob": "often"}, "a number as paste_prob, got 'often'"),
         ({"class_temperature": [0.5], "paste_prob": 0.5}, r"a number as class_temperature, got \[0.5\]"),
-        ({"k_range": (0, 2)}, r"got \(0, 2\)"),
+        ({"k_range": (-1, 2)}, r"got \(-1, 2\)"),
         ({"k_range": (3, 2), "paste_prob": 0.5}, r"got \(3, 2\)"),
         ({"k_range": (1, 1 << 31)}, "k_range"),
         ({"k_range": (1, 2, 3), "paste_prob": 0.5}, "k_range"),

@@ -239,9 +239,13 @@ class BatchCopyPaste(nn.Module):
     def pastes_per_image(self) -> float:
         """Expected number of objects drawn for an image, by the current schedule; some may not fit."""
         low, high = self.schedule.k_range
-        most, num = self.config.num_layers, high - low + 1
+        most = self.config.num_layers
+        if self.config.placement.k_to_available:
+            low, high = min(low, most), min(high, most)
+        num = high - low + 1
         counted = range(low, min(high, most) + 1)  # the others are cut to ``most``
-        return self.schedule.paste_prob * (sum(counted) + most * (num - len(counted))) / num
+        expected = self.schedule.paste_prob * (sum(counted) + most * (num - len(counted))) / num
+        return expected * self.config.placement.candidate_frac
 
     def expected_pastes(self, num_images: int) -> Report | None:
         """Return how often each class of ``source_pool`` is expected to be pasted into so many images.

@@ -18,7 +18,16 @@ from segpaste.engine.records import SCALE_DEN
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.movable import Movable, register_pytree
 
-DROP_REASONS = ("no_source", "no_free_slot", "does_not_fit", "hidden", "reverted", "too_small", "outside_region")
+DROP_REASONS = (
+    "no_source",
+    "no_free_slot",
+    "does_not_fit",
+    "hidden",
+    "reverted",
+    "too_small",
+    "outside_region",
+    "covers_too_much",
+)
 """Reasons why a tried paste is not in the output, in the order of `PasteReport.num_dropped`.
 
 ``no_source``: no row that objects are taken from has an eligible instance, or no staged crop can be pasted (one try per
@@ -26,6 +35,7 @@ image is counted). ``no_free_slot``: the target's slots were full. ``does_not_fi
 the image, or a cut by the border of its own image would show. ``hidden``: no pixel of it is seen. ``reverted``: it gave
 its pixels back to a stuff class, or to an object that was hidden too much. ``too_small``: fewer than ``min_area_px``
 pixels of it are seen. ``outside_region``: it fits, and too much of its box lies outside of the region of its class.
+``covers_too_much``: it fits there, and its box would cover too much of the box of an instance of the target.
 """
 
 
@@ -38,6 +48,7 @@ _ADVICE = {
     "reverted": "lower panoptic.tau_stuff_frac or tau_stuff_px, or raise max_hidden_frac",
     "too_small": "raise placement.scale_range, or lower min_area_px",
     "outside_region": "raise placement.max_attempts or layers, or lower placement.region_frac or scale_range",
+    "covers_too_much": "raise placement.max_cover_frac or max_attempts, or lower placement.scale_range",
 }
 
 
@@ -151,11 +162,12 @@ def _dropped_in_words(num_dropped: Sequence[int]) -> list[str]:
 def report_of(placement: Placement, counts: PlacementCounts, outcome: Outcome) -> PasteReport:
     """Build the report of one forward pass from the placement, the counts of its tries, and the engine's outcome."""
     not_placed = torch.stack([counts.no_source, counts.no_free_slot, counts.does_not_fit], 1)
-    outside = torch.zeros_like(counts.tried) if counts.outside_region is None else counts.outside_region
+    later = [counts.outside_region, counts.covers_too_much]
+    rejected = torch.stack([torch.zeros_like(counts.tried) if n is None else n for n in later], 1)
     return PasteReport(
         num_tried=counts.tried,
         num_placed=outcome.carried.sum((1, 2)),
-        num_dropped=torch.cat([not_placed, outcome.num_gone, outside[:, None]], 1),
+        num_dropped=torch.cat([not_placed, outcome.num_gone, rejected], 1),
         visible_layer=outcome.visible_layer,
         placement=replace(placement, carried=outcome.carried),
         slot_layer=outcome.slot_layer,

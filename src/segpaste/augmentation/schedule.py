@@ -95,7 +95,8 @@ class Schedule(nn.Module):
 
         Raises:
             ValueError: a probability or temperature outside of [0, 1], or a range that is not
-                1 <= low <= high < 2**31; anything but ``paste_prob`` with ClassMix. Nothing is changed then.
+                0 <= low <= high with high from 1 to 2**31 - 1; anything but ``paste_prob`` with
+                ClassMix. Nothing is changed then.
         """
         if not self._chooses_objects and (k_range, class_temperature) != (None, None):
             raise ValueError(
@@ -107,7 +108,9 @@ class Schedule(nn.Module):
         if class_temperature is not None:
             class_temperature = _fraction("class_temperature", class_temperature)
         if k_range is not None and not _is_range(k_range):
-            raise ValueError(f"Schedule: expected k_range with 1 <= low <= high < 2**31, got {k_range}")
+            raise ValueError(
+                f"Schedule: expected k_range with 0 <= low <= high, high from 1 to 2**31 - 1, got {k_range}"
+            )
         self._put(paste_prob, k_range, class_temperature)
 
     def _put(
@@ -177,8 +180,8 @@ def _fraction(name: str, value: Any) -> float:
 
 
 def _is_range(value: object) -> bool:
-    """Return whether a value is two integers with 1 <= low <= high < 2**31."""
+    """Return whether a value is two integers with 0 <= low <= high, and high from 1 to 2**31 - 1."""
     if not isinstance(value, Sequence) or len(value) != 2 or not all(isinstance(n, Integral) for n in value):
         return False
     low, high = (operator.index(n) for n in value)
-    return 1 <= low <= high < 1 << 31
+    return 0 <= low <= high < 1 << 31 and high > 0

@@ -38,7 +38,7 @@ Optionals = list[Tensor | None]
 
 _NAMES = tuple(field.batched_name for field in FIELDS)
 _MAPS = ("source_idx", "layer_valid", "scale_num", "scale_den", "translate", "hflip", "carried")
-_COUNTS = ("tried", "no_source", "no_free_slot", "does_not_fit", "outside_region")
+_COUNTS = ("tried", "no_source", "no_free_slot", "does_not_fit", "outside_region", "covers_too_much")
 _GIVEN = "given"
 
 
@@ -58,7 +58,8 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
     """See `segpaste.engine.reference.draws.draw.draw`."""
     rows, how = (list(pick), _GIVEN) if isinstance(pick, LayerRows) else ([], pick)
     drawn = _draw(list(targets), list(sources), list(tables), list(rules), rows, how)
-    return Placement(*(rows or drawn[:2]), *drawn[-10:-5]), PlacementCounts(*drawn[-5:])
+    num = len(_COUNTS)
+    return Placement(*(rows or drawn[:2]), *drawn[-5 - num : -num]), PlacementCounts(*drawn[-num:])
 
 
 def draw_classes(
@@ -66,8 +67,8 @@ def draw_classes(
 ) -> tuple[Placement, PlacementCounts, Mixture]:
     """See `segpaste.engine.reference.classmix.draw_classes`."""
     drawn = _draw_classes(_fields(batch), list(found), list(rows), list(tables))
-    placement, counts = Placement(*rows, *drawn[:5]), PlacementCounts(*drawn[5:10])
-    return placement, counts, Mixture(drawn[10], found.eligible)
+    placement, counts = Placement(*rows, *drawn[:5]), PlacementCounts(*drawn[5:-1])
+    return placement, counts, Mixture(drawn[-1], found.eligible)
 
 
 def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:

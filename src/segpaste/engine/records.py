@@ -104,6 +104,12 @@ class DrawRules(NamedTuple):
         fits_scale: 1 if scales are limited to those at which the objects of a layer fit into the image, else 0.
         region_num: at least ``region_num / region_den`` of an object's box lies in its region.
         region_den: see ``region_num``.
+        counts_available: 1 if the number of slots is drawn from the part of its range that the sources have, else 0.
+        cover_num: an object covers less than ``cover_num / cover_den`` of the box of each instance of the target;
+            above 1 it may cover any.
+        cover_den: see ``cover_num``.
+        candidate_num: of the objects that may be pasted, ``candidate_num / candidate_den`` are; if that is 1, all.
+        candidate_den: see ``candidate_num``.
     """
 
     num_layers: int
@@ -124,6 +130,21 @@ class DrawRules(NamedTuple):
     fits_scale: int
     region_num: int
     region_den: int
+    counts_available: int
+    cover_num: int
+    cover_den: int
+    candidate_num: int
+    candidate_den: int
+
+    @property
+    def limits_cover(self) -> bool:
+        """True if objects may not cover any fraction of an instance's box."""
+        return self.cover_num <= self.cover_den
+
+    @property
+    def takes_part(self) -> bool:
+        """True if only some of the objects that may be pasted are."""
+        return self.candidate_num < self.candidate_den
 
     @property
     def is_aligned(self) -> bool:
@@ -213,6 +234,8 @@ class PlacementCounts(Movable):
         no_free_slot: pastes beyond the free instance slots of the target.
         does_not_fit: pastes whose box would extend too far beyond the target image.
         outside_region: pastes that fit and lie too far outside of the region of their class; None for 0.
+        covers_too_much: pastes that fit, lie in their region and would cover too much of the box of an instance of the
+            target; None for 0.
     """
 
     tried: Tensor
@@ -220,6 +243,7 @@ class PlacementCounts(Movable):
     no_free_slot: Tensor
     does_not_fit: Tensor
     outside_region: Tensor | None = None
+    covers_too_much: Tensor | None = None
 
 
 register_pytree(Placement)
@@ -251,6 +275,8 @@ class PasteRules(NamedTuple):
         min_area_px: a paste or an instance with fewer visible pixels is removed.
         residual_num: an instance with less than ``residual_num / residual_den`` of its area left is removed.
         residual_den: see ``residual_num``.
+        residual_px: nor has an instance a row that is hidden in part and has fewer pixels left.
+        box_shift_px: unless no edge of its box moved by more than this, pixels; -1 if that does not count.
         stuff_num: a stuff class with less than ``stuff_num / stuff_den`` of its area left counts as wiped out.
         stuff_den: see ``stuff_num``.
         stuff_px: a stuff class with fewer pixels left counts as wiped out, too.
@@ -266,6 +292,8 @@ class PasteRules(NamedTuple):
     min_area_px: int
     residual_num: int
     residual_den: int
+    residual_px: int
+    box_shift_px: int
     stuff_num: int
     stuff_den: int
     stuff_px: int

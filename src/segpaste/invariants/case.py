@@ -15,7 +15,7 @@ from segpaste.augmentation.inputs.pad import padded_to_multiple
 from segpaste.invariants._layers import LayerMap, layer_maps, seen, seen_map
 from segpaste.invariants._surfaces import Surface, layer_surface
 from segpaste.invariants.violation import Violation
-from segpaste.types import Modality, PaddedBatchedDenseSample
+from segpaste.types import Modality, PaddedBatchedDenseSample, tight_boxes
 from segpaste.types.check import not_none
 
 
@@ -145,10 +145,23 @@ class Case:
         return _areas(self.after.instance_masks)
 
     @cached_property
+    def box_shift(self) -> Tensor:
+        """The largest distance that an edge of the boxes moves where pastes hide a part, [B, K_t] float32 pixels."""
+        height, width = self.before.canvas_size
+        limits = torch.tensor([width, height, width, height], device=self.before.device)
+        boxes = self.before.boxes
+        whole = torch.cat([boxes[..., :2].floor(), boxes[..., 2:].ceil()], -1)
+        left = tight_boxes(self.left.flatten(0, 1)).view_as(whole)
+        return (left - torch.minimum(whole.clamp(min=0), limits)).abs().amax(-1)
+
+    @cached_property
     def survives(self) -> Tensor:
         """Instances of the target of which enough is left to keep their row, [B, K_t] bool."""
         frac = as_fraction(self.config.min_residual_area_frac)
         enough = self.area_left * frac.denominator >= self.area_before * frac.numerator
+        enough &= (self.area_left >= self.config.min_residual_area_px) | (self.area_left == self.area_before)
+        if self.config.max_box_shift_px is not None:
+            enough |= self.box_shift <= self.config.max_box_shift_px
         return self.before.instance_valid & enough & (self.area_left >= self.config.min_area_px)
 
     @cached_property

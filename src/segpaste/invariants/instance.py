@@ -72,7 +72,7 @@ def instance_bbox_recomputed_from_mask(case: Case) -> list[Violation]:
 
 @invariant(Modality.INSTANCE)
 def instance_small_area_dropped(case: Case) -> list[Violation]:
-    """No row has fewer than ``min_area_px`` pixels, no survivor less than ``min_residual_area_frac`` of its area."""
+    """No row has fewer than ``min_area_px`` pixels, no fragment of a survivor is smaller than allowed."""
     name, config = "instance_small_area_dropped", case.config
     small = case.after.instance_valid & (case.area_after < config.min_area_px)
     values = {"before": case.area_before, "left": case.area_left}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from segpaste.augmentation.config.strict import Probability, StrictConfig
+
+SMALLEST_BLUR = 0.1
+"""Smallest standard deviation of a blur in pixels; a smaller one changes nothing."""
 
 
 class HarmonizeConfig(StrictConfig):
@@ -17,7 +20,7 @@ class HarmonizeConfig(StrictConfig):
             blends each band of detail over a width of its own; ``poisson`` keeps the gradients and takes the colours
             at the edge from the target.
         prob: probability of harmonising an image, 0 by default. Images that are not drawn keep every bit, unless
-            ``feather_px`` is set.
+            ``feather_px`` or ``blur_px`` is set.
         pyramid_levels: bands of ``multiband``; the coarsest is blended over about 2**pyramid_levels pixels. With 1
             nothing is blended.
         surround_px: ``reinhard`` compares with the target's pixels at most this far from a pasted one.
@@ -25,6 +28,9 @@ class HarmonizeConfig(StrictConfig):
         poisson_cycles: steps of the solver of ``poisson``, a multigrid cycle each.
         feather_px: in every image, drawn or not, pasted colours fade into the target over this many pixels inside of
             the edge of what is pasted. 0 leaves the edge hard.
+        blur_px: in every image, drawn or not, the weight of pasted colours is the mask of all pastes smoothed by a
+            Gaussian of this standard deviation in pixels. The target beside them stays as it is. 0 leaves the edge
+            hard.
     """
 
     mode: Literal["reinhard", "multiband", "poisson"] = "reinhard"
@@ -34,8 +40,29 @@ class HarmonizeConfig(StrictConfig):
     max_gain: float = Field(default=4.0, ge=1.0, le=1e6)
     poisson_cycles: int = Field(default=6, ge=1, le=64)
     feather_px: int = Field(default=0, ge=0, le=64)
+    blur_px: float = Field(default=0.0, ge=0, le=16)
+
+    @model_validator(mode="after")
+    def _check_edges(self) -> Self:
+        if self.feather_px > 0 and self.blur_px > 0:
+            raise ValueError(
+                f"feather_px and blur_px: expected one way to soften edges, got {self.feather_px} and {self.blur_px}"
+            )
+        return self
+
+    @field_validator("blur_px")
+    @classmethod
+    def _check_blur(cls, value: float) -> float:
+        if 0 < value < SMALLEST_BLUR:
+            raise ValueError(f"expected 0 or at least {SMALLEST_BLUR}, got {value}")
+        return value
+
+    @property
+    def softens_edges(self) -> bool:
+        """True if pasted colours fade at the edge in every image."""
+        return self.feather_px > 0 or self.blur_px > 0
 
     @property
     def is_active(self) -> bool:
         """True if any image may change."""
-        return self.prob > 0 or self.feather_px > 0
+        return self.prob > 0 or self.softens_edges

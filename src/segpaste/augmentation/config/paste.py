@@ -175,6 +175,9 @@ class BatchCopyPasteConfig(SavedConfig):
         perspective_depth: an object drawn larger is nearer: its depth is divided by its scale.
         min_area_px: an instance with fewer visible pixels has no row.
         min_residual_area_frac: an instance of the target with less than this of its area left has no row.
+        min_residual_area_px: nor has one that was hidden in part and has fewer pixels left.
+        max_box_shift_px: an instance that the last two would drop keeps its row if no edge of its box moved by more
+            than this, pixels; None keeps none.
         max_hidden_frac: an instance of the target that would lose more than this fraction of its pixels to pastes is
             not hidden at all: it stays in front of them.
         placement, source, harmonize, panoptic: see the classes of these configs.
@@ -196,6 +199,8 @@ class BatchCopyPasteConfig(SavedConfig):
     perspective_depth: bool = False
     min_area_px: int = Field(default=1, ge=1)
     min_residual_area_frac: Probability = 0.1
+    min_residual_area_px: int = Field(default=0, ge=0, lt=1 << 40)
+    max_box_shift_px: int | None = Field(default=None, ge=0, lt=1 << 31)
     max_hidden_frac: Probability = 1.0
     placement: PlacementConfig = PlacementConfig()
     source: SourceConfig = SourceConfig()
@@ -220,6 +225,15 @@ class BatchCopyPasteConfig(SavedConfig):
             )
         if self.emit_classmix and self.perspective_depth:
             raise ValueError("emit_classmix: expected perspective_depth=False, for nothing is scaled, got True")
+        return self
+
+    @model_validator(mode="after")
+    def _check_residual(self) -> Self:
+        if self.max_box_shift_px is not None and not (self.min_residual_area_frac or self.min_residual_area_px):
+            raise ValueError(
+                "max_box_shift_px: expected min_residual_area_frac or min_residual_area_px above 0, whose exception it "
+                f"is, got 0 for both and {self.max_box_shift_px}"
+            )
         return self
 
     @model_validator(mode="after")

@@ -55,6 +55,8 @@ class PlacementConfig(StrictConfig):
         fade_curve: with ``step``, nothing is pasted in that part; with ``linear``, the probability falls from
             ``paste_prob`` at its start to 0 at the end of training.
         k_range: range of the number of slots pasted into an image, a random subset of the eligible ones.
+        k_to_available: draw that number from the part of ``k_range`` that the sources of an image have: up to all their
+            eligible slots. Without it a number that is drawn too large means all of them.
         class_temperature: balance of that subset over classes. At 0 all objects of a source are equally likely, so that
             common classes are pasted most; at 1 all its classes are, whatever their number of objects. Slots are drawn
             one after another without replacement, in proportion to n ** -class_temperature, where n is the number of
@@ -71,6 +73,10 @@ class PlacementConfig(StrictConfig):
             as ``region`` limits all classes in addition.
         region_frac: at least this fraction of an object's box, as far as it is inside of the image, lies in its region,
             or the object is not pasted. Raise ``max_attempts`` where regions are small.
+        max_cover_frac: an object is not pasted where its box covers this fraction or more of the box of an instance of
+            the target. With None it may cover any.
+        candidate_frac: fraction of the objects that may be pasted at their places that are pasted, rounded half to
+            even: those whose boxes cover the least of any instance's box, equal ones in the order of layers and slots.
         max_attempts: number of places tried at once per layer; the one that keeps the most slots inside the image, then
             overlaps existing boxes least, is taken. With 1 an object is uniform over the places where it fits.
         partial: treatment of a slot whose box extends beyond the image: it is not pasted (``drop``), or clipped
@@ -92,12 +98,15 @@ class PlacementConfig(StrictConfig):
     fade_last: Probability = 0.0
     fade_curve: Literal["step", "linear"] = "step"
     k_range: tuple[int, int] = (1, 256)
+    k_to_available: bool = False
     class_temperature: Probability = 0.0
     layers: int = Field(default=1, ge=1, le=64)
     grouping: Literal["image", "instance"] = "image"
     position: Literal["random", "keep"] = "random"
     region: Mapping[int, tuple[ClassId, ...]] = FrozenMapping({})
     region_frac: float = Field(default=1.0, gt=0, le=1)
+    max_cover_frac: float | None = Field(default=None, gt=0, le=1)
+    candidate_frac: float = Field(default=1.0, gt=0, le=1)
     max_attempts: int = Field(default=1, ge=1, le=64)
     partial: Literal["drop", "clip"] = "drop"
     min_visible_frac: Probability = 0.5
@@ -125,10 +134,8 @@ class PlacementConfig(StrictConfig):
     @classmethod
     def _check_k_range(cls, value: tuple[int, int]) -> tuple[int, int]:
         low, high = value
-        if not 1 <= low <= high < 1 << 31:
-            raise ValueError(
-                f"expected 1 <= low <= high < 2**31, got {value}; use paste_prob to paste nothing at times"
-            )
+        if not (0 <= low <= high < 1 << 31 and high > 0):
+            raise ValueError(f"expected 0 <= low <= high, high from 1 to 2**31 - 1, got {value}")
         return value
 
     @field_validator("class_sizes", mode="after")

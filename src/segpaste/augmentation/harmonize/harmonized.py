@@ -14,6 +14,7 @@ from torch import Tensor
 
 from segpaste import seeding
 from segpaste.augmentation.config.harmonize import HarmonizeConfig
+from segpaste.augmentation.harmonize._blur import blurred_weight
 from segpaste.augmentation.harmonize._distance import squared_distance
 from segpaste.augmentation.harmonize._multiband import multiband
 from segpaste.augmentation.harmonize._poisson import poisson
@@ -58,8 +59,8 @@ def harmonized(
 
     Returns:
         A new tensor of the shape, dtype and memory format of ``composed``. Outside of ``visible``, and in images that
-        are neither drawn nor feathered, it is ``composed`` bit for bit. uint8 is rounded, half to even; floats stay in
-        the range that ``composed`` and ``target`` of that image span.
+        are not drawn and whose edges stay hard, it is ``composed`` bit for bit. uint8 is rounded, half to even; floats
+        stay in the range that ``composed`` and ``target`` of that image span.
     """
     options = [getattr(config, name) for name in _OPTIONS]
     out: Tensor = _harmonize(composed, target, visible, seeds, padding_mask, *options)
@@ -69,7 +70,8 @@ def harmonized(
 _OPTIONS = tuple(HarmonizeConfig.model_fields)
 _SCHEMA = (
     "(Tensor composed, Tensor target, Tensor visible, Tensor seeds, Tensor? padding_mask, str mode, float prob, "
-    "SymInt pyramid_levels, SymInt surround_px, float max_gain, SymInt poisson_cycles, SymInt feather_px) -> Tensor"
+    "SymInt pyramid_levels, SymInt surround_px, float max_gain, SymInt poisson_cycles, SymInt feather_px, "
+    "float blur_px) -> Tensor"
 )
 
 
@@ -97,7 +99,7 @@ def _parts(visible: Tensor, drawn: Tensor, config: HarmonizeConfig) -> list[slic
     if visible.device.type != "cpu":
         return [slice(None)]
     changes = visible.flatten(1).any(1)
-    if config.feather_px == 0:
+    if not config.softens_edges:
         changes = changes & drawn
     return [slice(b, b + 1) for b in changes.nonzero().flatten().tolist()]
 
@@ -105,7 +107,7 @@ def _parts(visible: Tensor, drawn: Tensor, config: HarmonizeConfig) -> list[slic
 def fitted(
     composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, drawn: Tensor, config: HarmonizeConfig
 ) -> Tensor:
-    """Harmonise the ``drawn`` images, [B] bool, then feather them; the other arguments are those of `HarmonizeMode`.
+    """Harmonise the ``drawn`` images, [B] bool, then soften edges; the other arguments are those of `HarmonizeMode`.
 
     Images are of any dtype here, and returned in that of ``composed``.
     """
@@ -113,19 +115,23 @@ def fitted(
     changed = inside & drawn[:, None, None, None]
     if config.prob > 0:
         colours = torch.where(changed, MODES[config.mode](colours, before, inside, outside, config), colours)
-    if config.feather_px > 0:
-        weight = edge_weight(inside, outside, config.feather_px)
+    if config.softens_edges:
+        weight = edge_weight(inside, outside, config)
         fades = inside & (weight < 1)
         colours = torch.where(fades, before + (colours - before) * weight, colours)
         changed = changed | fades
     return torch.where(changed, _stored(colours, composed, target), composed)
 
 
-def edge_weight(inside: Tensor, outside: Tensor, feather_px: int) -> Tensor:
+def edge_weight(inside: Tensor, outside: Tensor, config: HarmonizeConfig) -> Tensor:
     """Return the weight of the paste at each of its pixels, [B, 1, H, W] float32 in (0, 1].
 
-    It grows in proportion to the distance from the edge, which lies half a pixel before the nearest centre outside.
+    With ``feather_px`` it grows in proportion to the distance from the edge, which lies half a pixel before the nearest
+    centre outside.
     """
+    if config.blur_px > 0:
+        return blurred_weight(inside, outside, config.blur_px)
+    feather_px = config.feather_px
     distance = squared_distance(outside, feather_px).float().sqrt() - 0.5
     return torch.where(inside, distance * (1 / feather_px), 1.0).clamp(max=1.0)
 

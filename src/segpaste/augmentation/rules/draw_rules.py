@@ -13,6 +13,9 @@ from segpaste.augmentation.config.strict import as_fraction
 from segpaste.engine import DrawRules
 from segpaste.engine.records import SCALE_DEN, SIZE_DEN
 
+ANY_COVER = Fraction(2)
+"""Limit above every fraction of a box that another one covers."""
+
 FEW_SCALES = 4
 """Smallest number of scales of the canvas grid in the range that causes no warning."""
 
@@ -26,6 +29,8 @@ def fixed_rules(config: PlacementConfig, *, whole_only: bool = False) -> DrawRul
     """
     low, high = scale_limits(config)
     seen, region = as_fraction(config.min_visible_frac), as_fraction(config.region_frac)
+    cover = ANY_COVER if config.max_cover_frac is None else as_fraction(config.max_cover_frac)
+    candidates = as_fraction(config.candidate_frac)
     return DrawRules(
         num_layers=config.layers,
         low_scale=low,
@@ -45,6 +50,11 @@ def fixed_rules(config: PlacementConfig, *, whole_only: bool = False) -> DrawRul
         fits_scale=config.scale_to_fit,
         region_num=region.numerator,
         region_den=region.denominator,
+        counts_available=config.k_to_available,
+        cover_num=cover.numerator,
+        cover_den=cover.denominator,
+        candidate_num=candidates.numerator,
+        candidate_den=candidates.denominator,
     )
 
 

@@ -18,6 +18,8 @@ def paste_rules(config: BatchCopyPasteConfig) -> PasteRules:
         min_area_px=config.min_area_px,
         residual_num=residual.numerator,
         residual_den=residual.denominator,
+        residual_px=config.min_residual_area_px,
+        box_shift_px=-1 if config.max_box_shift_px is None else config.max_box_shift_px,
         stuff_num=stuff.numerator,
         stuff_den=stuff.denominator,
         stuff_px=0 if panoptic is None else panoptic.tau_stuff_px,

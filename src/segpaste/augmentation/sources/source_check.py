@@ -31,6 +31,9 @@ _PLACEMENT: Declared = {
 }
 _COUNTS: Declared = dict.fromkeys(("tried", "no_source", "no_free_slot", "does_not_fit"), (("B",), torch.int64))
 
+_LATER_COUNTS = ("outside_region", "covers_too_much")
+"""Counts that a source may leave out."""
+
 _LARGEST_TERM = 1 << 30
 """The largest numerator and denominator of a scale, so that products of coordinates stay within 64 bits."""
 
@@ -59,10 +62,9 @@ def checked_sample(
         )
     sizes, device = {"B": target.batch_size, "K_s": source.max_instances}, target.device
     check_declared(f"{name}.sample: Placement", placement, _PLACEMENT, sizes, device, "the target's device")
-    expected = {"outside_region": _COUNTS["tried"]} if counts.outside_region is not None else {}
-    check_declared(
-        f"{name}.sample: PlacementCounts", counts, {**_COUNTS, **expected}, sizes, device, "the target's device"
-    )
+    given = {field: _COUNTS["tried"] for field in _LATER_COUNTS if getattr(counts, field) is not None}
+    label = f"{name}.sample: PlacementCounts"
+    check_declared(label, counts, {**_COUNTS, **given}, sizes, device, "the target's device")
     if sizes["L"] == 0 or source.max_instances == 0:
         raise ValueError(
             f"{name}.sample: expected at least one layer, and a source batch with an instance slot, got {sizes['L']} "
@@ -141,13 +143,15 @@ def _check_values(
             f"(request.num_free), got {int(num_carried[b])}"
         )
     left = counts.tried - counts.no_source - counts.no_free_slot - counts.does_not_fit
-    left = left if counts.outside_region is None else left - counts.outside_region
+    for field in _LATER_COUNTS:
+        count: Tensor | None = getattr(counts, field)
+        left = left if count is None else left - count
     if bool((left != num_carried).any()):
         b = int((left != num_carried).to(torch.int8).argmax())
         raise ValueError(
             f"{name}.sample: PlacementCounts: expected tried = carried + no_source + no_free_slot + does_not_fit + "
-            f"outside_region, got {int(counts.tried[b])} tried and {int(num_carried[b])} carried for target {b}, and "
-            f"{int(counts.tried[b] - left[b])} dropped"
+            f"outside_region + covers_too_much, got {int(counts.tried[b])} tried and {int(num_carried[b])} carried for "
+            f"target {b}, and {int(counts.tried[b] - left[b])} dropped"
         )
 
 

@@ -116,7 +116,7 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
         chosen, how = LayerRows(_integers(b, num_layers), _flags(b, num_layers)), _PICKS[pick]
     pairs = [_integers(b, num_layers, 2) for _ in range(3)]
     hflip, carried = _flags(b, num_layers), _flags(b, num_layers, k_s)
-    counts = [_integers(b) for _ in range(5)]
+    counts = [_integers(b) for _ in range(6)]
     known = [*map(_dense_or_none, (*targets, *sources)), *map(Tensor.contiguous, tables)]
     regions = (0, 0, 0) if targets.regions is None else targets.regions.shape[1:]
     words = [
@@ -150,7 +150,7 @@ def draw_classes(
         *map(_address, (*instances, *known, classes, carried, tried, no_source, no_free_slot)),
     ]
     _call("segpaste_draw_classes", words, workspace())
-    counts = PlacementCounts(tried, no_source, no_free_slot, torch.zeros_like(tried), torch.zeros_like(tried))
+    counts = PlacementCounts(tried, no_source, no_free_slot, *(torch.zeros_like(tried) for _ in range(3)))
     return classmix.where_they_stand(rows, carried), counts, Mixture(classes, found.eligible)
 
 

@@ -12,9 +12,12 @@ from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import MAX_FED_BACK_ID, not_none
 
 
-def survivors(instance_valid: Tensor, measures: Measures, rules: PasteRules) -> Tensor:
-    """Return the instances of the target that keep their row, [B, K_t] bool."""
+def survivors(instance_valid: Tensor, measures: Measures, rules: PasteRules, box_before: Tensor) -> Tensor:
+    """Return the instances of the target that keep their row, [B, K_t] bool; ``box_before`` is [B, K_t, 4] int64."""
     enough = measures.area * rules.residual_den >= measures.area_before * rules.residual_num
+    enough = enough & ((measures.area >= rules.residual_px) | (measures.area == measures.area_before))
+    if rules.box_shift_px >= 0:
+        enough = enough | ((measures.box - box_before).abs() <= rules.box_shift_px).all(-1)
     return instance_valid & enough & (measures.area >= rules.min_area_px)
 
 

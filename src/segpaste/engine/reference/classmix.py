@@ -110,6 +110,7 @@ def draw_classes(
         no_free_slot=num_wanted - kept.sum((1, 2)),
         does_not_fit=torch.zeros_like(no_source),
         outside_region=torch.zeros_like(no_source),
+        covers_too_much=torch.zeros_like(no_source),
     )
     return where_they_stand(rows, torch.cat([kept, has_fragment[..., None]], 2)), counts, mixture
 

@@ -161,7 +161,7 @@ def settle(scene: Scene, plan: LayerPlan, pixels: Pixels) -> Settled:
 def assign(scene: Scene, settled: Settled, labels: Tensor) -> SlotPlan:
     """Assign instances to output slots; ``labels`` [B, L, K_s] are those of each layer's source."""
     measures, placed = settled.measures, settled.plan.carried
-    survives = _slots.survivors(scene.target.instance_valid, measures, scene.rules)
+    survives = _slots.survivors(scene.target.instance_valid, measures, scene.rules, settled.plan.target_box)
     ignored_class = torch.zeros_like(measures.class_before, dtype=torch.bool)
     if scene.watched is not None and not scene.rules.reverts_stuff:
         ignored_class = _slots.wiped_out(scene.watched, measures, scene.rules)

@@ -79,6 +79,7 @@ struct DrawJob {
     int64_t low_scale, high_scale, scale_den, flip_threshold, max_attempts;  // from here on: `DrawRules`
     int64_t patch, on_grid, whole_patches, one_each, clips, seen_num, seen_den;
     int64_t keeps_place, hides_cuts, fits_scale, region_num, region_den;
+    int64_t counts_available, cover_num, cover_den, candidate_num, candidate_den;
     int64_t* source_idx;       // [B, L], read where rows are given, else written, as all that follows
     uint8_t* layer_valid;      // [B, L]
     int64_t* scale_num;        // [B, L, 2]
@@ -91,6 +92,7 @@ struct DrawJob {
     int64_t* no_free_slot;     // [B]
     int64_t* does_not_fit;     // [B]
     int64_t* outside_region;   // [B]
+    int64_t* covers_too_much;  // [B]
 };
 
 struct MixtureJob {
@@ -135,7 +137,8 @@ struct ComposeJob {
     int64_t num_mixed;
     const uint8_t* mixed_eligible;  // [S, K]
     // Rules; see `PasteRules`.
-    int64_t num_taps, min_area_px, residual_num, residual_den, stuff_num, stuff_den, stuff_px, reverts_stuff;
+    int64_t num_taps, min_area_px, residual_num, residual_den, residual_px, box_shift_px;
+    int64_t stuff_num, stuff_den, stuff_px, reverts_stuff;
     int64_t hidden_num, hidden_den, ignore_index, perspective, tile_size;  // the last one is the reference's
     int64_t largest_id;    // ids in the target above this count as this
     int64_t exclusive;     // each pixel belongs to exactly one instance

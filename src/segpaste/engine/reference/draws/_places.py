@@ -6,17 +6,41 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from segpaste import seeding
 from segpaste.engine.records import DrawRules, Targets
 from segpaste.engine.reference import geometry
-from segpaste.engine.reference.draws.slots import random_bits_62
+from segpaste.engine.reference.draws.slots import largest, random_bits_62
 
 _FAR = 1 << 44
 """Greater than any coordinate or overlap."""
 
 _LONGEST_SIDE = 1 << 20
 """Longest side of a box in pixels where areas are compared; longer sides count as this."""
+
+
+_COVER_ONE = 1 << 22
+"""Denominator of the fractions of boxes by which candidates are ranked."""
+
+
+class Places(NamedTuple):
+    """Places of all layers, and the objects that may be pasted there.
+
+    Attributes:
+        translate: [B, L, 2] int64.
+        fits: [B, L, K_s] bool, chosen objects that fit.
+        in_region: [B, L, K_s] bool, those of them that lie in their region.
+        carried: [B, L, K_s] bool, those of them that do not cover too much.
+        cover: [B, L, K_s] int64 over `_COVER_ONE`, the largest fraction of an instance's box that each covers; zeros
+            where nothing depends on it.
+    """
+
+    translate: Tensor
+    fits: Tensor
+    in_region: Tensor
+    carried: Tensor
+    cover: Tensor
 
 
 class Objects(NamedTuple):
@@ -43,8 +67,8 @@ def region_of(table: Tensor, labels: Tensor) -> Tensor:
     return table.to(labels.device)[torch.where((labels < 0) | (labels > others), others, labels)]
 
 
-def draw_places(targets: Targets, rules: DrawRules, objects: Objects) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw a place for every layer, and return the chosen slots that may be pasted there.
+def draw_places(targets: Targets, rules: DrawRules, objects: Objects) -> Places:
+    """Draw a place for every layer, and find the chosen slots that may be pasted there.
 
     Places are uniform over those where the rectangle around all chosen boxes fits into the image, or covers it along an
     axis where it is larger; with ``rules.clips`` it may extend beyond the image. Of ``rules.max_attempts`` places the
@@ -55,10 +79,6 @@ def draw_places(targets: Targets, rules: DrawRules, objects: Objects) -> tuple[T
         targets: B images.
         rules: number of places to try, and the condition for a fit.
         objects: boxes, and which of them to paste.
-
-    Returns:
-        translate [B, L, 2] int64, the chosen objects that fit [B, L, K_s] bool, and those of them that lie in their
-        region [B, L, K_s] bool.
     """
     chosen, _, scaled, cut, region = objects
     candidates = _kept(objects) if rules.keeps_place else _candidates(targets, rules, chosen, scaled)  # [B, L, A, 2]
@@ -67,17 +87,50 @@ def draw_places(targets: Targets, rules: DrawRules, objects: Objects) -> tuple[T
     fits = chosen[:, :, None] & _fits(rules, placed, extent)
     if rules.hides_cuts:
         fits = fits & (geometry.cut_sides(placed, extent) | ~cut[:, :, None]).all(-1)
-    kept = fits if targets.regions is None else fits & _in_region(targets, targets.regions, rules, placed, region)
+    inside = fits if targets.regions is None else fits & _in_region(targets, targets.regions, rules, placed, region)
+    kept, cover = inside, inside.new_zeros(inside.shape, dtype=torch.int64)
+    if rules.limits_cover or rules.takes_part:
+        covers_little, cover = _cover(targets, rules, placed)
+        kept = inside & covers_little
+    tried = candidates, fits, inside, kept, cover
     if rules.max_attempts == 1:
-        return candidates[:, :, 0], fits[:, :, 0], kept[:, :, 0]
+        return Places(*(of_attempts[:, :, 0] for of_attempts in tried))
     overlap = geometry.box_overlap(placed, targets.occupied[:, None, None]).sum(-1)
     score = kept.sum(-1) * _FAR - (overlap * kept).sum(-1)
     attempts = torch.arange(rules.max_attempts, device=chosen.device)
     untied = score * rules.max_attempts - attempts  # which of equal maxima argmax takes is up to the compiler
-    best = untied.argmax(2, keepdim=True)
-    translate = candidates.gather(2, best[..., None].expand(-1, -1, -1, 2))[:, :, 0]
-    place = best[..., None].expand(-1, -1, -1, fits.shape[-1])
-    return translate, fits.gather(2, place)[:, :, 0], kept.gather(2, place)[:, :, 0]
+    best = untied.argmax(2, keepdim=True)[..., None]
+    return Places(*(t.gather(2, best.expand(-1, -1, -1, t.shape[-1]))[:, :, 0] for t in tried))
+
+
+def part_of(num: Tensor, rules: DrawRules) -> Tensor:
+    """Return ``candidate_num / candidate_den`` of numbers, int64, rounded half to even."""
+    product, den = num * rules.candidate_num, rules.candidate_den
+    whole = torch.div(product, den, rounding_mode="floor")
+    twice = 2 * (product - whole * den)
+    return whole + ((twice > den) | ((twice == den) & (whole % 2 == 1)))
+
+
+def least_covering(places: Places, num: Tensor) -> Tensor:
+    """Return the ``num`` [B] of the carried objects that cover the least of an instance's box, [B, L, K_s] bool."""
+    return largest(torch.where(places.carried, 2 * _COVER_ONE - places.cover, -1), num)
+
+
+def _cover(targets: Targets, rules: DrawRules, placed: Tensor) -> tuple[Tensor, Tensor]:
+    """Compare boxes [B, L, A, K_s, 4] with those of the target's instances.
+
+    Returns:
+        Whether each covers less than ``cover_num / cover_den`` of every one, or that is above 1, [B, L, A, K_s] bool;
+        and the largest fraction over `_COVER_ONE`, int64.
+    """
+    others = targets.occupied[:, None, None]
+    low = torch.maximum(placed[..., :, None, :2], others[..., None, :, :2])
+    high = torch.minimum(placed[..., :, None, 2:], others[..., None, :, 2:])
+    shared = (high - low).clamp(0, _LONGEST_SIDE).prod(-1)  # [B, L, A, K_s, K_t]
+    area = (others[..., 2:] - others[..., :2]).clamp(0, _LONGEST_SIDE).prod(-1).unsqueeze(-2)
+    covers_little = ((shared * rules.cover_den < area * rules.cover_num) | (area == 0)).all(-1)
+    fraction = torch.div(shared * _COVER_ONE, area.clamp(min=1), rounding_mode="floor")
+    return covers_little, F.pad(fraction, [0, 1]).amax(-1)  # of no slot, too
 
 
 def _kept(objects: Objects) -> Tensor:

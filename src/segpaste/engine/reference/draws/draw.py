@@ -69,14 +69,20 @@ def _draw(draw: Draw) -> Drawn:
     cut = _places.mirrored_sides(geometry.cut_sides(draw.sources.boxes, draw.sources.extent[:, :, None]), hflip)
     region = _places.region_of(draw.tables.region_table, draw.sources.labels)
     objects = _places.Objects(choice.chosen, boxes, scaled, cut, region)
-    translate, fitting, carried = _places.draw_places(draw.targets, rules, objects)
-    placement = Placement(rows.source_idx, rows.layer_valid, scale_num, scale_den, translate, hflip, carried)
+    places = _places.draw_places(draw.targets, rules, objects)
+    carried, num_wanted = places.carried, places.carried.sum((1, 2))
+    num_candidates = num_wanted
+    if rules.takes_part:
+        num_wanted = _places.part_of(num_candidates, rules)
+        carried = _places.least_covering(places, torch.minimum(num_wanted, draw.targets.num_free))
+    placement = Placement(rows.source_idx, rows.layer_valid, scale_num, scale_den, places.translate, hflip, carried)
     counts = PlacementCounts(
-        tried=choice.num_tried + choice.no_source,
+        tried=choice.num_tried + choice.no_source - num_candidates + num_wanted,
         no_source=choice.no_source,
-        no_free_slot=choice.num_tried - choice.num_chosen,
-        does_not_fit=choice.num_chosen - fitting.sum((1, 2)),
-        outside_region=(fitting & ~carried).sum((1, 2)),
+        no_free_slot=choice.num_tried - choice.num_chosen + num_wanted - carried.sum((1, 2)),
+        does_not_fit=choice.num_chosen - places.fits.sum((1, 2)),
+        outside_region=(places.fits & ~places.in_region).sum((1, 2)),
+        covers_too_much=(places.in_region & ~places.carried).sum((1, 2)),
     )
     return placement, counts
 

@@ -43,7 +43,8 @@ class Choice(NamedTuple):
     Attributes:
         chosen: [B, L, K_s] bool.
         num_tried: [B] int64, slots that were drawn.
-        num_chosen: [B] int64, those of them that the target has free slots for.
+        num_chosen: [B] int64, those of them that the target has free slots for; if only a part of those that fit is
+            pasted, all of them.
         no_source: [B] int64, 1 where a paste was drawn and no layer has a source.
     """
 
@@ -54,19 +55,29 @@ class Choice(NamedTuple):
 
 
 def choose(draw: Draw) -> Choice:
-    """Choose a random subset of the eligible slots of all layers, at most as many as the target has free slots."""
+    """Choose a random subset of the eligible slots of all layers, at most as many as the target has free slots.
+
+    If only a part of those that fit is pasted, `least_covering` heeds the free slots.
+    """
     available = draw.sources.eligible & draw.rows.layer_valid[..., None]
     priority = _priorities(draw, available)
-    tries, wanted = draw_counts(draw.tables.limits, draw.targets.seeds)
-    num_tried = torch.minimum(wanted, (priority >= 0).sum((1, 2)))
-    chosen = largest(priority, torch.minimum(wanted, draw.targets.num_free))
+    num_available = (priority >= 0).sum((1, 2))
+    limit = num_available if draw.rules.counts_available else None
+    tries, wanted = draw_counts(draw.tables.limits, draw.targets.seeds, limit)
+    num_tried = torch.minimum(wanted, num_available)
+    chosen = largest(priority, wanted if draw.rules.takes_part else torch.minimum(wanted, draw.targets.num_free))
     no_source = (tries & ~draw.rows.layer_valid.any(1)).to(torch.int64)
     return Choice(chosen, num_tried, chosen.sum((1, 2)), no_source)
 
 
-def draw_counts(limits: Tensor, seeds: Tensor) -> tuple[Tensor, Tensor]:
-    """Draw whether each image is pasted into, [B] bool, and how many slots, [B] int64; see `DrawTables.limits`."""
+def draw_counts(limits: Tensor, seeds: Tensor, num_available: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Draw whether each image is pasted into, [B] bool, and how many slots, [B] int64; see `DrawTables.limits`.
+
+    With ``num_available`` [B] int64 the number is drawn from the part of its range up to there.
+    """
     threshold, low, high, _ = limits.to(seeds.device).unbind()
+    if num_available is not None:
+        low, high = torch.minimum(low, num_available), torch.minimum(high, num_available)
     tries = seeding.random_u32(seeds, "paste") < threshold
     return tries, seeding.random_integers(seeds, "count", low, high) * tries
 

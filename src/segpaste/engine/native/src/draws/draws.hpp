@@ -3,20 +3,18 @@
 #pragma once
 
 #include "base/arena.hpp"
-#include "draws/slots.hpp"
+#include "draws/covers.hpp"
 #include "scene/boxes.hpp"
 
 namespace SEGPASTE_NAMESPACE {
 
 constexpr i64 FAR = i64(1) << 44;
-constexpr i64 LONGEST_SIDE = i64(1) << 20;
 constexpr i64 SCALE_ONE = i64(1) << 16;           // `SCALE_DEN`
 constexpr i64 LARGEST_NUM = 64 * SCALE_ONE;
 constexpr i64 SIZE_DEN = 16, GRID_TRIES = 8;
 
 // Draws of one batch, row after row.
-struct Drawer : SlotDrawer {
-    i64* boxes;  // [K, 4] of the layer's source
+struct Drawer : CoverDrawer {
     u8* cut;     // [K, 4], the sides of them that lie on the border of their picture
     i64* region;  // [K], the region of each
 
@@ -136,8 +134,6 @@ struct Drawer : SlotDrawer {
         return within(u64(part), first, last) * job.patch - phase;
     }
 
-    static i64 side(i64 first, i64 end) { return least(most(end - first, i64(0)), LONGEST_SIDE); }
-
     bool fits(const i64* box, i64 x, i64 y, const i64* extent) const {
         i64 x1 = box[0] + x, y1 = box[1] + y, x2 = box[2] + x, y2 = box[3] + y;
         if (x1 >= 0 && y1 >= 0 && x2 <= extent[0] && y2 <= extent[1]) return true;
@@ -175,7 +171,7 @@ struct Drawer : SlotDrawer {
         Around after = around(carried);
         translate[0] = before.is_empty ? 0 : floor_div(before.x1 + before.x2 - after.x1 - after.x2, 2);
         translate[1] = before.is_empty ? 0 : floor_div(before.y1 + before.y2 - after.y1 - after.y2, 2);
-        keep_fitting(b, translate[0], translate[1], carried);
+        keep_fitting(b, j, translate[0], translate[1], carried);
     }
 
     // Whether enough of a moved box, as far as it is in the picture, lies in its region.
@@ -190,14 +186,17 @@ struct Drawer : SlotDrawer {
         return inside * job.region_den >= area * job.region_num;
     }
 
-    // Only the slots that may be pasted at a place stay in ``carried``.
-    void keep_fitting(i64 b, i64 x, i64 y, u8* carried) const {
+    // Only the slots that may be pasted at a place stay in ``carried``, those of layer j.
+    void keep_fitting(i64 b, i64 j, i64 x, i64 y, u8* carried) const {
         const i64* extent = job.extent + 2 * b;
         for (i64 k = 0; k < num_slots; ++k) {
             if (!carried[k]) continue;
             bool is_fit = fits(boxes + 4 * k, x, y, extent) && (!job.hides_cuts || hides_cuts(k, x, y, extent));
-            carried[k] = is_fit && in_region(b, k, x, y);
-            job.outside_region[b] += is_fit && !carried[k];
+            bool is_inside = is_fit && in_region(b, k, x, y);
+            carried[k] = is_inside && covers_little(b, k, x, y);
+            job.outside_region[b] += is_fit && !is_inside;
+            job.covers_too_much[b] += is_inside && !carried[k];
+            if (takes_part() && carried[k]) covers[j * num_slots + k] = cover(b, k, x, y);
         }
     }
 
@@ -215,7 +214,8 @@ struct Drawer : SlotDrawer {
             u64 sum = 0;
             for (i64 k = 0; job.max_attempts > 1 && k < num_slots; ++k) {
                 const i64* box = boxes + 4 * k;
-                if (carried[k] && fits(box, x, y, extent) && in_region(b, k, x, y)) sum += u64(FAR) - overlap(box, x, y, occupied);
+                if (!carried[k] || !fits(box, x, y, extent)) continue;
+                if (in_region(b, k, x, y) && covers_little(b, k, x, y)) sum += u64(FAR) - overlap(box, x, y, occupied);
             }
             i64 score = i64(sum);
             if (attempt == 0 || score > best_score) best_score = score, best_x = x, best_y = y;
@@ -223,14 +223,14 @@ struct Drawer : SlotDrawer {
         i64* translate = job.translate + 2 * (b * num_layers + j);
         translate[0] = best_x;
         translate[1] = best_y;
-        keep_fitting(b, best_x, best_y, carried);
+        keep_fitting(b, j, best_x, best_y, carried);
     }
 
     void draw_row(i64 b) const {
         prioritise(b);
         choose_slots(b);
         i64 num_fitting = 0;
-        job.outside_region[b] = 0;
+        job.outside_region[b] = job.covers_too_much[b] = 0;
         for (i64 j = 0; j < num_layers; ++j) {
             i64 at = b * num_layers + j, source = row_of(at);
             bool flip = happens(layer_state(job.seeds[b], HFLIP, j), job.flip_threshold);
@@ -261,7 +261,8 @@ struct Drawer : SlotDrawer {
             }
             for (i64 k = 0; k < num_slots; ++k) num_fitting += carried[k];
         }
-        job.does_not_fit[b] -= num_fitting + job.outside_region[b];
+        job.does_not_fit[b] -= num_fitting + job.outside_region[b] + job.covers_too_much[b];
+        if (takes_part()) take_part(b);
     }
 };
 
@@ -274,7 +275,8 @@ inline ErrorCode draw(const DrawJob& job, Arena& arena) {
     auto values = take<i64>(arena, most(job.num_rows, num_own));
     SlotDrawer slots = {job, k, job.num_layers, take<i64>(arena, job.num_source_rows * k), take<i64>(arena, count),
                         take<i64>(arena, most_sorted), take<i64>(arena, most_sorted)};
-    Drawer drawer = {slots, take<i64>(arena, 4 * k), take<u8>(arena, 4 * k), take<i64>(arena, k)};
+    CoverDrawer covers = {slots, take<i64>(arena, 4 * k), take<i64>(arena, count)};
+    Drawer drawer = {covers, take<u8>(arena, 4 * k), take<i64>(arena, k)};
     if (!arena.failed) {
         if (job.pick == OTHERS) {
             for (i64 s = 0; s < job.num_rows; ++s) {

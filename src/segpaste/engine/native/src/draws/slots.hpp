@@ -17,6 +17,9 @@ struct SlotDrawer {
     i64* order;      // [max(L * K, S / B)]
     i64* spare;      // likewise
 
+    // Whether only some of the objects that may be pasted are.
+    bool takes_part() const { return job.candidate_num < job.candidate_den; }
+
     u64 layer_state(i64 seed, u64 name, i64 layer) const { return indexed(keyed(seed, name), layer); }
 
     // The row of the tables that a layer reads.
@@ -116,8 +119,9 @@ struct SlotDrawer {
         for (i64 i = 0; i < count; ++i) available += priority[i] >= 0;
         for (i64 j = 0; j < num_layers; ++j) has_source |= job.layer_valid[b * num_layers + j] != 0;
         bool tries = happens(keyed(seed, PASTE), job.limits[0]);
-        i64 wanted = tries ? integer(keyed(seed, COUNT), job.limits[1], job.limits[2]) : 0;
-        i64 num_tried = least(wanted, available), num_chosen = least(num_tried, job.num_free[b]);
+        i64 limit = job.counts_available ? available : job.limits[2];
+        i64 wanted = tries ? integer(keyed(seed, COUNT), least(job.limits[1], limit), least(job.limits[2], limit)) : 0;
+        i64 num_tried = least(wanted, available), num_chosen = takes_part() ? num_tried : least(num_tried, job.num_free[b]);
         u8* carried = job.carried + b * count;
         if (num_chosen >= available) {
             for (i64 i = 0; i < count; ++i) carried[i] = priority[i] >= 0;

@@ -241,9 +241,17 @@ struct TargetRow {
 
     // Whether enough of an instance is left. Counting stops as soon as the answer is known.
     bool is_left(const Picture<const u8>& mask, const Box& box, i64 hidden) const {
-        i64 part = job.residual_den - job.residual_num, needed = hidden + job.min_area_px;
-        if (hidden > 0) needed = part > 0 ? most(needed, -floor_div(-hidden * job.residual_den, part)) : MANY;
-        return count_pixels(mask, box, needed) >= needed;
+        i64 part = job.residual_den - job.residual_num, least_area = hidden + job.min_area_px, needed = least_area;
+        if (hidden > 0) {
+            needed = part > 0 ? most(needed, -floor_div(-hidden * job.residual_den, part)) : MANY;
+            needed = most(needed, hidden + job.residual_px);
+        }
+        if (count_pixels(mask, box, needed) >= needed) return true;
+        if (job.box_shift_px < 0 || count_pixels(mask, box, least_area) < least_area) return false;
+        Box shown = visible_box(mask, box, seen, hidden);
+        auto moved = [&](i64 edge, i64 before) { return edge > before ? edge - before : before - edge; };
+        i64 across = most(moved(shown.x1, box.x1), moved(shown.x2, box.x2));
+        return most(across, most(moved(shown.y1, box.y1), moved(shown.y2, box.y2))) <= job.box_shift_px;
     }
 
     // A slot without a paste: the target's instance if it survives, else nothing.
