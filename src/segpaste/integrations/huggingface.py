@@ -5,8 +5,8 @@
 Paste first and normalise after it: harmonising, value checks and uint8 banks expect colours, not normalised ones. That
 is why these functions take the processor's mean and standard deviation, and the processor itself is not called.
 
-Float images are checked: values that are negative, above ``scale``, NaN, or fractions of at most 1 where ``scale`` is 255
-are a ValueError. Their least and greatest value are read for it, which waits for their device; uint8 images are not
+Float images are checked: values that are negative, above ``scale``, NaN, or fractions of at most 1 where ``scale`` is
+255 are a ValueError. Their least and greatest value are read for it, which waits for their device; uint8 images are not
 read.
 
 ``pixel_mask`` is 1 where a pixel belongs to the image: the inverse of our ``padding_mask``.
@@ -66,8 +66,8 @@ def to_mask_labels(
         ``mask_labels``, B tensors [N, H, W] float32; ``class_labels``, B tensors [N] int64.
 
     Raises:
-        TypeError, ValueError: ``label_map`` has no id for a label, the batch has neither instance masks nor maps, or its
-            colours are not in 0..``scale``.
+        TypeError, ValueError: ``label_map`` has no id for a label, the batch has neither instance masks nor maps, or
+            its colours are not in 0..``scale``.
     """
     if batch.instance_masks is None and (batch.semantic_maps is None or batch.panoptic_maps is not None):
         raise ValueError(
@@ -121,8 +121,8 @@ def to_oneformer(
         ``text_inputs`` [B, ``num_text``, ``max_length``] int64, tokens, 0 after the end.
 
     Raises:
-        TypeError, ValueError: ``label_map`` has no id for a label, ``class_names`` no name, a task is unknown, the batch
-            lacks what it needs, or its colours are not in 0..``scale``.
+        TypeError, ValueError: ``label_map`` has no id for a label, ``class_names`` no name, a task is unknown, the
+            batch lacks what it needs, or its colours are not in 0..``scale``.
     """
     _check_tasks(batch, tasks)
     check_count("num_text", num_text, least=1)
