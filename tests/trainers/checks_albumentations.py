@@ -108,7 +108,9 @@ class Augmented(Dataset[dict[str, Any]]):
         return 8
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        found: dict[str, Any] = self.rest(**self.paste(self.geometry(**arrays_of(coded_photo(index % 4)))))
+        data = arrays_of(coded_photo(index % 4))
+        data["labels"] = [f"class {label}" for label in data["labels"]]  # texts, as those of the bank
+        found: dict[str, Any] = self.rest(**self.paste(self.geometry(**data)))
         return found
 
 

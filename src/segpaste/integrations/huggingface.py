@@ -5,6 +5,10 @@
 Paste first and normalise after it: harmonising, value checks and uint8 banks expect colours, not normalised ones. That
 is why these functions take the processor's mean and standard deviation, and the processor itself is not called.
 
+Float images are checked: values that are negative, above ``scale``, NaN, or fractions of at most 1 where ``scale`` is
+255 are a ValueError. Their least and greatest value are read for it, which waits for their device; uint8 images are not
+read.
+
 ``pixel_mask`` is 1 where a pixel belongs to the image: the inverse of our ``padding_mask``.
 """
 
@@ -62,7 +66,8 @@ def to_mask_labels(
         ``mask_labels``, B tensors [N, H, W] float32; ``class_labels``, B tensors [N] int64.
 
     Raises:
-        TypeError, ValueError: ``label_map`` has no id for a label, or the batch has neither instance masks nor maps.
+        TypeError, ValueError: ``label_map`` has no id for a label, the batch has neither instance masks nor maps, or
+            its colours are not in 0..``scale``.
     """
     if batch.instance_masks is None and (batch.semantic_maps is None or batch.panoptic_maps is not None):
         raise ValueError(
@@ -116,8 +121,8 @@ def to_oneformer(
         ``text_inputs`` [B, ``num_text``, ``max_length``] int64, tokens, 0 after the end.
 
     Raises:
-        TypeError, ValueError: ``label_map`` has no id for a label, ``class_names`` no name, a task is unknown, or the
-            batch lacks what it needs.
+        TypeError, ValueError: ``label_map`` has no id for a label, ``class_names`` no name, a task is unknown, the
+            batch lacks what it needs, or its colours are not in 0..``scale``.
     """
     _check_tasks(batch, tasks)
     check_count("num_text", num_text, least=1)
@@ -180,7 +185,8 @@ def to_detr(
         uint8, ``size`` [2] int64, the padded (H, W), and ``orig_size`` [2] int64, that of the image without padding.
 
     Raises:
-        TypeError, ValueError: ``label_map`` has no id for a label, or ``masks`` is asked of a batch without any.
+        TypeError, ValueError: ``label_map`` has no id for a label, ``masks`` is asked of a batch without any, or its
+            colours are not in 0..``scale``.
     """
     if masks and batch.instance_masks is None:
         raise ValueError("to_detr: expected a batch with instance masks because masks=True, got none; pass masks=False")

@@ -45,6 +45,8 @@ class Form(NamedTuple):
 def from_nested(samples: Any, targets: Sequence[Target], max_instances: int, form: Form) -> PaddedBatchedDenseSample:
     """Return a batch of RF-DETR's loader as a padded batch of uint8 images.
 
+    The least and the greatest value of the images are read to check their range, which waits for their device.
+
     Args:
         samples: its `NestedTensor`: ``tensors`` [B, 3, H, W] float32; ``mask`` [B, H, W] bool, True in padding, or
             None; images lie at the top left.
