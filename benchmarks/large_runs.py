@@ -1,7 +1,7 @@
 """Commands on large datasets: a bank that is built, killed and resumed, and one shard of an augmented dataset.
 
     python -m benchmarks.large_runs build [--images 20000] [--annotations 10] [--workers 2]
-    python -m benchmarks.large_runs augment --images 1000000 --annotations 5 --shard 3/10000
+    python -m benchmarks.large_runs augment --images 1000000 --annotations 5
 
 The annotation file is that of `benchmarks.large_files`: all images name one photo of 640 x 480. ``build`` runs
 `segpaste bank build` twice: once undisturbed, and once with all of its processes killed by SIGKILL after half of the
@@ -151,7 +151,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         if args.command == "build":
             rows += measure_build(folder, environment, args.workers)
         else:
-            rows += measure_augment(folder, environment, args.images, args.shard)
+            rows += measure_augment(folder, environment, args.num, args.shard)
         return {"images": args.images, "annotations": args.images * args.annotations, "rows": rows}
 
 
@@ -177,6 +177,7 @@ def main() -> None:
     parser.add_argument("command", choices=("build", "augment"))
     parser.add_argument("--images", type=int, default=20_000, help="default: 20000")
     parser.add_argument("--annotations", type=int, default=10, help="of each image, default: 10")
+    parser.add_argument("--num", type=int, default=20_000, help="images of the augmented dataset, default: 20000")
     parser.add_argument("--workers", type=int, default=2, help="of a build, default: 2")
     parser.add_argument("--shard", default="3/200", help="of an augmented dataset, default: 3/200")
     parser.add_argument("--out", type=Path, help="path of a Markdown and a JSON file, without suffix")

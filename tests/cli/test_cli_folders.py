@@ -18,7 +18,7 @@ from on_disk import tree
 from segpaste.bank import open_bank
 from segpaste.cli import main
 from segpaste.cli._arguments import LAYOUTS
-from segpaste.datasets import CocoDetectionV2, DatasetError, YoloDataset, open_dataset
+from segpaste.datasets import CocoDetectionV2, DatasetError, YoloDataset, find_dataset, open_dataset
 from segpaste.datasets.formats.layouts import LayoutName
 from segpaste.datasets.formats.records import expect_outside
 from yolo_files import write_roboflow, write_yolo
@@ -169,6 +169,14 @@ class TestOutputsInDatasets:
         if inside is not None:
             with pytest.raises(DatasetError, match=r"new: expected a folder outside of .*images.* choose another"):
                 expect_outside(photos, tmp_path / inside)
+
+    def test_a_written_dataset_is_no_split_of_its_folder(self, tmp_path: Path) -> None:
+        """``FOLDER/new/images`` and ``labels`` beside a YAML of their own do not make YOLO of the dataset around."""
+        labels, images = write_instances(tmp_path)
+        words = ["convert", str(labels), "--images", str(images), "--to", "yolo", "--out", str(tmp_path / "new")]
+        assert main(words) == 0
+        with pytest.raises(DatasetError):
+            find_dataset(tmp_path, "yolo")
 
     def test_commands(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """The folder of backgrounds behind a link, and that of a split."""

@@ -82,6 +82,14 @@ class TestIndex:
         (moved := tmp_path / "moved.json").write_bytes(paths[1].read_bytes())
         assert_reads_as_held(CocoDetectionV2(paths[0], moved), first)
 
+    def test_photos_are_found_without_decoding_entries(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A scan of a million photos asks each for its file."""
+        images, path = write_many(tmp_path)
+        photos = CocoDetectionV2(images, path)
+        expected = [(images / f"{100 + i}.png", (19 + i, 23 - i)) for i in range(len(photos))]
+        monkeypatch.setattr(AnnotationFile, "row", lambda *_: pytest.fail("an entry was decoded"))
+        assert [photos.photo_file(i) for i in range(len(photos))] == expected
+
     def test_other_content_has_another_index(self, tmp_path: Path, cache: Path) -> None:
         paths = write_many(tmp_path)
         assert len(CocoDetectionV2(*paths)) == 7

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -129,6 +130,7 @@ class MaskedPhotos(AnnotatedPhotos):
         self.photos, self.masker = photos, masker
         self._latest: tuple[int, _Made] | None = None
         self.class_names, self.digest = photos.class_names, photos.digest
+        self.drawn_upright = photos.drawn_upright
         self.schema, self.keypoint_schema, self.has_masks = photos.schema, photos.keypoint_schema, True
         super().__init__(photos.images_dir, photos.annotations_file)
 
@@ -170,6 +172,10 @@ class MaskedPhotos(AnnotatedPhotos):
     def image_id(self, index: int) -> int:
         """Return the id of the photo."""
         return self.photos.image_id(index)
+
+    def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
+        """Return the path of a photo, and its (H, W) in the annotations, or None if they do not give it."""
+        return self.photos.photo_file(index)
 
     def file_name(self, index: int) -> str:
         """Return the photo's file, relative to ``images_dir``."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import torch
-from PIL import ExifTags, Image
 from torch import Tensor
 
 from segpaste.datasets.conversion.entries import (
@@ -21,6 +20,7 @@ from segpaste.datasets.conversion.entries import (
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.photo import upright_size
+from segpaste.datasets.formats.photo_head import read_head
 from segpaste.datasets.formats.pixel_bytes import DepthFormat, geometry_files, picture_bytes
 from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
 from segpaste.datasets.formats.written.coco import CocoSegments, segments_of
@@ -75,16 +75,27 @@ class SplitConverter:
         Raises:
             DatasetError: the photo or one of its annotations cannot be read, or the format cannot hold them.
         """
+        if self._is_drawn_anew(index):
+            names = list(self.file_names)
+            names[index] = PurePosixPath(names[index]).with_suffix(".png").as_posix()
+            if names[index] in self.file_names and names[index] != self.file_names[index]:
+                names[index] = names[index].removesuffix(".png") + "_upright.png"
+            return replace(self, file_names=names)._converted(index, losses, is_drawn_anew=True)
+        return self._converted(index, losses)
+
+    def _converted(
+        self, index: int, losses: Losses, *, is_drawn_anew: bool = False
+    ) -> tuple[SampleRows, list[File], int]:
         if self.keeps_entries and self.to.of_entries:
             size = self._size(index)
             kept = kept_entries(self.photos, index, size, with_iscrowd=self.to.has_iscrowd)
             image = self._image(index, size)
             further = self._further_files(index, self.photos[index], image, losses) if self.has_further_fields else []
-            return SampleRows(image, kept), [self._photo_file(index, size), *further], len(kept)
+            return SampleRows(image, kept), [self._photo_file(index, is_drawn_anew), *further], len(kept)
         if isinstance(self.to, CocoSegments) and isinstance(self.photos, CocoPanoptic):
-            return self._same_segments(self.photos, index)
+            return self._same_segments(self.photos, index, is_drawn_anew)
         sample, crowds = self._labelled(self.photos[index]), self._labelled_crowds(index)
-        files = [self._photo_file(index, sample.canvas_size)]
+        files = [self._photo_file(index, is_drawn_anew)]
         image = self._image(index, sample.canvas_size)
         files += self._further_files(index, sample, image, losses)
         try:
@@ -125,14 +136,16 @@ class SplitConverter:
         photo = LabelledPhoto(self.name, self.file_names[index], image, sample, own_rows, regions)
         return SampleRows(image, []), list(self.to.label_files(photo, self.form, losses))
 
-    def _same_segments(self, photos: CocoPanoptic, index: int) -> tuple[SampleRows, list[File], int]:
+    def _same_segments(
+        self, photos: CocoPanoptic, index: int, is_drawn_anew: bool
+    ) -> tuple[SampleRows, list[File], int]:
         """Return entries and map of a panoptic photo as they are."""
         row, size = photos.map_row(index), self._size(index)
         source = photos.panoptic_dir / row["file_name"]
         segments = photos.annotation_rows(index)
         rows = SampleRows(self._image(index, size), [], segments, row)
         png = (f"{CocoSegments().maps_dir(self.name)}/{row['file_name']}", _bytes_of(source))
-        return rows, [self._photo_file(index, size), png], len(segments)
+        return rows, [self._photo_file(index, is_drawn_anew), png], len(segments)
 
     def _stem(self, index: int) -> str:
         return PurePosixPath(self.file_names[index]).with_suffix("").as_posix()
@@ -149,14 +162,24 @@ class SplitConverter:
     def _source(self, index: int) -> Path:
         return self.photos.images_dir / self.photos.file_name(index)
 
-    def _photo_file(self, index: int, size: tuple[int, int]) -> File:
-        """Return the photo: the same bytes, unless the format would turn it and its labels are drawn unturned."""
+    def _photo_file(self, index: int, is_drawn_anew: bool) -> File:
+        """Return the photo: the same bytes, or its pixels as a PNG."""
         path = f"{self.to.photos_dir(self.name)}/{self.file_names[index]}"
-        source = self._source(index)
-        if self.to.name == "yolo" and not isinstance(self.photos, YoloDataset) and _is_turned_wrongly(source, size):
-            pixels = self.photos[index].image.as_subclass(Tensor).permute(1, 2, 0).numpy()
-            return str(PurePosixPath(path).with_suffix(".png")), picture_bytes(pixels)
-        return path, _bytes_of(source)
+        if is_drawn_anew:
+            return path, picture_bytes(self.photos[index].image.as_subclass(Tensor).permute(1, 2, 0).numpy())
+        return path, _bytes_of(self._source(index))
+
+    def _is_drawn_anew(self, index: int) -> bool:
+        """Return whether readers of the format would turn a photo by its EXIF orientation otherwise than this one."""
+        path, size = self.photos.photo_file(index)
+        head = read_head(path)
+        if head.orientation == 1:
+            return False
+        if size is None and not self.photos.drawn_upright:
+            size = self.photos[index].canvas_size
+        is_turned = head.is_rotated_for(size, drawn_upright=self.photos.drawn_upright)
+        shown = head.upright_size if is_turned else head.size
+        return head.is_rotated_for(None if self.to.name == "yolo" else shown) != is_turned
 
     def _labelled(self, sample: DenseSample) -> DenseSample:
         """Return a sample with the classes of ``form``; as it is if the format has a list for each split."""
@@ -173,16 +196,6 @@ class SplitConverter:
         if not self.to.one_class_list:
             return crowds
         return [crowd._replace(label=self.labels[crowd.label]) for crowd in crowds]
-
-
-def _is_turned_wrongly(path: Path, size: tuple[int, int]) -> bool:
-    """Return whether a photo has an EXIF orientation, and labels of (H, W) that are drawn on its pixels as stored."""
-    try:
-        with Image.open(path) as photo:
-            is_turned = photo.getexif().get(ExifTags.Base.Orientation, 1) in range(2, 9)
-            return is_turned and photo.size == size[::-1]
-    except OSError as error:
-        raise DatasetError(f"{path}: expected an image, could not read it ({error}); replace the file") from error
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -40,6 +40,7 @@ class BackgroundImages(AnnotatedPhotos):
     """
 
     class_names: tuple[str, ...] = ()
+    drawn_upright = True
     digest: str
 
     def __init__(

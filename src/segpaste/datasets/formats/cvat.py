@@ -76,7 +76,9 @@ def read_cvat(path: Path, images_dir: Path, subset: str) -> Drawn:
             photos.append(_photo(path, image, images_dir, labels, left_out))
     meta = root.find("meta")
     tables = {} if meta is None else {"cvat": xml_value(meta)}
-    return Drawn(path, photos, labels.categories(), f"{file_digest(path)} {subset}", tables, dict(left_out))
+    return Drawn(
+        path, photos, labels.categories(), f"{file_digest(path)} {subset}", tables, dict(left_out), drawn_upright=True
+    )
 
 
 def _photo(

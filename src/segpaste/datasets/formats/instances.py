@@ -97,7 +97,7 @@ class InstancePhotos(AnnotatedPhotos):
         if window is None:
             return jitter(self[index], seed)
         at_least = window.resized if jitter.decode_reduced else None
-        image = read_pixels(self.images_dir / record["file_name"], size, at_least)
+        image = read_pixels(self.images_dir / record["file_name"], size, at_least, drawn_upright=self.drawn_upright)
         reduced = window._replace(canvas_size=(image.shape[1], image.shape[2]))
         seen = jitter.read(image, reduced)
         if seen is None:
@@ -138,7 +138,8 @@ class InstancePhotos(AnnotatedPhotos):
         )
 
     def _read_sample(self, record: JsonRow) -> DenseSample:
-        image = read_rgb(self.images_dir / record["file_name"], (record["height"], record["width"]))
+        size = record["height"], record["width"]
+        image = read_rgb(self.images_dir / record["file_name"], size, drawn_upright=self.drawn_upright)
         annotations, masks = self._instances(record)
         labels = torch.tensor([annotation["label"] for annotation in annotations], dtype=torch.int64)
         crowd_mask = self._crowd_mask(record) if self.has_crowds else None

@@ -78,7 +78,7 @@ def read_label_studio(path: Path, images_dir: Path) -> Drawn:
         {"name": label, **({"keypoints": names, "skeleton": []} if label in with_points else {})}
         for label in sorted({shape.label for shape in shapes})
     ]
-    return Drawn(path, photos, categories, hashlib.sha256(content).hexdigest(), left_out=dict(left_out))
+    return Drawn(path, photos, categories, hashlib.sha256(content).hexdigest(), {}, dict(left_out), drawn_upright=True)
 
 
 def _file(path: Path) -> Path | None:

@@ -84,7 +84,7 @@ def read_labelme(folder: Path, images_dir: Path) -> Drawn:
     digest.update(json.dumps(listed).encode())
     categories = class_rows(folder, sorted(names - {IGNORED}), listed)
     categories += [{"name": IGNORED}] if IGNORED in names else []
-    return Drawn(folder, photos, categories, digest.hexdigest(), left_out=dict(left_out))
+    return Drawn(folder, photos, categories, digest.hexdigest(), {}, dict(left_out), drawn_upright=True)
 
 
 def _is_labelme(folder: Path) -> bool:

@@ -50,6 +50,7 @@ class Drawn:
         digest: of the annotations.
         tables: what is said about the dataset.
         left_out: shapes that enclose nothing, such as lines, by kind.
+        drawn_upright: the tool shows photos as their EXIF orientation says.
     """
 
     path: Path
@@ -58,6 +59,7 @@ class Drawn:
     digest: str
     tables: JsonRow = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
+    drawn_upright: bool = False
 
 
 Read = Callable[[], Drawn]
@@ -173,6 +175,7 @@ class OutlinedPhotos(InstancePhotos):
     def _read_records(self) -> PackedRecords:
         drawn = self._drawn.pop() if self._drawn else self._read()
         self.digest, self._tables, self.has_masks = drawn.digest, drawn.tables, not self._is_boxed
+        self.drawn_upright = drawn.drawn_upright
         self._categories = [{"id": number, **row} for number, row in enumerate(drawn.categories, start=1)]
         self.category_ids = tuple(row["id"] for row in self._categories)
         self.class_names = tuple(row["name"] for row in self._categories)
@@ -266,7 +269,7 @@ class BoxedPhotos(OutlinedPhotos):
 
     def _read_sample(self, record: JsonRow) -> DenseSample:
         size = record["height"], record["width"]
-        image = read_rgb(self.images_dir / record["file_name"], size)
+        image = read_rgb(self.images_dir / record["file_name"], size, drawn_upright=self.drawn_upright)
         found = self._boxes(record)
         boxes = torch.tensor([box for _, box in found], dtype=torch.float32).reshape(-1, 4)
         crowds: dict[str, Any] = {"crowd_mask": CrowdMask(self._crowd_mask(record))} if self.has_crowds else {}

@@ -16,9 +16,9 @@ from segpaste.datasets.formats.photo_head import EIGHT_BIT_MODES, TOO_WIDE, has_
 from segpaste.datasets.formats.records import DatasetError
 
 
-def read_rgb(path: Path, size: tuple[int, int]) -> Tensor:
+def read_rgb(path: Path, size: tuple[int, int], *, drawn_upright: bool = False) -> Tensor:
     """Read a photo as RGB, dense: see `read_pixels`."""
-    return read_pixels(path, size).contiguous()
+    return read_pixels(path, size, drawn_upright=drawn_upright).contiguous()
 
 
 def read_upright(path: Path) -> Tensor:
@@ -30,7 +30,7 @@ def read_upright(path: Path) -> Tensor:
     Raises:
         DatasetError: the file is missing or broken, or has more than 8 bits per channel.
     """
-    return _rgb(path, _decode(path, None, 1)[0]).contiguous()
+    return _rgb(path, _decode(path, None, 1, True)[0]).contiguous()
 
 
 def upright_size(path: Path) -> tuple[int, int]:
@@ -42,17 +42,21 @@ def upright_size(path: Path) -> tuple[int, int]:
     return read_head(path).upright_size
 
 
-def read_pixels(path: Path, size: tuple[int, int], at_least: tuple[int, int] | None = None) -> Tensor:
+def read_pixels(
+    path: Path, size: tuple[int, int], at_least: tuple[int, int] | None = None, *, drawn_upright: bool = False
+) -> Tensor:
     """Read a photo as RGB; grey, palette and CMYK files are converted, transparency is dropped.
 
     Annotations are drawn either on the stored pixels or on the photo as its EXIF orientation shows it, and only the
-    size in the annotation file tells which: the photo is turned when that, and only that, makes the sizes agree.
+    size in the annotation file tells which: the photo is turned when that, and only that, makes the sizes agree. Where
+    both sizes are that of the annotations, the tool that they were drawn with decides.
 
     Args:
         path: an image file that Pillow reads.
         size: (H, W) in the annotation file.
         at_least: decode a JPEG at 1/8, 1/4 or 1/2 of its size, the smallest that divides (H, W) and is no smaller than
             this; other files, and by default all, are decoded whole.
+        drawn_upright: the tool shows photos as their EXIF orientation says.
 
     Returns:
         [3, H, W] uint8, or of the reduced size; the channels of a pixel lie together.
@@ -60,7 +64,8 @@ def read_pixels(path: Path, size: tuple[int, int], at_least: tuple[int, int] | N
     Raises:
         DatasetError: the file is missing or broken, has more than 8 bits per channel, or is of another size.
     """
-    photo, stored, factor = _decode(path, size, _reduction(size, at_least) if at_least else 1)
+    factor = _reduction(size, at_least) if at_least else 1
+    photo, stored, factor = _decode(path, size, factor, drawn_upright)
     if photo.size != (size[1] // factor, size[0] // factor):
         raise DatasetError(
             f"{path}: expected {size[1]} x {size[0]} pixels as in the annotation file, got {stored[0]} x {stored[1]}; "
@@ -83,7 +88,9 @@ def _reduction(size: tuple[int, int], at_least: tuple[int, int]) -> int:
     return 1
 
 
-def _decode(path: Path, size: tuple[int, int] | None, factor: int) -> tuple[Image.Image, tuple[int, int], int]:
+def _decode(
+    path: Path, size: tuple[int, int] | None, factor: int, drawn_upright: bool
+) -> tuple[Image.Image, tuple[int, int], int]:
     """The image, turned upright unless it is of this size as stored; its stored (W, H), and its reduction."""
     try:
         with Image.open(path) as photo:
@@ -95,11 +102,10 @@ def _decode(path: Path, size: tuple[int, int] | None, factor: int) -> tuple[Imag
             else:
                 factor = 1
             photo.load()
-            return (
-                photo if size is not None and stored == size[::-1] else ImageOps.exif_transpose(photo),
-                stored,
-                factor,
-            )
+            if size is not None and stored == size[::-1]:
+                turned = ImageOps.exif_transpose(photo) if drawn_upright else photo
+                return turned if turned.size == photo.size else photo, stored, factor
+            return ImageOps.exif_transpose(photo), stored, factor
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected an image, found no such file; check the folder and the name") from None
     except UnidentifiedImageError:

@@ -46,16 +46,17 @@ class PhotoHead(NamedTuple):
         """Whether readers take the photo."""
         return self.mode in EIGHT_BIT_MODES and not self.is_wide
 
-    def is_rotated_for(self, size: Size | None) -> bool | None:
+    def is_rotated_for(self, size: Size | None, *, drawn_upright: bool = False) -> bool | None:
         """Return whether the EXIF orientation is followed for annotations of (H, W), as `read_pixels` does.
 
         Args:
             size: of the annotations; None where they follow the photo as it is shown.
+            drawn_upright: they follow it, too, unless only the stored size is theirs.
 
         Returns:
             None where the photo has neither size.
         """
-        if size is None:
+        if size is None or (drawn_upright and size == self.upright_size):
             return self.orientation > 1
         if size == self.size:
             return False

@@ -6,7 +6,7 @@ behind its head is found when it is decoded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,9 +49,9 @@ def scan_photos(photos: Any, num_threads: int = 8, indices: Iterable[int] | None
     file_of = getattr(photos, "photo_file", None)
     if file_of is None:
         return []
-    wanted = list(range(len(photos)) if indices is None else indices)
+    wanted = range(len(photos)) if indices is None else list(indices)
 
-    def look(chunk: list[int]) -> list[PhotoProblem]:
+    def look(chunk: Sequence[int]) -> list[PhotoProblem]:
         found = ((index, *file_of(index)) for index in chunk)
         return [PhotoProblem(i, path, reason) for i, path, size in found if (reason := photo_problem(path, size))]
 

@@ -67,6 +67,8 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         schema: things and stuff of panoptic datasets, else None.
         keypoint_schema: names of the keypoints; None where there are none.
         has_masks: samples have instance masks, and not boxes alone.
+        drawn_upright: annotations are drawn on photos as their EXIF orientation shows them, wherever their size does
+            not say otherwise.
     """
 
     class_names: tuple[str, ...]
@@ -74,6 +76,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
     schema: PanopticSchema | None = None
     keypoint_schema: KeypointSchema | None = None
     has_masks: bool = True
+    drawn_upright: bool = False
 
     def __init__(
         self,

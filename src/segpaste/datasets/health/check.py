@@ -143,7 +143,8 @@ def _report(listing: Listing, decode: bool, num_threads: int, advance: Advance) 
 
 def _size_of(listing: Listing, heads: Sequence[PhotoHead | None], index: int) -> Size | None:
     """Return (H, W) of a photo as its annotations see it; None where that is not known."""
-    size, head = listing.photos[index].size, heads[index]
+    photo, head = listing.photos[index], heads[index]
+    size = photo.size if photo.sample_size is None else photo.sample_size
     if size is None:
         return None if head is None else head.upright_size
     return size if min(size) > 0 else None

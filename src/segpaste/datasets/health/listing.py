@@ -22,6 +22,8 @@ class ListedPhoto(NamedTuple):
         size: (H, W) of its annotations; None where these follow the photo, rotated by its EXIF orientation.
         map_path: of its map of labels; None without.
         any_mode: its reader takes more than 8 bits per channel, too.
+        drawn_upright: see `AnnotatedPhotos`.
+        sample_size: (H, W) of its sample, where that was read.
     """
 
     name: str
@@ -29,6 +31,8 @@ class ListedPhoto(NamedTuple):
     size: Size | None
     map_path: Path | None = None
     any_mode: bool = False
+    drawn_upright: bool = False
+    sample_size: Size | None = None
 
 
 class ListedObject(NamedTuple):

@@ -41,7 +41,8 @@ def look_at(
             return None, findings
         head = _looked_at(photo, photo.path, decode, findings)
         if head is not None and head.orientation > 1:
-            kind = "orientation_applied" if head.is_rotated_for(photo.size) else "orientation_ignored"
+            is_applied = head.is_rotated_for(photo.size, drawn_upright=photo.drawn_upright)
+            kind = "orientation_applied" if is_applied else "orientation_ignored"
             findings.append(Finding(kind, f"{photo.path}: EXIF orientation {head.orientation}", photo.name))
         if photo.map_path is not None:
             _looked_at(photo, photo.map_path, decode, findings)

@@ -32,11 +32,13 @@ def list_samples(photos: Any, num_threads: int, *, decode: bool) -> Listing:
     for index in range(len(photos)):
         name = str(photos.file_name(index)) if hasattr(photos, "file_name") else f"sample {index}"
         path = None if folder is None else Path(folder, name)
+        size = photos.photo_file(index)[1] if hasattr(photos, "photo_file") else None
         if (problem := broken.get(index)) is not None:
             kind = "unreadable" if os.path.exists(problem.path) else "missing_file"
             listing.find(kind, problem.reason, name)
             path = None
-        listing.photos.append(ListedPhoto(name, path, None, any_mode=True))
+        is_upright = bool(getattr(photos, "drawn_upright", False))
+        listing.photos.append(ListedPhoto(name, path, size, any_mode=True, drawn_upright=is_upright))
         if problem is None and decode:
             _read(listing, photos, index)
     return listing
@@ -50,7 +52,7 @@ def _read(listing: Listing, photos: Any, index: int) -> None:
     except (ValueError, OSError) as error:
         listing.find("unreadable", str(error), name)
         return
-    listing.photos[index] = listing.photos[index]._replace(size=(sample.image.shape[-2], sample.image.shape[-1]))
+    listing.photos[index] = listing.photos[index]._replace(sample_size=sample.canvas_size)
     ids = _ids(photos, index, sample)
     has_points = _has_points(sample)
     for i, annotation_id in enumerate(ids):

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 
 from segpaste.datasets.formats.indexed.file import AnnotationFile
 from segpaste.datasets.formats.indexed.images import IndexedRecords
@@ -67,6 +68,10 @@ class IndexedPhotos(AnnotatedPhotos):
     def image_size(self, index: int) -> tuple[int, int]:
         """Return the (H, W) of the photo, as the annotations say."""
         return self._records.size(index)
+
+    def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
+        """Return the path of a photo, and its (H, W) in the annotations, from the index alone."""
+        return self.images_dir / self.file_name(index), self.image_size(index)
 
     @property
     def categories(self) -> list[JsonRow]:

@@ -25,7 +25,6 @@ from segpaste.datasets.formats.maps.classes import Classes, read_class_list
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
 from segpaste.datasets.formats.maps.decoding import Ids, Objects
 from segpaste.datasets.formats.maps.files import MapFiles
-from segpaste.datasets.formats.maps.patterns import PathPattern
 from segpaste.datasets.formats.maps.reading import MapReader
 from segpaste.datasets.formats.photo import read_rgb, upright_size
 from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow, PackedRecords
@@ -108,13 +107,13 @@ class MapPhotos(AnnotatedPhotos):
         return self._told(index)[1]
 
     def searched_folders(self) -> tuple[Path, ...]:
-        """Return the folder before the first word of the pattern of the photos; of photos in the root their folders."""
-        if self.declared.splits:
-            return ()
-        folder = PathPattern(self.declared.photos).folder
-        if folder:
-            return (self.images_dir / folder,)
-        return tuple(sorted({(self.images_dir / record["file_name"]).parent for record in self._records}))
+        """Return the folder before the first word of the pattern of the photos, if they lie in folders below it."""
+        return self._files.searched_folders()
+
+    def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
+        """Return the path of a photo, and the (H, W) of its first map that is a picture; see `AnnotatedPhotos`."""
+        record = self._records[index]
+        return self.images_dir / record["file_name"], self._files.map_size(record)
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the value of each instance in its map, or the number of its file from 1."""

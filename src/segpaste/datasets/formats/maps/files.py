@@ -6,6 +6,7 @@ listed once and grouped by photo.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,8 +17,10 @@ from typing import Any
 
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
 from segpaste.datasets.formats.maps.patterns import PathPattern
+from segpaste.datasets.formats.photo_head import read_head
 from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
+from segpaste.types.sampling import Size
 
 SPLIT = "split"
 Words = dict[str, str]
@@ -113,6 +116,20 @@ class MapFiles:
                 f"{', '.join(found[:3])}; make 'files' of '{role}' more exact"
             )
         return self.root / found[0]
+
+    def map_size(self, record: JsonRow) -> Size | None:
+        """Return the (H, W) of the first map that is a picture, from its head; None where there is none to be read."""
+        for role, path, _ in self.paths(record):
+            if role != "camera" and Path(path).suffix.lower() in IMAGE_SUFFIXES:
+                with contextlib.suppress(DatasetError):
+                    return read_head(self.root / path).size
+        return None
+
+    def searched_folders(self) -> tuple[Path, ...]:
+        """Return the folder whose subfolders are searched for photos; none where they are listed, or lie in one."""
+        pattern = PathPattern(self.declared.photos)
+        is_deep = "{folders}" in pattern.text or "/" in pattern.text.removeprefix(pattern.folder)
+        return (self.root / pattern.folder,) if is_deep and not self.declared.splits else ()
 
     def _has(self, role: str, words: Words, listed: Mapping[str, Any]) -> bool:
         if role not in listed:

@@ -217,7 +217,7 @@ def split_folders(folder: Path) -> dict[str, Path]:
     return {
         path.name: path / "images"
         for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
-        if (path / "images").is_dir() and (path / "labels").is_dir()
+        if (path / "images").is_dir() and (path / "labels").is_dir() and not (path / "data.yaml").is_file()
     }
 
 

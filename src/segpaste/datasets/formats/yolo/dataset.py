@@ -72,6 +72,7 @@ class YoloDataset(AnnotatedPhotos):
 
     data: YoloData
     split: str
+    drawn_upright = True
     task: Task
     num_duplicates: int
     stray_labels: tuple[Path, ...]
