@@ -18,6 +18,9 @@ IN_PLACE: dict[str, Any] = {
 }
 """Placement of objects where they are in their image, cut at the border of the target."""
 
+EVERY_OBJECT = SourceConfig(whole_only=False)
+"""Objects at the border of their image, too: the originals do not look at borders."""
+
 LEAST_COVERING: dict[str, Any] = {"k_range": (ALL, ALL), "max_cover_frac": 0.3, "candidate_frac": 0.5}
 """Half of the objects that cover less than 0.3 of every box, those that cover the least."""
 
@@ -36,6 +39,7 @@ SIMPLE_COPY_PASTE = Preset(
     config=BatchCopyPasteConfig(
         min_residual_area_frac=0.0,
         placement=PlacementConfig(**IN_PLACE, k_range=(0, ALL), k_to_available=True),
+        source=EVERY_OBJECT,
         harmonize=HarmonizeConfig(blur_px=1.0),
     ),
 )
@@ -55,6 +59,7 @@ MMDET = Preset(
         min_residual_area_px=301,
         max_box_shift_px=10,
         placement=PlacementConfig(**IN_PLACE, k_range=(0, 99), k_to_available=True),
+        source=EVERY_OBJECT,
     ),
 )
 
@@ -70,7 +75,7 @@ ULTRALYTICS_FLIP = Preset(
     config=BatchCopyPasteConfig(
         min_residual_area_frac=0.0,
         placement=PlacementConfig(**(IN_PLACE | LEAST_COVERING | {"hflip_probability": 1.0})),
-        source=SourceConfig(kind="same_image"),
+        source=SourceConfig(kind="same_image", whole_only=False),
     ),
 )
 
@@ -87,5 +92,6 @@ ULTRALYTICS_MIXUP = Preset(
     config=BatchCopyPasteConfig(
         min_residual_area_frac=0.0,
         placement=PlacementConfig(**IN_PLACE, **LEAST_COVERING, paste_prob=0.5),
+        source=EVERY_OBJECT,
     ),
 )
