@@ -181,10 +181,16 @@ def case_names() -> dict[str, Callable[[], Case]]:
     return makers
 
 
+WIDE = {"paste_prob": 1.0, "max_cover_frac": 1.0}
+
+
 def _preset_case(name: str) -> Case:
     """A preset, on all modalities."""
     case = make_case(frozenset(OPTIONAL))
-    return case._replace(module=BatchCopyPaste(get_preset(name).config_for(SceneDataset(1, SCENES).schema)))
+    config = get_preset(name).config_for(SceneDataset(1, SCENES).schema)
+    if config.placement.max_cover_frac is not None:  # else nothing is pasted into three scenes
+        config = get_preset(name).config_for(SceneDataset(1, SCENES).schema, placement=WIDE)
+    return case._replace(module=BatchCopyPaste(config))
 
 
 def _pairwise_case(options: Pairwise) -> Case:

@@ -19,7 +19,7 @@ Options = dict[str, Any]
 TAXONOMY: Options = {"classes": {**dict.fromkeys(THINGS, "thing"), **dict.fromkeys(STUFF, "stuff")}}
 FITTING: Options = {"layers": 2, "k_range": (1, 4), "scale_range": (0.5, 1.5), "scale_to_fit": False, "max_attempts": 4}
 """Placements of which most fit."""
-LATER_PRESETS = ("documents",)
+LATER_PRESETS = ("documents", "mmdet", "simple_copy_paste", "ultralytics_flip", "ultralytics_mixup")
 """Presets that come after the others: seeds follow the order."""
 SOURCE: Options = {"whole_only": False}
 """Objects at the border are pasted, too: small canvases have few others."""

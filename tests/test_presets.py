@@ -16,7 +16,10 @@ from segpaste.engine import use_backend
 from segpaste.invariants import Case, check_all
 from segpaste.presets import LoaderOptions, Preset
 
-NAMES = ("classmix", "depth_aware", "documents", "panoptic_lsj", "simple_copy_paste", "vit_patch")
+NAMES = (
+    *("classmix", "depth_aware", "documents", "mmdet", "panoptic_lsj", "random_place", "simple_copy_paste"),
+    *("ultralytics_flip", "ultralytics_mixup", "vit_patch"),
+)
 
 
 large_batch = partial(make_batch, 4, size=(40, 56), num_instances=3, max_instances=12, metric_depth=True)
@@ -129,7 +132,7 @@ def test_each_is_one_graph(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_comes_out_keeps_every_invariant(name: str, kernels: str) -> None:
     """On canvases that are padded, with objects that come nearer as they grow, with classes for objects."""
-    config, before = get_preset(name).config_for(SCHEMA), large_batch(seed=3)
+    config, before = get_preset(name).config_for(SCHEMA), large_batch(seed=4)
     with use_backend(kernels):
         out, report = paste(before, config)
     assert report.num_placed.any()

@@ -180,7 +180,7 @@ class TestSize:
 
     def test_the_jitter_of_a_preset(self, world: Path, tmp_path: Path) -> None:
         words = ("--preset", "simple_copy_paste")
-        assert augment(world, tmp_path / "out", *words, num=2) == 0
+        assert augment(world, tmp_path / "out", *words, num=4) == 0
         assert read_pixels(tmp_path / "out" / "images" / "000001.png").shape == (1024, 1024, 3)
         assert augment(world, tmp_path / "own", *words, "--size", "own", num=5) == 0
         shapes = {read_pixels(path).shape[:2] for path in (tmp_path / "own" / "images").iterdir()}

@@ -5,17 +5,16 @@ from __future__ import annotations
 import difflib
 
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig, SourceConfig
+from segpaste.presets import originals
 from segpaste.presets.preset import LoaderOptions, Preset
 
-SIMPLE_COPY_PASTE = Preset(
-    name="simple_copy_paste",
-    summary="Instance segmentation: up to ten random objects of another image, both images jittered before.",
+RANDOM_PLACE = Preset(
+    name="random_place",
+    summary="Instance segmentation: up to ten objects of another image, at a random place, both images jittered.",
     reproduces=(
-        "Ghiasi et al., Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation, CVPR 2021: "
-        "large-scale jitter of 0.1 to 2.0 and flips of every image, then a random subset of the objects of another "
-        "image, at the size that they have there, with hard edges. Differs: one to ten objects are taken, the group is "
-        "moved to a random place where the paper keeps it where it was, and objects of which less than a tenth is left "
-        "are dropped."
+        "No single paper: the jitter of Simple Copy-Paste (Ghiasi et al., CVPR 2021), then one to ten objects of "
+        "another image, at the size that they have there, with hard edges; the group is moved to a random place, so "
+        "that no corner of the images is preferred. Objects of which less than a tenth is left are dropped."
     ),
     loader=LoaderOptions(size=1024, scale_range=(0.1, 2.0), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
@@ -117,7 +116,10 @@ DOCUMENTS = Preset(
     ),
 )
 
-_RECIPES = (SIMPLE_COPY_PASTE, PANOPTIC_LSJ, CLASSMIX, DEPTH_AWARE, VIT_PATCH, DOCUMENTS)
+_RECIPES = (
+    *(RANDOM_PLACE, PANOPTIC_LSJ, CLASSMIX, DEPTH_AWARE, VIT_PATCH, DOCUMENTS),
+    *(originals.SIMPLE_COPY_PASTE, originals.MMDET, originals.ULTRALYTICS_FLIP, originals.ULTRALYTICS_MIXUP),
+)
 _known = {recipe.name: recipe for recipe in _RECIPES}
 
 

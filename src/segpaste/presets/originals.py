@@ -1,0 +1,91 @@
+"""Presets that do what the copy-paste of a paper or of another library does, compared with it on fixed draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from segpaste.augmentation import BatchCopyPasteConfig, HarmonizeConfig, PlacementConfig, SourceConfig
+from segpaste.presets.preset import LoaderOptions, Preset
+
+ALL = 10_000
+"""More objects than an image has."""
+
+IN_PLACE: dict[str, Any] = {
+    "position": "keep",
+    "hflip_probability": 0.0,
+    "partial": "clip",
+    "min_visible_frac": 0.0,
+}
+"""Placement of objects where they are in their image, cut at the border of the target."""
+
+LEAST_COVERING: dict[str, Any] = {"k_range": (ALL, ALL), "max_cover_frac": 0.3, "candidate_frac": 0.5}
+"""Half of the objects that cover less than 0.3 of every box, those that cover the least."""
+
+SIMPLE_COPY_PASTE = Preset(
+    name="simple_copy_paste",
+    summary="Instance segmentation: a random subset of another image's objects, where they are, with smoothed edges.",
+    reproduces=(
+        "Ghiasi et al., Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation, CVPR 2021: "
+        "large-scale jitter of 0.1 to 2.0 and flips of both images, then a random subset of the objects of the other "
+        "image, in their place, with a mask smoothed by a Gaussian; objects that are fully covered are removed. "
+        "Differs: the target beside the mask keeps its pixels; padding is not pasted over. The paper does not state "
+        "how the subset is drawn, nor the width of the Gaussian: here each number of objects is equally likely, and "
+        "the standard deviation is one pixel."
+    ),
+    loader=LoaderOptions(size=1024, scale_range=(0.1, 2.0), hflip_prob=0.5),
+    config=BatchCopyPasteConfig(
+        min_residual_area_frac=0.0,
+        placement=PlacementConfig(**IN_PLACE, k_range=(0, ALL), k_to_available=True),
+        harmonize=HarmonizeConfig(blur_px=1.0),
+    ),
+)
+
+MMDET = Preset(
+    name="mmdet",
+    summary="Instance segmentation as in MMDetection: 0 to 99 objects of one other image, in their place.",
+    reproduces=(
+        "CopyPaste of MMDetection 3 with its default arguments: a number from 0 to min(N, 99) of the N objects of one "
+        "other image, in their place, hard edges; an object that is hidden in part is kept if no edge of its box moved "
+        "by more than 10 pixels, or more than 300 pixels are left. Differs: fully hidden objects are always removed, "
+        "crowds are never pasted, padding is not pasted over, and the other image is one that has objects."
+    ),
+    loader=LoaderOptions(size=1024, scale_range=(0.1, 2.0), hflip_prob=0.5),
+    config=BatchCopyPasteConfig(
+        min_residual_area_frac=0.0,
+        min_residual_area_px=301,
+        max_box_shift_px=10,
+        placement=PlacementConfig(**IN_PLACE, k_range=(0, 99), k_to_available=True),
+    ),
+)
+
+ULTRALYTICS_FLIP = Preset(
+    name="ultralytics_flip",
+    summary="Instance segmentation as in Ultralytics' mode flip: an image's own objects, mirrored.",
+    reproduces=(
+        "CopyPaste of Ultralytics 8, mode flip, p 0.5: the image's own objects, mirrored with their place; of those "
+        "whose box covers less than 0.3 of every box, the half that covers the least, rounded half to even. Differs: "
+        "what a paste hides is cut from masks and boxes, where Ultralytics keeps them whole."
+    ),
+    loader=LoaderOptions(size=640, scale_range=(0.5, 1.5), hflip_prob=0.5),
+    config=BatchCopyPasteConfig(
+        min_residual_area_frac=0.0,
+        placement=PlacementConfig(**(IN_PLACE | LEAST_COVERING | {"hflip_probability": 1.0})),
+        source=SourceConfig(kind="same_image"),
+    ),
+)
+
+ULTRALYTICS_MIXUP = Preset(
+    name="ultralytics_mixup",
+    summary="Instance segmentation as in Ultralytics' mode mixup: objects of another image that cover the least.",
+    reproduces=(
+        "CopyPaste of Ultralytics 8, mode mixup, p 0.5: into half of the images, objects of one other image in their "
+        "place; of those whose box covers less than 0.3 of every box, the half that covers the least, rounded half to "
+        "even. Differs: what a paste hides is cut from masks and boxes, where Ultralytics keeps them whole; the other "
+        "image is never the image itself, and one that has objects."
+    ),
+    loader=LoaderOptions(size=640, scale_range=(0.5, 1.5), hflip_prob=0.5),
+    config=BatchCopyPasteConfig(
+        min_residual_area_frac=0.0,
+        placement=PlacementConfig(**IN_PLACE, **LEAST_COVERING, paste_prob=0.5),
+    ),
+)
