@@ -187,6 +187,10 @@ WIDE = {"paste_prob": 1.0, "max_cover_frac": 1.0}
 def _preset_case(name: str) -> Case:
     """A preset, on all modalities."""
     case = make_case(frozenset(OPTIONAL))
+    if get_preset(name).config.source.kind == "bank":
+        case = make_case(frozenset(OPTIONAL), source=_source("bank"))
+        config = get_preset(name).config_for(SceneDataset(1, SCENES).schema, source=_source("bank"))
+        return case._replace(module=BatchCopyPaste(config))
     config = get_preset(name).config_for(SceneDataset(1, SCENES).schema)
     if config.placement.max_cover_frac is not None:  # else nothing is pasted into three scenes
         config = get_preset(name).config_for(SceneDataset(1, SCENES).schema, placement=WIDE)

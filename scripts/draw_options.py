@@ -115,7 +115,7 @@ def main() -> None:
     configs["options/contact"] = configs["options/contact"].model_copy(update={"panoptic": front})
     ignored = PanopticConfig(taxonomy=schema, stuff_policy="ignore", tau_stuff_frac=0.8)
     configs["options/stuff"] = configs["options/stuff"].model_copy(update={"panoptic": ignored})
-    configs |= {f"presets/{name}": get_preset(name).config_for(schema) for name in list_presets()}
+    configs |= {f"presets/{name}": get_preset(name).config_for(schema) for name in list_presets() if name != "xpaste"}
     configs["presets/classmix"] = get_preset("classmix").config_for(schema, emit_depth=False)
     for path, config in configs.items():
         name = path.partition("/")[2]

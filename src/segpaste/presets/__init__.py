@@ -2,5 +2,6 @@
 
 from segpaste.presets.preset import LoaderOptions, Preset
 from segpaste.presets.recipes import get_preset, list_presets, register_preset
+from segpaste.presets.sizes import class_size_ranges
 
-__all__ = ["LoaderOptions", "Preset", "get_preset", "list_presets", "register_preset"]
+__all__ = ["LoaderOptions", "Preset", "class_size_ranges", "get_preset", "list_presets", "register_preset"]

@@ -95,3 +95,21 @@ ULTRALYTICS_MIXUP = Preset(
         source=EVERY_OBJECT,
     ),
 )
+
+XPASTE = Preset(
+    name="xpaste",
+    summary="Rare classes: up to twenty objects of a bank, each in the size of its class and a random place.",
+    reproduces=(
+        "Zhao et al., X-Paste: Revisiting Scalable Copy-Paste for Instance Segmentation using CLIP and "
+        "StableDiffusion, ICML 2023: one to twenty cut-outs of a bank for each image, of classes drawn uniformly "
+        "(balance='class_uniform'), in a size that follows from the mean and the deviation of the class, in a random "
+        "place, with a smoothed edge. Differs: sizes come from segpaste.presets.class_size_ranges, which are uniform "
+        "with that mean and deviation, of the longer side; objects lie inside of the image; edges are smoothed inside "
+        "of the mask. Cut-outs are made elsewhere: segpaste bank build --cutouts."
+    ),
+    config=BatchCopyPasteConfig(
+        placement=PlacementConfig(grouping="instance", scale_range=(1 / 16, 8.0), k_range=(1, 20)),
+        source=SourceConfig(kind="bank", crops_per_target=20),
+        harmonize=HarmonizeConfig(blur_px=1.0),
+    ),
+)

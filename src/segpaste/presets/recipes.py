@@ -119,6 +119,7 @@ DOCUMENTS = Preset(
 _RECIPES = (
     *(RANDOM_PLACE, PANOPTIC_LSJ, CLASSMIX, DEPTH_AWARE, VIT_PATCH, DOCUMENTS),
     *(originals.SIMPLE_COPY_PASTE, originals.MMDET, originals.ULTRALYTICS_FLIP, originals.ULTRALYTICS_MIXUP),
+    originals.XPASTE,
 )
 _known = {recipe.name: recipe for recipe in _RECIPES}
 
