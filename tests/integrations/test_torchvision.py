@@ -155,3 +155,63 @@ def test_targets_that_are_refused(changes: dict[str, torch.Tensor], message: str
     first = {**target, "masks": torch.ones(1, 6, 7, dtype=torch.uint8)}
     with pytest.raises(ValueError, match=message):
         from_detection([torch.zeros(3, 6, 7)] * 2, [first, {**target, **changes}], label_map=1, max_instances=2)
+
+
+GREY = torch.full((3, 8, 8), 114, dtype=torch.uint8)
+
+
+class TestTargetsOfItsDatasets:
+    """What ``wrap_dataset_for_transforms_v2`` gives: crowds as a list, nothing for an image without objects."""
+
+    def test_crowds_in_a_list(self) -> None:
+        masks = torch.zeros(2, 8, 8, dtype=torch.bool)
+        masks[0, 1:4, 1:4], masks[1, 5:7, 5:7] = True, True
+        boxes = torch.tensor([[1.0, 1, 4, 4], [5, 5, 7, 7]])
+        target = {"boxes": boxes, "labels": torch.tensor([3, 4]), "masks": masks, "iscrowd": [0, 1]}
+        batch = from_detection([GREY], [target], label_map=0, max_instances=2)
+        assert batch.labels[batch.instance_valid].tolist() == [3]
+        assert batch.crowd_mask is not None
+        assert torch.equal(batch.crowd_mask[0, 0], masks[1])
+
+    @pytest.mark.parametrize("empty", [{"image_id": 7}, {"boxes": torch.zeros(0), "masks": torch.tensor([])}])
+    def test_an_image_without_objects(self, empty: dict[str, Any]) -> None:
+        masks = torch.ones(1, 8, 8, dtype=torch.bool)
+        full = {"boxes": torch.tensor([[0.0, 0, 8, 8]]), "labels": torch.tensor([1]), "masks": masks}
+        batch = from_detection([GREY, GREY], [empty, full], label_map=0, max_instances=2)
+        assert batch.instance_valid.sum(1).tolist() == [0, 1]
+
+    @pytest.mark.parametrize(
+        ("wrong", "message"),
+        [
+            ({"labels": torch.tensor([1, 2])}, r"targets\[0\]: expected labels for 1 boxes"),
+            ({"labels": torch.tensor([1.7])}, r"targets\[0\]: expected labels of integers"),
+            ({"masks": torch.ones(2, 8, 8)}, r"targets\[0\]: expected masks \[1, 8, 8\] for 1 boxes"),
+            ({"iscrowd": [0, 0]}, r"targets\[0\]: expected iscrowd for 1 boxes"),
+        ],
+    )
+    def test_rows_that_do_not_fit(self, wrong: dict[str, Any], message: str) -> None:
+        masks = torch.ones(1, 8, 8, dtype=torch.bool)
+        right = {"boxes": torch.tensor([[0.0, 0, 8, 8]]), "labels": torch.tensor([1]), "masks": masks}
+        with pytest.raises((TypeError, ValueError), match=message):
+            from_detection([GREY], [{**right, **wrong}], label_map=0, max_instances=2)
+
+
+def test_dark_images_go_round() -> None:
+    """A frame below half of a grey level may be of either range, so it is taken as it is."""
+    images = [torch.rand(3, 8, 8) * 0.4 / 255]
+    target = {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64)}
+    found, _ = to_detection(from_detection(images, [target], label_map=1, max_instances=1), label_map=1)
+    torch.testing.assert_close(found[0], images[0])
+
+
+@pytest.mark.parametrize("scale", [2.0, 65535.0])
+def test_uint8_images_have_one_white(scale: float) -> None:
+    batch = from_detection([GREY], [{}], label_map=0, max_instances=1)
+    with pytest.raises(ValueError, match="got uint8 images, which have 0"):
+        to_detection(batch, label_map=0, scale=scale)
+
+
+def test_class_ids_are_not_negative() -> None:
+    batch = from_detection([GREY], [{}], label_map=0, max_instances=1)
+    with pytest.raises(ValueError, match="label_map: expected the class id of label 0, at least 0, got -5"):
+        to_detection(batch, label_map=-5)

@@ -28,7 +28,7 @@ def to_framework(labels: Tensor, label_map: LabelMap) -> Tensor:
 
     Raises:
         TypeError: ``label_map`` is of another class.
-        ValueError: it has no id for a label.
+        ValueError: it has no id for a label, or is a negative number.
     """
     table = _table(label_map)
     if isinstance(table, int):
@@ -41,7 +41,7 @@ def from_framework(ids: Tensor, label_map: LabelMap) -> Tensor:
 
     Raises:
         TypeError: ``label_map`` is of another class.
-        ValueError: it gives two labels one id, or none has this id.
+        ValueError: it gives two labels one id, is a negative number, or none has this id.
     """
     table = _table(label_map)
     if isinstance(table, int):
@@ -68,7 +68,9 @@ def _table(label_map: Any) -> int | dict[int, int]:
         return {_integer(label): _integer(class_id) for label, class_id in label_map.items()}
     if isinstance(label_map, Sequence) and not isinstance(label_map, str | bytes):
         return dict(enumerate(map(_integer, label_map)))
-    return _integer(label_map)
+    if (first := _integer(label_map)) < 0:
+        raise ValueError(f"label_map: expected the class id of label 0, at least 0, got {first}")
+    return first
 
 
 def _integer(value: Any) -> int:

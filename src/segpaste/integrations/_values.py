@@ -31,12 +31,13 @@ def expect_colours(
         remedy: what to do, instead of what the error says by default.
 
     Raises:
-        ValueError: a value is negative, above ``white`` or NaN by more than rounding; white is 255 and all values are
-            at most 1, with fractions among them, as in images of 0..1; or white is 1 and the images are uint8.
+        ValueError: a value is negative, above ``white`` or NaN by more than rounding; white is 255 and the greatest
+            value is above 1/2 and at most 1, with fractions among them, as in images of 0..1; or the images are uint8
+            and white is not 255. An image that is darker than that may be either, and is taken as it is.
     """
     expected, slack = f"{name}: expected colours in 0..{white:g}", white / 255
     read = [image for image in images if image.dtype != torch.uint8 and image.numel()]
-    if white <= 1 and any(image.dtype == torch.uint8 for image in images):
+    if white != 255 and any(image.dtype == torch.uint8 for image in images):
         raise ValueError(f"{expected}, got uint8 images, which have 0..255; {remedy or _of_other_white(255, option)}")
     if not read:
         return
@@ -49,7 +50,7 @@ def expect_colours(
         raise ValueError(f"{expected}, got {low:.3g}..{high:.3g}; {todo}")
     if high > white + slack:
         raise ValueError(f"{expected}, got {low:.3g}..{high:.4g}; {remedy or _of_other_white(255, option)}")
-    if white > 1 and 0 < high <= 1 and any(bool((image != image.round()).any()) for image in read):
+    if white > 1 and 0.5 < high <= 1 and any(bool((image != image.round()).any()) for image in read):
         raise ValueError(f"{expected}, got {low:.3g}..{high:.3g} in all images; {remedy or _of_other_white(1, option)}")
 
 

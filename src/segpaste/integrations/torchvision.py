@@ -11,6 +11,7 @@ See https://docs.pytorch.org/vision/stable/models.html#object-detection-instance
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -65,7 +66,7 @@ def to_detection(
 
 def from_detection(
     images: Sequence[Tensor],
-    targets: Sequence[Mapping[str, Tensor]],
+    targets: Sequence[Mapping[str, Any]],
     *,
     label_map: LabelMap,
     max_instances: int,
@@ -78,8 +79,9 @@ def from_detection(
     Args:
         images: B images [C, h, w]: uint8, or floats in 0..1; they are padded to the right and below to one size.
         targets: ``boxes`` [N, 4], xyxy unless they are `torchvision.tv_tensors.BoundingBoxes` of another format, and
-            ``labels`` [N]; ``masks`` [N, h, w] of all images or of none, of 0 and 1 or of 0 and 255, whose boxes are
-            then refitted; where ``iscrowd`` is not 0 the mask, or the box, becomes part of the crowd mask.
+            ``labels`` [N] integers; ``masks`` [N, h, w] of all images or of none, of 0 and 1 or of 0 and 255, whose
+            boxes are then refitted; where ``iscrowd``, a tensor or a list, is not 0 the mask, or the box, becomes part
+            of the crowd mask. An image without objects may lack them all.
         label_map: class ids of the targets, as in `to_detection`.
         max_instances: K; an image with more objects keeps its largest.
         scale: the value of white in the batch; floats are multiplied by it, uint8 images stay.
@@ -94,12 +96,11 @@ def from_detection(
     for i, (image, target) in enumerate(zip(images, targets, strict=True)):
         if "keypoints" in target:
             raise ValueError(f"targets[{i}]: expected no keypoints, for their names are not known here; remove them")
-        boxes, ids = corners(f"targets[{i}]", target["boxes"]), target["labels"].long()
+        boxes, ids, is_crowd = _rows(f"targets[{i}]", target, image)
         if with_masks and "masks" not in target and len(boxes):
             raise ValueError(f"targets[{i}]: expected masks, as other targets have, got boxes only")
         pictures.append(image if image.dtype == torch.uint8 else image.float() * scale)
-        masks = _masks(f"targets[{i}]", target, image) if with_masks else None
-        is_crowd = target["iscrowd"].bool() if "iscrowd" in target else torch.zeros_like(ids, dtype=torch.bool)
+        masks = _masks(f"targets[{i}]", target, image, len(boxes)) if with_masks else None
         size = image.shape[-2:]
         crowds.append(crowd_region(boxes[is_crowd], None if masks is None else masks[is_crowd], size))
         keep = ~is_crowd
@@ -120,10 +121,30 @@ def _expect_images(images: Sequence[Tensor]) -> None:
     expect_colours("images", [image for image in images if image.dtype != torch.uint8], 1.0)
 
 
-def _masks(name: str, target: Mapping[str, Tensor], image: Tensor) -> Tensor:
-    """Return the masks of a target, [N, h, w] bool; none where it has no entry."""
-    if "masks" not in target:
+def _rows(name: str, target: Mapping[str, Any], image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return boxes [N, 4] xyxy, class ids [N] and which objects are crowds, [N] bool; nothing of an empty target."""
+    boxes = corners(name, target.get("boxes", image.new_zeros(0)))
+    found = []
+    for entry, default in (("labels", [] if not len(boxes) else None), ("iscrowd", [0] * len(boxes))):
+        values = target.get(entry, default)
+        if values is None:
+            raise ValueError(f"{name}: expected labels beside {len(boxes)} boxes, got none")
+        row = torch.as_tensor(values, device=boxes.device).as_subclass(Tensor)
+        if row.shape != (len(boxes),):
+            raise ValueError(f"{name}: expected {entry} for {len(boxes)} boxes, got the shape {list(row.shape)}")
+        if row.is_floating_point() and row.numel():
+            raise TypeError(f"{name}: expected {entry} of integers, got {row.dtype}")
+        found.append(row)
+    return boxes, found[0].long(), found[1].bool()
+
+
+def _masks(name: str, target: Mapping[str, Tensor], image: Tensor, num: int) -> Tensor:
+    """Return the masks of a target, [N, h, w] bool; none where it has no entry, or an empty one."""
+    masks = torch.as_tensor(target.get("masks", image.new_zeros(0))).as_subclass(Tensor)
+    if not num and not len(masks):
         return image.new_zeros(0, *image.shape[-2:], dtype=torch.bool)
-    masks = target["masks"].as_subclass(Tensor)
+    if masks.shape != (num, *image.shape[-2:]):
+        expected = [num, *image.shape[-2:]]
+        raise ValueError(f"{name}: expected masks {expected} for {num} boxes, got the shape {list(masks.shape)}")
     set_value(f"{name}: masks", masks)
     return masks.bool()

@@ -42,6 +42,8 @@ def read_target(image: Any, target: Mapping[str, Any], *, from_boxes: bool, with
     boxes, masks, value = _boxes(target.get("boxes")), target.get("masks"), None
     if masks is not None:
         masks = torch.as_tensor(masks).as_subclass(Tensor)
+        if masks.shape == (0,):
+            masks = masks.new_zeros(0, *pixels.shape[-2:])
         value, masks = set_value("CopyPaste: masks", masks), masks.bool()
     num = len(boxes) if boxes is not None else len(masks) if masks is not None else 0
     if masks is None and not num and not from_boxes:

@@ -153,7 +153,7 @@ def to_nested(
 
 def _without_stale_rows(targets: Sequence[Target]) -> Sequence[Target]:
     """Return targets without entries that have a row for each object, but for those that are written anew."""
-    names = set(targets[0]).difference(_KNOWN) if targets else set()
+    names = {name for target in targets for name in target if name not in _KNOWN}
     stale = [name for name in sorted(names) if all(_has_rows(target, name) for target in targets)]
     if stale:
         warnings.warn(
@@ -167,7 +167,8 @@ def _without_stale_rows(targets: Sequence[Target]) -> Sequence[Target]:
 def _has_rows(target: Target, name: str) -> bool:
     """Tell whether an entry has as many rows as the target has objects."""
     value = target.get(name)
-    return value is None or (value.ndim > 0 and len(value) == len(target["labels"]))
+    has_length = isinstance(value, list | tuple) or (isinstance(value, Tensor) and value.ndim > 0)
+    return value is None or (has_length and len(value) == len(target["labels"]))
 
 
 def _whole(found: Objects, ids: Tensor, before: Objects) -> tuple[Tensor, Tensor]:
@@ -197,7 +198,7 @@ def _target(found: Objects, like: Target, size: tuple[int, int], form: Form, is_
             target["masks"] = found.masks[:, :height, :width]
     if len(like["labels"]):
         boxes = torch.where(is_whole[:, None], like["boxes"][rows], boxes)
-        area = torch.where(is_whole, like["area"][rows], area)
+        area = torch.where(is_whole, like["area"][rows], area) if "area" in like else area
     labels = to_framework(found.labels, form.label_map)
     target |= {"boxes": boxes, "labels": labels, "area": area, "iscrowd": torch.zeros_like(labels)}
     return _filled(target, like["valid"]) if "valid" in like else target

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+from torchvision import tv_tensors
+from torchvision.transforms.v2 import functional as F
 
 from segpaste.types import DenseSample
 from segpaste.viz.structures.pictures import (
@@ -34,7 +36,9 @@ def is_torchvision(batch: object) -> bool:
 
 
 def of_torchvision(batch: tuple[Sequence[Tensor], Sequence[Mapping[str, Any]]], request: Request) -> Pictures:
-    """Return the images of a batch of torchvision's detection models: ``boxes`` are xyxy in pixels.
+    """Return the images of a batch of torchvision's detection models.
+
+    Boxes are xyxy in pixels, unless they are `torchvision.tv_tensors.BoundingBoxes` of another format.
 
     Raises:
         ValueError: there is not one target per image.
@@ -48,7 +52,10 @@ def of_torchvision(batch: tuple[Sequence[Tensor], Sequence[Mapping[str, Any]]], 
 
     def sample(b: int) -> DenseSample:
         fields = {name: targets[b].get(name) for name in ("masks", "keypoints")}
-        return sample_of(pixels(images[b], request), targets[b]["labels"], boxes=on_cpu(targets[b]["boxes"]), **fields)
+        boxes = targets[b]["boxes"]
+        if isinstance(boxes, tv_tensors.BoundingBoxes):
+            boxes = F.convert_bounding_box_format(boxes, new_format=tv_tensors.BoundingBoxFormat.XYXY)
+        return sample_of(pixels(images[b], request), targets[b]["labels"], boxes=on_cpu(boxes), **fields)
 
     return Pictures(len(images), sample)
 
