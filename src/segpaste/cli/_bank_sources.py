@@ -11,6 +11,7 @@ from typing import Any
 
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs, open_dataset
+from segpaste.cli._layouts import has_semantic_maps
 from segpaste.datasets import CutOuts, JoinedPhotos, learned_sizes, read_class_map, read_size_prior
 from segpaste.datasets.formats.registry import found_at
 
@@ -112,7 +113,8 @@ def _takes_images(args: argparse.Namespace, dataset: str) -> bool:
 def _open_one(args: argparse.Namespace, one: argparse.Namespace) -> Inputs:
     inputs = open_dataset(one, args.seed or 0, args.size or 256, args.num or 100)
     if not inputs.photos.has_masks:
-        raise CommandError(f"{inputs.name}: expected masks, got boxes alone, from which no object can be cut")
+        found = "semantic maps alone, which do not tell objects apart" if has_semantic_maps(inputs) else "boxes alone"
+        raise CommandError(f"{inputs.name}: expected objects with masks to cut out, got {found}")
     return inputs
 
 
