@@ -3,7 +3,7 @@
     images/SPLIT/NAME  semantic/SPLIT/NAME.png  instances/SPLIT/NAME.png  classes.txt
     depth/SPLIT/NAME.npy or .png  depth_valid/SPLIT/NAME.png  normals/SPLIT/NAME.npy  intrinsics/SPLIT/NAME.txt
 
-Of one split depth, normals and camera matrices may lie in their folders themselves: ``segpaste augment`` writes them so.
+Depth, normals and camera matrices of the only split may lie in their folders themselves, as in augmented datasets.
 Line i of ``classes.txt`` names the value i; 255 is void, or with more than 255 lines 65535. An object has the class of
 its pixels in the semantic map. Depth is in metres or, as PNG, in millimetres; normals point right-down-forward; pixel i
 has its centre at i + 0.5.
