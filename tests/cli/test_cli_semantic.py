@@ -35,7 +35,7 @@ def semantic(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("words", "message"),
     [
         (["stats"], "expected objects to count, got semantic maps alone"),
-        (["bank", "build"], "expected objects with masks to cut out, got semantic maps alone, which do not tell"),
+        (["bank", "build"], "expected masks, got semantic maps alone, from which no object can be cut"),
         (["augment", "--num", "1"], "expected objects with masks, got semantic maps alone; give emit_classmix=true"),
     ],
 )

@@ -114,8 +114,8 @@ def _takes_images(args: argparse.Namespace, dataset: str) -> bool:
 def _open_one(args: argparse.Namespace, one: argparse.Namespace) -> Inputs:
     inputs = open_dataset(one, args.seed or 0, args.size or 256, args.num or 100)
     if not inputs.photos.has_masks:
-        found = "semantic maps alone, which do not tell objects apart" if has_semantic_maps(inputs) else "boxes alone"
-        raise CommandError(f"{inputs.name}: expected objects with masks to cut out, got {found}")
+        found = "semantic maps" if has_semantic_maps(inputs) else "boxes"
+        raise CommandError(f"{inputs.name}: expected masks, got {found} alone, from which no object can be cut")
     unreadable_photos(inputs, args.skip_unreadable)
     return inputs
 
