@@ -81,6 +81,27 @@ class TestBuild:
         ]
         assert any(re.fullmatch(r"  crowd or ignored regions +1", line) for line in lines)
 
+    def test_photos_that_cannot_be_read(self, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """One is missing, which is found before any work, and one ends early, which its head does not tell."""
+        copytree(world, tmp_path / "world")
+        tables = json.loads((world / "labels.json").read_text())
+        ids = [row["id"] for row in tables["images"] if any(r["image_id"] == row["id"] for r in tables["annotations"])]
+        missing, cut = (next(r["file_name"] for r in tables["images"] if r["id"] == i) for i in (min(ids), max(ids)))
+        (tmp_path / "world/photos" / missing).unlink()
+        path = tmp_path / "world/photos" / cut
+        path.write_bytes(path.read_bytes()[:-60])
+        assert main(words(tmp_path / "world", tmp_path / "bank")) == 2
+        error = capsys.readouterr().err
+        assert f"{missing}: expected an image, found no such file" in error
+        assert "--skip-unreadable goes on without them" in error
+        assert not any(tmp_path.glob("bank*"))
+        assert main(words(tmp_path / "world", tmp_path / "bank", "--skip-unreadable")) == 0
+        assert re.search(r"^  unreadable pictures +2$", capsys.readouterr().out, re.MULTILINE)
+        with open_bank(tmp_path / "bank") as bank, open_bank(world / "bank") as whole:
+            kept = [row for row in (whole[i] for i in range(len(whole))) if row.image_id not in (min(ids), max(ids))]
+            assert kept
+            assert [bank[i].annotation_id for i in range(len(bank))] == [row.annotation_id for row in kept]
+
     def test_the_script_is_the_same(self, world: Path, tmp_path: Path) -> None:
         command = [
             sys.executable,

@@ -77,7 +77,6 @@ class TestCutouts:
     @pytest.mark.parametrize(
         ("words", "expected"),
         [
-            (["@/a/labels.json", "--images", "@/a/photos", "--skip-unreadable"], "--skip-unreadable: expected it with"),
             (["@/a/labels.json", "--sizes-from", "x.json"], "--sizes-from: expected it with --cutouts; leave it out"),
             (["--cutouts", "@/cutouts", "--image-size", "9"], "--image-size: expected it with --size-prior or"),
             (["--cutouts", "@/cutouts", "--size-prior", "a", "--sizes-from", "b"], "expected one of them, got both"),

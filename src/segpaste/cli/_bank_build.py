@@ -36,6 +36,7 @@ def run(args: argparse.Namespace) -> None:
         built_from={"dataset": inputs.name, "annotations_sha256": inputs.digest, **sources.said},
         fingerprint=sources.folders,
         work_dir=args.work_dir,
+        skip_unreadable=args.skip_unreadable,
     )
     print("\n".join(lines(summary, inputs.class_names)))
     seconds = time.perf_counter() - start

@@ -11,6 +11,8 @@ from typing import Any
 
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs, open_dataset
+from segpaste.cli._layouts import has_semantic_maps
+from segpaste.cli._planning import unreadable_photos
 from segpaste.datasets import CutOuts, JoinedPhotos, learned_sizes, read_class_map, read_size_prior
 from segpaste.datasets.formats.registry import found_at
 
@@ -39,7 +41,7 @@ def open_sources(args: argparse.Namespace) -> BankSources:
         CommandError: options do not fit together, or a dataset has boxes alone.
         DatasetError: a dataset is missing or broken, or the class map names no class.
     """
-    of_cutouts = ("alpha_threshold", "size_prior", "sizes_from", "image_size", "skip_unreadable")
+    of_cutouts = ("alpha_threshold", "size_prior", "sizes_from", "image_size")
     if args.cutouts is None and (given := [name for name in of_cutouts if getattr(args, name)]):
         raise CommandError(f"--{given[0].replace('_', '-')}: expected it with --cutouts; leave it out")
     if not args.datasets and args.cutouts is None:
@@ -112,7 +114,9 @@ def _takes_images(args: argparse.Namespace, dataset: str) -> bool:
 def _open_one(args: argparse.Namespace, one: argparse.Namespace) -> Inputs:
     inputs = open_dataset(one, args.seed or 0, args.size or 256, args.num or 100)
     if not inputs.photos.has_masks:
-        raise CommandError(f"{inputs.name}: expected masks, got boxes alone, from which no object can be cut")
+        found = "semantic maps" if has_semantic_maps(inputs) else "boxes"
+        raise CommandError(f"{inputs.name}: expected masks, got {found} alone, from which no object can be cut")
+    unreadable_photos(inputs, args.skip_unreadable)
     return inputs
 
 

@@ -83,6 +83,11 @@ def of_folder(path: Path, split: str | None, task: Task | None, format: str | No
     photos = find_dataset(path, format).open(split, ReadOptions(task=task))
     if isinstance(photos, CocoDetectionV2 | CocoPanoptic):
         return of_annotations(photos.annotations_file)
+    if not photos.has_masks and getattr(photos, "has_semantic_maps", False):
+        raise CommandError(
+            f"{path}: expected objects to count, got semantic maps alone, of which ClassMix (emit_classmix=true) draws "
+            "half of the classes of a photo uniformly"
+        )
     rows = [(label, i, False) for i in range(len(photos)) for label in photos.instance_labels(i)]
     return _counted(photos.class_names, rows, False)
 

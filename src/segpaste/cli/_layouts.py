@@ -17,7 +17,6 @@ from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
 from segpaste.datasets.formats.layouts import LAYOUTS, LayoutName, WrittenLayout
 from segpaste.datasets.formats.written.yolo import yaml_splits
 from segpaste.datasets.formats.yolo.writer import data_yaml
-from segpaste.types import Modality
 from segpaste.workspace import WholeFiles, write_whole
 
 _FILES_AT_ONCE = 64
@@ -55,6 +54,11 @@ def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
         CommandError: nothing would be pasted.
     """
     if not inputs.photos.has_masks and config.source.mask_from is None and not config.emit_classmix:
+        if has_semantic_maps(inputs):
+            raise CommandError(
+                f"{inputs.name}: expected objects with masks, got semantic maps alone; give emit_classmix=true to "
+                "paste classes of other photos"
+            )
         raise CommandError(
             f"{inputs.name}: expected masks, got boxes alone, into which nothing is pasted; give "
             "source.mask_from=boxes, or =ellipse, to take the boxes as masks, or make masks with segpaste convert "
@@ -146,5 +150,5 @@ def write_data_yaml(folder: Path, inputs: Inputs, layout: WrittenLayout, others:
 
 
 def has_semantic_maps(inputs: Inputs) -> bool:
-    """Return whether samples have semantic maps; the first photo tells where no schema does."""
-    return inputs.schema is not None or Modality.SEMANTIC in inputs.photos[0].modalities
+    """Return whether samples have semantic maps."""
+    return inputs.schema is not None or bool(getattr(inputs.photos, "has_semantic_maps", False))

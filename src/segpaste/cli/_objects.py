@@ -89,10 +89,11 @@ def open_objects(inputs: Inputs, config: BatchCopyPasteConfig, seed: int, **opti
 def draws_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> bool:
     """Tell whether each layer is one object that is drawn from the whole dataset.
 
-    A dataset that does not list its labels, such as one of scenes, would have to be read as a whole first: of it photos
-    are drawn.
+    A dataset that does not list its labels, such as one of scenes, would have to be read as a whole first, and cut-outs
+    have no semantic maps, which without a schema may be of other classes than objects: of these photos are drawn.
     """
-    if not hasattr(inputs.photos, "instance_labels"):
+    has_maps = bool(getattr(inputs.photos, "has_semantic_maps", False)) and inputs.schema is None
+    if has_maps or not hasattr(inputs.photos, "instance_labels"):
         return False
     place = config.placement
     is_on_canvas = place.patch_aligned_paste and place.align == "canvas"

@@ -63,6 +63,7 @@ class Augmented:
         origins: one for each instance of ``after``.
         num_tried: pastes that were drawn.
         dropped: reason to number of pastes that are not in it, those that are not zero.
+        pasted_frac: part of its pixels that were pasted.
         record: makes ``after`` again; see `segpaste.cli._remaking.Remaker`.
     """
 
@@ -72,6 +73,7 @@ class Augmented:
     origins: tuple[Origin, ...]
     num_tried: int
     dropped: dict[str, int]
+    pasted_frac: float
     record: ReplayRecord
 
 
@@ -163,6 +165,7 @@ class Paster:
             origins,
             tried,
             {reason: num for reason, num in zip(DROP_REASONS, dropped, strict=True) if num},
+            float((report.visible_layer[0, : size[0], : size[1]] >= 0).float().mean()),
             record,
         )
 

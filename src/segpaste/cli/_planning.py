@@ -115,10 +115,13 @@ def estimate(maker: StepMaker) -> Iterator[str]:
     most = ", ".join(f"{size} ({count} of {num})" for size, count in sizes.most_common(3))
     yield f"sizes    {most}{', and others' if len(sizes) > 3 else ''}"
     yield f"sources  {_sources(maker)}"
-    yield (
-        f"pastes   about {tally.pasted.total() * times:,.0f} of {tally.num_tried * times:,.0f} intended, into "
-        f"{tally.num_pasted_into * times:,.0f} images"
-    )
+    if tally.pasted_fracs and not tally.pasted:
+        yield f"mixed    classes without objects into about {len(tally.pasted_fracs) * times:,.0f} images"
+    else:
+        yield (
+            f"pastes   about {tally.pasted.total() * times:,.0f} of {tally.num_tried * times:,.0f} intended, into "
+            f"{tally.num_pasted_into * times:,.0f} images"
+        )
     expected = ((name, round(count * times)) for name, count in tally.pasted.items())
     yield from class_lines(expected, 24, 8)
     size, unit = (num_bytes * times / 1e6, "MB") if num_bytes * times >= 1e7 else (num_bytes * times / 1e3, "kB")

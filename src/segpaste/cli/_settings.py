@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ def load_config(
     preset: str | None = None,
     *,
     of_bank: bool = False,
+    class_names: Sequence[str] = (),
 ) -> BatchCopyPasteConfig:
     """Make the configuration.
 
@@ -33,6 +34,7 @@ def load_config(
         preset: the name of one, or a file that one was saved in, under all that is given.
         schema: the dataset's things and stuff; used where the configuration does not say which they are.
         of_bank: objects are taken from a bank that was given.
+        class_names: of the dataset; ``placement.region`` may name classes by them.
 
     Raises:
         CommandError: a file that does not parse, an unknown key (naming the nearest known one) or a bad value;
@@ -48,6 +50,8 @@ def load_config(
         given = merged(given, read_file(Path(path)))
     override(given, overrides)
     values = merged(values, given)
+    if isinstance(place := values.get("placement"), dict) and isinstance(region := place.get("region"), dict):
+        place["region"] = _by_label(region, class_names)
     config = validated(BatchCopyPasteConfig, values)
     if (config.source.kind == "bank") != of_bank:
         wanted = "bank, for --bank is given" if of_bank else "intra_batch, for no --bank is given"
@@ -55,6 +59,23 @@ def load_config(
     if config.emit_instance is False:
         raise CommandError("emit_instance: expected masks in the output, got false; leave it out")
     return config
+
+
+def _by_label(region: Mapping[Any, Any], class_names: Sequence[str]) -> dict[Any, Any]:
+    """Return a region whose names are labels; what is no name is left to the configuration's checks."""
+
+    def label(name: Any) -> Any:
+        if not isinstance(name, str) or name.isdecimal():
+            return name
+        if name not in class_names:
+            known = ", ".join(class_names[:12]) + (", ..." if len(class_names) > 12 else "")
+            raise CommandError(f"placement.region: expected names or labels of classes ({known}), got {name!r:.60}")
+        return class_names.index(name)
+
+    return {
+        label(name): [label(item) for item in items] if isinstance(items, list) else items
+        for name, items in region.items()
+    }
 
 
 def loader_of(name: str | None) -> LoaderOptions | None:

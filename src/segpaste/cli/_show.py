@@ -50,6 +50,7 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
         "num_tried": augmented.num_tried,
         "pasted": [asdict(thing) for thing in pasted],
         "dropped": augmented.dropped,
+        "pasted_frac": augmented.pasted_frac,
     }
 
 

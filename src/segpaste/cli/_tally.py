@@ -17,6 +17,7 @@ _ADVICE = {
     "does_not_fit": "lower placement.scale_range, raise placement.max_attempts, or set placement.partial=clip",
     "hidden": "nearer objects, or those of a higher panoptic.contact_priority, lie over them",
     "reverted": "lower panoptic.tau_stuff_frac or panoptic.tau_stuff_px, or raise max_hidden_frac",
+    "outside_region": "raise placement.max_attempts or placement.layers, or lower placement.region_frac",
     "too_small": "raise placement.scale_range, or lower min_area_px",
     "outside_region": "raise placement.max_attempts, or lower placement.region_frac",
     "covers_too_much": "raise placement.max_cover_frac or placement.max_attempts, or lower placement.scale_range",
@@ -39,6 +40,7 @@ class Tally:
         pasted: class name to number of pastes that are in the outputs.
         after: class name to number of instances of the outputs.
         dropped: reason to number of pastes that are not in them.
+        pasted_fracs: of each image that was pasted into without an object, such as by ClassMix, the part of its pixels.
         without: main reason to number of images without a paste.
         unreadable: why photos could not be read, by their index.
     """
@@ -51,6 +53,7 @@ class Tally:
     pasted: Counter[str] = field(default_factory=Counter)
     after: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
+    pasted_fracs: list[float] = field(default_factory=list)
     without: Counter[str] = field(default_factory=Counter)
     unreadable: dict[str, str] = field(default_factory=dict)
 
@@ -65,9 +68,16 @@ class Tally:
         self.dropped.update(item["dropped"])
         if item["pasted"]:
             self.num_pasted_into += 1
+        elif item.get("pasted_frac"):
+            self.pasted_fracs.append(item["pasted_frac"])
         else:
             ranked = sorted(item["dropped"].items(), key=lambda pair: (-pair[1], pair[0]))
             self.without[ranked[0][0].replace("_", " ") if ranked else _NOTHING_DRAWN] += 1
+
+    @property
+    def has_pastes(self) -> bool:
+        """Whether anything was pasted."""
+        return bool(self.pasted.total() or self.pasted_fracs)
 
     def headline(self) -> dict[str, object]:
         """The headline numbers of the report."""
@@ -82,10 +92,16 @@ class Tally:
 
     def lines(self) -> Iterator[str]:
         """The printed summary."""
-        yield (
-            f"pasted   {self.pasted.total():,} of {self.num_tried:,} intended, into {self.num_pasted_into:,} of "
-            f"{self.num_images:,} images"
-        )
+        if self.pasted or not self.pasted_fracs:
+            yield (
+                f"pasted   {self.pasted.total():,} of {self.num_tried:,} intended, into {self.num_pasted_into:,} of "
+                f"{self.num_images:,} images"
+            )
+        if fracs := self.pasted_fracs:
+            yield (
+                f"mixed    classes without objects into {len(fracs):,} of {self.num_images:,} images, "
+                f"{sum(fracs) / len(fracs):.0%} of their pixels"
+            )
         if self.without:
             yield f"without  {self.without.total():,} images got no paste"
             for reason, count in _ranked(self.without):
@@ -100,6 +116,8 @@ class Tally:
 
     def _class_lines(self) -> Iterator[str]:
         """How many instances each class had, was pasted, and has."""
+        if not self.after and not self.before:
+            return
         names = sorted({*self.before, *self.pasted, *self.after}, key=lambda name: (-self.pasted[name], name))
         columns = self.before, self.pasted, self.after
         yield f"{'classes':<26} {'before':>8} {'pasted':>8} {'after':>8}"

@@ -184,7 +184,7 @@ def _finish(
     if others.names:
         print(f"copied   {', '.join(others.names)}: {len(others.copies):,} files, as they are")
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in space.out.iterdir())))
-    if tally.num_tried and not tally.pasted.total():
+    if tally.num_tried and not tally.has_pastes:
         raise SystemExit("nothing was pasted into any image: see above what was dropped, and what helps")
 
 
@@ -199,7 +199,12 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
     inputs = _inputs.open_dataset(args, args.seed, side)
     expect_outside(inputs.photos, args.out)
     config = _settings.load_config(
-        args.config, args.overrides, inputs.schema, args.preset, of_bank=args.bank is not None
+        args.config,
+        args.overrides,
+        inputs.schema,
+        args.preset,
+        of_bank=args.bank is not None,
+        class_names=inputs.class_names,
     )
     _layouts.expect_masks(inputs, config)
     problems = _planning.unreadable_photos(inputs, args.skip_unreadable)

@@ -123,7 +123,11 @@ def _add_cutouts(parser: Any) -> None:
     add("--sizes-from", metavar="FILE", type=Path, help="COCO or LVIS JSON whose objects say how large a class is")
     text = "of the images that sizes are relative to, default: 640, or the median of --sizes-from"
     add("--image-size", metavar="PX|HxW", type=_crop_size, help=text)
-    add("--skip-unreadable", action="store_true", help="skip files that are no cut-outs, and count them")
+    add(
+        "--skip-unreadable",
+        action="store_true",
+        help="go on without photos and cut-outs that cannot be read, and count them",
+    )
 
 
 def _run(module: str, function: str) -> Callable[[argparse.Namespace], None]:

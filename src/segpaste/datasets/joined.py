@@ -96,6 +96,7 @@ class JoinedPhotos(Dataset[DenseSample]):
         self.keypoint_schema: KeypointSchema | None = self._common.keypoint_schema
         self.has_crowds: bool = self._common.has_crowds
         self.has_masks: bool = "instance_masks" in self._common.present
+        self.has_semantic_maps: bool = "semantic_map" in self._common.present
         self.digest = _digest(self.datasets, self._tables, self.class_names)
 
     def __len__(self) -> int:

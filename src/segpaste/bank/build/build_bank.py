@@ -17,7 +17,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from segpaste.bank.schema.record import BankError, Layout
 from segpaste.bank.storage.destination import check_free
 from segpaste.bank.storage.folder import is_url, local_path
 from segpaste.extras import require
+from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
 from segpaste.workspace import Run, naming
 
@@ -88,6 +89,7 @@ def build_bank(
     built_from: Mapping[str, Any] | None = None,
     fingerprint: Mapping[str, Any] | None = None,
     work_dir: str | os.PathLike[str] | None = None,
+    skip_unreadable: bool = False,
     **writer_options: Any,
 ) -> BuildSummary:
     """Build a bank of all objects of a dataset that has instance masks.
@@ -114,6 +116,7 @@ def build_bank(
         fingerprint: JSON, what else the crops depend on, such as the folder of the photos; not noted in the meta.
         work_dir: of the parts, on a disk, neither in ``out`` nor around it; by default ``OUT.parts``, for a URL a
             folder of the system's temporary one.
+        skip_unreadable: go on without photos that cannot be read; they count as ``unreadable`` in what is skipped.
         writer_options: of the format's writer.
 
     Returns:
@@ -131,16 +134,19 @@ def build_bank(
     remove_finished(run, where, writer_options.get("storage_options"))
     check_free(where, writer_options.get("storage_options"))
     order, image_ids = _in_order(photos)
-    first = photos[int(order[0])]
+    first = _first_of(photos, order, skip_unreadable)
     layout = Layout(crop_size, groups_for(photos, first) if groups is None else groups, first.keypoint_schema)
-    maker = PartMaker(photos, order, layout, selection, margin_frac, len(class_names), flags_of(first), run.notes)
+    maker = PartMaker(
+        photos, order, layout, selection, margin_frac, len(class_names), flags_of(first), run.notes, skip_unreadable
+    )
     options = {
         "margin_frac": margin_frac,
         **{name: getattr(selection, name) for name in Selection.__slots__},
         **(built_from or {}),
     }
     said = said_of_bank(__version__, class_names, crop_size, layout.groups, options)
-    with run.claim({**_identity(image_ids, layout), **said, **(fingerprint or {})}):
+    skips = {"skip_unreadable": True} if skip_unreadable else {}
+    with run.claim({**_identity(image_ids, layout), **said, **skips, **(fingerprint or {})}):
         _make_missing(maker, workers, engine)
         writer = WRITERS[format](
             where,
@@ -193,6 +199,14 @@ def _in_order(photos: Photos) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     if len(twice):
         raise BankError(f"expected unique image ids, got {image_ids[twice[0]]} twice; give each photo its own")
     return order, image_ids if dataset_idx is None else np.stack([datasets, image_ids], 1)
+
+
+def _first_of(photos: Photos, order: NDArray[np.int64], skip_unreadable: bool) -> DenseSample:
+    """Return the first sample that can be read, or the first one alone."""
+    for index in order.tolist() if skip_unreadable else ():
+        with suppress(ValueError, OSError):
+            return photos[index]
+    return photos[int(order[0])]
 
 
 def _identity(image_ids: NDArray[np.int64], layout: Layout) -> dict[str, Any]:

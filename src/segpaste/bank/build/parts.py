@@ -122,6 +122,7 @@ class PartMaker:
         num_classes: labels are below it.
         flags: `segpaste.types.fields.FLAGS` of every sample.
         notes: of the finished parts, with their rows beside them.
+        skips_unreadable: count photos that cannot be read, and go on.
     """
 
     photos: Photos
@@ -132,6 +133,7 @@ class PartMaker:
     num_classes: int
     flags: Mapping[str, Any]
     notes: Notes
+    skips_unreadable: bool = False
 
     @property
     def num_parts(self) -> int:
@@ -188,8 +190,14 @@ class PartMaker:
             raise BankError(f"{path}: expected what was written there, it was changed; build again, to make it anew")
 
     def _rows(self, index: int, tally: dict[str, Any]) -> Iterator[Array]:
-        """The records of one photo; what becomes of its annotations is counted, see `found`."""
-        sample, image_id = self.photos[index], self.photos.image_id(index)
+        """Yield the records of one photo; what becomes of its annotations is counted, see `found`."""
+        try:
+            sample, image_id = self.photos[index], self.photos.image_id(index)
+        except (ValueError, OSError):
+            if not self.skips_unreadable:
+                raise
+            tally["skipped"]["unreadable"] += 1
+            return
         try:
             ids = self._checked_ids(sample, index)
             assert sample.instance_masks is not None

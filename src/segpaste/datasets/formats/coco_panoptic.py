@@ -78,6 +78,7 @@ class CocoPanoptic(IndexedPhotos):
     """
 
     schema: CocoPanopticSchema
+    has_semantic_maps = True
     category_ids: tuple[int, ...]
     has_crowds: bool
 

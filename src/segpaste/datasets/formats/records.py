@@ -67,6 +67,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         schema: things and stuff of panoptic datasets, else None.
         keypoint_schema: names of the keypoints; None where there are none.
         has_masks: samples have instance masks, and not boxes alone.
+        has_semantic_maps: samples have semantic maps.
         drawn_upright: annotations are drawn on photos as their EXIF orientation shows them, wherever their size does
             not say otherwise.
     """
@@ -76,6 +77,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
     schema: PanopticSchema | None = None
     keypoint_schema: KeypointSchema | None = None
     has_masks: bool = True
+    has_semantic_maps: bool = False
     drawn_upright: bool = False
 
     def __init__(

@@ -136,6 +136,7 @@ class VocMasks(OutlinedPhotos):
         """Yield the entry of each photo, and those of its boxes in the XML file."""
         label_of = {row["name"]: label for label, row in enumerate(drawn.categories)}
         self.has_crowds = any(photo.shapes for photo in drawn.photos)
+        self.has_semantic_maps = self._folder.has_classes
         for number, photo in enumerate(drawn.photos, start=1):
             boxes = []
             for i, shape in enumerate(photo.shapes):

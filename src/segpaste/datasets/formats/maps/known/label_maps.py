@@ -3,6 +3,7 @@
     images/SPLIT/NAME  semantic/SPLIT/NAME.png  instances/SPLIT/NAME.png  classes.txt
     depth/SPLIT/NAME.npy or .png  depth_valid/SPLIT/NAME.png  normals/SPLIT/NAME.npy  intrinsics/SPLIT/NAME.txt
 
+Depth, normals and camera matrices of the only split may lie in their folders themselves, as in augmented datasets.
 Line i of ``classes.txt`` names the value i; 255 is void, or with more than 255 lines 65535. An object has the class of
 its pixels in the semantic map. Depth is in metres or, as PNG, in millimetres; normals point right-down-forward; pixel i
 has its centre at i + 0.5.
@@ -18,7 +19,8 @@ from segpaste.datasets.formats.maps.declaration import MapDeclaration
 from segpaste.types import IGNORE_INDEX
 
 _CLASSES = "classes.txt"
-_BELOW = "{split}/{folders}{name}"
+_IN_ONE = "{folders}{name}"
+_BELOW = f"{{split}}/{_IN_ONE}"
 
 
 def declare_label_maps(root: Path) -> MapDeclaration | None:
@@ -31,13 +33,19 @@ def declare_label_maps(root: Path) -> MapDeclaration | None:
     if (root / "instances").is_dir():
         values["instances"] = {"files": f"instances/{_BELOW}.png", "encoding": "number"}
     if (root / "depth").is_dir():
-        is_png = next((root / "depth").glob("*/*.png"), None) is not None
+        is_png = next((root / "depth").rglob("*.png"), None) is not None
         suffix, unit = ("png", "mm") if is_png else ("npy", "m")
-        values["depth"] = {"files": f"depth/{_BELOW}.{suffix}", "unit": unit}
+        values["depth"] = {"files": f"{_files(root / 'depth')}.{suffix}", "unit": unit}
         if (root / "depth_valid").is_dir():
-            values["depth"]["valid"] = f"depth_valid/{_BELOW}.png"
+            values["depth"]["valid"] = f"{_files(root / 'depth_valid')}.png"
     if (root / "normals").is_dir():
-        values["normals"] = {"files": f"normals/{_BELOW}.npy", "axes": ["right", "down", "forward"]}
+        values["normals"] = {"files": f"{_files(root / 'normals')}.npy", "axes": ["right", "down", "forward"]}
     if (root / "intrinsics").is_dir():
-        values["camera"] = {"files": f"intrinsics/{_BELOW}.txt", "pixel_center": 0.5}
+        values["camera"] = {"files": f"{_files(root / 'intrinsics')}.txt", "pixel_center": 0.5}
     return MapDeclaration.model_validate(values)
+
+
+def _files(folder: Path) -> str:
+    """Return the pattern of the files of a folder: of each split, or of the only one."""
+    is_flat = not any(path.is_dir() for path in folder.iterdir())
+    return f"{folder.name}/{_IN_ONE if is_flat else _BELOW}"
