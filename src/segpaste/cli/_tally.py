@@ -19,7 +19,6 @@ _ADVICE = {
     "reverted": "lower panoptic.tau_stuff_frac or panoptic.tau_stuff_px, or raise max_hidden_frac",
     "outside_region": "raise placement.max_attempts or placement.layers, or lower placement.region_frac",
     "too_small": "raise placement.scale_range, or lower min_area_px",
-    "outside_region": "raise placement.max_attempts, or lower placement.region_frac",
     "covers_too_much": "raise placement.max_cover_frac or placement.max_attempts, or lower placement.scale_range",
 }
 """Which setting helps, by the reasons of `segpaste.augmentation.DROP_REASONS`."""
