@@ -190,6 +190,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "list of samples": lambda: Case([sample(b) for b in range(3)], padding="hatched"),
     "torchvision": lambda: Case(torchvision(), padding="cut"),
     "torchvision, boxes only": lambda: Case(torchvision(masks=False), masks=False, padding="cut"),
+    "pairs": lambda: Case(list(zip(*torchvision(), strict=True)), padding="cut"),
     "RF-DETR": lambda: Case(rfdetr(), NORMALISED, padding="hatched", tolerance=1),
     "RF-DETR, boxes only": lambda: Case(rfdetr(masks=False), NORMALISED, False, padding="hatched", tolerance=1),
     "mask labels": lambda: Case(mask_labels(), NORMALISED, boxes=False, padding="hatched", tolerance=1),

@@ -14,6 +14,8 @@ from batch_cases import CASES, HEIGHT, LABELS, MEAN, STD, WIDTH, expected_pictur
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from torchvision import tv_tensors
+from torchvision.transforms.v2 import functional as F
 from viz_cases import full_sample
 
 from samples import Array, make_batch
@@ -53,11 +55,26 @@ class TestStructures:
 
     def test_every_structure_has_a_case(self) -> None:
         batches = [make().batch for make in CASES.values()] + [batch_cases.sample(0)]
+        batches.append(next(zip(*batch_cases.torchvision(), strict=True)))
         assert all(any(structure.matches(batch) for batch in batches) for structure in STRUCTURES)
 
     def test_a_single_sample(self) -> None:
         page = drawn(batch_cases.sample(0))
         assert np.array_equal(tile(page, 0), expected_picture(0, CASES["ragged"]()))
+
+    def test_a_single_pair(self) -> None:
+        page = drawn(next(zip(*batch_cases.torchvision(), strict=True)))
+        expected = expected_picture(0, CASES["torchvision"]())
+        assert np.array_equal(tile(page, 0, expected.shape[:2]), expected)
+
+    @pytest.mark.parametrize("form", ["XYWH", "CXCYWH"])
+    def test_boxes_of_other_formats_are_drawn_where_they_are(self, form: str) -> None:
+        images, targets = batch_cases.torchvision()
+        size = images[0].shape[-2:]
+        boxes = tv_tensors.BoundingBoxes(targets[0]["boxes"], format="XYXY", canvas_size=tuple(size))
+        moved = F.convert_bounding_box_format(boxes, new_format=form)
+        page = drawn(([images[0]], [{**targets[0], "boxes": moved}]))
+        assert np.array_equal(np.asarray(page), np.asarray(drawn(([images[0]], [targets[0]]))))
 
     def test_inputs_without_a_pixel_mask_show_the_mean_colour(self) -> None:
         page = drawn(batch_cases.mask_labels(pixel_mask=False), mean=MEAN, std=STD)

@@ -40,6 +40,8 @@ STRUCTURES: tuple[Structure, ...] = (
         detection.is_torchvision,
         detection.of_torchvision,
     ),
+    Structure("an image [C, H, W] and its target with boxes and labels", detection.is_one_pair, detection.of_one_pair),
+    Structure("a list of such pairs", detection.is_pair_list, detection.of_pair_list),
     Structure(
         "RF-DETR's (NestedTensor, targets with boxes and labels)",
         detection.is_rfdetr,

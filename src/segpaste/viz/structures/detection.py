@@ -60,6 +60,28 @@ def of_torchvision(batch: tuple[Sequence[Tensor], Sequence[Mapping[str, Any]]], 
     return Pictures(len(images), sample)
 
 
+def is_one_pair(batch: object) -> bool:
+    """Tell whether a batch is one image [C, H, W] and its target with ``boxes`` and ``labels``, as datasets give it."""
+    if not isinstance(batch, list | tuple) or len(batch) != 2 or not isinstance(batch[0], Tensor):
+        return False
+    return batch[0].ndim == 3 and are_targets([batch[1]], "boxes", "labels")
+
+
+def of_one_pair(pair: tuple[Tensor, Mapping[str, Any]], request: Request) -> Pictures:
+    """Return the picture of one image and its target, as `of_torchvision` does."""
+    return of_torchvision(([pair[0]], [pair[1]]), request)
+
+
+def is_pair_list(batch: object) -> bool:
+    """Tell whether a batch is a list of images, each with its target."""
+    return isinstance(batch, list | tuple) and len(batch) > 0 and all(map(is_one_pair, batch))
+
+
+def of_pair_list(batch: Sequence[tuple[Tensor, Mapping[str, Any]]], request: Request) -> Pictures:
+    """Return the pictures of images, each with its target, as `of_torchvision` does."""
+    return of_torchvision(([image for image, _ in batch], [target for _, target in batch]), request)
+
+
 def is_rfdetr(batch: object) -> bool:
     """Tell whether a batch is a pair of an object with ``tensors`` and ``mask``, and targets."""
     if not isinstance(batch, list | tuple) or len(batch) != 2 or not hasattr(batch[0], "mask"):
