@@ -43,6 +43,19 @@ def test_unknown_entries_with_a_row_for_each_object_are_left_out_by_name() -> No
         assert torch.equal(target["shift"], own["shift"])
 
 
+def test_entries_of_one_target_and_lists_are_seen_and_areas_may_lack() -> None:
+    samples, targets = loaded()
+    targets = [targets[1], targets[0]]
+    targets[1] |= {"scores": torch.zeros(2), "names": ["cat", "dog"]}  # type: ignore[dict-item]
+    for target in targets:
+        del target["area"]
+    batch = from_nested(samples, targets, 4, FORM)
+    with pytest.warns(UserWarning, match="targets: left out 'names', 'scores'"):
+        _, again = to_nested(batch, samples, targets, FORM)
+    assert not {"names", "scores"} & set(again[1])
+    assert again[1]["area"].tolist() == [18.0, 6.0]
+
+
 def test_what_rfdetr_gives_is_all_known() -> None:
     """Also where an entry of the image is as long as it has objects, and where no image has objects."""
     samples, targets = loaded()
