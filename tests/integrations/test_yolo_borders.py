@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from segpaste.integrations._yolo.batches import widest_borders
+from segpaste.integrations._yolo.borders import widest_borders
 from segpaste.integrations.ultralytics import Moves, from_yolo, moves_of
 
 STILL = Moves(scale=1.0, translate=0.0)

@@ -9,21 +9,19 @@ from typing import Any
 import pytest
 import torch
 from checks_ultralytics import STILL, loaded, photos, written
-from differences import Differences
+from differences import Differences, Objects
 from ultralytics.models.yolo.detect import DetectionTrainer
 from ultralytics.models.yolo.pose import PoseTrainer
 
 from segpaste.integrations.ultralytics import from_yolo, to_yolo, with_copy_paste
 
-BOXES = "ours fit the pixels of the mask; in fractions of the image"
+OBJECTS = Objects(same=("batch_idx", "cls"), near="bboxes")
 FLOATS = "theirs are floats because an image of the batch has no object"
-HIDDEN = "an object that smaller ones hide in the map is left out"
+ORDER = "objects are in order of the area that is seen"
 EXPLANATIONS = {
-    False: {"bboxes": BOXES, "masks": FLOATS},
+    False: {"masks": FLOATS},
     True: {
-        "batch_idx": HIDDEN,
-        "bboxes": f"{HIDDEN}; {BOXES}",
-        "cls": HIDDEN,
+        **dict.fromkeys(["bboxes", "cls"], ORDER),
         "masks": f"numbers are in order of the area that is seen; {FLOATS}",
         "sem_masks": "where there is no object, theirs have the class of the image's last one, ours 0",
     },
@@ -36,8 +34,8 @@ def test_the_tables_of_differences(overlap: bool, mask_ratio: int, tmp_path: Pat
     options: dict[str, Any] = {"overlap_mask": overlap, "imgsz": 160}
     own = loaded(data, "segment", 64, mask_ratio=mask_ratio, **options)
     whole = loaded(data, "segment", 64, mask_ratio=1, **options)
-    again = to_yolo(from_yolo(whole, 64, overlap=overlap), like=own, mask_ratio=mask_ratio, overlap=overlap)
-    table = Differences(EXPLANATIONS[overlap])
+    again = to_yolo(from_yolo(whole, 64, overlap=overlap), like=whole, mask_ratio=mask_ratio, overlap=overlap)
+    table = Differences(EXPLANATIONS[overlap], OBJECTS)
     table.compare({name: value for name, value in own.items() if isinstance(value, torch.Tensor)}, again)
     table.expect_in_guide("ultralytics.md")
 
@@ -52,15 +50,9 @@ OTHER_TASKS: dict[str, Made] = {
 }
 LOADED = "loaded to paste by; the loss of detection does not read it"
 OF_TASKS: dict[str, dict[str, str]] = {
-    "detect on polygons": {
-        "batch_idx": HIDDEN,
-        "bboxes": f"{HIDDEN}; {BOXES}",
-        "cls": HIDDEN,
-        "masks": LOADED,
-        "sem_masks": LOADED,
-    },
-    "detect": {"bboxes": "rounding"},
-    "pose": {"bboxes": "rounding"},
+    "detect on polygons": {"masks": LOADED, "sem_masks": LOADED},
+    "detect": {},
+    "pose": {},
 }
 
 
@@ -80,7 +72,7 @@ def trained_on(name: str, folder: Path, paste: bool) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("name", OTHER_TASKS)
 def test_the_tables_of_other_tasks(name: str, tmp_path: Path) -> None:
-    table = Differences(OF_TASKS[name])
+    table = Differences(OF_TASKS[name], OBJECTS)
     table.compare(*(trained_on(name, tmp_path, paste) for paste in (False, True)))
     table.expect_in_guide("ultralytics.md")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from differences import Differences, Row
+from differences import Differences, Objects, Row
 
 THEIRS = {"a": torch.tensor([1, 2]), "list": [{"b": torch.zeros(2, 3)}, {"b": torch.zeros(4, 3)}], "theirs": 7}
 OURS = {"a": torch.tensor([1, 2]), "list": [{"b": torch.zeros(2, 3)}, {"b": torch.full((4, 3), 2.5e-7)}]}
@@ -46,3 +46,39 @@ def test_the_guide_must_have_the_table() -> None:
     table.compare(THEIRS, OURS)
     with pytest.raises(AssertionError, match=r"docs/guide/torchvision.md lacks the table"):
         table.expect_in_guide("torchvision.md")
+
+
+BOXES = torch.tensor([[1.0, 1.0], [5.0, 5.0], [5.2, 5.0], [9.0, 9.0]])
+LABELS = torch.tensor([[0], [1], [1], [1]])
+
+
+def rows_of_objects(order: list[int], moved: float) -> list[Row]:
+    table = Differences({"box": "why", "label": "why"}, Objects(same=("label",), near="box"))
+    table.compare({"label": LABELS, "box": BOXES}, {"label": LABELS[order], "box": BOXES[order] + moved})
+    return table.rows()
+
+
+@pytest.mark.parametrize(
+    ("order", "moved", "label", "box"),
+    [
+        ([0, 2, 3], 0.0625, "1 row of one side, 0", "1 row of one side, 0.0625"),
+        ([3, 0, 2, 1], 0.0, "order, 0", "order, 0"),
+        ([3, 0, 2, 1], 0.0625, "order, 0", "order, 0.0625"),
+        ([3, 2], 0.0, "2 rows of one side, order, 0", "2 rows of one side, order, 0"),
+    ],
+)
+def test_objects_are_compared_with_themselves(order: list[int], moved: float, label: str, box: str) -> None:
+    """By label first, then the nearest box, so that a missing row or another order hides no difference."""
+    assert {row.field: row.largest for row in rows_of_objects(order, moved)} == {"label": label, "box": box}
+
+
+def test_a_field_that_is_the_same_in_another_order_is_the_same() -> None:
+    table = Differences({"box": "order"}, Objects(same=("label",), near="box"))
+    table.compare({"label": LABELS, "box": BOXES}, {"label": LABELS, "box": BOXES[[0, 3, 2, 1]]})
+    assert {row.field: row.largest for row in table.rows()} == {"label": "the same", "box": "order, 0"}
+
+
+def test_the_same_objects_in_the_same_order_differ_in_nothing() -> None:
+    table = Differences({}, Objects(same=("label",), near="box"))
+    table.compare({"label": LABELS, "box": BOXES}, {"label": LABELS, "box": BOXES})
+    assert {row.largest for row in table.rows()} == {"the same"}

@@ -56,7 +56,9 @@ def objects_of(batch: PaddedBatchedDenseSample) -> list[Objects]:
     return found
 
 
-def slots_of(image_idx: Tensor, areas: Tensor, batch_size: int, max_instances: int) -> tuple[Tensor, Tensor, Tensor]:
+def slots_of(
+    image_idx: Tensor, areas: Tensor, batch_size: int, max_instances: int, *, warns: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
     """Give each object of a flat list a slot of its image.
 
     Args:
@@ -64,6 +66,7 @@ def slots_of(image_idx: Tensor, areas: Tensor, batch_size: int, max_instances: i
         areas: [N], by which an image with more objects than slots keeps its largest.
         batch_size: B.
         max_instances: K.
+        warns: warn of an image with more objects.
 
     Returns:
         [M] int64 each: the objects that are kept, ascending, and the image and the slot of each.
@@ -71,7 +74,8 @@ def slots_of(image_idx: Tensor, areas: Tensor, batch_size: int, max_instances: i
     kept = torch.arange(len(image_idx), device=image_idx.device)
     counts = torch.bincount(image_idx, minlength=batch_size)
     if len(kept) and int(counts.max()) > max_instances:
-        warn_of_overflow(max_instances)
+        if warns:
+            warn_of_overflow(max_instances)
         images = [torch.nonzero(image_idx == b)[:, 0] for b in range(batch_size)]
         largest = [rows[areas[rows].argsort(descending=True, stable=True)[:max_instances]] for rows in images]
         kept = torch.cat(largest).sort().values

@@ -26,8 +26,10 @@ from segpaste.bank.read.class_draws import DrawMode
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
 from segpaste.integrations._schedule import follow
-from segpaste.integrations._yolo.batches import Batch, Moves, from_yolo, schema_of, to_yolo
+from segpaste.integrations._yolo.batches import from_yolo, schema_of, to_yolo
+from segpaste.integrations._yolo.borders import Moves
 from segpaste.integrations._yolo.objects import YoloObjects
+from segpaste.integrations._yolo.rows import Batch
 from segpaste.types import KeypointSchema, PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_count
 
@@ -44,7 +46,7 @@ def with_copy_paste(
 
     Its loader gives masks at full resolution, whatever ``mask_ratio`` says, for a mask at a quarter of the image cannot
     say which pixels to paste; after the paste they are reduced to ``mask_ratio`` as the loader would have. Its own
-    copy-paste is switched off.
+    copy-paste is switched off. Detection on polygons loads one mask per object, whatever ``overlap_mask`` says.
 
     The first batch is drawn to ``copy_paste_batch.jpg`` in the trainer's ``save_dir``, unless ``plots=False``.
 
@@ -165,15 +167,20 @@ class PlaceInTraining:
         return float(num_epochs / trainer.epochs)
 
 
+def _is_map(args: Any) -> bool:
+    """Tell whether masks are one map per image. Detection has one mask per object, for a map hides parts of them."""
+    return bool(args.overlap_mask) and args.task != "detect"
+
+
 @contextlib.contextmanager
 def _whole_masks(args: Any) -> Iterator[None]:
     """Let datasets be built for masks at full resolution, and without copy-paste of their own."""
-    before = args.mask_ratio, args.copy_paste
-    args.mask_ratio, args.copy_paste = 1, 0.0
+    before = args.mask_ratio, args.copy_paste, args.overlap_mask
+    args.mask_ratio, args.copy_paste, args.overlap_mask = 1, 0.0, _is_map(args)
     try:
         yield
     finally:
-        args.mask_ratio, args.copy_paste = before
+        args.mask_ratio, args.copy_paste, args.overlap_mask = before
 
 
 def _with_masks(dataset: Any, args: Any) -> Any:
@@ -235,8 +242,9 @@ def _pasted(
     if isinstance(augment, nn.Module):
         augment.to(batch["img"].device)
     with torch.no_grad():
-        options = {"overlap": args.overlap_mask, "schema": schema, "hsv_v": args.hsv_v, "moves": moves}
-        target = from_yolo(batch, max_instances, **options)
+        overlap = _is_map(args)
+        target = from_yolo(batch, max_instances, overlap=overlap, schema=schema, hsv_v=args.hsv_v, moves=moves)
         pasted = augment(target) if staged is None else augment(target, staged=staged)
-        changed = to_yolo(pasted, like=batch, mask_ratio=args.mask_ratio, overlap=args.overlap_mask)
+        options = {"mask_ratio": args.mask_ratio, "overlap": overlap, "max_instances": max_instances}
+        changed = to_yolo(pasted, like=batch, **options)
     return {**batch, **changed}

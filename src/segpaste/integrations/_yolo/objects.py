@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from segpaste.integrations._yolo.batches import Moves, from_yolo
+from segpaste.integrations._yolo.batches import from_yolo
+from segpaste.integrations._yolo.borders import Moves
 from segpaste.types import DenseSample, KeypointSchema
 
 

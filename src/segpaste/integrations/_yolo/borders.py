@@ -1,0 +1,82 @@
+"""Grey borders that Ultralytics' loader fills images up with."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from segpaste.integrations._yolo.rows import Batch
+
+
+class Moves(NamedTuple):
+    """How a loader moves whole images, without mosaic, rotation, shear or perspective.
+
+    Attributes:
+        scale: by how much it shrinks them at most, as a factor.
+        translate: by how much it shifts them at most, as a part of the canvas.
+    """
+
+    scale: float
+    translate: float
+
+
+FILLED = 114
+"""The grey that Ultralytics fills borders with."""
+
+
+def borders_of(images: Tensor, hsv_v: float = 0.4, widest: Tensor | None = None) -> Tensor:
+    """Return which pixels belong to a grey border, [B, 1, H, W] bool.
+
+    A loader that fits images into a square fills up with grey, on all sides, and a change of brightness may follow. So
+    a border consists of whole rows and columns, from an edge inwards, that have one such grey everywhere. An image with
+    such an edge of its own loses nothing but pastes there.
+
+    Args:
+        images: [B, C, H, W] uint8.
+        hsv_v: the largest relative change of brightness.
+        widest: [B, 2] int64, the most rows at the top and at the bottom, and columns at the left and at the right, that
+            can be border; None if all can.
+    """
+    darkest, brightest = FILLED * (1 - hsv_v) - 1, FILLED * (1 + hsv_v) + 1
+    padding = images.new_zeros(len(images), 1, *images.shape[-2:], dtype=torch.bool)
+    for dim in (2, 3):
+        others = [d for d in (1, 2, 3) if d != dim]
+        least, most = images.amin(others), images.amax(others)
+        for corner in (0, -1):
+            is_filled = (least == most) & (most == images[:, :1, corner, corner])
+            is_filled &= (most >= darkest) & (most <= brightest)
+            if widest is not None:
+                distance = torch.arange(is_filled.shape[1], device=images.device)
+                is_filled &= (distance.flip(0) if corner else distance) < widest[:, dim - 2, None]
+            reached = (is_filled.flip(1) if corner else is_filled).cumprod(1).bool()
+            lines = reached.flip(1) if corner else reached
+            padding |= lines[:, None, :, None] if dim == 2 else lines[:, None, None, :]
+    return padding
+
+
+def widest_borders(batch: Batch, moves: Moves) -> Tensor:
+    """Return how many rows and how many columns of each image can be border on one side, [B, 2] int64.
+
+    An image is resized to ``ori_shape`` times ``ratio_pad``, shrunk by ``moves.scale`` at most, and its centre lies at
+    that of the canvas, up to ``moves.translate``. What it covers then is no border. An image without these entries, or
+    with shapes that do not fit the canvas, may have any border.
+
+    Args:
+        batch: ``img`` [B, C, H, W]; perhaps ``ori_shape``, B pairs (height, width), and ``ratio_pad``, B pairs of
+            factors (height, width), or pairs of such a pair and of the padding.
+        moves: of the loader.
+    """
+    canvas = batch["img"].shape[-2:]
+    widest = torch.tensor(canvas).repeat(len(batch["img"]), 1)
+    for b, (shape, ratio) in enumerate(zip(batch.get("ori_shape", ()), batch.get("ratio_pad", ()), strict=False)):
+        factors = ratio[0] if isinstance(ratio[0], tuple | list) else ratio
+        sides = [int(side) * float(factor) for side, factor in zip(shape, factors, strict=True)]
+        if any(side > whole + 1 for side, whole in zip(sides, canvas, strict=True)):
+            continue
+        for axis, (side, whole) in enumerate(zip(sides, canvas, strict=True)):
+            first = (0.5 + moves.translate) * whole - moves.scale * side / 2
+            widest[b, axis] = max(0, math.ceil(first - 1e-3))  # of side in whole pixels
+    return widest.to(batch["img"].device)

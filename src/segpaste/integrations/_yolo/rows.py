@@ -1,0 +1,159 @@
+"""Rows of a batch of Ultralytics' loader: the slots that they take, and what they keep after a paste."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from segpaste.integrations._targets import cxcywh, slots_of
+from segpaste.types import PaddedBatchedDenseSample
+
+Batch = dict[str, Any]
+
+
+class Rows(NamedTuple):
+    """Objects of a batch of the loader.
+
+    Attributes:
+        boxes: [N, 4] float32, xyxy in pixels, the loader's own.
+        masks: [N, H, W] bool; None in a batch without masks.
+        areas: [N], pixels of the mask, or of the box where there are no masks.
+        kept: [M] int64, the objects that have a slot: at most K of an image, its largest.
+        images: [M] int64, the image of each.
+        slots: [M] int64, the slot of each; that of an object without area stays empty.
+    """
+
+    boxes: Tensor
+    masks: Tensor | None
+    areas: Tensor
+    kept: Tensor
+    images: Tensor
+    slots: Tensor
+
+
+def rows_of(batch: Batch, max_instances: int, overlap: bool, *, warns: bool = True) -> Rows:
+    """Return the objects of a batch of the loader, and their slots; see `from_yolo` for the arguments.
+
+    Args:
+        batch: of the loader; ``batch_idx`` may have any order.
+        max_instances: K.
+        overlap: masks are one map per image.
+        warns: warn of an image with more than K objects.
+    """
+    image_idx, (height, width) = batch["batch_idx"].long(), batch["img"].shape[-2:]
+    edges = torch.tensor([width, height], dtype=torch.float32, device=image_idx.device)
+    centres, sides = batch["bboxes"][:, :2].float() * edges, batch["bboxes"][:, 2:].float() * edges
+    boxes = torch.cat([centres - sides / 2, centres + sides / 2], 1)
+    by_image = torch.argsort(image_idx, stable=True)
+    masks = _instance_masks(batch, image_idx, by_image, overlap) if "masks" in batch else None
+    areas = sides.prod(1) if masks is None else masks.flatten(1).sum(1)
+    num_images = len(batch["img"])
+    kept, images, slots = slots_of(image_idx[by_image], areas[by_image], num_images, max_instances, warns=warns)
+    return Rows(boxes, masks, areas, by_image[kept], images, slots)
+
+
+def _instance_masks(batch: Batch, image_idx: Tensor, by_image: Tensor, overlap: bool) -> Tensor:
+    """Return one mask per object, [N, H, W] bool; ``by_image`` [N] sorts the objects by their image."""
+    masks, images = batch["masks"], batch["img"]
+    if masks.shape[-2:] != images.shape[-2:]:
+        raise ValueError(
+            f"masks: expected the size of the images, {list(images.shape[-2:])}, got {list(masks.shape[-2:])}; "
+            "load with mask_ratio=1"
+        )
+    if not overlap:
+        return torch.as_tensor(masks > 0)
+    counts = torch.bincount(image_idx, minlength=len(images))
+    number = torch.empty_like(image_idx)
+    position = torch.arange(1, len(image_idx) + 1, device=images.device)
+    number[by_image] = position - (counts.cumsum(0) - counts)[image_idx[by_image]]
+    return torch.as_tensor(masks[image_idx] == number[:, None, None])
+
+
+def rows_of_slots(
+    batch: PaddedBatchedDenseSample, images: Tensor, slots: Tensor, rows: Rows, classes: Tensor
+) -> Tensor:
+    """Return the row of the loader that each object of a pasted batch has come from, [M] int64; -1 for a paste.
+
+    Args:
+        batch: the pasted batch. An object of the loader has its slot, its label, and the slot's number + 1 as its id.
+        images: [M] int64, the image of each object.
+        slots: [M] int64, its slot.
+        rows: the objects of the loader.
+        classes: [N] int64, their labels.
+    """
+    num_slots = max(batch.max_instances, int(rows.slots.max()) + 1) if len(rows.slots) else batch.max_instances
+    table = slots.new_full((batch.batch_size, num_slots), -1)
+    table[rows.images, rows.slots] = torch.where(rows.areas[rows.kept] > 0, rows.kept, -1)
+    row = table[images, slots]
+    if not len(classes):
+        return row
+    is_same = batch.labels[images, slots] == classes[row]
+    if batch.instance_ids is not None:
+        is_same &= batch.instance_ids[images, slots] == slots + 1
+    return torch.where(is_same, row, -1)
+
+
+def fitted_boxes(boxes: Tensor, masks: Tensor | None, images: Tensor, row: Tensor, rows: Rows, like: Batch) -> Tensor:
+    """Return boxes (centre x, centre y, width, height) as fractions of the image, [M, 4]: the loader's own if it holds.
+
+    An object that no paste has changed keeps the box of its row bit for bit. One that is cut has the box of what is
+    left, as far as it lies in the box of its row. Others, such as pastes, have ``boxes``.
+
+    Args:
+        boxes: [M, 4] xyxy in pixels, of what is left of each object.
+        masks: [M, H, W] bool, or None. Without masks an object is changed if the box of a paste overlaps its own.
+        images: [M] int64, the image of each.
+        row: [M] int64, the row of each, -1 if it has none.
+        rows: the objects of the loader.
+        like: the loader's batch.
+    """
+    size = like["img"].shape[-2:]
+    if not len(rows.boxes):
+        return cxcywh(boxes, size).to(like["bboxes"].dtype)
+    own = rows.boxes[row]
+    if masks is not None and rows.masks is not None:
+        before = rows.masks[row]
+        is_whole = (row >= 0) & (masks == before).flatten(1).all(1)
+        is_part = (row >= 0) & (masks <= before).flatten(1).all(1)
+    else:
+        is_part = (row >= 0) & (boxes[:, :2] >= own[:, :2].floor()).all(1) & (boxes[:, 2:] <= own[:, 2:].ceil()).all(1)
+        is_whole = is_part & ~_under_pastes(own, boxes, images, ~is_part)
+    low, high = torch.maximum(boxes[:, :2], own[:, :2]), torch.minimum(boxes[:, 2:], own[:, 2:])
+    is_part &= (low < high).all(1)  # the pixels of a thin polygon can lie beside its box
+    fitted = cxcywh(torch.where(is_part[:, None], torch.cat([low, high], 1), boxes), size).to(like["bboxes"].dtype)
+    return torch.where(is_whole[:, None], like["bboxes"][row], fitted)
+
+
+def _under_pastes(own: Tensor, boxes: Tensor, images: Tensor, is_paste: Tensor) -> Tensor:
+    """Return which of the boxes ``own`` [M, 4] overlap a paste of their image, [M] bool."""
+    pastes, at = boxes[is_paste], images[is_paste]
+    low = torch.maximum(own[:, None, :2], pastes[:, :2])
+    high = torch.minimum(own[:, None, 2:], pastes[:, 2:])
+    return ((low < high).all(2) & (images[:, None] == at)).any(1)
+
+
+def hidden_rows(batch: PaddedBatchedDenseSample, rows: Rows, is_paste: Tensor, like: Batch) -> Tensor:
+    """Return the objects of the loader without a pixel that still count, as indices into ``rows.kept``.
+
+    Those are the objects with a box in which no pixel has changed.
+
+    Args:
+        batch: the pasted batch.
+        rows: the objects of the loader.
+        is_paste: [B, K] bool, slots of pastes.
+        like: the loader's batch.
+    """
+    boxes = rows.boxes[rows.kept]
+    hidden = ((rows.areas[rows.kept] == 0) & (boxes[:, 2:] > boxes[:, :2]).all(1)).nonzero()[:, 0]
+    if rows.masks is None or batch.instance_masks is None or not len(hidden):
+        return hidden[:0]
+    changed = (batch.images != like["img"]).any(1)
+    images, slots = is_paste.nonzero(as_tuple=True)
+    for image, slot in zip(images.tolist(), slots.tolist(), strict=True):
+        changed[image] |= batch.instance_masks[image, slot]
+    edges = torch.cat([boxes[hidden, :2].floor(), boxes[hidden, 2:].ceil()], 1).long().clamp(min=0).tolist()
+    places = zip(rows.images[hidden].tolist(), edges, strict=True)
+    stays = [not changed[image, y1:y2, x1:x2].any() for image, (x1, y1, x2, y2) in places]
+    return hidden[torch.tensor(stays, device=hidden.device)]
