@@ -67,7 +67,25 @@ def test_mixed_classes_are_told(semantic: Path, tmp_path: Path, capsys: pytest.C
 def test_regions_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Names stand for labels, and a dataset of label maps has regions like any other."""
     maps = tmp_path / "maps"
-    assert main(["augment", "scenes", "--num", "4", "--size", "64", "--layout", "label-maps", "--out", str(maps)]) == 0
+    assert (
+        main(
+            [
+                "augment",
+                "scenes",
+                "--num",
+                "4",
+                "--size",
+                "64",
+                "--layout",
+                "label-maps",
+                "--gallery",
+                "0",
+                "--out",
+                str(maps),
+            ]
+        )
+        == 0
+    )
     names = (maps / "classes.txt").read_text().splitlines()
     floor, things = names.index("floor"), [name for name in names if "ball" in name or "cube" in name]
     by_name = ", ".join(f"{name}: [floor]" for name in things)

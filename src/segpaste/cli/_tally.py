@@ -115,7 +115,7 @@ class Tally:
 
     def _class_lines(self) -> Iterator[str]:
         """How many instances each class had, was pasted, and has."""
-        if not self.after and not self.before:
+        if not (self.before or self.pasted or self.after):
             return
         names = sorted({*self.before, *self.pasted, *self.after}, key=lambda name: (-self.pasted[name], name))
         columns = self.before, self.pasted, self.after
