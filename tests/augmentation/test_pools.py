@@ -171,7 +171,8 @@ class TestBalance:
 
     @pytest.mark.parametrize(("paste_prob", "k_range"), [(0.5, (1, 256)), (1.0, (1, 1)), (1.0, (1, 2)), (0.5, (2, 4))])
     def test_the_expected_number_is_what_is_tried(self, paste_prob: float, k_range: tuple[int, int]) -> None:
-        config = BatchCopyPasteConfig(source=SOURCE, placement=PlacementConfig(paste_prob=paste_prob, k_range=k_range))
+        source = SOURCE.model_copy(update={"whole_only": False})
+        config = BatchCopyPasteConfig(source=source, placement=PlacementConfig(paste_prob=paste_prob, k_range=k_range))
         augment = BatchCopyPaste(config, source_pool=INSTANCES, balance="class_uniform")
         batch = batch_of(INSTANCES, *range(12))
         tried = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import fields, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,12 @@ from segpaste.bank import (
     open_bank,
     stage_bank_batch,
 )
+from segpaste.bank.build.dataset_bank import objects_to_paste
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.types import DenseSample
+
+of_all = partial(DatasetBank, selection=objects_to_paste(whole_only=False))
+"""Of every object: many of these samples touch the border of their image."""
 
 SCENES = SceneDataset(6, SceneConfig(height=40, width=56), seed=3, keypoints=True)
 SIZE = (24, 20)
@@ -96,7 +101,7 @@ class TestCrops:
         build(Numbered(), tmp_path / "bank", class_names=SCENES.class_names, crop_size=size, selection=SAME)
         built, cut = (
             open_bank(tmp_path / "bank"),
-            DatasetBank(Numbered(), class_names=SCENES.class_names, crop_size=size),
+            of_all(Numbered(), class_names=SCENES.class_names, crop_size=size),
         )
         by_ids = {(crop.image_id, crop.annotation_id): crop for crop in map(built.__getitem__, range(len(built)))}
         assert isinstance(cut, InstanceBank)
@@ -117,7 +122,7 @@ class TestCrops:
         build(subset, tmp_path / "bank", class_names=photos.class_names, crop_size=(48, 48), selection=SAME)
         built, cut = (
             open_bank(tmp_path / "bank"),
-            DatasetBank(subset, class_names=photos.class_names, crop_size=(48, 48)),
+            of_all(subset, class_names=photos.class_names, crop_size=(48, 48)),
         )
         assert cut.class_frequencies == built.class_frequencies
         pixels = {crop.image.tobytes() + crop.alpha.tobytes() for crop in map(built.__getitem__, range(len(built)))}
@@ -135,7 +140,7 @@ class TestCrops:
                 return self.images[index][1]
 
         dataset = Labelled(([3, 4], [0, 2]), ([5], [2]), ([], []))
-        bank = DatasetBank(dataset, crop_size=(8, 8))
+        bank = of_all(dataset, crop_size=(8, 8))
         assert dataset.num_reads == 1  # for the fields that samples have
         assert bank.class_frequencies == (1, 0, 2)
         assert [int(bank[n].image.max()) for n in range(3)] == [3, 4, 5]
@@ -145,7 +150,7 @@ class TestCrops:
             def instance_labels(self, index: int) -> list[int]:
                 return [0, 0, 1] if index == 0 else self.images[index][1]
 
-        bank = DatasetBank(Promises(([3, 4], [0, 1]), ([5, 6], [0, 1])), crop_size=(8, 8))
+        bank = of_all(Promises(([3, 4], [0, 1]), ([5, 6], [0, 1])), crop_size=(8, 8))
         assert bank.class_frequencies == (3, 2, 0)
         shown = [int(bank[n].image.max()) for n in range(5)]
         assert shown[0] == 3
@@ -172,7 +177,7 @@ class TestCrops:
 
 class TestReads:
     def test_some_columns_in_any_order(self) -> None:
-        bank = DatasetBank(SCENES, crop_size=SIZE)
+        bank = of_all(SCENES, crop_size=SIZE)
         indices = [3, -1, 3, 0, len(bank) - 1]
         columns = bank.read(np.array(indices), ["alpha", "class_id", "scale"])
         assert list(columns) == ["alpha", "class_id", "scale"]
@@ -181,7 +186,7 @@ class TestReads:
             assert columns["class_id"][n] == bank[index].class_id == bank.crop_class_ids()[index]
 
     def test_outside(self) -> None:
-        bank = DatasetBank(SCENES, crop_size=SIZE)
+        bank = of_all(SCENES, crop_size=SIZE)
         for index in (len(bank), -len(bank) - 1):
             with pytest.raises(IndexError, match=f"expected an index below {len(bank)}"):
                 bank[index]
@@ -190,7 +195,7 @@ class TestReads:
 
     def test_image_ids_need_no_read(self) -> None:
         dataset = Counted(4, SCENES.config)
-        bank = DatasetBank(dataset, crop_size=SIZE)
+        bank = of_all(dataset, crop_size=SIZE)
         before = dataset.num_reads
         ids = bank.read(range(len(bank)), ["image_id"])["image_id"]  # type: ignore[arg-type]
         assert dataset.num_reads == before
@@ -199,15 +204,15 @@ class TestReads:
 
     def test_an_image_is_read_once_for_its_crops(self) -> None:
         dataset = Counted(4, SCENES.config)
-        bank = DatasetBank(dataset, crop_size=SIZE)
+        bank = of_all(dataset, crop_size=SIZE)
         before = dataset.num_reads
         bank.read(np.random.default_rng(0).permutation(len(bank)))
         assert dataset.num_reads - before == 4
 
     def test_memory_is_bounded(self) -> None:
         dataset = Counted(6, SCENES.config)
-        size = DatasetBank(dataset, crop_size=SIZE).layout.dtype.itemsize
-        bank = DatasetBank(dataset, crop_size=SIZE, cache_bytes=3 * size)
+        size = of_all(dataset, crop_size=SIZE).layout.dtype.itemsize
+        bank = of_all(dataset, crop_size=SIZE, cache_bytes=3 * size)
         wanted = [0, 9, 18, 0, 9, 18]
         bank.read(wanted)
         before = dataset.num_reads
@@ -222,7 +227,7 @@ class TestReads:
         assert not bank._rows
 
     def test_nothing_kept(self) -> None:
-        bank = DatasetBank(SCENES, crop_size=SIZE, cache_bytes=0)
+        bank = of_all(SCENES, crop_size=SIZE, cache_bytes=0)
         assert_equal(bank[1], bank[1])
         assert not bank._rows
 
@@ -230,28 +235,28 @@ class TestReads:
 class TestVersion:
     def test_follows_what_decides_the_crops(self) -> None:
         options: list[dict[str, Any]] = [{}, {"crop_size": (9, 9)}, {"margin_frac": 0.5}, {"selection": Selection()}]
-        versions = {DatasetBank(SCENES, **{"crop_size": SIZE, **given}).version for given in options}
-        versions.add(DatasetBank(SceneDataset(7, SCENES.config, seed=3, keypoints=True), crop_size=SIZE).version)
-        versions.add(DatasetBank(SCENES, crop_size=SIZE, class_names=[f"c{n}" for n in range(20)]).version)
+        versions = {of_all(SCENES, **{"crop_size": SIZE, **given}).version for given in options}
+        versions.add(of_all(SceneDataset(7, SCENES.config, seed=3, keypoints=True), crop_size=SIZE).version)
+        versions.add(of_all(SCENES, crop_size=SIZE, class_names=[f"c{n}" for n in range(20)]).version)
         assert len(versions) == 6
-        assert DatasetBank(SCENES, crop_size=SIZE).version in versions
+        assert of_all(SCENES, crop_size=SIZE).version in versions
 
 
 class TestRefuses:
     def test_no_names(self) -> None:
         with pytest.raises(BankError, match="expected class_names, for a Listed names none"):
-            DatasetBank(Listed(3))
-        assert DatasetBank(Listed(3), class_names=NAMES).class_frequencies[0] == 3
+            of_all(Listed(3))
+        assert of_all(Listed(3), class_names=NAMES).class_frequencies[0] == 3
 
     def test_no_objects(self) -> None:
         with pytest.raises(BankError, match="expected a dataset with objects, got none"):
-            DatasetBank(Squares(([], []), ([], [])))
+            of_all(Squares(([], []), ([], [])))
         with pytest.raises(BankError, match="expected a dataset with objects, got none"):
-            DatasetBank(Squares())
+            of_all(Squares())
 
     def test_labels_beyond_the_names(self) -> None:
         with pytest.raises(BankError, match="expected labels from 0 to 2, for there are 3 class names, got 0 to 3"):
-            DatasetBank(Squares(([4, 4], [0, 3])))
+            of_all(Squares(([4, 4], [0, 3])))
 
     def test_samples_that_nothing_is_cut_out_of(self) -> None:
         class Floats(Squares):
@@ -259,27 +264,27 @@ class TestRefuses:
                 return replace(super().__getitem__(index), image=tv_tensors.Image(torch.zeros(3, 20, 20)))
 
         with pytest.raises(BankError, match=r"expected images of uint8 \[3, H, W\], got torch.float32"):
-            DatasetBank(Floats(([4], [0])))
+            of_all(Floats(([4], [0])))
 
         class Boxes(Squares):
             def __getitem__(self, index: int) -> DenseSample:
                 return replace(super().__getitem__(index), instance_masks=None, instance_ids=None)
 
         with pytest.raises(BankError, match="expected samples with instance_masks, got none"):
-            DatasetBank(Boxes(([4], [0])))
+            of_all(Boxes(([4], [0])))
 
     def test_transforms(self) -> None:
         dataset: Any = Squares(([4], [0]))
         dataset.transforms = lambda sample: sample
         for given in (dataset, Subset(dataset, [0])):
             with pytest.raises(BankError, match="expected a dataset without transforms"):
-                DatasetBank(given)
+                of_all(given)
         dataset.transforms = None
-        assert len(DatasetBank(dataset)) == 1
+        assert len(of_all(dataset)) == 1
 
     def test_names_with_gaps(self) -> None:
         with pytest.raises(BankError, match=r"expected class_names of 0 to 1, got \[0, 2\]"):
-            DatasetBank(Squares(([4], [0])), class_names={0: "a", 2: "b"})
+            of_all(Squares(([4], [0])), class_names={0: "a", 2: "b"})
 
 
 class TestParts:
@@ -300,7 +305,7 @@ class TestParts:
                 return 100 + index
 
         dataset = Labelled(*[([side, side + 1], [0, 0]) for side in range(3, 9)])
-        banks = [DatasetBank(Subset(dataset, part), crop_size=(9, 9)) for part in ([4, 1], [5, 0], [4, 1])]
+        banks = [of_all(Subset(dataset, part), crop_size=(9, 9)) for part in ([4, 1], [5, 0], [4, 1])]
         assert dataset.num_reads == 3
         assert banks[0].class_names == ("a", "b", "c")
         assert [int(banks[0][n].image.max()) for n in range(4)] == [7, 8, 4, 5]
@@ -309,7 +314,7 @@ class TestParts:
 
     def test_parts_of_a_dataset_without_ids_have_versions_of_their_own(self) -> None:
         dataset = Squares(([4], [0]), ([5], [0]))
-        one, other = (DatasetBank(Subset(dataset, [n]), crop_size=(9, 9)) for n in range(2))
+        one, other = (of_all(Subset(dataset, [n]), crop_size=(9, 9)) for n in range(2))
         assert one.version != other.version
 
     def test_ids_that_are_no_integers(self) -> None:
@@ -317,17 +322,17 @@ class TestParts:
             def image_id(self, index: int) -> str:
                 return f"photo {index}"
 
-        bank = DatasetBank(Named(([4], [0]), ([5, 6], [0, 1])), crop_size=(9, 9))
+        bank = of_all(Named(([4], [0]), ([5, 6], [0, 1])), crop_size=(9, 9))
         assert [bank[n].image_id for n in range(3)] == [0, 1, 1]
 
     def test_names_by_label(self) -> None:
-        assert DatasetBank(Squares(([4], [0])), class_names={1: "b", 0: "a"}).class_names == ("a", "b")
+        assert of_all(Squares(([4], [0])), class_names={1: "b", 0: "a"}).class_names == ("a", "b")
 
 
 class TestProcesses:
     @pytest.mark.parametrize("start", ["fork", "spawn"])
     def test_workers_read_the_same(self, start: str) -> None:
-        bank = DatasetBank(SCENES, crop_size=SIZE)
+        bank = of_all(SCENES, crop_size=SIZE)
 
         def loader(num_workers: int) -> Any:
             context = start if num_workers else None
@@ -339,7 +344,7 @@ class TestProcesses:
                 assert torch.equal(getattr(one, name), getattr(other, name)), name
 
     def test_pickles_without_crops(self) -> None:
-        bank = DatasetBank(SCENES, crop_size=SIZE)
+        bank = of_all(SCENES, crop_size=SIZE)
         bank.read(range(len(bank)))  # type: ignore[arg-type]
         text = pickle.dumps(bank)
         assert len(text) < 40 * len(bank) + 4000

@@ -12,6 +12,7 @@ from histograms import Counts
 from population import HEIGHT, NUM_SLOTS, STUFF, WIDTH, Rules
 from torch import Tensor
 
+from samples import EVERY_OBJECT
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, derive_seed
 from segpaste.augmentation import PanopticConfig, PlacementConfig, SourceStrategy
 from segpaste.augmentation.config.paste import PanopticTaxonomy
@@ -25,7 +26,7 @@ NUM_IMAGES = 5_000
 def make_module(modality: str, source: SourceStrategy | None = None) -> BatchCopyPaste:
     """A module that obeys the rules of a modality."""
     options = config_options(population.RULES[modality], has_taxonomy=modality == "panoptic")
-    return BatchCopyPaste(BatchCopyPasteConfig(**options), source)
+    return BatchCopyPaste(BatchCopyPasteConfig(source=EVERY_OBJECT, **options), source)
 
 
 def config_options(rules: Rules, *, has_taxonomy: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torchvision.transforms import v2
 
-from samples import assert_same, batch_of, make_samples
+from samples import EVERY_OBJECT, assert_same, batch_of, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PlacementConfig
 from segpaste.types import PaddedBatchedDenseSample
@@ -87,7 +87,9 @@ class TestPastes:
     @pytest.mark.parametrize("name", MOVES)
     def test_padding_gives_no_colour(self, name: str) -> None:
         """Pictures are white and padding is black: what is pasted, enlarged, has no other colour than white."""
-        module = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(1.3, 1.9))))
+        module = BatchCopyPaste(
+            BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(1.3, 1.9)), source=EVERY_OBJECT)
+        )
         plain, num_placed = white_batch(), 0
         torch.manual_seed(0)
         moved = MOVES[name]()(plain)
