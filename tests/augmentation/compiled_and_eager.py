@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from samples import OPTIONAL, SCHEMA, make_batch
+from samples import EVERY_OBJECT, OPTIONAL, SCHEMA, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PanopticConfig, PlacementConfig
 from segpaste.types import Modality, PaddedBatchedDenseSample
@@ -29,6 +29,7 @@ def make_module(modalities: Modalities, **placement: Any) -> BatchCopyPaste:
         BatchCopyPasteConfig(
             placement=PlacementConfig(**{"scale_range": (0.5, 1.5), **placement}),
             panoptic=panoptic if Modality.PANOPTIC in modalities else None,
+            source=EVERY_OBJECT,
         )
     )
 

@@ -186,5 +186,5 @@ class TestCompiled:
             visible[:, 5:20, :9] = True
             for padding in (None, batch.padding_mask):
                 arguments = images, images.flip(0), visible, batch.sample_seeds, padding
-                values = "multiband", 1.0, 5, 4, 4.0, 8, 1
+                values = "multiband", 1.0, 5, 4, 4.0, 8, 1, 0.0
                 torch.library.opcheck(torch.ops.segpaste.harmonize.default, (*arguments, *values))
