@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from samples import CPU_BACKENDS, make_batch
-from segpaste.augmentation import BatchCopyPaste
+from samples import CPU_BACKENDS, EVERY_OBJECT, make_batch
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.engine import use_backend
 from segpaste.types import Modality, PaddedBatchedDenseSample, PanopticMap
 from segpaste.types.check import MAX_FED_BACK_ID, MAX_INSTANCE_ID
@@ -53,7 +53,9 @@ def test_the_largest_one_is_not() -> None:
 def test_where_nothing_looks_ids_fit_int32(kernels: str, value: int) -> None:
     """As on a GPU, or in compiled code: fresh ids are above all that are ids, positive and distinct."""
     with use_backend(kernels):
-        out = BatchCopyPaste()(batch_with_id(value).derived(sample_seeds=torch.arange(2)))
+        out = BatchCopyPaste(BatchCopyPasteConfig(source=EVERY_OBJECT))(
+            batch_with_id(value).derived(sample_seeds=torch.arange(2))
+        )
     assert out.instance_ids is not None
     for ids, valid in zip(out.instance_ids, out.instance_valid, strict=True):
         assert (ids[valid] > 0).all()
