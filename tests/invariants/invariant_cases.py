@@ -130,7 +130,9 @@ def _draw_config(rng: np.random.Generator, subset: Subset, num_slots: int) -> Ba
         antialias=bool(rng.random() < 0.15),
         min_area_px=_pick(rng, [1, 2, 8]),
         min_residual_area_frac=_pick(rng, [0.0, 0.1, 0.3, 0.6]),
-        source=SourceConfig(mask_from=None if Modality.INSTANCE in subset else _pick(rng, [None, "boxes"])),
+        source=SourceConfig(
+            mask_from=None if Modality.INSTANCE in subset else _pick(rng, [None, "boxes"]), whole_only=False
+        ),
         panoptic=panoptic if has_taxonomy else None,
         placement=PlacementConfig(
             scale_range=_pick(rng, [(0.5, 2.0), (1.0, 1.0), (0.7, 0.9), (1.5, 2.5), (0.2, 3.0)]),
@@ -149,6 +151,9 @@ def _draw_config(rng: np.random.Generator, subset: Subset, num_slots: int) -> Ba
     if Modality.SEMANTIC in subset and rng.random() < 0.2:
         region = {"region": {1: [11], 2: [1, 12]}, "region_frac": _pick(rng, [0.1, 0.5, 1.0])}
         placement = PlacementConfig.model_validate({**config.placement.model_dump(), **region})
+        config = config.model_copy(update={"placement": placement})
+    if rng.random() < 0.1:
+        placement = PlacementConfig.model_validate({**config.placement.model_dump(), "max_cover_frac": 0.3})
         config = config.model_copy(update={"placement": placement})
     return config
 
