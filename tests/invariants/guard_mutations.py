@@ -158,8 +158,8 @@ def boxes_are_copied(patch: pytest.MonkeyPatch) -> None:
 
 @guards("instance_small_area_dropped")
 def small_rests_survive(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, valid: Tensor, measures: Any, rules: Any) -> Tensor:
-        return original(valid, measures, rules._replace(min_area_px=1, residual_num=0))
+    def change(original: Any, valid: Tensor, measures: Any, rules: Any, *others: Any) -> Tensor:
+        return original(valid, measures, rules._replace(min_area_px=1, residual_num=0), *others)
 
     wrap(patch, _slots, "survivors", change)
 
