@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def lines(summary: BuildSummary, class_names: list[str]) -> Iterator[str]:
-    """What is printed about a build."""
+    """Yield the lines that are printed about a build."""
     yield f"bank     {summary.where}"
     yield f"kept     {summary.num_crops:,} crops from {summary.num_photos:,} photos"
     if not summary.num_crops:

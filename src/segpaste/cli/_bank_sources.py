@@ -21,7 +21,7 @@ _FOLDERS = ("images", "panoptic_dir")
 
 @dataclass(frozen=True, slots=True)
 class BankSources:
-    """What a bank is built from.
+    """Datasets and cut-outs that a bank is built from.
 
     Attributes:
         joined: all of it as one dataset.
@@ -106,7 +106,7 @@ def _each(args: argparse.Namespace) -> Iterator[argparse.Namespace]:
 
 
 def _takes_images(args: argparse.Namespace, dataset: str) -> bool:
-    """Whether a dataset is a file beside a folder of photos; or it is unknown, as `open_dataset` tells."""
+    """Tell whether a dataset is a file beside a folder of photos; or it is unknown, as `open_dataset` tells."""
     found = None if dataset == "scenes" else found_at(Path(dataset), args.from_)
     return dataset != "scenes" and (found is None or "images_dir" in found.format.takes)
 

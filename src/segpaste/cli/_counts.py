@@ -1,4 +1,4 @@
-"""How often each class occurs, in annotations, scenes and banks."""
+"""Counts of each class, in annotations, scenes and banks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ClassCounts:
     num_photos: int = 0
 
     def photo_fracs(self) -> list[float]:
-        """Of the photos that show any object the fraction that shows each class."""
+        """Return the fraction that shows each class, of the photos that show any object."""
         assert self.num_showing is not None
         return [num / max(self.num_photos, 1) for num in self.num_showing]
 

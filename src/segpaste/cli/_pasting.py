@@ -31,7 +31,7 @@ from segpaste.types import DenseSample, PaddedBatchedDenseSample
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where one instance of an output comes from.
+    """Origin of one instance of an output.
 
     Attributes:
         index: of its photo in the dataset; None for a crop of a bank.
@@ -118,12 +118,12 @@ class Paster:
 
     @property
     def module(self) -> BatchCopyPaste:
-        """What pastes."""
+        """Return the module that pastes."""
         return self.draws.module
 
     @property
     def unreadable(self) -> dict[int, str]:
-        """Why photos could not be read so far, by their index; those that are skipped from the start are not here."""
+        """Return why photos could not be read so far, by their index, without those that are skipped from the start."""
         return {**self.reader.unreadable, **({} if self.objects is None else self.objects.bank.unreadable)}
 
     def target(self, position: int) -> Photo:
@@ -191,7 +191,7 @@ class Paster:
         report: PasteReport,
         record: ReplayRecord,
     ) -> Iterator[Origin]:
-        """Where each instance of the output comes from, in the order of its slots."""
+        """Return the origin of each instance of the output, in the order of its slots."""
         layers = {layer.layer: layer for layer in record.layers}
         sources = {photo.pick.key: photo for photo in staged.photos}
         for slot in torch.nonzero(out.instance_valid[0]).flatten().tolist():

@@ -1,4 +1,4 @@
-"""What `segpaste augment` looks at before it makes anything: whether photos can be read, and what would be pasted."""
+"""Looks before `segpaste augment` makes anything: whether photos can be read, and what would be pasted."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def write_dataset(space: Workspace, dataset: str, records: Sequence[ReplayRecord
 def differences(
     folder: Path, records: Sequence[ReplayRecord], remaker: Remaker, *, is_all: bool
 ) -> dict[str, list[str]]:
-    """For each image what of it in a folder is not what its record gives, in words.
+    """Yield for each image what of it in a folder is not what its record gives, in words.
 
     Args:
         folder: the augmented dataset.
@@ -186,7 +186,7 @@ class _Written:
             self._segments = {row["image_id"]: row for row in rows}
 
     def differences(self, record: ReplayRecord, remaker: Remaker) -> list[str]:
-        """What of an image is not what its record gives, in words; nothing where all is equal."""
+        """Return what of an image is not what its record gives, in words; nothing where all is equal."""
         if record.name is None or record.name not in self.images:
             return [f"is not in {self.layout.tables}"]
         with tempfile.TemporaryDirectory() as scratch:
@@ -252,14 +252,14 @@ def _equal(one: Path, other: Path) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """As it is after a way through JSON."""
+    """Return a value as it is after a way through JSON."""
     return json.loads(json.dumps(value))
 
 
 def _are_same(
     ours: list[JsonRow] | None, theirs: list[JsonRow] | None, without: Collection[str] = ("id", "segpaste")
 ) -> bool:
-    """Whether rows agree; those on disk may have keys that were carried along from the dataset."""
+    """Tell whether rows agree; those on disk may have keys that were carried along from the dataset."""
     if ours is None or theirs is None or len(ours) != len(theirs):
         return ours is theirs is None
     keys = REGION_KEYS | POINT_KEYS

@@ -92,7 +92,7 @@ def default_loader() -> LoaderOptions:
 
 
 def _of_preset(name: str) -> dict[str, Any]:
-    """What a preset says of the paste."""
+    """Return what a preset says of the paste."""
     return _preset(name).config.model_dump(exclude_defaults=True)
 
 
@@ -107,7 +107,7 @@ def _preset(name: str) -> Preset:
 
 
 def _saved_preset(path: Path) -> Preset:
-    """What `Preset.save` wrote."""
+    """Read what `Preset.save` wrote."""
     values, names = read_file(path), Preset.model_fields
     if not {"name", "config"} <= values.keys() <= names.keys():
         raise CommandError(

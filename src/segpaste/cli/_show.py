@@ -1,4 +1,4 @@
-"""What a command shows of its work: a gallery, sheets of all modalities, the HTML report, the printed summary."""
+"""Views of a command's work: a gallery, sheets of all modalities, the HTML report, the printed summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the pasted objects of an image come from: a bank, or the whole dataset, object by object or photo by photo.
+"""Sources of the pasted objects of an image: a bank, or the whole dataset, object by object or photo by photo.
 
 Which of them, the configuration says. Where a layer is one object, objects are drawn from all annotations and cut out
 at the size of their photos. Where a layer is a whole image, or classes are mixed, a photo is drawn for each layer.
@@ -40,7 +40,7 @@ _MOST_JITTERS = 4
 
 @dataclass(slots=True, eq=False)
 class Staged:
-    """What is pasted into one target.
+    """Objects that are staged for one target.
 
     Attributes:
         batch: the target as the first row.
@@ -153,7 +153,7 @@ class SourceDraws:
 
     @property
     def has_any(self) -> bool:
-        """Whether the dataset has something to paste."""
+        """Tell whether the dataset has something to paste."""
         return self.crops is not None or len(self.eligible) > 0
 
     @property

@@ -1,4 +1,4 @@
-"""What was pasted and what was not, over all images: the printed summary, and the headline of the report."""
+"""Tally of what was pasted and what was not, over all images: the printed summary, and the headline of the report."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Tally:
 
     @property
     def has_pastes(self) -> bool:
-        """Whether anything was pasted."""
+        """Tell whether anything was pasted."""
         return bool(self.pasted.total() or self.pasted_fracs)
 
     def headline(self) -> dict[str, object]:
@@ -114,7 +114,7 @@ class Tally:
             yield f"skipped  {len(self.unreadable):,} photos that cannot be read"
 
     def _class_lines(self) -> Iterator[str]:
-        """How many instances each class had, was pasted, and has."""
+        """Yield how many instances each class had, was pasted, and has."""
         if not (self.before or self.pasted or self.after):
             return
         names = sorted({*self.before, *self.pasted, *self.after}, key=lambda name: (-self.pasted[name], name))

@@ -237,7 +237,7 @@ def _paster(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConf
 
 
 def _jitter(args: argparse.Namespace, inputs: Inputs) -> RecordedJitter | None:
-    """How every photo is jittered; None where each keeps its own size."""
+    """Return the jitter of every photo; None where each keeps its own size."""
     from segpaste.cli import _settings
     from segpaste.replay.record import RecordedJitter
 
@@ -279,7 +279,7 @@ def _maker(args: argparse.Namespace, space: Workspace, paster: Paster, layout: W
 
 
 def _made(args: argparse.Namespace, paster: Paster, digest: str) -> dict[str, Any]:
-    """What made this dataset. No time and no path, so that equal runs give equal bytes."""
+    """Return what made this dataset. No time and no path, so that equal runs give equal bytes."""
     words = ["segpaste augment", paster.inputs.name, f"--num {args.num}"]
     named = ((name, getattr(args, name)) for name in _NAMED)
     words += [f"--{name.replace('_', '-')} {_word(value)}" for name, value in named if value is not None]

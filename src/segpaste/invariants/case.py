@@ -1,4 +1,4 @@
-"""What the checks look at: one forward of `segpaste.augmentation.BatchCopyPaste` as its user sees it."""
+"""Case of the checks: one forward of `segpaste.augmentation.BatchCopyPaste` as its user sees it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Case:
 
     @property
     def modalities(self) -> frozenset[Modality]:
-        """What both the input and the output carry."""
+        """Return the modalities that both the input and the output carry."""
         return self.before.modalities & self.after.modalities
 
     @property
@@ -89,7 +89,7 @@ class Case:
 
     @property
     def has_slots(self) -> bool:
-        """Whether a layer can carry anything: the source and the placement have instance slots."""
+        """Tell whether a layer can carry anything: the source and the placement have instance slots."""
         return 0 not in (self.source_batch.max_instances, self.report.placement.carried.shape[-1])
 
     @cached_property
@@ -126,27 +126,27 @@ class Case:
 
     @cached_property
     def left(self) -> Tensor:
-        """What the pastes leave of the target's masks, [B, K_t, H, W] bool."""
+        """Return what the pastes leave of the target's masks, [B, K_t, H, W] bool."""
         return not_none(self.before.instance_masks) & ~self.pasted[:, None]
 
     @cached_property
     def area_before(self) -> Tensor:
-        """Of the target's instances as they came, [B, K_t] int64 pixels."""
+        """Return the area of the target's instances as they came, [B, K_t] int64 pixels."""
         return _areas(self.before.instance_masks)
 
     @cached_property
     def area_left(self) -> Tensor:
-        """Of what the pastes leave of them, [B, K_t] int64 pixels."""
+        """Return the area of what the pastes leave of them, [B, K_t] int64 pixels."""
         return _areas(self.left)
 
     @cached_property
     def area_after(self) -> Tensor:
-        """Of the instances of the output, [B, K] int64 pixels."""
+        """Return the area of the instances of the output, [B, K] int64 pixels."""
         return _areas(self.after.instance_masks)
 
     @cached_property
     def box_shift(self) -> Tensor:
-        """The largest distance that an edge of the boxes moves where pastes hide a part, [B, K_t] float32 pixels."""
+        """Return how far an edge of each box moves at most where pastes hide a part, [B, K_t] float32 pixels."""
         height, width = self.before.canvas_size
         limits = torch.tensor([width, height, width, height], device=self.before.device)
         boxes = self.before.boxes
@@ -206,7 +206,7 @@ def invariant(*modalities: Modality, fields: tuple[str, ...] = (), taxonomy: boo
 
 
 def what_is_missing(name: str, case: Case) -> str | None:
-    """Why the check of this name cannot run on the case, or None if it can."""
+    """Return why the check of this name cannot run on the case, or None if it can."""
     modalities, fields, taxonomy = _NEEDS[name]
     missing = sorted(m.value for m in modalities - case.modalities)
     missing += [name for name in fields if None in (getattr(case.before, name), getattr(case.after, name))]

@@ -1,4 +1,4 @@
-"""What holds for instances: who keeps a row, what is left of it, and who is new.
+"""Checks of instances: who keeps a row, what is left of it, and who is new.
 
 Each check computes its expectation from the input, the report's visible layer and the config alone.
 """

@@ -1,4 +1,4 @@
-"""From a record back to its sample."""
+"""Rerun of a record, back to its sample."""
 
 from __future__ import annotations
 

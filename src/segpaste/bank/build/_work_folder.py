@@ -17,7 +17,7 @@ from segpaste.workspace import MARKER, Run, lock_folder, partial_of, read_finger
 
 
 def work_folder(out: str | Path, given: str | os.PathLike[str] | None) -> Path:
-    """Where the parts lie: the same for the next call, and not where somebody else's do, or the bank."""
+    """Return the folder of the parts: the same for the next call, and neither another build's nor the bank's."""
     if given is not None and is_url(given):
         raise BankError(f"{os.fspath(given)}: expected a work folder on a disk, got a URL; choose a path")
     work = None if given is None else Path(local_path(given)).absolute()

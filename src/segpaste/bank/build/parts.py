@@ -59,13 +59,13 @@ class Photos(Protocol):
         ...
 
     def left_out(self, index: int) -> Mapping[str, int]:
-        """How many annotations of a photo that was read are no instances, by a key of `REASONS`."""
+        """Return how many annotations of a photo that was read are no instances, by a key of `REASONS`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects become crops.
+    """Choice of the objects that become crops.
 
     How much of an object something else hides is not known: annotations have the visible part only. Two signs of it
     can be asked for.
@@ -97,7 +97,7 @@ class Selection:
         return without_strays(mask, self.min_part_frac) if self.min_part_frac > 0 and bool(mask.any()) else mask
 
     def reason_against(self, mask: Tensor) -> str | None:
-        """Why an object of this mask [H, W] is left out: a key of `REASONS`."""
+        """Return why an object of this mask [H, W] is left out: a key of `REASONS`."""
         area = int(mask.sum())
         if area == 0:
             return "empty"
@@ -137,7 +137,7 @@ class PartMaker:
 
     @property
     def num_parts(self) -> int:
-        """How many there are."""
+        """Return how many parts there are."""
         return -(-len(self.order) // PHOTOS_PER_PART)
 
     def missing(self) -> list[int]:

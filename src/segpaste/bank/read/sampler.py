@@ -1,4 +1,4 @@
-"""Which crops are drawn: a class first, then a crop of it, so that rare classes get their share.
+"""Draws of crops: a class first, then a crop of it, so that rare classes get their share.
 
 The modes are those of `segpaste.bank.read.class_draws`. Draws are with replacement. Not for exact passes over a bank:
 iterate over its indices for that.

@@ -111,7 +111,7 @@ class Crop:
 
 
 class Layout:
-    """Which columns a bank keeps, and for which size of crop.
+    """Columns that a bank keeps, and the size of its crops.
 
     Args:
         crop_size: (h, w).

@@ -38,7 +38,7 @@ Adapt = Callable[[AnnotatedPhotos], AnnotatedPhotos]
 
 @dataclass(frozen=True, slots=True)
 class ConversionSummary:
-    """What was converted.
+    """Counts of a conversion, and what it has left out.
 
     Attributes:
         out: the folder of the written dataset.

@@ -30,11 +30,11 @@ _BOXES_AT_ONCE = 64
 
 
 class BoxMasker(Protocol):
-    """What makes masks of boxes."""
+    """Maker of masks of boxes."""
 
     @property
     def name(self) -> str:
-        """What it is called in the entries."""
+        """Its name in the entries."""
         ...
 
     def __call__(self, image: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:

@@ -41,7 +41,7 @@ class DrawnPhoto:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What the files of a dataset say.
+    """Contents of the files of a dataset.
 
     Attributes:
         path: the annotation file, or the folder of many, for errors.

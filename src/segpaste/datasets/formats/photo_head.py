@@ -22,7 +22,7 @@ _TRANSPOSED = 5
 
 
 class PhotoHead(NamedTuple):
-    """What the head of a file says.
+    """Facts in the head of a photo's file.
 
     Attributes:
         size: (H, W) as stored; of a TIFF as its orientation shows it, for Pillow reads it so.
@@ -43,7 +43,7 @@ class PhotoHead(NamedTuple):
 
     @property
     def is_eight_bit(self) -> bool:
-        """Whether readers take the photo."""
+        """Tell whether readers take the photo."""
         return self.mode in EIGHT_BIT_MODES and not self.is_wide
 
     def is_rotated_for(self, size: Size | None, *, drawn_upright: bool = False) -> bool | None:

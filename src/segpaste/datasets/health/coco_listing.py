@@ -211,7 +211,7 @@ class _CocoListing:
         return None
 
     def _is_whole(self, label: str, row: JsonRow, columns: Mapping[str, type]) -> bool:
-        """Whether a row has the keys, of their types; if not, that is a finding."""
+        """Tell whether a row has the keys, of their types; if not, that is a finding."""
         for key, wanted in columns.items():
             if key not in row:
                 self.listing.find("broken_entry", f"{label}: expected the keys {', '.join(columns)}, got no '{key}'")

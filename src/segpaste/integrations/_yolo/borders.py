@@ -12,7 +12,7 @@ from segpaste.integrations._yolo.rows import Batch
 
 
 class Moves(NamedTuple):
-    """How a loader moves whole images, without mosaic, rotation, shear or perspective.
+    """Moves of whole images by a loader, without mosaic, rotation, shear or perspective.
 
     Attributes:
         scale: by how much it shrinks them at most, as a factor.

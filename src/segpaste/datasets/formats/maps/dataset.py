@@ -169,7 +169,7 @@ class MapPhotos(AnnotatedPhotos):
 
     @cached_property
     def _known(self) -> dict[int, _Told]:
-        """What this process has found in the maps of the photos that it read last, by their id."""
+        """Return what this process has found in the maps of the photos that it read last, by their id."""
         return {}
 
     def _told(self, index: int) -> _Told:

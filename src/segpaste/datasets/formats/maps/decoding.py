@@ -1,4 +1,4 @@
-"""What the values of maps mean: classes of pixels, and objects.
+"""Meaning of the values of maps: classes of pixels, and objects.
 
 Everything here is a pure function of arrays; `segpaste.datasets.formats.maps.dataset` reads the files.
 """

@@ -1,4 +1,4 @@
-"""Which files belong to which photo, by the patterns of a declaration.
+"""Files of each photo, by the patterns of a declaration.
 
 A map whose path follows from the photo's is not searched for. Where a path has ``*`` or words of its own, all files are
 listed once and grouped by photo.
