@@ -27,7 +27,6 @@ import numpy as np
 from PIL import Image
 
 from segpaste.datasets import CocoDetectionV2
-from segpaste.workspace import write_whole
 
 from . import report
 from .machine import machine
@@ -195,11 +194,7 @@ def main() -> None:
         return
     found = measure(args.images, args.annotations, not args.no_json)
     results = {"settings": {"threads": 1, "device": "cpu"}, "machine": machine(["pydantic"]), "large_files": found}
-    text = f"{markdown(found)}\n\n{report.setting(results)}\n"
-    print(text)
-    if args.out is not None:
-        write_whole(args.out.with_suffix(".json"), (json.dumps(results, indent=2) + "\n").encode())
-        write_whole(args.out.with_suffix(".md"), f"# Large annotation files\n\n{text}".encode())
+    report.publish("Large annotation files", markdown(found), results, args.out)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import re
 import signal
@@ -26,8 +25,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from segpaste.workspace import write_whole
 
 from . import report
 from .large_files import write_dataset
@@ -184,11 +181,7 @@ def main() -> None:
     args = parser.parse_args()
     found = measure(args)
     results = {"settings": {"threads": 1, "device": "cpu"}, "machine": machine([]), "large_runs": found}
-    text = f"{markdown(found)}\n\n{report.setting(results)}\n"
-    print(text)
-    if args.out is not None:
-        write_whole(args.out.with_suffix(".json"), (json.dumps(results, indent=2) + "\n").encode())
-        write_whole(args.out.with_suffix(".md"), f"# Commands on large datasets\n\n{text}".encode())
+    report.publish("Commands on large datasets", markdown(found), results, args.out)
 
 
 if __name__ == "__main__":

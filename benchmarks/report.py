@@ -1,9 +1,13 @@
-"""The figures of a run as Markdown; pure functions of what `suite.run` found."""
+"""The figures of a run as Markdown: pure functions of what was found, and `publish`, which prints and writes them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from segpaste.workspace import write_whole
 
 from . import timing
 from .compiled import COMPILED, EAGER
@@ -32,6 +36,15 @@ def setting(results: Found) -> str:
     threads, device = results["settings"]["threads"], results["settings"]["device"]
     names = [f"{name} {value}" for name, value in results["machine"].items() if value != ""]
     return f"{_count(threads, 'thread')}, device {device}; " + ", ".join(names) + "."
+
+
+def publish(title: str, tables: str, results: Found, out: Path | None) -> None:
+    """Print tables and their setting; with ``out``, a path without suffix, write them and the figures."""
+    text = f"{tables}\n\n{setting(results)}\n"
+    print(text)
+    if out is not None:
+        write_whole(out.with_suffix(".json"), (json.dumps(results, indent=2) + "\n").encode())
+        write_whole(out.with_suffix(".md"), f"# {title}\n\n{text}".encode())
 
 
 def step(found: Found) -> str:
