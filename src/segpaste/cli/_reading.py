@@ -160,6 +160,16 @@ def in_window(photo: Photo, window: Window | None) -> Photo:
     return Photo(photo.pick, select_instances(replace(cut, padding_mask=padding), keep), kept, window)
 
 
+def has_whole_object(sample: DenseSample) -> bool:
+    """Tell whether the box of an object does not touch the border of its photo, padding right and below left aside."""
+    boxes, (height, width) = sample.boxes.as_subclass(Tensor), sample.canvas_size
+    if sample.padding_mask is not None:
+        shown = ~sample.padding_mask.as_subclass(Tensor)[0]
+        height, width = (int(torch.nonzero(shown.any(dim)).max()) + 1 if shown.any() else 0 for dim in (1, 0))
+    inside = (boxes[:, :2].floor() > 0).all(1) & (boxes[:, 2:].ceil() < torch.tensor([width, height])).all(1)
+    return bool(inside.any())
+
+
 def _own_ids(ids: list[int], sample: DenseSample) -> list[int]:
     """The dataset's id of each instance of a sample, some of which the jitter has left out."""
     return ids if sample.instance_ids is None else [ids[number - 1] for number in sample.instance_ids.tolist()]

@@ -19,7 +19,7 @@ from segpaste.bank.read.own_size import StagedObject, stage_own_size
 from segpaste.cli._crops import CropSequence
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._objects import ObjectSequence, crop_limit, object_config
-from segpaste.cli._reading import Photo, PhotoReader, in_window, stacked, window_for
+from segpaste.cli._reading import Photo, PhotoReader, has_whole_object, in_window, stacked, window_for
 from segpaste.cli._sequence import PhotoPick, PhotoSequence, cornered
 from segpaste.replay.rows import one_row
 from segpaste.seeding import key_tensors
@@ -84,7 +84,7 @@ class SourceDraws:
         config = config.model_copy(update={"max_instances": None})  # a fuller image only gets no paste
         is_mixed, in_place = config.emit_classmix, config.placement.pad_to_multiple is None
         is_bank = config.source.kind == "bank"
-        source = None if is_mixed else BankSource(config.source) if is_bank else GivenRows()
+        source = None if is_mixed else BankSource(config.source) if is_bank else GivenRows(whole_only=self._needs_whole)
         self.module = BatchCopyPaste(config, source, inplace=in_place and not is_mixed)
         if self.objects is not None:
             self.objects.bank.skips_unreadable = self.skips_unreadable
@@ -144,12 +144,20 @@ class SourceDraws:
                     raise
                 continue
             num_tries += 1
-            if found.sample.num_instances or self.config.emit_classmix or num_tries == _MOST_JITTERS:
+            sample = found.sample
+            has_object = has_whole_object(sample) if self._needs_whole else sample.num_instances > 0
+            if has_object or self.config.emit_classmix or num_tries == _MOST_JITTERS:
                 break
         if found is None or self.config.emit_classmix:
             return found
         low = self.config.placement.scale_range[0]
         return in_window(found, window_for(found, target.sample.canvas_size, low))
+
+    @property
+    def _needs_whole(self) -> bool:
+        """Tell whether objects at the border of their photo are no sources; at a kept place the engine decides."""
+        is_random = self.config.placement.position == "random"
+        return self.config.source.whole_only and is_random and not self.config.emit_classmix
 
     @property
     def has_any(self) -> bool:

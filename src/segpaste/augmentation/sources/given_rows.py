@@ -17,11 +17,15 @@ class GivenRows:
     target and what is pasted into it. Not for training, where `segpaste.IntraBatchSource` or a bank have their sources
     on the device already.
 
+    Args:
+        whole_only: leave out objects whose box touches the border of their row.
+
     Attributes:
         rows: the sources of the next call, as `segpaste.augmentation.inputs.prepare.prepared_sources` returns them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole_only: bool = False) -> None:
+        self.whole_only = whole_only
         self.rows: PaddedBatchedDenseSample | None = None
 
     def sample(self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest) -> Sampled:
@@ -34,7 +38,7 @@ class GivenRows:
         if rows is None:
             raise ValueError("GivenRows: expected sources, got none; set rows before the call of the module")
         classes = Classes() if request.classes is None else request.classes.tables
-        found = engine_for(rows.device).survey(rows, classes)
+        found = engine_for(rows.device).survey(rows, classes, whole_only=self.whole_only)
         layers = torch.arange(request.config.layers, device=rows.device) % max(rows.batch_size, 1)
         index = layers.expand(target.batch_size, -1).contiguous()
         sources = LayerSources(

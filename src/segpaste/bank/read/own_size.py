@@ -83,7 +83,8 @@ def _cut(bank: DatasetBank, index: int, limit: Size, with_over: bool) -> tuple[O
             masks = sample.instance_masks
             over = over_classes(sample.labels, masks, found.position) if with_over else frozenset[int]()
             return cut, StagedObject(found.index, found.image, found.instance_id, over)
-    return OwnSizeCut(bank.resized((1, 1)).empty(int(bank.crop_class_ids()[index]))), None
+    empty = bank.resized((1, 1)).empty(int(bank.crop_class_ids()[index]))
+    return OwnSizeCut(replace(empty, content_box=np.array([0, 0, 1, 1], np.int32))), None
 
 
 def over_classes(labels: Tensor, masks: Tensor | None, position: int) -> frozenset[int]:
