@@ -26,7 +26,7 @@ COLOURS = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 PLAIN = {"mean": [0.0] * 3, "std": [1.0] * 3}
 QUERIES = {"num_queries": 20, "num_labels": NUM_CLASSES}
 FEED_FORWARD = {"d_model": 32, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
-RATES = {"mask2former": 1e-2, "eomt": 1e-2, "rt_detr": 5e-3}
+RATES = {"mask2former": 2e-2, "eomt": 1e-2, "detr": 8e-3, "rt_detr": 5e-3}
 """At which eight images are learned in few steps."""
 MAX_INSTANCES = 24
 MOST_STEPS = 600
@@ -228,6 +228,8 @@ def test_the_trainer_of_transformers(name: str, num_workers: int, tmp_path: Any)
     first = losses()
     assert len(first) == 20
     assert torch.tensor(first).isfinite().all()
+    if name != "scenes":
+        return
     assert losses(tmp_path / "copy_paste_batch.png") == first
     assert (tmp_path / "copy_paste_batch.png").stat().st_size
 
