@@ -6,11 +6,9 @@ anything imports triton.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-import triton
 from torch import Tensor
 
 from segpaste.engine.planes import PLANES, empty_plane, present_planes
@@ -18,6 +16,7 @@ from segpaste.engine.records import Scene
 from segpaste.engine.reference.pixels import slot_ranks
 from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible, empty_measures, empty_visible
 from segpaste.engine.triton import _paint, _visibility
+from segpaste.engine.triton.launching import launch, plain, power_of_two
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
 
@@ -101,7 +100,7 @@ def resolve(scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
     """See `segpaste.engine.reference.pixels.resolve`."""
     visible, source = empty_visible(scene), scene.source
     rows, cols = TILE
-    _launch(
+    launch(
         _visibility.resolve,
         len(visible.layer) * _num_tiles(scene, TILE),
         visible.layer,
@@ -109,13 +108,13 @@ def resolve(scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
         _plane_arguments(scene.target),
         _plane_arguments(source),
         _plan_arguments(plan),
-        _plain(protected),
+        plain(protected),
         protected.shape[1],
         _rank_arguments(scene),
         scene.rules.ignore_index,
         ROWS=rows,
         COLS=cols,
-        SLOTS=_power_of_two(source.max_instances),
+        SLOTS=power_of_two(source.max_instances),
         num_warps=8,
     )
     return visible
@@ -126,9 +125,9 @@ def measure(scene: Scene, plan: LayerPlan, visible: Visible) -> Measures:
     measures, target = empty_measures(scene, plan), scene.target
     num_kept, num_pasted = measures.area.numel(), measures.paste_area.numel()
     found = torch.zeros(num_kept + num_pasted, 6, dtype=torch.int32, device=target.device)
-    layer, owner = _plain(visible.layer), _plain(visible.owner) if scene.is_panoptic else None
+    layer, owner = plain(visible.layer), plain(visible.owner) if scene.is_panoptic else None
     rows, cols = TILE
-    _launch(
+    launch(
         _visibility.measure,
         len(found) * PARTS,
         found,
@@ -145,7 +144,7 @@ def measure(scene: Scene, plan: LayerPlan, visible: Visible) -> Measures:
     )
     height, width = target.canvas_size
     num_blocks = -(-len(found) // SLOT_BLOCK)
-    _launch(
+    launch(
         _visibility.write_measures, num_blocks, found, measures, num_kept, num_pasted, width, height, SLOTS=SLOT_BLOCK
     )
     _count_classes(scene, measures, layer)
@@ -159,12 +158,12 @@ def _count_classes(scene: Scene, measures: Measures, layer: Tensor) -> None:
     if not num_classes or target.semantic_maps is None:
         return
     height, width = target.canvas_size
-    _launch(
+    launch(
         _visibility.count_classes,
         len(layer) * -(-height * width // STRETCH),
         measures.class_before,
         measures.class_after,
-        _plain(target.semantic_maps),
+        plain(target.semantic_maps),
         layer,
         height * width,
         num_classes,
@@ -185,12 +184,12 @@ def render(scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> 
         _plane_arguments(target),
         _plane_arguments(scene.source),
         _plan_arguments(plan),
-        SlotPlan(*(_plain(t) for t in slots)),
-        _plain(visible.layer),
+        SlotPlan(*(plain(t) for t in slots)),
+        plain(visible.layer),
     )
-    owner = _plain(visible.owner) if scene.needs_owner else None
+    owner = plain(visible.owner) if scene.needs_owner else None
     rows, cols = MASK_TILE
-    _launch(
+    launch(
         _paint.render_masks,
         b * num_slots * _num_tiles(scene, MASK_TILE),
         *arguments,
@@ -199,7 +198,7 @@ def render(scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> 
         COLS=cols,
     )
     rows, cols = TILE
-    _launch(
+    launch(
         _paint.render,
         b * _num_tiles(scene, TILE),
         *arguments,
@@ -208,38 +207,11 @@ def render(scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> 
         scene.rules.ignore_index,
         ROWS=rows,
         COLS=cols,
-        TAPS=_power_of_two(plan.x.filter_idx.shape[2]),
-        SLOTS=_power_of_two(target.max_instances),
+        TAPS=power_of_two(plan.x.filter_idx.shape[2]),
+        SLOTS=power_of_two(target.max_instances),
         num_warps=8,
     )
     return planes
-
-
-def _launch(kernel: Any, num_programs: int, *arguments: Any, **options: int) -> None:
-    """Run a kernel, if there is anything to do, on the device of its first tensor."""
-    if num_programs == 0:
-        return
-    device = _device_of(arguments)
-    _check_device(device, isinstance(kernel, triton.JITFunction))
-    guard: AbstractContextManager[Any] = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-    with guard:
-        kernel[(num_programs,)](*arguments, **options, enable_fp_fusion=False)
-
-
-def _check_device(device: torch.device, is_compiled: bool) -> None:
-    if device.type != "cuda" and is_compiled:
-        raise RuntimeError(
-            f"segpaste's triton backend: expected tensors on a CUDA device, got {device}; move the batch to one, or "
-            "use another backend, or set TRITON_INTERPRET=1 before triton is imported (slow, for tests)"
-        )
-
-
-def _device_of(arguments: tuple[Any, ...]) -> torch.device:
-    first = arguments[0]
-    while isinstance(first, tuple):
-        first = first[0]
-    device: torch.device = first.device
-    return device
 
 
 def _num_tiles(scene: Scene, tile: tuple[int, int]) -> int:
@@ -248,19 +220,8 @@ def _num_tiles(scene: Scene, tile: tuple[int, int]) -> int:
     return -(-height // tile[0]) * -(-width // tile[1])
 
 
-def _power_of_two(size: int) -> int:
-    """Return the smallest power of two that is at least ``size``."""
-    return 1 << max(0, size - 1).bit_length()
-
-
-def _plain(tensor: Tensor) -> Tensor:
-    """Return the values in row-major order, bools as bytes; a copy if they are in another order."""
-    tensor = tensor.contiguous()
-    return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
-
-
 def _plan_arguments(plan: LayerPlan) -> PlanArguments:
-    tensors = [_plain(t) for t in (*plan[:-2], *plan.x, *plan.y)]
+    tensors = [plain(t) for t in (*plan[:-2], *plan.x, *plan.y)]
     return PlanArguments._make([*tensors, plan.carried.shape[1], plan.x.filter_idx.shape[2]])
 
 
@@ -268,13 +229,13 @@ def _rank_arguments(scene: Scene) -> RankArguments:
     of_slot = slot_ranks(scene)
     if scene.rank is None or of_slot is None:
         return RankArguments(None, None, 0)
-    return RankArguments(_plain(scene.rank.to(of_slot.device)), _plain(of_slot), len(scene.rank))
+    return RankArguments(plain(scene.rank.to(of_slot.device)), plain(of_slot), len(scene.rank))
 
 
 def _plane_arguments(batch: PaddedBatchedDenseSample) -> PlaneArguments:
     """Return the planes of a batch: images in their own layout with its strides, the others in row-major order."""
     _, num_channels, height, width = batch.images.shape
     planes: list[Tensor | None] = [getattr(batch, name) for name in (*PLANES[1:], "padding_mask")]
-    plain = [None if plane is None else _plain(plane) for plane in planes]
+    plain = [None if plane is None else plain(plane) for plane in planes]
     sizes = num_channels, not_none(batch.instance_masks).shape[1], height, width, height * width
     return PlaneArguments._make([batch.images, *plain, *batch.images.stride(), *sizes])
