@@ -48,6 +48,17 @@ def test_maps_alone_have_no_objects(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_bank_does_not_go_into_maps_alone(semantic: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bank = tmp_path / "bank"
+    assert main(["bank", "build", "scenes", "--num", "2", "--crop-size", "8", "--out", str(bank)]) == 0
+    words = ["augment", str(semantic), "--bank", str(bank), "--out", str(tmp_path / "out"), "--num", "1"]
+    assert main(words) == 2
+    assert "leave --bank out and give emit_classmix=true" in capsys.readouterr().err
+    assert main([*words, "emit_classmix=true"]) == 2
+    assert capsys.readouterr().err.startswith("segpaste: error: source.kind='bank': expected emit_classmix=False")
+    assert not (tmp_path / "out").exists()
+
+
 def test_mixed_classes_are_told(semantic: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Pixels that differ from the photo's are those that are told, although no object is pasted."""
     words = ["augment", str(semantic), "--out", str(tmp_path / "out"), "--num", str(NUM), "emit_classmix=true"]

@@ -48,16 +48,22 @@ class OtherSplits:
 
 
 def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
-    """Refuse boxes without masks, unless the configuration says how they are pasted.
+    """Refuse boxes or semantic maps without masks, unless the configuration says how they are pasted.
 
     Raises:
         CommandError: nothing would be pasted.
     """
     if not inputs.photos.has_masks and config.source.mask_from is None and not config.emit_classmix:
         if has_semantic_maps(inputs):
+            if config.source.kind == "bank":
+                raise CommandError(
+                    f"{inputs.name}: expected objects with masks beside the semantic maps, got the maps alone, into "
+                    "which a bank's objects cannot be pasted; leave --bank out and give emit_classmix=true to paste "
+                    "classes of other images"
+                )
             raise CommandError(
                 f"{inputs.name}: expected objects with masks, got semantic maps alone; give emit_classmix=true to "
-                "paste classes of other photos"
+                "paste classes of other images"
             )
         raise CommandError(
             f"{inputs.name}: expected masks, got boxes alone, into which nothing is pasted; give "

@@ -121,7 +121,8 @@ def explained(item: Any, model: type[BaseModel]) -> str:
     if item["type"] == "missing":
         return f"{key}: {message}; give it, or leave {item['loc'][0]} out"
     got = "" if ", got " in message else f", got {item['input']!r:.80}"
-    return f"{key}: {message[:1].lower()}{message[1:]}{got}"
+    prefix = f"{key}: " if key else ""  # checks of several keys at once name them themselves
+    return f"{prefix}{message[:1].lower()}{message[1:]}{got}"
 
 
 def _parsed(key: str, text: str, is_text: bool) -> Any:
