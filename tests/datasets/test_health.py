@@ -439,7 +439,7 @@ def test_scan_of_photos(tmp_path: Path) -> None:
         Image.new("RGB", (5, 5)).save(folder / "photos" / "6.png")
 
     photos = CocoDetectionV2(tmp_path / "photos", write(tmp_path, spoil))
-    first, second = scan_photos(photos, num_threads=2)
+    first, second = scan_photos(photos, num_threads=2).problems
     assert (first.index, second.index) == (0, 1)
     assert first.path.name == "5.png"
     assert "found no such file" in first.reason

@@ -21,6 +21,7 @@ class Files:
 
     def __init__(self, folder: Path, names: list[str], size: tuple[int, int] | None = SIZE) -> None:
         self.folder, self.names, self.size = folder, names, size
+        self.drawn_upright = False
 
     def __len__(self) -> int:
         return len(self.names)
@@ -67,7 +68,7 @@ REASONS = {
 
 
 def test_each_problem_has_its_reason(folder: Path) -> None:
-    found = scan_photos(Files(folder, NAMES), num_threads=2)
+    found = scan_photos(Files(folder, NAMES), num_threads=2).problems
     assert [problem.path.name for problem in found] == [name for name in NAMES if name in REASONS]
     for problem in found:
         assert problem.reason.startswith(REASONS[problem.path.name])
@@ -85,24 +86,24 @@ def test_a_scan_agrees_with_the_reader(folder: Path) -> None:
 
 
 def test_sizes_that_nobody_gives(folder: Path) -> None:
-    assert [p.path.name for p in scan_photos(Files(folder, ["small.png", "none.png"], None))] == ["none.png"]
+    assert [p.path.name for p in scan_photos(Files(folder, ["small.png", "none.png"], None)).problems] == ["none.png"]
 
 
 def test_only_heads_are_read(folder: Path) -> None:
     """Else the scan of a large dataset takes as long as reading it."""
     content = (folder / "good.png").read_bytes()
     (folder / "cut.png").write_bytes(content[: content.index(b"IDAT") + 6])
-    assert scan_photos(Files(folder, ["cut.png"])) == []
+    assert scan_photos(Files(folder, ["cut.png"])).problems == []
 
 
 def test_some_of_many(folder: Path) -> None:
     many = Files(folder, ["good.png", "none.png"] * 600)
-    assert [p.index for p in scan_photos(many)] == list(range(1, 1200, 2))
-    assert [p.index for p in scan_photos(many, indices=[0, 2, 5])] == [5]
+    assert [p.index for p in scan_photos(many).problems] == list(range(1, 1200, 2))
+    assert [p.index for p in scan_photos(many, indices=[0, 2, 5]).problems] == [5]
 
 
 def test_datasets_without_files_have_no_problems() -> None:
-    assert scan_photos([1, 2, 3]) == []
+    assert scan_photos([1, 2, 3]).problems == []
 
 
 def test_lines_are_few() -> None:
@@ -111,3 +112,28 @@ def test_lines_are_few() -> None:
     assert len(lines) == 21
     assert (lines[0], lines[-1]) == ("0.png: is gone", "and 3 more")
     assert list(problem_lines(problems[:2])) == ["0.png: is gone", "1.png: is gone"]
+
+
+@pytest.mark.parametrize(
+    ("size", "upright", "followed"),
+    [
+        (SIZE, False, (1, 1)),
+        (SIZE, True, (1, 1)),
+        (None, False, (2, 0)),
+        ((11, 11), False, (0, 1)),
+        ((11, 11), True, (1, 0)),
+    ],
+)
+def test_orientations_are_counted(folder: Path, size: Any, upright: bool, followed: tuple[int, int]) -> None:
+    """Annotations whose size fits both ways lie as the format draws them."""
+    write(folder / "square.jpg", (11, 11), turned=True)
+    names = ["square.jpg"] if size == (11, 11) else ["good.png", "turned.jpg", "stored.jpg"]
+    photos = Files(folder, names, size)
+    photos.drawn_upright = upright
+    scan = scan_photos(photos)
+    assert (scan.problems, (scan.num_rotated, scan.num_as_stored)) == ([], followed)
+    assert f"{followed[0]} photos are rotated as their orientation says, {followed[1]}" in str(scan.orientation_line())
+
+
+def test_upright_photos_are_no_news(folder: Path) -> None:
+    assert scan_photos(Files(folder, ["good.png", "grey.jpg"])).orientation_line() is None

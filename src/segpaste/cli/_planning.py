@@ -30,12 +30,15 @@ _NUM_TRIED = 16
 
 
 def unreadable_photos(inputs: Inputs, skips: bool) -> list[PhotoProblem]:
-    """Look at the heads of all photos and return those that cannot be read.
+    """Look at the heads of all photos and return those that cannot be read; say which are rotated.
 
     Raises:
         CommandError: there are some and they are not to be skipped, or there is no other photo.
     """
-    problems = scan_photos(inputs.photos)
+    scan = scan_photos(inputs.photos)
+    if (line := scan.orientation_line()) is not None:
+        print(line)
+    problems = scan.problems
     num, num_photos = len(problems), len(inputs.photos)
     if not problems:
         return []

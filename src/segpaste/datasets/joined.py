@@ -166,6 +166,10 @@ class JoinedPhotos(Dataset[DenseSample]):
         found: tuple[Path, tuple[int, int] | None] = self.datasets[part].photo_file(own)
         return found
 
+    def is_drawn_upright(self, index: int) -> bool:
+        """Return whether the annotations of a photo are drawn on it as it is shown; see `AnnotatedPhotos`."""
+        return bool(getattr(self.datasets[self._place(index)[0]], "drawn_upright", False))
+
     def searched_folders(self) -> tuple[Path, ...]:
         """Return the folders that one of the datasets is searched for in; see `AnnotatedPhotos`."""
         searched = (getattr(dataset, "searched_folders", tuple[Path, ...])() for dataset in self.datasets)

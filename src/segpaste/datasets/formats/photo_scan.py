@@ -6,6 +6,7 @@ behind its head is found when it is decoded.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,8 +38,32 @@ class PhotoProblem:
         return f"{self.path}: {self.reason}"
 
 
-def scan_photos(photos: Any, num_threads: int = 8, indices: Iterable[int] | None = None) -> list[PhotoProblem]:
-    """Return the photos of a dataset that cannot be read, by ascending index.
+@dataclass(frozen=True, slots=True)
+class PhotoScan:
+    """What the heads of a dataset's photos say.
+
+    Attributes:
+        problems: the photos that cannot be read, by ascending index.
+        num_rotated: photos that are rotated or mirrored by their EXIF orientation, as their annotations are.
+        num_as_stored: photos whose EXIF orientation is not followed, since their annotations lie on stored pixels.
+    """
+
+    problems: list[PhotoProblem]
+    num_rotated: int
+    num_as_stored: int
+
+    def orientation_line(self) -> str | None:
+        """Say how many EXIF orientations were followed and how many not; None where all photos are upright."""
+        if not self.num_rotated and not self.num_as_stored:
+            return None
+        return (
+            f"EXIF     {self.num_rotated:,} photos are rotated as their orientation says, {self.num_as_stored:,} read "
+            "as stored, as their annotations are"
+        )
+
+
+def scan_photos(photos: Any, num_threads: int = 8, indices: Iterable[int] | None = None) -> PhotoScan:
+    """Look at the heads of the photos of a dataset.
 
     Args:
         photos: a reader of this package. A dataset without a method ``photo_file``, such as one of scenes, has no
@@ -48,16 +73,28 @@ def scan_photos(photos: Any, num_threads: int = 8, indices: Iterable[int] | None
     """
     file_of = getattr(photos, "photo_file", None)
     if file_of is None:
-        return []
+        return PhotoScan([], 0, 0)
     wanted = range(len(photos)) if indices is None else list(indices)
 
-    def look(chunk: Sequence[int]) -> list[PhotoProblem]:
-        found = ((index, *file_of(index)) for index in chunk)
-        return [PhotoProblem(i, path, reason) for i, path, size in found if (reason := photo_problem(path, size))]
+    def look(chunk: Sequence[int]) -> tuple[list[PhotoProblem], Counter[bool]]:
+        problems, followed = [], Counter[bool]()
+        for index in chunk:
+            path, size = file_of(index)
+            try:
+                head = check_head(path, size)
+            except DatasetError as error:
+                problems.append(PhotoProblem(index, path, _reason(path, error)))
+                continue
+            if head.orientation > 1:
+                followed[bool(head.is_rotated_for(size, drawn_upright=is_drawn_upright(photos, index)))] += 1
+        return problems, followed
 
     chunks = [wanted[start : start + _CHUNK] for start in range(0, len(wanted), _CHUNK)]
     with ThreadPoolExecutor(max(1, num_threads)) as pool:
-        return sorted(_flat(pool.map(look, chunks)), key=lambda problem: problem.index)
+        found = [*pool.map(look, chunks)]
+    all_problems = sorted((problem for problems, _ in found for problem in problems), key=lambda p: p.index)
+    followed = sum((counts for _, counts in found), Counter[bool]())
+    return PhotoScan(all_problems, followed[True], followed[False])
 
 
 def photo_problem(path: Path, size: Size | None = None) -> str | None:
@@ -70,7 +107,7 @@ def photo_problem(path: Path, size: Size | None = None) -> str | None:
     try:
         check_head(path, size)
     except DatasetError as error:
-        return str(error).removeprefix(f"{path}: ")
+        return _reason(path, error)
     return None
 
 
@@ -81,5 +118,11 @@ def problem_lines(problems: list[PhotoProblem], most: int = 20) -> Iterator[str]
         yield f"and {len(problems) - most:,} more"
 
 
-def _flat(lists: Iterable[list[PhotoProblem]]) -> Iterator[PhotoProblem]:
-    return (problem for found in lists for problem in found)
+def _reason(path: Path, error: DatasetError) -> str:
+    return str(error).removeprefix(f"{path}: ")
+
+
+def is_drawn_upright(photos: Any, index: int) -> bool:
+    """Return whether a photo's annotations are drawn on it as it is shown; a joined dataset has it by photo."""
+    of_photo = getattr(photos, "is_drawn_upright", None)
+    return bool(getattr(photos, "drawn_upright", False) if of_photo is None else of_photo(index))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from segpaste.datasets.formats.photo_scan import scan_photos
+from segpaste.datasets.formats.photo_scan import is_drawn_upright, scan_photos
 from segpaste.datasets.health.listing import ListedObject, ListedPhoto, Listing
 from segpaste.types import DenseSample
 
@@ -28,7 +28,7 @@ def list_samples(photos: Any, num_threads: int, *, decode: bool) -> Listing:
     """
     listing = Listing(class_names=[str(name) for name in getattr(photos, "class_names", ())])
     folder = getattr(photos, "images_dir", None)
-    broken = {} if folder is None else {found.index: found for found in scan_photos(photos, num_threads)}
+    broken = {} if folder is None else {found.index: found for found in scan_photos(photos, num_threads).problems}
     for index in range(len(photos)):
         name = str(photos.file_name(index)) if hasattr(photos, "file_name") else f"sample {index}"
         path = None if folder is None else Path(folder, name)
@@ -37,7 +37,7 @@ def list_samples(photos: Any, num_threads: int, *, decode: bool) -> Listing:
             kind = "unreadable" if os.path.exists(problem.path) else "missing_file"
             listing.find(kind, problem.reason, name)
             path = None
-        is_upright = bool(getattr(photos, "drawn_upright", False))
+        is_upright = is_drawn_upright(photos, index)
         listing.photos.append(ListedPhoto(name, path, size, any_mode=True, drawn_upright=is_upright))
         if problem is None and decode:
             _read(listing, photos, index)
