@@ -4,7 +4,8 @@
 
 Each way writes a dataset of its own. Digests of all of its files except the report, which tells times, are compared
 with those of one process; a difference is an error. Images per CPU second count all processes of a way, reading and
-writing included. The last lines are the summary that the first way printed.
+writing included; Ray's workers are no children of the command, so their CPU time is unknown. The last lines are the
+summary that the first way printed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .large_runs import Watched, digests, watch
 from .machine import machine
 
 HEAD = ["way", "s", "CPU s", "images per CPU s", "resident MB of the largest process", "bytes"]
+FIGURES = ("seconds", "cpu_seconds", "images_per_cpu_second")
 TOLD = ("report.html",)
 
 
@@ -63,8 +65,8 @@ def measure(dataset: str, num: int, workers: list[int], shards: int, more: list[
             figures = {
                 "way": way,
                 "seconds": sum(ran.seconds for ran in all_ran),
-                "cpu_seconds": cpu,
-                "images_per_cpu_second": num / cpu,
+                "cpu_seconds": None if "ray" in way else cpu,
+                "images_per_cpu_second": None if "ray" in way else num / cpu,
                 "resident_bytes": max(ran.resident_bytes for ran in all_ran),
                 "files": len(made),
             }
@@ -78,7 +80,7 @@ def markdown(found: dict[str, Any]) -> str:
     body = [
         [
             each["way"],
-            *(f"{each[key]:.1f}" for key in ("seconds", "cpu_seconds", "images_per_cpu_second")),
+            *("–" if each[key] is None else f"{each[key]:.1f}" for key in FIGURES),
             f"{each['resident_bytes'] / 1e6:,.0f}",
             "those that the others are compared with" if i == 0 else f"the same, {each['files']:,} files",
         ]

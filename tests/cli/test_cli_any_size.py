@@ -383,7 +383,7 @@ class TestTold:
         assert f"pasted   {pasted} of " in text
         assert f"intended, into {len(into)} of 12 images" in text
         assert 0 < len(into) < 12
-        assert f"without  {12 - len(into)} images got no paste" in text
+        assert f"without  a paste: {12 - len(into)} of 12 images" in text
         assert re.search(r"does not fit +\d+  lower placement.scale_range", text)
         source = read_json(world / "labels.json")
         shown = [

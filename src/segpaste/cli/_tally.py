@@ -102,7 +102,7 @@ class Tally:
                 f"{sum(fracs) / len(fracs):.0%} of their pixels"
             )
         if self.without:
-            yield f"without  {self.without.total():,} images got no paste"
+            yield f"without  a paste: {self.without.total():,} of {self.num_images:,} images"
             for reason, count in _ranked(self.without):
                 yield f"  {reason:<24} {count:>8,}"
         yield from self._class_lines()
