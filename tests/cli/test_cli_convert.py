@@ -79,6 +79,7 @@ class TestLayouts:
         if layout == "lvis":
             written = read_json(out / "annotations" / "lvis_train.json")
             assert len(written["annotations"]) == num == sum(row["instance_count"] for row in written["categories"])
+            assert written["info"] == tables["info"]
             assert len(open_dataset(out, format="lvis")) == 3
         elif layout == "yolo":
             lines = [line for file in (out / "labels/train").iterdir() for line in file.read_text().splitlines()]

@@ -198,7 +198,7 @@ class TestLabelMaps:
         form = LabelForm([str(i) for i in range(max(SCHEMA.classes) + 1)], has_semantic_maps=True)
         photo = LabelledPhoto("val", "b/a.jpg", {}, sample, [{}] * sample.num_instances)
         files = dict(LabelMaps().label_files(photo, form, Losses()))
-        assert set(files) == {"semantic/val/b/a.png", "instances/val/b/a.png", "intrinsics/val/b/a.txt"}
+        assert set(files) == {"semantic/val/b/a.png", "instances/val/b/a.png"}
         content = files["semantic/val/b/a.png"]
         assert isinstance(content, bytes)
         with Image.open(BytesIO(content)) as picture:
@@ -213,7 +213,7 @@ class TestLabelMaps:
     def test_geometry_of_a_sample(self) -> None:
         sample = make_sample(modalities=[Modality.DEPTH, Modality.NORMALS], camera=True)
         names = [name for name, _ in geometry_files("train/a", sample, "png")]
-        assert names == ["depth/train/a.png", "normals/train/a.npy"]
+        assert names == ["depth/train/a.png", "normals/train/a.npy", "intrinsics/train/a.txt"]
         text, camera = intrinsics_text(sample), sample.camera_intrinsics
         assert text is not None
         assert camera is not None

@@ -13,7 +13,7 @@ from segpaste._version import __version__
 from segpaste.cli import _sequence, _show
 from segpaste.cli._making import StepMaker
 from segpaste.cli._tally import Tally
-from segpaste.datasets.formats.carried import carried_tables
+from segpaste.datasets.formats.carried import carried_tables, without_counts
 from segpaste.datasets.formats.coco_writer import LAYOUT, SampleRows, write_tables
 from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.workspace import write_whole
@@ -32,10 +32,7 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> Tally:
     for item in maker.items():
         tally.add(item["shown"])
         tally.unreadable |= item["unreadable"]
-    categories = [
-        {key: value for key, value in row.items() if key not in ("instance_count", "image_count")}  # the source's
-        for row in paster.inputs.categories
-    ]
+    categories = without_counts(paster.inputs.categories)
     name = paster.inputs.name
     said = {**made, "files": {n: text for n, text in LAYOUT.items() if (files / n).is_dir()}, **maker.layout.note()}
     info = {"description": f"{name}, augmented by copy-paste", "version": __version__, "segpaste": said}

@@ -13,6 +13,7 @@ from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._printed import progress
 from segpaste.datasets import YoloDataset
+from segpaste.datasets.formats.carried import without_counts
 from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
 from segpaste.datasets.formats.layouts import LAYOUTS, LayoutName, WrittenLayout
 from segpaste.datasets.formats.written.yolo import yaml_splits
@@ -152,7 +153,7 @@ def write_data_yaml(folder: Path, inputs: Inputs, layout: WrittenLayout, others:
         schema = inputs.photos.keypoint_schema if layout.task == "pose" else None
         write_whole(folder / "data.yaml", data_yaml(inputs.class_names, folders, schema, layout.point_size).encode())
         return
-    layout.write_closing(folder, inputs.by_label, has_semantic_maps(inputs))
+    layout.write_closing(folder, without_counts(inputs.by_label), has_semantic_maps(inputs))
 
 
 def has_semantic_maps(inputs: Inputs) -> bool:

@@ -79,14 +79,16 @@ def _check(args: argparse.Namespace) -> HealthReport:
 
 def lines(name: str, report: HealthReport, num_shown: int) -> Iterator[str]:
     """Yield what is printed about a report."""
-    yield (
-        f"{printable(name)}: {report.num_photos:,} photos, {report.num_objects:,} objects of "
-        f"{len(report.classes):,} classes"
-    )
+    num = f"{report.num_objects:,} objects of " if report.has_annotations else ""
+    yield f"{printable(name)}: {report.num_photos:,} photos, {num}{len(report.classes):,} classes"
     yield from _findings(report, "error", num_shown)
     yield from _findings(report, "remark", num_shown)
     modes = "".join(f", {num:,} {mode}" for mode, num in report.photo_modes.items())
     yield f"\nphotos     width {_spread(report.photo_width_px)}, height {_spread(report.photo_height_px)}{modes}"
+    if not report.has_annotations:
+        yield "objects    unknown: they are in the pixels of maps, which --decode reads"
+        yield _verdict(report)
+        return
     yield f"objects    {_spread(report.objects_per_photo)} in a photo; each {_percent(report)} of it"
     sizes = ", ".join(f"{num:,} {size}" for size, num in report.object_sizes.items())
     yield f"sizes      {sizes} (COCO's: below 32², below 96², larger)"

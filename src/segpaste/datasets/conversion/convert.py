@@ -18,10 +18,12 @@ from segpaste._version import __version__
 from segpaste.datasets.conversion.entries import has_entries, has_further_fields
 from segpaste.datasets.conversion.names import ClassList, photo_names
 from segpaste.datasets.conversion.photos import SplitConverter, object_ids
+from segpaste.datasets.formats.beside import unread_folders
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.format import NO_SPLIT, TASKS, ReadOptions, WrittenTask
+from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, expect_outside
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
@@ -150,6 +152,7 @@ class Conversion:
                 write_whole(space.files / path, content)
             for converter in self._converters:
                 losses.update(_left_out(converter.photos))
+                losses.update({f"folder '{name}'": 1 for name in unread_folders(self.found.path, converter.photos)})
             space.publish()
         counts = {converter.name: len(converter.photos) for converter in self._converters}
         return ConversionSummary(space.out, self.to, counts, num_objects, {k: n for k, n in losses.items() if n})
@@ -229,6 +232,8 @@ class Conversion:
         return rows
 
     def _tables(self, converter: SplitConverter) -> dict[str, Any]:
+        if isinstance(converter.photos, MapPhotos) and not self._form.keeps_extra_keys:
+            return {}  # the declaration tells of the files that are read
         tables = converter.photos.tables()
         is_of_coco = converter.keeps_entries or isinstance(converter.photos, CocoDetectionV2 | CocoPanoptic)
         if not tables and not is_of_coco and self._form.keeps_extra_keys:

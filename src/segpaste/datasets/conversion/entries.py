@@ -27,7 +27,7 @@ def has_entries(photos: AnnotatedPhotos) -> bool:
 
 def has_further_fields(photos: AnnotatedPhotos) -> bool:
     """Return whether samples have fields that entries do not tell of; the first photo tells, except of COCO's files."""
-    if type(photos) in (CocoDetectionV2, CocoBoxes) or not len(photos):
+    if (type(photos) in (CocoDetectionV2, CocoBoxes) and photos.beside is None) or not len(photos):
         return False
     sample = photos[0]
     return any(field is not None for field in (sample.semantic_map, sample.normals, sample.depth_valid))

@@ -105,13 +105,16 @@ class SplitConverter:
         return rows, files + labels, sample.num_instances + len(crowds)
 
     def _further_files(self, index: int, sample: DenseSample, image: JsonRow, losses: Losses) -> list[File]:
-        """Return the files of depth and normals; the camera goes into the entry of the photo."""
+        """Return the files of depth, normals and the camera, which the entry of the photo has, too."""
         if (camera := sample.camera_intrinsics) is not None:
             image["camera_intrinsics"] = {"fx": camera.fx, "fy": camera.fy, "cx": camera.cx, "cy": camera.cy}
         if sample.depth is not None and self.depth_format == "png":
             losses["depth below a millimetre, in photos"] += 1
         if not self.to.keeps_semantic_maps:
             count_semantic(sample, losses)
+        return self._geometry_files(index, sample)
+
+    def _geometry_files(self, index: int, sample: DenseSample) -> list[File]:
         below = f"{self.name}/" if self.name else ""
         return list(geometry_files(below + self._stem(index), sample, self.depth_format))
 
@@ -145,7 +148,8 @@ class SplitConverter:
         segments = photos.annotation_rows(index)
         rows = SampleRows(self._image(index, size), [], segments, row)
         png = (f"{CocoSegments().maps_dir(self.name)}/{row['file_name']}", _bytes_of(source))
-        return rows, [self._photo_file(index, is_drawn_anew), png], len(segments)
+        further = [] if photos.beside is None else self._geometry_files(index, photos[index])
+        return rows, [self._photo_file(index, is_drawn_anew), png, *further], len(segments)
 
     def _stem(self, index: int) -> str:
         return PurePosixPath(self.file_names[index]).with_suffix("").as_posix()

@@ -6,7 +6,7 @@ not among them: they are written anew.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from segpaste.datasets.formats.records import JsonRow
@@ -57,6 +57,11 @@ def carried_annotations(photos: KeepsRows, index: int) -> dict[int, JsonRow]:
 def carried_tables(photos: KeepsRows) -> JsonRow:
     """Return the tables that a written dataset has from its original, such as ``licenses``; ``info`` is its own."""
     return _without(photos.tables(), {"info"})
+
+
+def without_counts(categories: Sequence[JsonRow]) -> list[JsonRow]:
+    """Return categories without the numbers of their objects, which are those of the original, not of its copy."""
+    return [_without(row, {"instance_count", "image_count"}) for row in categories]
 
 
 def _without(row: Mapping[str, object], keys: Collection[str]) -> JsonRow:

@@ -56,7 +56,7 @@ class CocoBoxes(CocoDetectionV2):
             crowd_mask=CrowdMask(self._crowds_of(index, size)) if self.has_crowds else None,
             **self._keypoints(record, points),
         )
-        return self.transforms(sample) if self.transforms else sample
+        return self._finished(index, sample)
 
     def read_jittered(self, index: int, jitter: LargeScaleJitter, seed: int) -> DenseSample:
         """Return ``jitter(self[index], seed)``."""

@@ -6,7 +6,7 @@ One sample becomes pixel files and rows; rows become tables, streamed, so that a
     annotations.json       instances, as compressed run lengths
     panoptic.json          segments
 
-The folders of `LAYOUT` hold panoptic ids, depth (metres where the sample is metric) and normals.
+The folders of `LAYOUT` hold panoptic ids, depth (metres where the sample is metric), normals and cameras.
 
 Each file appears under its name when it is whole and on the disk, and the same sample gives the same bytes. A semantic
 map is written as part of the panoptic form only.
@@ -39,6 +39,7 @@ LAYOUT: Mapping[str, str] = {
     "depth": "depth/NAME.npy: float32 [H, W], z in metres",
     "depth_valid": "depth_valid/NAME.png: 255 where depth is valid",
     "normals": "normals/NAME.npy: float32 [H, W, 3], x right, y down, z forward, zero where invalid",
+    "intrinsics": "intrinsics/NAME.txt: camera matrix in pixels, three lines; the first pixel has its centre at 0.5",
 }
 """The folders beside ``images``, in words for the ``info`` of the tables."""
 

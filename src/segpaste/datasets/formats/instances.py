@@ -93,7 +93,7 @@ class InstancePhotos(AnnotatedPhotos):
         record, kind = self._records[index], type(self)
         is_own = (kind.__getitem__, kind._read_sample) == (AnnotatedPhotos.__getitem__, InstancePhotos._read_sample)
         size = record["height"], record["width"]
-        window = jitter.window(size, seed) if is_own and self.transforms is None else None
+        window = jitter.window(size, seed) if is_own and self.transforms is None and self.beside is None else None
         if window is None:
             return jitter(self[index], seed)
         at_least = window.resized if jitter.decode_reduced else None

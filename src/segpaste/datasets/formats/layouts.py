@@ -18,7 +18,7 @@ from typing import Any, Literal
 from segpaste.datasets.formats.coco_folders import COCO_FILE, ROBOFLOW_FILE
 from segpaste.datasets.formats.coco_writer import Crowds, SampleRows, Write, crowds_left, write_sample
 from segpaste.datasets.formats.format import NO_SPLIT, WrittenTask
-from segpaste.datasets.formats.records import JsonRow, read_tables
+from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.formats.written.format import LabelForm, LabelledPhoto, WrittenFormat, WrittenSplit
 from segpaste.datasets.formats.written.registry import WRITTEN, written_format
 from segpaste.types import DenseSample
@@ -103,7 +103,8 @@ class WrittenLayout:
         """
         if self.name in (*_OF_COCO, "roboflow", "yolo"):
             return
-        found = read_tables(folder / self.tables, {"images": {}, "annotations": {}})
+        found = json.loads((folder / self.tables).read_bytes())
+        tables = {key: value for key, value in found.items() if key not in ("images", "annotations", "categories")}
         of_image: dict[int, list[JsonRow]] = {row["id"]: [] for row in found["images"]}
         for row in found["annotations"]:
             of_image[row["image_id"]].append(row)
@@ -111,7 +112,7 @@ class WrittenLayout:
         def rows() -> Iterator[SampleRows]:
             return (SampleRows(row, of_image[row["id"]]) for row in found["images"])
 
-        split = WrittenSplit(self.split, {}, categories, rows)
+        split = WrittenSplit(self.split, tables, categories, rows)
         form = self._form(categories, has_semantic_maps)
         for path, content in self.format.closing_files([split], form, Counter()):
             write_whole(folder / path, content)

@@ -30,10 +30,10 @@ _MAX_MM = (1 << 16) - 1
 
 
 def geometry_files(name: str, sample: DenseSample, depth_format: DepthFormat = "npy") -> Iterator[tuple[str, bytes]]:
-    """Yield the files of depth, its validity and normals, as far as a sample has them: path and content.
+    """Yield the files of depth, its validity, normals and the camera, as far as a sample has them: path and content.
 
     Args:
-        name: of the files, without suffix; a folder in it lies below ``depth``, ``depth_valid`` and ``normals``.
+        name: of the files, without suffix; a folder in it lies below ``depth`` and the other folders.
         sample: with depth in metres where it is metric.
         depth_format: ``png`` rounds to millimetres, 0 where invalid or beyond 65.535 m.
     """
@@ -46,6 +46,8 @@ def geometry_files(name: str, sample: DenseSample, depth_format: DepthFormat = "
             yield f"depth/{name}.png", picture_bytes(depth_mm(depth, valid))
     if sample.normals is not None:
         yield f"normals/{name}.npy", npy_bytes(_array(sample.normals).transpose(1, 2, 0))
+    if (text := intrinsics_text(sample)) is not None:
+        yield f"intrinsics/{name}.txt", text
 
 
 def depth_mm(depth: NDArray[np.float32], valid: NDArray[np.bool_]) -> NDArray[np.uint16]:

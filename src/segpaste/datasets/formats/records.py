@@ -70,6 +70,8 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         has_semantic_maps: samples have semantic maps.
         drawn_upright: annotations are drawn on photos as their EXIF orientation shows them, wherever their size does
             not say otherwise.
+        beside: adds fields of files beside the annotations to the sample of an image, see
+            `segpaste.datasets.formats.beside`: called with the sample, and the name and the entry of the image.
     """
 
     class_names: tuple[str, ...]
@@ -79,6 +81,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
     has_masks: bool = True
     has_semantic_maps: bool = False
     drawn_upright: bool = False
+    beside: Callable[[DenseSample, str, JsonRow], DenseSample] | None = None
 
     def __init__(
         self,
@@ -116,7 +119,12 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         Raises:
             DatasetError: its photo or one of its annotations cannot be read.
         """
-        sample = self._read_sample(self._records[index])
+        return self._finished(index, self._read_sample(self._records[index]))
+
+    def _finished(self, index: int, sample: DenseSample) -> DenseSample:
+        """Return a sample that was read, with the fields of files beside the annotations, transformed."""
+        if self.beside is not None:
+            sample = self.beside(sample, self.file_name(index), self.image_row(index))
         return self.transforms(sample) if self.transforms else sample
 
     @abstractmethod

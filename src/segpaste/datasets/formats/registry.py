@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from segpaste.datasets.formats.beside import find_beside
 from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, LvisFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.cvat import CvatFile
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, Transforms
@@ -85,7 +86,10 @@ class FoundDataset:
         """Open one split; see `open_dataset`."""
         options = ReadOptions() if options is None else options
         self.format.expect_taken(self.path, options)
-        return self.format.open(self.path, self.chosen_split(split), options)
+        name = self.chosen_split(split)
+        photos = self.format.open(self.path, name, options)
+        photos.beside = find_beside(self.path, name, photos)
+        return photos
 
 
 def find_dataset(path: str | PathLike[str], format: str | None = None) -> FoundDataset:

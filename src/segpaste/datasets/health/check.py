@@ -130,6 +130,7 @@ def _report(listing: Listing, decode: bool, num_threads: int, advance: Advance) 
         num_with_keypoints=sum(found.has_keypoints for found in listing.objects),
         num_stuff=sum(found.is_stuff for found in listing.objects),
         was_decoded=decode,
+        has_annotations=listing.has_annotations,
         classes=_classes(listing),
         photo_width_px=Spread.of(size[1] for size in sizes if size),
         photo_height_px=Spread.of(size[0] for size in sizes if size),
@@ -181,6 +182,8 @@ def _of_photos_and_classes(listing: Listing, num_threads: int) -> list[Finding]:
     shown = {found.photo for found in listing.objects}
     used = {found.label for found in listing.objects}
     findings = copies_among(listing.photos, num_threads) + unlisted(listing.photos)
+    if not listing.has_annotations:
+        return findings
     findings += [
         Finding("no_annotation", photo.name, photo.name) for i, photo in enumerate(listing.photos) if i not in shown
     ]

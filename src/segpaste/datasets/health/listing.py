@@ -24,6 +24,7 @@ class ListedPhoto(NamedTuple):
         any_mode: its reader takes more than 8 bits per channel, too.
         drawn_upright: see `AnnotatedPhotos`.
         sample_size: (H, W) of its sample, where that was read.
+        other_paths: its further maps, such as depth, which may lie in the folder of the photos.
     """
 
     name: str
@@ -33,6 +34,7 @@ class ListedPhoto(NamedTuple):
     any_mode: bool = False
     drawn_upright: bool = False
     sample_size: Size | None = None
+    other_paths: tuple[Path, ...] = ()
 
 
 class ListedObject(NamedTuple):
@@ -69,6 +71,7 @@ class Listing:
         class_names: of each class.
         findings: of the tables.
         has_masks: annotations of this dataset are expected to have masks.
+        has_annotations: annotations were listed; without, ``objects`` is empty and says nothing.
     """
 
     photos: list[ListedPhoto] = field(default_factory=list)
@@ -76,6 +79,7 @@ class Listing:
     class_names: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     has_masks: bool = True
+    has_annotations: bool = True
 
     def find(self, kind: str, message: str, photo: str | None = None, annotation: int | None = None) -> None:
         """Add a finding."""

@@ -104,6 +104,7 @@ def _digest(path: Path) -> bytes | None:
 def unlisted(photos: Sequence[ListedPhoto]) -> list[Finding]:
     """Return a finding for each photo that lies in a folder of listed ones and is not listed."""
     names: defaultdict[Path, set[str]] = defaultdict(set)
+    others = {path for photo in photos for path in photo.other_paths}
     for photo in photos:
         if photo.path is not None:
             names[photo.path.parent].add(photo.path.name)
@@ -112,5 +113,5 @@ def unlisted(photos: Sequence[ListedPhoto]) -> list[Finding]:
         for folder, listed in names.items()
         if os.path.isdir(folder)
         for path in sorted(folder.iterdir())
-        if path.suffix.lower() in IMAGE_SUFFIXES and path.name not in listed and path.is_file()
+        if path.suffix.lower() in IMAGE_SUFFIXES and path.name not in listed and path not in others and path.is_file()
     ]

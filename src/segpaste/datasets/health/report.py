@@ -127,6 +127,7 @@ class HealthReport:
         num_with_keypoints: objects with labelled keypoints.
         num_stuff: segments of stuff, in panoptic datasets.
         was_decoded: whether the pixels of all photos were read, not only their heads.
+        has_annotations: whether annotations were listed; without, all numbers of objects are unknown and 0.
         classes: one entry for each class.
         photo_width_px: of the photos that could be read, as the annotations see them.
         photo_height_px: likewise.
@@ -144,6 +145,7 @@ class HealthReport:
     num_with_keypoints: int = 0
     num_stuff: int = 0
     was_decoded: bool = False
+    has_annotations: bool = True
     classes: tuple[ClassHealth, ...] = ()
     photo_width_px: Spread = Spread()
     photo_height_px: Spread = Spread()

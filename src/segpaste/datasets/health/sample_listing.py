@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.photo_scan import is_drawn_upright, scan_photos
 from segpaste.datasets.health.listing import ListedObject, ListedPhoto, Listing
 from segpaste.types import DenseSample
@@ -26,7 +27,8 @@ def list_samples(photos: Any, num_threads: int, *, decode: bool) -> Listing:
         num_threads: photos that are looked at at once.
         decode: read all samples; else no annotation is listed.
     """
-    listing = Listing(class_names=[str(name) for name in getattr(photos, "class_names", ())])
+    names = [str(name) for name in getattr(photos, "class_names", ())]
+    listing = Listing(class_names=names, has_annotations=decode)
     folder = getattr(photos, "images_dir", None)
     broken = {} if folder is None else {found.index: found for found in scan_photos(photos, num_threads).problems}
     for index in range(len(photos)):
@@ -38,7 +40,10 @@ def list_samples(photos: Any, num_threads: int, *, decode: bool) -> Listing:
             listing.find(kind, problem.reason, name)
             path = None
         is_upright = is_drawn_upright(photos, index)
-        listing.photos.append(ListedPhoto(name, path, size, any_mode=True, drawn_upright=is_upright))
+        others = photos.map_files(index) if isinstance(photos, MapPhotos) else ()
+        listing.photos.append(
+            ListedPhoto(name, path, size, any_mode=True, drawn_upright=is_upright, other_paths=others)
+        )
         if problem is None and decode:
             _read(listing, photos, index)
     return listing

@@ -115,6 +115,10 @@ class MapPhotos(AnnotatedPhotos):
         record = self._records[index]
         return self.images_dir / record["file_name"], self._files.map_size(record)
 
+    def map_files(self, index: int) -> tuple[Path, ...]:
+        """Return the paths of the maps of a photo."""
+        return tuple(self.images_dir / path for _, path, _ in self._files.paths(self._records[index]))
+
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the value of each instance in its map, or the number of its file from 1."""
         return self._told(index)[0]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.formats.pixel_bytes import intrinsics_text, picture_bytes
+from segpaste.datasets.formats.pixel_bytes import picture_bytes
 from segpaste.datasets.formats.written.format import (
     File,
     LabelForm,
@@ -51,7 +51,7 @@ class LabelMaps(WrittenFormat):
         return f"images/{split}", f"semantic/{split}", f"instances/{split}"
 
     def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
-        """Yield the maps, and the camera matrix where there is one."""
+        """Yield the maps."""
         sample = photo.sample
         if sample.instance_masks is None and sample.semantic_map is None:
             raise ValueError("expected masks for label maps, got boxes alone; fill masks in first (--masks-from)")
@@ -62,8 +62,6 @@ class LabelMaps(WrittenFormat):
             objects = (owners + 1).astype(np.uint8 if sample.num_instances <= 255 else np.uint16)
             yield f"instances/{photo.split}/{photo.stem}.png", picture_bytes(objects)
         yield f"semantic/{photo.split}/{photo.stem}.png", picture_bytes(_semantic(photo, owners, form))
-        if (text := intrinsics_text(sample)) is not None:
-            yield f"intrinsics/{photo.split}/{photo.stem}.txt", text
 
     def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
         """Yield the list of classes."""

@@ -20,7 +20,6 @@ from segpaste.datasets.formats.written.format import (
     WrittenSplit,
 )
 
-_COUNTS = ("frequency", "image_count", "instance_count")
 _MOST_RARE, _MOST_COMMON = 10, 100
 
 
@@ -61,7 +60,7 @@ class LvisInstances(WrittenFormat):
 def lvis_categories(split: WrittenSplit) -> list[JsonRow]:
     """Return the categories with counts and frequency: r up to 10 images, c up to 100, f above.
 
-    A category that has all three keeps them, for a part of a dataset is evaluated by the frequencies of the whole.
+    A category keeps those that it has, for a part of a dataset is evaluated by the frequencies of the whole.
     """
     num_instances: Counter[Any] = Counter()
     num_images: Counter[Any] = Counter()
@@ -73,11 +72,10 @@ def lvis_categories(split: WrittenSplit) -> list[JsonRow]:
 
 
 def _category(row: JsonRow, num_images: int, num_instances: int) -> JsonRow:
-    if all(key in row for key in _COUNTS):
-        return row
     frequency = "r" if num_images <= _MOST_RARE else "c" if num_images <= _MOST_COMMON else "f"
     named = {"synset": row["name"], "synonyms": [row["name"]], "def": ""}
-    return {**named, **row, "frequency": frequency, "image_count": num_images, "instance_count": num_instances}
+    counts = {"frequency": frequency, "image_count": num_images, "instance_count": num_instances}
+    return row if set(row) >= set(counts) else {**named, **counts, **row}
 
 
 def _image(row: SampleRows) -> JsonRow:

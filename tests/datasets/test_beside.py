@@ -1,0 +1,130 @@
+"""Depth, normals and cameras beside annotations: every written format is read again with them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from segpaste.cli import main
+from segpaste.datasets import convert_dataset, make_large_scale_jittering, open_dataset
+from segpaste.datasets.formats.records import DatasetError
+from segpaste.types import DenseSample
+
+NUM = 2
+
+
+@pytest.fixture(scope="module")
+def rgbd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An augmented dataset of scenes, whose files lie in folders without splits."""
+    out = tmp_path_factory.mktemp("rgbd") / "out"
+    assert main(["augment", "scenes", "--out", str(out), "--num", str(NUM), "--size", "40", "--gallery", "0"]) == 0
+    return out
+
+
+def assert_same_geometry(one: DenseSample, other: DenseSample) -> None:
+    assert one.depth is not None
+    assert one.depth_valid is not None
+    assert one.normals is not None
+    assert other.normals is not None
+    assert torch.equal(one.depth, other.depth)
+    assert torch.equal(one.depth_valid, other.depth_valid)
+    assert (one.normals - other.normals).abs().max() < 1e-6
+    assert one.camera_intrinsics == other.camera_intrinsics
+    assert one.metric_depth
+    assert other.metric_depth
+
+
+@pytest.mark.parametrize("to", ["coco", "coco-panoptic", "lvis", "roboflow", "yolo", "voc", "label-maps"])
+def test_every_format_keeps_them(rgbd: Path, to: str, tmp_path: Path) -> None:
+    """Twice, for the second conversion has folders of splits to read."""
+    first = convert_dataset(rgbd, tmp_path / "first", to)
+    second = convert_dataset(tmp_path / "first", tmp_path / "second", to)
+    assert not {name for losses in (first.losses, second.losses) for name in losses if "folder" in name}
+    own = open_dataset(rgbd)
+    for out in ("first", "second"):
+        photos = open_dataset(tmp_path / out)
+        assert len(photos) == NUM
+        for index in range(NUM):
+            assert_same_geometry(own[index], photos[index])
+
+
+def test_a_camera_of_the_entry(rgbd: Path, tmp_path: Path) -> None:
+    shutil.copytree(rgbd, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out/intrinsics")
+    assert_same_geometry(open_dataset(rgbd)[1], open_dataset(tmp_path / "out")[1])
+
+
+def test_jittered_samples_have_them(rgbd: Path) -> None:
+    jitter = make_large_scale_jittering(24)
+    photos = open_dataset(rgbd)
+    sample = photos.read_jittered(0, jitter, 5)
+    assert_same_geometry(jitter(photos[0], 5), sample)
+
+
+def test_depth_in_other_files_is_named(rgbd: Path, tmp_path: Path) -> None:
+    """Millimetres of PNG files are read by a declaration alone: other datasets mean other units."""
+    convert_dataset(rgbd, tmp_path / "png", "coco", depth_format="png")
+    shutil.rmtree(tmp_path / "png/normals")
+    assert open_dataset(tmp_path / "png")[0].depth is None
+    losses = convert_dataset(tmp_path / "png", tmp_path / "out", "coco").losses
+    assert losses == {"folder 'depth'": 1, "folder 'intrinsics'": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("depth/000002.npy", None, "depth/000002.npy: expected a map, found no such file"),
+        ("depth_valid/000002.png", None, "depth_valid/000002.png: expected a map, found no such file"),
+        ("depth/000002.npy", np.ones((7, 5), np.float32), r"expected \[7, 5\] pixels as depth has, got \[40, 40\]"),
+        ("normals/000002.npy", np.ones((7, 5, 3), np.float32), "000002.png: depth, normals or camera beside it"),
+        ("normals/000002.npy", np.ones((40, 40), np.float32), "normals/000002.npy: convert_normals: expected floats"),
+    ],
+)
+def test_broken_files(rgbd: Path, tmp_path: Path, name: str, change: object, message: str) -> None:
+    shutil.copytree(rgbd, tmp_path / "out")
+    path = tmp_path / "out" / name
+    path.unlink()
+    if isinstance(change, np.ndarray):
+        np.save(path, change)
+    photos = open_dataset(tmp_path / "out")
+    assert photos[0].depth is not None
+    with pytest.raises(DatasetError, match=message):
+        photos[1]
+
+
+def test_a_broken_camera(rgbd: Path, tmp_path: Path) -> None:
+    shutil.copytree(rgbd, tmp_path / "out")
+    (tmp_path / "out/intrinsics/000001.txt").write_text("0 0\n")
+    with pytest.raises(DatasetError, match=r"intrinsics/000001.txt"):
+        open_dataset(tmp_path / "out")[0]
+
+
+def test_maps_alone_are_checked_by_what_is_known(
+    tmp_path: Path, rgbd: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Maps in the folder of the photos are no photos, and objects in their pixels are unknown without decoding."""
+    (tmp_path / "in").mkdir()
+    for path in sorted((rgbd / "images").iterdir()):
+        shutil.copy(path, tmp_path / "in" / path.name)
+        shutil.copy(rgbd / "depth_valid" / path.name, tmp_path / "in" / f"{path.stem}.mask.png")
+    lines = "root: in", "classes: [floor, thing]", "photos: '{name}.png'"
+    text = "\n".join([*lines, "instances: {files: '{name}.mask.png', encoding: mask, class: thing}\n"])
+    (tmp_path / "segpaste.yaml").write_text(text)
+    assert main(["check", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "unlisted_photo" not in printed
+    assert "no_annotation" not in printed
+    assert "objects    unknown" in printed
+    assert main(["check", str(tmp_path), "--decode"]) == 0
+    printed = capsys.readouterr().out
+    assert f"{NUM} photos, {NUM} objects of 2 classes" in printed
+    assert "unlisted_photo" not in printed
+
+
+def test_a_declaration_is_no_table(rgbd: Path, tmp_path: Path) -> None:
+    convert_dataset(rgbd, tmp_path / "maps", "label-maps")
+    assert not convert_dataset(tmp_path / "maps", tmp_path / "again", "label-maps").losses
