@@ -102,7 +102,7 @@ class ReplicaFinder:
         found = self.given or find_replica()
         if found is None and (num := _of_launcher().num_replicas) > 1:
             raise RuntimeError(
-                f"{self.owner}: expected an initialized torch.distributed, because WORLD_SIZE is {num}, got no process "
+                f"{self.owner}: expected torch.distributed to be initialized, as WORLD_SIZE is {num}, got no process "
                 f"group; call torch.distributed.init_process_group before the first batch, or {self.advice}"
             )
         return found or Replica(0, 1)

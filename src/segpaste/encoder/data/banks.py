@@ -95,9 +95,7 @@ def _expect_encodable(bank: StoredBank, encoder: BinaryAttributeEncoder, embedde
         raise BankError(f"{bank.where}: expected a bank with embeddings; segpaste bank embed writes one")
     made_by = bank.meta.built_from.get("embedder")
     if embedder is not None and made_by is not None and made_by != embedder:
-        raise BankError(
-            f"{bank.where}: expected embeddings of {embedder}, as in training, got those of {made_by}"
-        )
+        raise BankError(f"{bank.where}: expected embeddings of {embedder}, as in training, got those of {made_by}")
     if are_signs(bank.read(np.arange(min(len(bank), 64)), ("embedding",))["embedding"]):
         raise BankError(f"{bank.where}: expected embeddings, got codes already; take the bank that they were made of")
     if encoder.num_inputs != EMBEDDING_SIZE or encoder.num_attributes > EMBEDDING_SIZE:

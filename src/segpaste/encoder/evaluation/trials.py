@@ -1,8 +1,8 @@
 """Trials: pairs of samples, given by their ids and scored by the evidence of their codes.
 
 A CSV of trials has a column ``enrollment`` (or ``enrolment``), a column ``test``, and for figures a column ``key``. The
-key is ``target`` or 1 if both samples are of one class, else ``nontarget`` or 0. The columns are separated by commas, or
-by tabs if the first line contains a tab.
+key is ``target`` or 1 if both samples are of one class, else ``nontarget`` or 0. The separator is a comma, or a tab if
+the first line contains a tab.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class Training:
         """
         best = self.best()
         if best is None:
-            raise ValueError(f"{self.folder}: expected a run with a finished epoch, got none; iterate over epochs first")
+            raise ValueError(f"{self.folder}: expected a run with a finished epoch, got none; run epochs first")
         return TrainResult(best, tuple(self.history), self.folder, self._assessment)
 
     def assess(self) -> Assessment:
