@@ -12,7 +12,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class KeypointSchema:
-    """The points of an object, the same for all objects of a dataset.
+    """Names, skeleton and flip pairs of the keypoints of an object, the same for all objects of a dataset.
 
     Attributes:
         names: names of the points.

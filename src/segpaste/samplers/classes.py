@@ -75,7 +75,7 @@ class HasLabels(Protocol):
 
     @property
     def labels(self) -> Any:
-        """The class of each sample, [num_samples]."""
+        """Class of each sample, [num_samples]."""
 
 
 class HasTargets(Protocol):
@@ -83,7 +83,7 @@ class HasTargets(Protocol):
 
     @property
     def targets(self) -> Any:
-        """The class of each sample, [num_samples]."""
+        """Class of each sample, [num_samples]."""
 
 
 Labels = ArrayLike | Tensor | HasCropClassIds | HasLabels | HasTargets

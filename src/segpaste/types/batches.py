@@ -1,4 +1,4 @@
-"""The two forms of a batch: `BatchedDenseSample`, ragged, for losses, and `PaddedBatchedDenseSample`, for devices.
+"""Two forms of a batch: `BatchedDenseSample`, ragged, for losses, and `PaddedBatchedDenseSample`, for devices.
 
 Each is converted to the other, so they share this file. The padded form holds plain tensors of fixed shapes, so it
 passes through ``torch.compile``, ``DataLoader`` workers and device transfers. Do not put tagged tensors into it inside

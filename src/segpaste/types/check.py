@@ -151,7 +151,7 @@ def check_cameras(label: str, cameras: Tensor) -> None:
 
 
 def check_boxes(label: str, boxes: Tensor, canvas_size: tuple[int, int]) -> None:
-    """Check that boxes are finite, with x1 <= x2 and y1 <= y2, and that tagged boxes have format and canvas right.
+    """Check the format and canvas of tagged boxes, and that all boxes are finite with x1 <= x2 and y1 <= y2.
 
     Raises:
         ValueError: a tagged box has another format or canvas, or a box is not finite or has x2 < x1 or y2 < y1.

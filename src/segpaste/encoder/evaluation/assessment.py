@@ -1,8 +1,8 @@
 """Assessment of the encoder of the best epoch, compared with untrained controls.
 
-The epoch is the best of many on the validation set, so its figures on that set are biased upwards. Use a test set,
-whose vectors neither train the encoder nor select the epoch, for unbiased figures. Retrieval by codes is compared with
-two controls: the same encoder with its initial parameters, and the signs of as many random projections of the
+The epoch is the best of many on the validation set, so its figures on that set are too optimistic. Use a test
+set, whose vectors neither train the encoder nor select the epoch, for unbiased figures. Retrieval by codes is compared
+with two controls: the same encoder with its initial parameters, and the signs of as many random projections of the
 standardised vectors.
 
 The evidence is estimated on the training set and calibrated on pairs of the validation set.
@@ -55,7 +55,7 @@ class Assessment:
     Attributes:
         num_vectors: number of vectors.
         is_final: True if the vectors are a test set. Otherwise they are the validation set, which selected the epoch
-            and the calibration, so the figures are biased upwards.
+            and the calibration, so the figures are too optimistic.
         map_codes, map_vectors: see `segpaste.encoder.Validation`.
         map_untrained: mean average precision of the codes of the encoder before training.
         map_random: mean average precision of the signs of as many random projections.

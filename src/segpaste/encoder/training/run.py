@@ -34,7 +34,7 @@ def train(
         config: configuration of the training.
         out: folder of the run, see `segpaste.encoder.training.checkpoints`.
         test_set: set on which the best epoch is measured at the end; training does not depend on it. By default the
-            validation set is used, so these figures are biased upwards.
+            validation set is used, so these figures are too optimistic.
 
     Raises:
         ValueError: the folder belongs to another run, the batches cannot be made, the vectors do not match, the device
