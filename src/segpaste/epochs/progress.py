@@ -111,7 +111,7 @@ class EpochProgress:
         return this
 
     def state(self, identity: Mapping[str, Any], num_done: int | None = None) -> dict[str, Any]:
-        """Return the place and the owner's facts, which are the same on every rank.
+        """Return the place and the owner's facts, equal on all ranks, so that the state of one rank serves all.
 
         Args:
             identity: facts of the owner, as JSON values; see `expect_own_state`.

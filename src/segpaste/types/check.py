@@ -221,7 +221,7 @@ def check_padding(label: str, padding_mask: Tensor) -> None:
     """Check that padding [..., H, W] is only to the right of the image content and below it.
 
     Raises:
-        ValueError: the first row or column of an image is all padding, but not the whole image.
+        ValueError: the first row or column of an image with content is all padding.
     """
     if padding_mask.device.type != "cpu" or padding_mask.numel() == 0:
         return

@@ -192,7 +192,7 @@ def _flattened(record: Movable, transform: v2.Transform | None) -> tuple[list[An
 
 def _flatten_with_keys(record: Movable) -> tuple[list[tuple[Any, Any]], _Structure]:
     values, structure = _flatten(record)
-    # Not GetAttrKey: torch.export confuses the path x.depth with a prefix of x.depth_valid.
+    # Not GetAttrKey: torch.export treats the path x.depth as a prefix of x.depth_valid.
     return [(MappingKey(name), value) for name, value in zip(structure.names, values, strict=True)], structure
 
 

@@ -75,7 +75,7 @@ class Calibration:
 
 
 def equal_error_rate(target: ArrayLike, nontarget: ArrayLike) -> float:
-    """Return the error rate, 0 to 1, at the threshold where the shares of targets missed and nontargets accepted agree.
+    """Return the error rate, 0 to 1, at the threshold where equal shares of targets are missed and nontargets accepted.
 
     Between two points of the ROC the rate is interpolated linearly.
 

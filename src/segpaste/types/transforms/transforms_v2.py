@@ -4,8 +4,8 @@ Importing this module registers them. They differ from torchvision's own mask ke
 moved by integer indexing (float32 cannot hold all int64 ids), pixels outside the image get the pad value of the field
 table, and labels are resampled about pixel centres like the image, so that they stay aligned with it.
 
-Rotations, perspective and the like are supported for masks, boxes and keypoints only. Do not extend this to maps
-without rotating normals and recomputing the camera: the kernels here reject the fields that would become wrong.
+Rotations, perspective and the like are supported for instance masks, boxes and keypoints only. Do not extend this to
+maps without rotating normals and recomputing the camera: the kernels here reject the fields that would become wrong.
 """
 
 from __future__ import annotations
