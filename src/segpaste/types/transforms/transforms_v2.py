@@ -235,7 +235,7 @@ def _refusal(name: str, what: str) -> Callable[..., Any]:
     def kernel(inpt: Any, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
             f"transforms.v2 {name}: expected only resize, crop, pad or flip for {what}, got {name}; it would make the "
-            f"field wrong. Remove the field before this transform"
+            f"field wrong. Drop the field before this transform"
         )
 
     return kernel
