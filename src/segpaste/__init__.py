@@ -1,6 +1,6 @@
-"""segpaste: copy-paste augmentation on the device of the batch, with labels exactly true to the pixels.
+"""segpaste: copy-paste augmentation on the device of the batch, with labels that match the pixels exactly.
 
-The public names are below; they are imported when first used, so that `import segpaste` costs little.
+Public names are imported on first use, so `import segpaste` is fast.
 """
 
 from __future__ import annotations

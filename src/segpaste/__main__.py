@@ -1,4 +1,4 @@
-"""`python -m segpaste` is `segpaste`."""
+"""Entry point of `python -m segpaste`, which runs the `segpaste` command."""
 
 import sys
 

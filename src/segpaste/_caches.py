@@ -1,4 +1,4 @@
-"""Where the package keeps what it can make again: the cache folder of the user."""
+"""Cache folder of the user, for files that the package can create again."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def cache_folder(name: str) -> Path:
-    """Return the folder of one kind of cached files, which need not exist.
+    """Return the folder for one kind of cached files; it may not exist yet.
 
-    It is in the folder that ``SEGPASTE_CACHE`` names, else in ``segpaste`` under ``XDG_CACHE_HOME`` or ``~/.cache``.
+    Its parent is the folder that ``SEGPASTE_CACHE`` names, else ``segpaste`` in ``XDG_CACHE_HOME`` or ``~/.cache``.
     """
     if named := os.environ.get("SEGPASTE_CACHE"):
         return Path(named).expanduser().absolute() / name

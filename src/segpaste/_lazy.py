@@ -1,6 +1,6 @@
-"""Packages whose names are imported when they are first used.
+"""Packages that import their names on first use.
 
-Such a package imports its names for type checkers and says where they are, which a test compares::
+Such a package imports its names for type checkers, and lists the module of each name. A test compares the two::
 
     if TYPE_CHECKING:
         from segpaste.viz.palette import class_color as class_color
@@ -8,8 +8,8 @@ Such a package imports its names for type checkers and says where they are, whic
     _HOMES = {"segpaste.viz.palette": ("class_color",)}
     __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)
 
-The two functions are those of PEP 562. No module of the package may have the name of an exported object, for the module
-would replace the object when it is imported.
+The two functions are those of PEP 562. No module of the package may have the name of an exported object, because the
+import of the module would replace the object.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 def lazy_names(
     package: str, homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, from the names that each module defines."""
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, given the names that each module defines."""
     namespace = vars(sys.modules[package])
     home_of = {name: module for module, names in homes.items() for name in names}
 

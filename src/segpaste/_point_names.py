@@ -1,4 +1,4 @@
-"""`KeypointSchema`, which `segpaste.types` exports: in a module without torch, so that banks are described at once."""
+"""`KeypointSchema`, in a module that does not import torch, so that describing a bank is fast."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class KeypointSchema:
-    """The points of an object, the same for all objects of a dataset.
+    """Names, skeleton and flip pairs of the keypoints of an object, the same for all objects of a dataset.
 
     Attributes:
-        names: of the points.
-        skeleton: pairs of points, from 0, that are drawn joined.
-        flip_pairs: pairs of points, from 0, that swap when an image is mirrored, such as left and right eye.
+        names: names of the points.
+        skeleton: pairs of points, from 0, that are connected by lines when drawn.
+        flip_pairs: pairs of points, from 0, that swap when an image is flipped, such as left and right eye.
 
     Raises:
-        TypeError: a name is no text, or a pair does not hold integers.
-        ValueError: there is no name, one is there twice, or a pair names a point that is not there or swaps already.
+        TypeError: a name is not a string, or a pair does not hold integers.
+        ValueError: there are no names, a name occurs twice, a pair names a point that does not exist or the same point
+            twice, or a point is in two flip pairs.
     """
 
     names: tuple[str, ...]
@@ -50,10 +51,10 @@ class KeypointSchema:
 
     @classmethod
     def of_sides(cls, names: Sequence[str], skeleton: Sequence[Pair] = ()) -> Self:
-        """Make a schema whose ``left`` and ``right`` points swap, found by their names, as in COCO.
+        """Create a schema in which each ``left`` point swaps with the ``right`` point of the same name, as in COCO.
 
         Args:
-            names: such as ``left_eye`` and ``right_eye``; names without a counterpart do not swap.
+            names: names such as ``left_eye`` and ``right_eye``; points without a counterpart do not swap.
             skeleton: pairs of points, from 0.
         """
         place = {name: point for point, name in enumerate(names)}
@@ -62,16 +63,16 @@ class KeypointSchema:
 
     @property
     def num_points(self) -> int:
-        """P."""
+        """Number of points, P."""
         return len(self.names)
 
     def fits(self, other: KeypointSchema | None) -> bool:
-        """Tell whether the points of two schemas are the same; skeletons are only drawn."""
+        """Return whether two schemas have the same names and flip pairs; skeletons are only drawn and may differ."""
         return other is not None and (self.names, self.flip_pairs) == (other.names, other.flip_pairs)
 
     @property
     def flip_order(self) -> tuple[int, ...]:
-        """For each point of a mirrored object, the point that it was."""
+        """Index that each point of a flipped object had before the flip."""
         order = list(range(len(self.names)))
         for one, other in self.flip_pairs:
             order[one], order[other] = other, one

@@ -1,7 +1,8 @@
-"""Which of several processes tells the user about an error.
+"""Marks on errors, which decide which of several processes prints an error.
 
-Processes that work together often fail for one reason. The one whose error it is prints it; the others raise it too, so
-that they end, and say nothing. The marks are notes of the exception (PEP 678), which travel with it.
+Processes that work together often fail for the same reason. The process in which the error occurred prints it. The
+others raise it too, so that they exit, but print nothing. The marks are notes of the exception (PEP 678), so they stay
+with it when it is sent to another process.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ def mark_said(error: BaseException) -> None:
 
 
 def mark_own(error: BaseException) -> None:
-    """Mark an error that no other process knows of, unless another one prints it."""
+    """Mark an error that occurred in this process alone, unless another process prints it."""
     if not is_said(error) and not is_own(error):
         error.add_note(_OWN)
 
 
 def is_said(error: BaseException) -> bool:
-    """Whether another process prints the error."""
+    """Return whether another process prints the error."""
     return _SAID in getattr(error, "__notes__", ())
 
 
 def is_own(error: BaseException) -> bool:
-    """Whether this process alone knows of the error."""
+    """Return whether the error occurred in this process alone."""
     return _OWN in getattr(error, "__notes__", ())

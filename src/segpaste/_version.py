@@ -1,4 +1,4 @@
-"""The version, for modules that may not import the package itself."""
+"""Version of the package, for modules that may not import the package itself."""
 
 from importlib.metadata import PackageNotFoundError, version
 

@@ -1,7 +1,7 @@
-"""Optional dependencies: imported where they are used, with an error that says which package to install.
+"""Import of optional dependencies, with an error that says which package to install.
 
-The error names the package itself. ``pip`` may know a package by this project's name that is not this project, so no
-message tells a user to install an extra by that name.
+The error names the package itself, not an extra of this project: a package index may have another project of the same
+name, so no message tells a user to install an extra.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ REQUIREMENT_OF = {
     "transformers": "transformers>=4.50",
     "pytorch_lightning": "pytorch-lightning>=2.5",
 }
-"""The requirement in ``pyproject.toml`` that provides each package."""
+"""Requirement in ``pyproject.toml`` that provides each package."""
 
 
 class MissingPackageError(ImportError):
-    """An optional package is not installed; the message says how to install it."""
+    """Error raised when an optional package is not installed; the message says how to install it."""
 
 
 def require(module: str) -> Any:

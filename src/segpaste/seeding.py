@@ -1,11 +1,12 @@
-"""Seeds and draws: every random number is a pure function of (a sample's seed, the draw's name, an index).
+"""Seeds and random numbers: each number is a pure function of a sample's seed, the draw's name and indices.
 
-`derive_seed` gives each sample of each epoch its own 64-bit seed. The draws below hash that seed with a name and
+`derive_seed` gives each sample of each epoch its own 64-bit seed. The functions below hash that seed with a name and
 indices by SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014; constants of
-its ``mix64`` by David Stafford). They are integer tensor arithmetic: they trace, they need no generator object, and
-they give the same bits on every device, for every batch size and order, eager and compiled.
+its ``mix64`` by David Stafford). They use integer tensor arithmetic only: they can be traced, they need no generator
+object, and they return the same bits on every device, for every batch size and order, eager and compiled.
 
-Not for cryptography, and not for long streams: use torch's or NumPy's generators where a plain stream will do.
+Do not use them for cryptography or for long streams. Where a plain stream is enough, use the generators of torch or
+NumPy.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ _UINT64 = 1 << 64
 
 
 def derive_seed(base_seed: int, epoch: int, rank: int, worker_id: int, sample_idx: int) -> int:
-    """The seed of one sample: the first 8 bytes of SHA-256 over the five numbers as little-endian uint64.
+    """Return the seed of one sample: the first 8 bytes of SHA-256 over the five numbers as little-endian uint64.
 
     Args:
         base_seed: the run's seed.
-        epoch: counts passes over the data.
-        rank: the process in a distributed run.
-        worker_id: the loader worker, where it matters which one made the sample; else 0.
+        epoch: the number of the pass over the data.
+        rank: the number of the process in a distributed run.
+        worker_id: the number of the loader worker, if the sample depends on it; else 0.
         sample_idx: the sample's index in its dataset, or its position in an endless sequence.
 
     Returns:
         An integer in [0, 2**64).
 
     Raises:
-        ValueError: a number is no integer, is negative or does not fit 64 bits.
+        ValueError: a number is not an integer in [0, 2**64).
     """
     key = SampleKey(base_seed, epoch, rank, worker_id, sample_idx)
     for name, value in key._asdict().items():
@@ -51,15 +52,15 @@ def derive_seed(base_seed: int, epoch: int, rank: int, worker_id: int, sample_id
 
 
 def _hashed(payload: bytes) -> int:
-    """The first 8 bytes of SHA-256, little-endian, in [0, 2**64)."""
+    """Return the first 8 bytes of SHA-256, little-endian, in [0, 2**64)."""
     return int.from_bytes(hashlib.sha256(payload).digest()[:8], "little")
 
 
 def check_uint64(value: int, name: str) -> None:
-    """Refuse what `derive_seed` cannot take as the argument ``name``, such as a seed or an epoch out of range.
+    """Check that the argument ``name``, such as a seed or an epoch, is an integer in [0, 2**64).
 
     Raises:
-        ValueError: it is no integer, is negative or does not fit 64 bits.
+        ValueError: it is not.
     """
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ValueError(f"expected an integer as {name}, 0 <= {name} < 2**64, got {value!r}")
@@ -68,7 +69,7 @@ def check_uint64(value: int, name: str) -> None:
 
 
 class SampleKey(NamedTuple):
-    """The five numbers that name a sample of a run: the arguments of `derive_seed`, which makes its seed of them."""
+    """Five numbers that identify a sample of a run: the arguments of `derive_seed`, which returns its seed."""
 
     base_seed: int
     epoch: int
@@ -78,16 +79,16 @@ class SampleKey(NamedTuple):
 
     @property
     def seed(self) -> int:
-        """`derive_seed` of the five, in [0, 2**64)."""
+        """Seed of the sample, by `derive_seed`, in [0, 2**64)."""
         return derive_seed(*self)
 
 
 class KeyTensors(TypedDict):
-    """The two fields of a batch that name its samples, as keyword arguments of ``to_padded``.
+    """Two fields of a batch that identify its samples, as keyword arguments of ``to_padded``.
 
     Attributes:
-        sample_seeds: [B] int64.
-        sample_keys: [B, 5] int64.
+        sample_seeds: seed of each sample, [B] int64.
+        sample_keys: `SampleKey` of each sample, [B, 5] int64.
     """
 
     sample_seeds: Tensor
@@ -95,7 +96,7 @@ class KeyTensors(TypedDict):
 
 
 def key_tensors(keys: Sequence[SampleKey]) -> KeyTensors:
-    """Keys, and the seeds made of them, as a batch carries them."""
+    """Return keys and their seeds as the tensors of a batch."""
     return KeyTensors(
         sample_seeds=torch.tensor([to_int64(key.seed) for key in keys], dtype=torch.int64),
         sample_keys=torch.tensor([[to_int64(number) for number in key] for key in keys], dtype=torch.int64).view(-1, 5),
@@ -103,35 +104,35 @@ def key_tensors(keys: Sequence[SampleKey]) -> KeyTensors:
 
 
 def keys_of(sample_keys: Tensor) -> list[SampleKey]:
-    """The keys that a batch carries in ``sample_keys`` [B, 5]: the inverse of `key_tensors`."""
+    """Return the keys in the ``sample_keys`` [B, 5] of a batch: the inverse of `key_tensors`."""
     return [SampleKey(*map(from_int64, row)) for row in sample_keys.tolist()]
 
 
 def to_int64(value: int) -> int:
-    """The integer of the same 64 bits that a torch.int64 holds, for ``sample_seeds`` and ``sample_keys``."""
+    """Return the signed integer with the same 64 bits, for the int64 tensors ``sample_seeds`` and ``sample_keys``."""
     value %= _UINT64
     return value - _UINT64 if value >= _UINT64 >> 1 else value
 
 
 def from_int64(value: int) -> int:
-    """The inverse of `to_int64`: in [0, 2**64)."""
+    """Return the unsigned integer with the same 64 bits: the inverse of `to_int64`."""
     return value % _UINT64
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def name_key(name: str) -> int:
-    """The 64 bits, as a signed integer, that stand for a draw's name: the first 8 bytes of its SHA-256."""
+    """Return the first 8 bytes of the SHA-256 of a draw's name, as a signed integer."""
     return to_int64(_hashed(name.encode()))
 
 
 def random_bits(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
-    """64 random bits for every seed and index.
+    """Return 64 random bits for each seed and index.
 
     Args:
         seeds: int64, any shape.
         name: the draw's name; different names give independent draws.
         indices: int64 tensors, broadcastable with ``seeds`` and one another; the value at an index does not depend
-            on how many indices there are.
+            on the number of indices.
 
     Returns:
         int64 of the broadcast shape, uniform over all 2**64 values.
@@ -144,18 +145,18 @@ def random_bits(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
 
 
 def random_bits_numpy(seed: int, name: str, *indices: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """`random_bits` of one seed in [0, 2**64), for index arithmetic in NumPy: uint64 of the shape of the indices."""
+    """Return `random_bits` of one seed in [0, 2**64), as a NumPy array of uint64 with the shape of the indices."""
     bits = random_bits(torch.tensor(to_int64(seed)), name, *(torch.from_numpy(index) for index in indices))
     return bits.numpy().view(np.uint64)
 
 
 def random_u32(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
-    """The upper 32 of `random_bits`, as int64 in [0, 2**32)."""
+    """Return the upper 32 bits of `random_bits`, as int64 in [0, 2**32)."""
     return _shift_right(random_bits(seeds, name, *indices), 32)
 
 
 def random_integers(seeds: Tensor, name: str, low: Tensor | int, high: Tensor | int, *indices: Tensor) -> Tensor:
-    """Integers uniform over ``low`` .. ``high`` inclusive (to within 1 in 2**32; the span is below 2**31).
+    """Return integers uniform over ``low`` .. ``high`` inclusive (to within 1 in 2**32; the span is below 2**31).
 
     Returns:
         int64; ``low`` where the range is empty.
@@ -164,9 +165,9 @@ def random_integers(seeds: Tensor, name: str, low: Tensor | int, high: Tensor | 
 
 
 def within(fractions: Tensor, low: Tensor | int, high: Tensor | int) -> Tensor:
-    """Return the integers of ``low`` .. ``high`` inclusive that lie at ``fractions`` / 2**32 of the range.
+    """Return the integers at ``fractions`` / 2**32 of the range ``low`` .. ``high`` inclusive.
 
-    The span is below 2**31; of an empty range it is ``low``.
+    The span is below 2**31. An empty range gives ``low``.
     """
     span = high - low + 1
     span = span.clamp(min=1) if isinstance(span, Tensor) else max(span, 1)
@@ -174,7 +175,7 @@ def within(fractions: Tensor, low: Tensor | int, high: Tensor | int) -> Tensor:
 
 
 def random_bernoulli(seeds: Tensor, name: str, probability: float, *indices: Tensor) -> Tensor:
-    """True with this probability (rounded to a multiple of 2**-32), bool."""
+    """Return bools that are True with the given probability, which is rounded to a multiple of 2**-32."""
     return random_u32(seeds, name, *indices) < round(probability * (1 << 32))
 
 
@@ -185,5 +186,5 @@ def _mix64(z: Tensor) -> Tensor:
 
 
 def _shift_right(z: Tensor, bits: int) -> Tensor:
-    """Logical shift: int64 is the only 64-bit integer whose arithmetic torch supports everywhere."""
+    """Shift right and fill with zeros; int64 is the only 64-bit integer type that torch supports everywhere."""
     return (z >> bits) & ((1 << (64 - bits)) - 1)

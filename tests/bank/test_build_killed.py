@@ -161,7 +161,7 @@ class TestGoingOn:
         own = write_photos(tmp_path / "photos")
         whole = (own / "3.png").read_bytes()
         (own / "3.png").write_bytes(whole[:90])
-        with pytest.raises(DatasetError, match=r"3\.png.*bank\.parts keeps what is finished; the same call goes on"):
+        with pytest.raises(DatasetError, match=r"3\.png.*bank\.parts keeps what is finished; the same call resumes"):
             build(open_photos(own), tmp_path / "bank", workers=workers)
         assert not (tmp_path / "bank").exists()
         (own / "3.png").write_bytes(whole)

@@ -283,7 +283,7 @@ def test_interrupted_and_gone_on(
     with monkeypatch.context() as patch:
         patch.setattr(build_bank, "_write", interrupt)
         assert main(words(world, tmp_path / "bank")) == 130
-    note = "bank.parts keeps what is finished; the same call goes on from there\n"
+    note = "bank.parts keeps what is finished; the same call resumes from there\n"
     assert capsys.readouterr().err == f"segpaste: interrupted: {tmp_path}/{note}"
     assert main(words(world, tmp_path / "bank")) == 0
     assert tree(tmp_path / "bank") == tree(world / "bank")

@@ -285,7 +285,7 @@ class TestRuns:
         images_dir, path = write_instances(tmp_path)
         monkeypatch.setattr(convert, "_PHOTOS_AT_ONCE", 1)
         shutil.move(images_dir / "two.png", tmp_path / "away.png")
-        with pytest.raises(DatasetError, match=r"two\.png: expected an image, found no such file.*goes on from there"):
+        with pytest.raises(DatasetError, match=r"two\.png: expected an image, found no such file.*resumes from there"):
             convert_dataset(path, tmp_path / "out", "coco", images_dir=images_dir)
         assert not (tmp_path / "out").exists()
         written = tmp_path / "out.partial/files/images/a/one.png"

@@ -149,7 +149,7 @@ class TestOptions:
 
     def test_samplers_that_do_not_fit(self) -> None:
         of_rank_0 = RandomNxMSampler([0, 1, 2], 1, 1, rank=0, num_replicas=2)
-        with pytest.raises(ValueError, match="expected one of rank 1 of 2, as the loader is, got one of rank 0 of 2"):
+        with pytest.raises(ValueError, match="expected rank 1 of 2, as the loader has, got rank 0 of 2"):
             EpochDataLoader(Numbered(3), batch_size=1, sampler=of_rank_0, rank=1, num_replicas=2)
         for batches in (BatchSampler(range(3), 1, False), of_rank_0.batch_sampler()):
             with pytest.raises(ValueError, match=f"expected one of indices, got {type(batches).__name__}, of lists"):

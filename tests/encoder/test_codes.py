@@ -47,9 +47,9 @@ class TestPacked:
     @pytest.mark.parametrize(("mine", "theirs"), [(1, 2), (2, 1)])
     def test_codes_of_other_lengths(self, mine: int, theirs: int) -> None:
         one, other = np.zeros((2, mine), np.uint8), np.zeros((3, theirs), np.uint8)
-        with pytest.raises(ValueError, match=f"expected codes of as many bytes, got {mine} and {theirs}"):
+        with pytest.raises(ValueError, match=f"expected codes of one length in bytes, got {mine} and {theirs}"):
             hamming(one, other)
-        with pytest.raises(ValueError, match="expected codes of as many bytes"):
+        with pytest.raises(ValueError, match="expected codes of one length in bytes"):
             nearest(one, other, 1)
 
     def test_more_queries_than_are_compared_at_once(self) -> None:

@@ -86,7 +86,7 @@ class TestCodes:
 
     def test_embeddings_of_another_embedder(self, tmp_path: Path, encoder: BinaryAttributeEncoder) -> None:
         bank = open_bank(embed_bank(small_bank(tmp_path / "plain", LABELS), tmp_path / "embedded"))
-        with pytest.raises(BankError, match="of timm:x, as the encoder learnt, got those of statistics"):
+        with pytest.raises(BankError, match="of timm:x, as in training, got those of statistics"):
             encode_bank(bank, tmp_path / "coded", encoder, embedder="timm:x")
         encode_bank(bank, tmp_path / "coded", encoder, embedder="statistics")
 

@@ -155,7 +155,7 @@ class TestRunning:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
         assert process.returncode == 130
-        kept = f"{tmp_path / 'run'} keeps what is finished; the same command goes on from there"
+        kept = f"{tmp_path / 'run'} keeps what is finished; the same command resumes from there"
         assert err == f"segpaste: interrupted: {kept}\n"
         assert main(given) == 0
         assert len(log.read_text().splitlines()) == 4

@@ -330,7 +330,7 @@ class TestSettings:
 
     def test_a_device_that_is_not_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-        with pytest.raises(ValueError, match=r"trainer\.device: expected at least 1 CUDA devices, got 0; take cpu"):
+        with pytest.raises(ValueError, match=r"trainer\.device: expected at least 1 CUDA devices, got 0; use cpu"):
             train(TRAIN, VALIDATION, config(device="cuda"), tmp_path / "run")
 
     def test_nccl_on_the_cpu(self, tmp_path: Path) -> None:

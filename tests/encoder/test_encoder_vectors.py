@@ -136,7 +136,7 @@ class TestWrongCSV:
                 ["", "x,embedding_0", "a,1"],
                 "line 1: expected a column 'label' of labels, got the columns x, embedding_0",
             ),
-            (["label, embedding_0", "a,1"], "line 1: expected .* got the columns label, ' embedding_0'; say others"),
+            (["label, embedding_0", "a,1"], "line 1: expected .* got the columns label, ' embedding_0'; set others"),
             (["label,embedding_0,label", "a,1,a"], "line 1: expected each column once, got 'label' twice"),
             (
                 ["label,embedding_0", "a,1", "b,nan"],

@@ -128,7 +128,7 @@ class TestScores:
         (folder / "vectors.csv").write_text(text.replace("id,", "utterance,", 1).replace("embedding_", "v"))
         assert score(folder, run) == 2
         assert "expected a column 'id' of ids" in (err := capsys.readouterr().err)
-        assert err.endswith("; say another with --id-column\n")
+        assert err.endswith("; set another with --id-column\n")
         assert score(folder, run, "--id-column", "utterance", "--embedding-prefix", "v") == 0
 
 
@@ -183,7 +183,7 @@ class TestRefusing:
         [
             ("", "pairs.csv: line 1: expected the columns enrollment and test of ids, got an empty file"),
             ("a,b\nv0,v1\n", "line 1: expected the columns enrollment and test of ids, got the columns a, b"),
-            ("enrollment,test\n", "expected a line for each pair after that with the names of the columns, got none"),
+            ("enrollment,test\n", "expected a line for each pair after the names of the columns, got none"),
             ("enrollment,test\nv0,v1,v2\n", "line 2: expected 2 columns, got 3"),
             ("enrollment,test\nv0,v1\nv0,v77\n", "line 3, column 'test': expected the id of a vector, got 'v77'"),
             ("enrollment,test,key\nv0,v1,\n", "line 2, column 'key': expected target or 1, nontarget or 0, got ''"),

@@ -212,7 +212,7 @@ class TestStates:
 
     def test_what_has_parts_counts_by_itself(self, tmp_path: Path) -> None:
         for make in (augmented, augmented_plain, pairs):
-            with pytest.raises(ValueError, match="expected no num_drawn, for its parts count by themselves, got 2"):
+            with pytest.raises(ValueError, match="expected no num_drawn, as its parts count by themselves, got 2"):
                 make(tmp_path, 0).state_dict(2)
 
     def test_a_sampler_that_draws_others_when_resumed_is_told(self, tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ class TestCrops:
             ({"batch_size": 4, "base_seed": 3}, "expected nothing beside it of how to draw"),
             (
                 {"batch_size": 4, "rank": 1, "num_replicas": 2},
-                "one of rank 1 of 2, as the loader is, got one of the rank of torch.distributed",
+                "expected rank 1 of 2, as the loader has, got the rank of torch.distributed",
             ),
             ({"batch_size": 4, "rank": 1}, "create_bank_dataloader: expected both rank and num_replicas or neither"),
         ],
@@ -245,7 +245,7 @@ class TestCrops:
         alone = create_bank_dataloader(bank, batch_size=4, sampler=sampler)  # takes the sampler's rank
         with pytest.warns(UserWarning, match="ExhaustiveNxMSampler: epoch 0 is read again"):
             assert [step.crop_idx.ravel().tolist() for step in alone] == of_one[1::2]
-        with pytest.raises(ValueError, match="expected one of rank 0 of 2, as the loader is, got one of rank 1 of 2"):
+        with pytest.raises(ValueError, match="expected rank 0 of 2, as the loader has, got rank 1 of 2"):
             create_bank_dataloader(bank, batch_size=4, sampler=sampler, rank=0, num_replicas=2)
 
     def test_a_sampler_of_something_else(self, bank: MemmapBank) -> None:

@@ -132,7 +132,7 @@ class TestKilledAnywhere:
 class TestInterrupted:
     @pytest.mark.parametrize("error", [KeyboardInterrupt(), PlaceError("a bad photo"), OSError(28, "No space")])
     def test_it_says_what_is_kept(self, expected: dict[str, bytes], tmp_path: Path, error: BaseException) -> None:
-        kept = f"{tmp_path / 'out.partial'} keeps what is finished; the same command goes on from there"
+        kept = f"{tmp_path / 'out.partial'} keeps what is finished; the same command resumes from there"
         with pytest.raises(type(error)) as caught:
             work(tmp_path / "out", read=interrupted_at(1, error))
         said = {KeyboardInterrupt: kept, PlaceError: f"a bad photo ({kept})"}
@@ -159,7 +159,7 @@ class TestInterrupted:
             remove(run)
 
         monkeypatch.setattr(Run, "remove", interrupt)
-        with pytest.raises(KeyboardInterrupt, match="out is whole"):
+        with pytest.raises(KeyboardInterrupt, match="out is complete"):
             work(tmp_path / "out")
         assert names(tmp_path) == ["out"]
 

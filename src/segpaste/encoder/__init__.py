@@ -1,4 +1,4 @@
-"""Binary attribute encoder: embeddings into K bits, trained on class-structured batches.
+"""Binary attribute encoder: it encodes embeddings as K bits, and is trained on class-structured batches.
 
 from segpaste.encoder import TrainConfig, read_vectors, train
 

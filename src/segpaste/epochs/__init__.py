@@ -1,7 +1,7 @@
-"""One way to go through data: which epoch a pass reads, from which place on, on which rank.
+"""Progress of samplers and loaders through the data: the epoch that a pass reads, its start and its rank.
 
-Samplers and loaders share one `EpochProgress` where they are used together. It holds the place, the state and the rank;
-what an epoch consists of is a pure function of (epoch, rank) elsewhere.
+Samplers and loaders that are used together share one `EpochProgress`, which holds the place, the state and the rank.
+The content of an epoch is a pure function of (epoch, rank), defined by each sampler.
 """
 
 from segpaste.epochs._foreign import epoch_of, set_epoch_of

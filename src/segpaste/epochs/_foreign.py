@@ -1,4 +1,4 @@
-"""Epoch, rank and known facts of loaders and samplers of any make."""
+"""Epoch, rank and known facts of any loader or sampler, including those of other packages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from segpaste.epochs.states import sampler_facts
 
 
 def epoch_of(loader: Any) -> int | None:
-    """Return the epoch of the pass that began last over a loader, or of its sampler; None if neither has one.
+    """Return the epoch of the last pass over a loader, or of its sampler; None if neither has an epoch.
 
     Args:
-        loader: any iterable. Torch, Lightning and this package keep ``epoch`` on the loader, its samplers or dataset.
+        loader: any iterable. Torch, Lightning and this package store ``epoch`` in the loader, its samplers or dataset.
     """
     for part in _parts(loader):
         if isinstance(epoch := getattr(part, "epoch", None), int) and epoch >= 0:
@@ -26,7 +26,7 @@ def epoch_of(loader: Any) -> int | None:
 
 
 def set_epoch_of(loader: Any, epoch: int) -> None:
-    """Set the epoch of a loader, or of its samplers and dataset where it has no ``set_epoch``."""
+    """Set the epoch of a loader, or of its samplers and dataset if it has no ``set_epoch``."""
     takers = [part for part in _parts(loader) if callable(getattr(part, "set_epoch", None))]
     for taker in takers[:1] if takers and takers[0] is loader else {id(part): part for part in takers}.values():
         taker.set_epoch(epoch)
@@ -34,7 +34,7 @@ def set_epoch_of(loader: Any, epoch: int) -> None:
 
 @dataclass(frozen=True)
 class LoaderReplicas(ReplicaFinder):
-    """Finder of the rank of a pass over a loader: that of its sampler, if the sampler has one.
+    """Finder of the rank of a pass over a loader; it uses the rank of the sampler, if the sampler has one.
 
     Args:
         loader: any iterable.
@@ -45,7 +45,7 @@ class LoaderReplicas(ReplicaFinder):
 
     @property
     def given(self) -> Replica | None:
-        """The rank of the sampler, or None where it has none."""
+        """Rank of the sampler, or None if it has none."""
         for part in _parts(self.loader):
             rank, num_replicas = getattr(part, "rank", None), getattr(part, "num_replicas", None)
             if isinstance(rank, int) and isinstance(num_replicas, int):
@@ -54,7 +54,7 @@ class LoaderReplicas(ReplicaFinder):
 
 
 def loader_facts(loader: Any) -> dict[str, Any]:
-    """Return the facts that can be found out about a loader: its length, and for a DataLoader dataset and sampler."""
+    """Return known facts of a loader: its length and, for a DataLoader, facts of its dataset and sampler."""
     facts: dict[str, Any] = {"num_batches": _len_of(loader)}
     if not isinstance(loader, DataLoader):
         return facts
@@ -70,7 +70,7 @@ def loader_facts(loader: Any) -> dict[str, Any]:
 
 
 def reads_all_on_each_rank(loader: Any) -> bool:
-    """Tell whether a loader is a plain DataLoader that nobody shards."""
+    """Return whether a loader is a plain DataLoader without a sharding sampler, so that each rank reads all data."""
     if type(loader) is not DataLoader or isinstance(loader.dataset, IterableDataset):
         return False
     samplers = loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None)

@@ -1,14 +1,15 @@
-"""The place in an epoch, and which epoch a new pass reads.
+"""Place in an epoch, and the choice of the epoch that a new pass reads.
 
 A pass is one iteration over a sampler or loader. It begins when its first item is drawn, not when ``iter`` is called: a
 `torch.utils.data.DataLoader` with workers calls ``iter`` twice and uses the second iterator.
 
 - In one process, every new pass is a new epoch, as with the samplers of torch.
-- Once `EpochProgress.set_epoch` was called, it decides. A second pass without another call reads the same epoch again.
-- On several ranks, a pass never advances the epoch by itself, because ranks that disagree about it would read the same
+- After a call of `EpochProgress.set_epoch`, every pass reads that epoch until the next call.
+- On several ranks, a pass never advances the epoch by itself, because ranks with different epochs would read the same
   samples. A repeated epoch warns once.
-- After `EpochProgress.load_state`, the next pass resumes that epoch at that place.
-- Loaders and samplers of another make are led: their epoch is set before each pass. An epoch set on them is adopted.
+- After `EpochProgress.load_state`, the next pass resumes the stored epoch at the stored place.
+- Loaders and samplers of other packages are led: their epoch is set before each pass. If the user sets their epoch
+  directly, that epoch is adopted.
 """
 
 from __future__ import annotations
@@ -29,19 +30,20 @@ T = TypeVar("T")
 class EpochProgress:
     """Epoch, place and rank of a sampler or loader.
 
-    Places count items: indices of a sampler, rows of a loader.
+    A place is a number of items: indices of a sampler, or rows of a loader.
 
     Args:
         owner: name of the sampler or loader, for errors and warnings.
         rank: see `ReplicaFinder`.
         num_replicas: see `ReplicaFinder`.
-        replicas: finds them in another way.
-        leads: loaders and samplers of another make that are read in these epochs; the first one's epoch counts.
+        replicas: another finder of the rank, instead of ``rank`` and ``num_replicas``.
+        leads: loaders and samplers of other packages that are read in the same epochs; the epoch of the first one that
+            has an epoch counts.
 
     Attributes:
         owner: as given.
-        replicas: where rank and number of replicas come from.
-        num_done: items of the epoch that are done.
+        replicas: finder of the rank and the number of replicas.
+        num_done: number of items of the epoch that are done.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class EpochProgress:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the pass that began last, or the next one if none did."""
+        """Epoch of the last pass, or of the next pass if there was none."""
         self._follow()
         return self._epoch
 
@@ -72,7 +74,7 @@ class EpochProgress:
         Setting the same epoch again changes nothing, so a loaded place survives.
 
         Raises:
-            ValueError: it is no integer in [0, 2**64).
+            ValueError: the epoch is not an integer in [0, 2**64).
         """
         check_uint64(epoch, "epoch")
         self._choose(epoch)
@@ -80,18 +82,18 @@ class EpochProgress:
 
     @property
     def current(self) -> EpochPass | None:
-        """The pass that began last; None before the first, and once another epoch or a state was set."""
+        """Last pass; None before the first pass, and after another epoch or a state was set."""
         return self._current
 
     def restart(self) -> None:
-        """Forget the place, also a loaded one: the next pass reads its epoch from the first item on."""
+        """Reset the place, even a loaded one: the next pass reads its epoch from the first item."""
         self._go_to(self._epoch, 0)
 
     def begin(self) -> EpochPass:
-        """Start a pass: find out the rank, and choose the epoch.
+        """Start a pass: find the rank and choose the epoch.
 
         Raises:
-            RuntimeError: there are several processes, and no process group yet.
+            RuntimeError: there are several processes, but no process group yet.
         """
         self._follow()
         replica = self.replicas.reading()
@@ -109,34 +111,34 @@ class EpochProgress:
         return this
 
     def state(self, identity: Mapping[str, Any], num_done: int | None = None) -> dict[str, Any]:
-        """Return the place and the owner's facts. They are the same on every rank, so the state of one rank serves all.
+        """Return the place and the owner's facts, equal on all ranks, so that the state of one rank serves all.
 
         Args:
-            identity: facts of the owner, values of JSON; see `expect_own_state`.
-            num_done: items that are done, where the caller knows better.
+            identity: facts of the owner, as JSON values; see `expect_own_state`.
+            num_done: number of items that are done, if the caller knows it better.
         """
-        epoch = int(self.epoch)  # first, for to follow another drops the place
+        epoch = int(self.epoch)  # first, because adopting another epoch resets the place
         place = self.num_done if num_done is None else operator.index(num_done)
         finished = self._is_finished and place == self.num_done
         return {"epoch": epoch, "num_drawn": int(place), "finished": finished, "of": dict(identity)}
 
     def load_state(self, state: Mapping[str, Any], identity: Mapping[str, Any], length: int, step: int = 1) -> None:
-        """Resume from a state: the next pass gives the remaining items, or a new epoch if the old one was finished.
+        """Load a state: the next pass yields the remaining items, or a new epoch if the old one was finished.
 
         Args:
-            state: made by `state`.
+            state: state returned by `state`.
             identity: facts of the owner.
-            length: items of an epoch on this rank.
-            step: places are multiples of it, but for ``length`` itself.
+            length: number of items of an epoch on this rank.
+            step: divisor of all places but ``length`` itself.
 
         Raises:
-            ValueError: the state is of another owner, or its place is not in an epoch of this one. Nothing is changed.
+            ValueError: the state belongs to another owner, or its place is out of range. Nothing is changed.
         """
         self.expect_state(state, identity, length, step)
         self.resume(state)
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Do what `load_state` does, with a state that was checked."""
+        """Load a state that `expect_state` has checked."""
         self._go_to(int(state["epoch"]), int(state["num_drawn"]))
         self._has_begun = self._is_finished = state.get("finished", False)
         self._resumes = not self._has_begun
@@ -145,10 +147,10 @@ class EpochProgress:
     def expect_state(
         self, state: Any, identity: Mapping[str, Any], length: int, step: int = 1, owner: str | None = None
     ) -> None:
-        """Check what `load_state` would load, and change nothing; ``owner`` names who loads it in errors.
+        """Check a state as `load_state` does, and change nothing; errors name ``owner``.
 
         Raises:
-            ValueError: as `load_state` does.
+            ValueError: see `load_state`.
         """
         owner = owner or self.owner
         expect_own_state(owner, identity, state)
@@ -171,7 +173,7 @@ class EpochProgress:
         return next((epoch for one in self._leads if (epoch := epoch_of(one)) is not None), None)
 
     def _follow(self) -> None:
-        """Adopt the epoch that was set directly on a led sampler or loader, as is usual with torch's samplers."""
+        """Adopt an epoch that the user set directly on a led sampler or loader, as with torch's samplers."""
         if (epoch := self._epoch_outside()) != self._seen:
             self._seen = epoch
             if epoch is not None:
@@ -191,18 +193,18 @@ class EpochProgress:
             return
         self._has_warned = True
         warnings.warn(
-            f"{self.owner}: epoch {self._epoch} is read again, sample by sample; on several ranks call "
+            f"{self.owner}: epoch {self._epoch} is read again with the same samples; on several ranks call "
             "set_epoch(epoch) before each pass",
             stacklevel=2,
         )
 
 
 class EpochPass:
-    """One pass that has begun.
+    """One pass over a sampler or loader.
 
     Attributes:
-        epoch: the epoch that it reads.
-        start: number of items that it skips, because they were done before.
+        epoch: epoch that the pass reads.
+        start: number of items that the pass skips, because they were done before.
         replica: this process.
     """
 
@@ -212,16 +214,16 @@ class EpochPass:
 
     @property
     def is_current(self) -> bool:
-        """True while no other pass has begun and no epoch or state was set."""
+        """True until another pass begins, or another epoch or a state is set."""
         return self._progress._current is self
 
     def done(self, num_done: int) -> None:
-        """Say how many items of the epoch are done. A pass that is not current any more does not count."""
+        """Record the number of items of the epoch that are done; ignored if the pass is no longer current."""
         if self.is_current:
             self._progress.num_done = num_done
 
     def finish(self) -> None:
-        """Say that the epoch was read to its end."""
+        """Record that the epoch was read to its end."""
         if self.is_current:
             self._progress._is_finished = True
 

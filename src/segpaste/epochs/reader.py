@@ -1,4 +1,4 @@
-"""Base class of samplers and loaders of epochs, with the epoch and the state of an `EpochProgress`."""
+"""Base class of samplers and loaders with the epoch and the state of an `EpochProgress`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from segpaste.epochs.stateful import Stateful
 
 
 class EpochReader(Stateful):
-    """A sampler or loader whose epoch, place and rank are an `EpochProgress`.
+    """Sampler or loader with an `EpochProgress` for its epoch, place and rank.
 
     Attributes:
-        progress: which epoch is read, from which place on; a loader shares that of the sampler it was given.
+        progress: current epoch and the place in it; a loader shares the progress of its sampler.
     """
 
     progress: EpochProgress
-    _beside: Any = None  # what is read beside it, in the same epochs, and is not led by the progress
+    _beside: Any = None  # another loader read in the same epochs, which the progress does not lead
 
     @property
     def owner(self) -> str:
@@ -28,32 +28,32 @@ class EpochReader(Stateful):
 
     @property
     def epoch(self) -> int:
-        """The epoch of the pass that began last, or the next one if none did."""
+        """Epoch of the last pass, or of the next pass if there was none."""
         return self.progress.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch, >= 0, of the next pass and of every pass until the next call, for all that is read.
+        """Choose the epoch, >= 0, of the next pass and of every pass until the next call.
 
-        Setting the same epoch again changes nothing, so a loaded place survives. Persistent workers follow.
+        Setting the same epoch again changes nothing, so a loaded place survives. Persistent workers use it too.
 
         Raises:
-            ValueError: it is negative, or no integer.
+            ValueError: the epoch is not an integer in [0, 2**64).
         """
         self.progress.set_epoch(epoch)
         set_epoch_of(self._beside, epoch)
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """Return the facts that decide what an epoch consists of, values of JSON; a state with others is rejected."""
+        """Return the facts that determine the content of an epoch, as JSON values; a state with others is rejected."""
 
     @property
     @abstractmethod
     def num_items(self) -> int:
-        """Items of an epoch on this replica; places are counted in them."""
+        """Number of items of an epoch on this replica."""
 
     @property
     def items_per_batch(self) -> int:
-        """Items of a batch, where a place is at the end of a batch; only the last batch may have fewer."""
+        """Number of items in a batch, if places must be at the end of a batch; only the last batch may have fewer."""
         return 1
 
     def state_values(self, num_drawn: int | None) -> dict[str, Any]:
@@ -61,9 +61,9 @@ class EpochReader(Stateful):
         return self.progress.state(self.identity(), num_drawn)
 
     def expect_values(self, state: Any) -> None:
-        """Reject a state of another reader, or a place that an epoch does not have."""
+        """Reject a state of another reader, or with a place out of range."""
         self.progress.expect_state(state, self.identity(), self.num_items, self.items_per_batch, self.owner)
 
     def take_values(self, state: Mapping[str, Any]) -> None:
-        """Take the place."""
+        """Load the place."""
         self.progress.resume(state)

@@ -1,4 +1,4 @@
-"""What samplers of epochs share."""
+"""Base class of samplers that read in epochs."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from segpaste.epochs.replicas import Replica
 T_co = TypeVar("T_co", covariant=True)
 
 ACCELERATE_SHARDS = ("BatchSamplerShard", "DataLoaderDispatcher")
-"""Classes of Accelerate that give each process a part of what they read."""
+"""Classes of Accelerate that give each process a part of the data."""
 
 
 class EpochSampler(EpochReader, DistributedSampler[T_co]):  # type: ignore[override]
-    """A sampler whose epoch, place and rank are an `EpochProgress`.
+    """Sampler with an `EpochProgress` for its epoch, place and rank.
 
-    It is a DistributedSampler because Lightning puts one of its own around samplers of other classes, so each rank
-    would read a part of its part. The constructor of the base is not called: the rank may not be known yet.
+    It is a DistributedSampler because Lightning wraps samplers of other classes in a DistributedSampler, which would
+    shard the data again. The constructor of the base class is not called: the rank may not be known yet.
 
     Args:
-        progress: which epoch is read, from which place on; shared by a loader and the sampler that it was given.
+        progress: current epoch and the place in it; a loader shares it with its sampler.
 
     Attributes:
         progress: as given.
-        this: the pass that began last; None before the first.
+        this: last pass; None before the first.
     """
 
     def __init__(self, progress: EpochProgress) -> None:
@@ -38,26 +38,26 @@ class EpochSampler(EpochReader, DistributedSampler[T_co]):  # type: ignore[overr
 
     @property
     def replica(self) -> Replica:
-        """This process, as given or as it is now."""
+        """Rank as given, or as it is known now."""
         return self.progress.replicas.now()
 
     @property
     def rank(self) -> int:  # type: ignore[override]
-        """This process's number."""
+        """Number of this process."""
         return self.replica.rank
 
     @property
     def num_replicas(self) -> int:  # type: ignore[override]
-        """How many processes there are."""
+        """Number of processes."""
         return self.replica.num_replicas
 
     @property
     def num_items(self) -> int:
-        """Items of an epoch on this replica."""
+        """Number of items of an epoch on this replica."""
         return len(self)
 
     def pass_indices(self, this: EpochPass) -> Iterable[T_co]:
-        """What a pass gives, that before its start left out: decided by its epoch and replica."""
+        """Return the items of a pass, from its start on, as a function of its epoch and replica."""
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[T_co]:
@@ -68,12 +68,12 @@ class EpochSampler(EpochReader, DistributedSampler[T_co]):  # type: ignore[overr
         """Start a pass; see `EpochProgress.begin`.
 
         Raises:
-            RuntimeError: Accelerate reads the sampler and would shard it a second time.
+            RuntimeError: Accelerate reads the sampler and would shard the data again.
         """
         if self.num_replicas > 1 and _is_read_by_accelerate():
             owner = self.progress.owner
             raise RuntimeError(
-                f"{owner}: expected to be read by one process, for it gives each process its part, got a DataLoader "
+                f"{owner}: expected to be read by one process, because it shards the data itself, got a DataLoader "
                 "that Accelerate prepared, which shards it once more and leaves most of the data out; leave that "
                 "DataLoader out of accelerator.prepare, or give the sampler to segpaste's EpochDataLoader or "
                 "create_bank_dataloader, which prepare leaves as they are"
@@ -85,7 +85,7 @@ class EpochSampler(EpochReader, DistributedSampler[T_co]):  # type: ignore[overr
 def _is_read_by_accelerate() -> bool:
     """Return whether a class of Accelerate that shards is among the callers.
 
-    ``prepare`` puts its own sampler around the batch sampler, whose author is not asked; only the call stack tells.
+    ``prepare`` wraps the batch sampler without notice, so the call stack is the only way to detect it.
     """
     frame = sys._getframe(1)
     while frame is not None:

@@ -1,4 +1,4 @@
-"""States that consist of values of their own and of the states of parts."""
+"""Base class of objects whose state holds values of their own and the states of their parts."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from segpaste.seeding import check_uint64
 
 
 class Stateful:
-    """An object with ``state_dict`` and ``load_state_dict``. A load checks everything before it changes anything."""
+    """Object with ``state_dict`` and ``load_state_dict``, which checks everything before it changes anything."""
 
     state_numbers: ClassVar[tuple[str, ...]] = ()
-    """Attributes, integers >= 0, that a state holds under their names."""
+    """Names of attributes, integers >= 0, that the state holds."""
 
     @property
     def owner(self) -> str:
-        """What errors and warnings call it."""
+        """Name of the object in errors and warnings."""
         return type(self).__name__
 
     def state_dict(self, num_drawn: int | None = None) -> dict[str, Any]:
-        """The place after the item that was yielded last, and whose it is. It is the same on every rank.
+        """Return the place after the last yielded item, and the facts of the object; the same on every rank.
 
         Args:
-            num_drawn: items of this epoch that were used, where the training loop knows better: the workers of a plain
-                DataLoader read a sampler ahead. The loaders of this package count what they yield.
+            num_drawn: number of items of this epoch that were used, for a sampler in a plain DataLoader, whose workers
+                read ahead. The loaders of this package count the items that they yield.
 
         Raises:
-            ValueError: ``num_drawn`` was given to one of several parts, which count by themselves.
+            ValueError: ``num_drawn`` was given, but the object has parts, which count by themselves.
         """
         parts = self.state_parts()
         if parts and num_drawn is not None:
-            raise ValueError(f"{self.owner}: expected no num_drawn, for its parts count by themselves, got {num_drawn}")
-        values = self.state_values(num_drawn)  # first, for it may find that another epoch was set
+            raise ValueError(f"{self.owner}: expected no num_drawn, as its parts count by themselves, got {num_drawn}")
+        values = self.state_values(num_drawn)  # first, because it may adopt another epoch
         numbers = {name: getattr(self, name) for name in self.state_numbers}
         return {**values, **numbers, **{name: _state_of(part) for name, part in parts.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume there: the next pass gives what is left, though `len` stays that of a whole epoch.
+        """Load a state: the next pass yields the remaining items; `len` is still that of a whole epoch.
 
         Raises:
-            ValueError: the state is of one with other arguments or other data; the message says which. Nothing is
-                changed.
+            ValueError: the state belongs to an object with other arguments or other data; the message names them.
+                Nothing is changed.
         """
         self.expect_state(state)
         for name, part in self.state_parts().items():
@@ -55,10 +55,10 @@ class Stateful:
         self.take_values(state)
 
     def expect_state(self, state: Any) -> None:
-        """Check what `load_state_dict` would load, and change nothing.
+        """Check a state as `load_state_dict` does, and change nothing.
 
         Raises:
-            ValueError: as `load_state_dict` does.
+            ValueError: see `load_state_dict`.
         """
         self.expect_values(state)
         for name in self.state_numbers:
@@ -66,39 +66,39 @@ class Stateful:
         expect_parts(self.owner, state, self.state_parts())
 
     def state_parts(self) -> dict[str, Any]:
-        """What has a state of its own, by its key in the state; None stands for one without a state."""
+        """Return the parts by their keys in the state; None for a part without a state."""
         return {}
 
     def state_values(self, num_drawn: int | None) -> dict[str, Any]:
-        """What else a state holds; ``num_drawn`` is that of `state_dict`."""
+        """Return the other values of the state; see `state_dict` for ``num_drawn``."""
         return {}
 
     def expect_values(self, state: Any) -> None:
-        """Refuse a state with other values than `state_values` could give.
+        """Check the values that `state_values` returned.
 
         Raises:
-            ValueError: the message says what was expected.
+            ValueError: a value is wrong; the message says what was expected.
         """
 
     def take_values(self, state: Mapping[str, Any]) -> None:
-        """Take what `state_values` gave from a state that was checked; the parts have theirs."""
+        """Load the values that `state_values` returned from a checked state; the parts are loaded already."""
 
 
 def has_state(value: Any) -> bool:
-    """Return whether a loader of any make has a state."""
+    """Return whether a loader of any package has a state."""
     return hasattr(value, "state_dict") and hasattr(value, "load_state_dict")
 
 
 def expect_parts(owner: str, state: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
-    """Check the parts of a state, those that say how to, and torch modules by a load that is undone.
+    """Check the parts of a state: by ``expect_state`` if a part has it, torch modules by a load that is undone.
 
     Args:
-        owner: who loads it.
-        state: of a loader that consists of several.
-        parts: under their keys in the state; None stands for one without a state.
+        owner: name of the object that loads the state.
+        state: state of an object with parts.
+        parts: parts by their keys in the state; None for a part without a state.
 
     Raises:
-        ValueError: a part is missing, or its state is another's. Nothing is changed.
+        ValueError: a part is missing, or its state belongs to another part. Nothing is changed.
     """
     for name, part in parts.items():
         if name not in state or (part is None) != (state[name] is None):

@@ -1,4 +1,4 @@
-"""Facts that identify the owner of a state and must agree before it is loaded."""
+"""Facts that identify the owner of a state, and must be equal before the state is loaded."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from types import CodeType
 from typing import Any
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
-"""Types whose values stand for themselves."""
+"""Types of values that are compared by their ``repr``."""
 
 
 def sampler_facts(sampler: Any) -> dict[str, Any]:
-    """Return the known facts of a sampler of any make that decide what an epoch consists of."""
+    """Return the known facts of any sampler that determine the content of an epoch."""
     if callable(identity := getattr(sampler, "identity", None)):
         facts: dict[str, Any] = identity()
         return facts
@@ -23,10 +23,10 @@ def sampler_facts(sampler: Any) -> dict[str, Any]:
 
 
 def callable_facts(value: Any) -> str:
-    """Describe a callable: its class or name, and of a function a digest of its code and its plain values.
+    """Describe a callable: its class or name and, for a function, a digest of its code and its plain values.
 
-    The digest holds the code, the defaults, and the values of closures that are numbers or texts. It does not hold what
-    the function finds in its module, such as other functions.
+    The digest covers the code, the defaults, and numbers and strings in closures. It does not cover globals that the
+    function uses, such as other functions.
     """
     if is_dataclass(value) and not isinstance(value, type):
         parts = [f"{field.name}={_plain(getattr(value, field.name))}" for field in fields(value)]
@@ -55,7 +55,7 @@ def _cell(cell: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Describe a value by its content where that is plain, else by its type: addresses differ from run to run."""
+    """Describe a value by its content if it is plain, else by its type, because addresses differ between runs."""
     if isinstance(value, tuple | list):
         return f"({', '.join(map(_plain, value))})"
     if isinstance(value, frozenset | set):
@@ -68,7 +68,7 @@ def _plain(value: Any) -> str:
 
 
 def expect_own_state(owner: str, identity: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    """Reject a state of another sampler, loader or run; `expect_facts` compares its facts, under ``of``.
+    """Reject a state of another sampler, loader or run, by the facts under its key ``of``.
 
     Raises:
         ValueError: the state holds no facts, or they differ.
@@ -80,15 +80,16 @@ def expect_own_state(owner: str, identity: Mapping[str, Any], state: Mapping[str
 
 
 def expect_facts(owner: str, identity: Mapping[str, Any], theirs: Any) -> None:
-    """Reject the facts of a state if they differ from these.
+    """Reject a state whose facts differ from those of its loader.
 
     Args:
-        owner: who loads a state.
-        identity: the facts that decide what an epoch consists of, such as the seed and a digest of the labels.
-        theirs: those of the state.
+        owner: name of the object that loads the state.
+        identity: facts of the object that determine the content of an epoch, such as the seed and a digest of the
+            labels.
+        theirs: facts of the state.
 
     Raises:
-        ValueError: they differ; the message names each difference.
+        ValueError: the facts differ; the message names each difference.
     """
     if not isinstance(theirs, Mapping):
         raise ValueError(f"{owner}: expected a state made by state_dict of one like this, got {_shortened(theirs)}")

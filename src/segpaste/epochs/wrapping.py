@@ -1,4 +1,4 @@
-"""Loaders around other loaders: epoch and place of what they wrap, whoever made it."""
+"""Wrapper of other loaders, of any package, that tracks their epoch and place."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def _of_loader(name: str) -> property:
 
 
 class LoaderWrapper(EpochReader):
-    """Reads another loader, and says which epoch each pass reads.
+    """Loader that reads another loader and tracks its epoch.
 
-    A loader with an `EpochProgress`, as those of this package have, counts its epochs and places itself; the wrapper
-    shares its progress. Of any other loader the wrapper counts the batches, and its progress leads it.
+    The loaders of this package have an `EpochProgress`, which counts their epochs and places; the wrapper shares it.
+    For any other loader the wrapper has a progress of its own, which counts the batches and leads the loader.
 
     Args:
         loader: any iterable of batches.
-        crops: what is read beside it, if it has epochs.
+        crops: loader or other source of crops that is read in the same epochs, if it has epochs.
 
     Attributes:
         loader: as given.
-        progress: which epoch is read, from which place on.
+        progress: current epoch and the place in it.
     """
 
     num_items = sys.maxsize  # a loader that shares its progress checks the place itself
@@ -51,7 +51,7 @@ class LoaderWrapper(EpochReader):
 
     @property
     def sampler(self) -> Any:
-        """The loader's; frameworks call its ``set_epoch``, so where the epochs are counted here, it sets this epoch."""
+        """Sampler of the loader, or if the wrapper counts the epochs, a proxy whose ``set_epoch`` sets its epoch."""
         sampler = getattr(self.loader, "sampler", None)
         return sampler if self._is_shared else EpochTaker(self, sampler)
 
@@ -60,13 +60,13 @@ class LoaderWrapper(EpochReader):
     batch_size = _of_loader("batch_size")
 
     def _pass(self) -> Iterator[tuple[EpochPass, Any]]:
-        """The batches that are left of an epoch, each with its pass. `_begin` is called once, before the first."""
+        """Yield the remaining batches of an epoch, each with its pass; call `_begin` once, before the first."""
         self._warn_of_ranks()
         if self._is_shared:
             this = None
             for batch in self.loader:
                 if this is None:
-                    this = self._begun()  # the loader's first draw has begun it
+                    this = self._begun()  # the loader's first draw has begun the pass
                 yield this, batch
             if this is None and self.progress.current is not None:
                 self._begun()
@@ -89,34 +89,34 @@ class LoaderWrapper(EpochReader):
         return this
 
     def _begin(self, this: EpochPass) -> None:
-        """Let everything else follow a pass of the loader that has begun."""
+        """Set the epoch of everything else that is read when a pass of the loader has begun."""
         follow_pass(self._beside, this)
 
     def identity(self) -> dict[str, Any]:
-        """The facts that decide what an epoch consists of; a state with others is refused."""
+        """Return the facts that determine the content of an epoch; a state with others is rejected."""
         facts = {"loader": type(self.loader).__name__}
         if self._is_shared:
             return facts
         return {**facts, **loader_facts(self.loader), "num_replicas": int(self.progress.replicas.now().num_replicas)}
 
     def state_parts(self) -> dict[str, Any]:
-        """The loader, if it has a state."""
+        """Return the loader, if it has a state."""
         return {"loader": self.loader if has_state(self.loader) else None}
 
     def take_values(self, state: Mapping[str, Any]) -> None:
-        """Take the place; of a loader without a state the batches before it will be read and left out."""
+        """Load the place; a loader without a state will read the batches before it and skip them."""
         super().take_values(state)
         num_done = self.progress.num_done
         if num_done and not state["finished"] and not self._is_shared and not has_state(self.loader):
             warnings.warn(
                 f"{type(self.loader).__name__} has no state: its first {num_done} batches are read and left "
-                "out, which is exact only if it gives the same batches again; take segpaste's EpochDataLoader or "
+                "out, which is exact only if it yields the same batches again; use segpaste's EpochDataLoader or "
                 "torchdata's StatefulDataLoader to resume exactly",
                 stacklevel=3,
             )
 
     def _warn_of_ranks(self) -> None:
-        """Say once that every rank reads the same: nobody shards a loader that is wrapped."""
+        """Warn once if every rank reads the same data, because frameworks do not shard a wrapped loader."""
         replica = find_replica()
         if replica is None or replica.num_replicas == 1 or not self._may_warn_of_ranks:
             return
@@ -125,17 +125,17 @@ class LoaderWrapper(EpochReader):
             warnings.warn(
                 f"{self.owner}: expected a loader that reads another part of the data on each of "
                 f"{replica.num_replicas} ranks, got a DataLoader without DistributedSampler, so every rank reads all "
-                "samples; give it sampler=DistributedSampler(dataset), or take segpaste's EpochDataLoader",
+                "samples; give it sampler=DistributedSampler(dataset), or use segpaste's EpochDataLoader",
                 stacklevel=3,
             )
 
 
 class EpochTaker:
-    """Stands for the sampler of a loader whose epochs are counted by its wrapper.
+    """Proxy of the sampler of a wrapped loader, whose ``set_epoch`` sets the epoch of the wrapper.
 
     Args:
-        loader: the wrapper, whose ``set_epoch`` is called.
-        sampler: has everything else; None if there is none.
+        loader: the wrapper.
+        sampler: sampler with all other attributes; None if there is none.
     """
 
     def __init__(self, loader: LoaderWrapper, sampler: Any) -> None:
@@ -155,7 +155,7 @@ class EpochTaker:
 
 
 def follow_pass(crops: Any, this: EpochPass) -> None:
-    """Let what is read beside a loader begin a pass of that epoch, from its start on if the loader does.
+    """Set the epoch of crops that are read beside a loader, and restart them if the pass starts at the first batch.
 
     Args:
         crops: any iterable.

@@ -1,4 +1,4 @@
-"""Class-structured batches: N classes and M samples of each in every batch; see `segpaste.samplers.nxm`."""
+"""Samplers of class-structured batches: N classes and M samples of each class; see `segpaste.samplers.nxm`."""
 
 from segpaste.samplers.classes import Labels, rarest_labels
 from segpaste.samplers.epoch import epoch_batches

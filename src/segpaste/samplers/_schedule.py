@@ -1,18 +1,18 @@
 """Schedule of the classes of each batch: N distinct ones in each, for as many batches as possible.
 
-Each class has a number of groups of M samples, which are interchangeable here. A batch takes one group each of N
-classes. So a class is in at most T of T batches, and T batches can be filled if and only if
+Each class has a number of groups of M samples; its groups are interchangeable. A batch takes one group from each of N
+classes. Hence a class is in at most T of T batches, and T batches can be filled if and only if
 
     sum over classes of min(groups of c, T)  >=  N T.
 
-`num_full_batches` solves that for T, and `schedule` fills T batches whenever it holds: classes take turns, but a
-class with a group for every remaining batch is bound, and must be in all of them.
+`num_full_batches` solves this for T, and `schedule` fills T batches whenever it holds: classes take turns, but a class
+with a group for every remaining batch is bound and must be in all of them.
 
-This never fails, for the condition holds for the T - 1 batches that are left after one. If at most N classes are bound,
-the batch takes all of them: each class that it takes lowers the sum by one and no other class does, so by N in all. If
-more than N are bound, N of them have a group for every batch that is left, which is enough by itself.
+This never fails, because the condition still holds for the T - 1 batches after the first. If at most N classes are
+bound, the batch takes all of them. Each class in the batch lowers the sum by one, and no other class does, so the sum
+falls by N. If more than N classes are bound, N of them have a group for every remaining batch, which is enough.
 
-It is the preemptive scheduling of jobs on N machines: McNaughton, "Scheduling with deadlines and loss functions",
+This is preemptive scheduling of jobs on N machines: McNaughton, "Scheduling with deadlines and loss functions",
 Management Science 6(1), 1959.
 """
 
@@ -39,15 +39,15 @@ def num_full_batches(num_groups: Ints, num_distinct: int) -> int:
 
 
 def num_covering_batches(num_groups: Ints, num_distinct: int) -> int:
-    """Return the smallest number of batches of N distinct classes in which every group of each class, [C], fits."""
+    """Return the smallest number of batches of N distinct classes that hold all groups of each class, [C]."""
     return max(int(num_groups.max()), -(-int(num_groups.sum()) // num_distinct))
 
 
 def filled_up(num_groups: Ints, num_distinct: int, num_batches: int) -> Ints:
-    """Add groups of classes, [C], to fill the batches: classes are taken again in turn, from the first on.
+    """Add groups to classes until the batches are full, and return the groups of each class, [C].
 
     Args:
-        num_groups: of each class, [C], at most ``num_batches`` each and no more in all than there are places.
+        num_groups: groups of each class, [C], at most ``num_batches`` each and N T in all.
         num_distinct: N, at most C.
         num_batches: T.
     """
@@ -57,7 +57,7 @@ def filled_up(num_groups: Ints, num_distinct: int, num_batches: int) -> Ints:
     def num_taken(num_rounds: int) -> int:
         return int(np.minimum(room, num_rounds).sum())
 
-    rounds = bisect_right(range(1, num_batches + 1), missing, key=num_taken)  # whole rounds that are missing
+    rounds = bisect_right(range(1, num_batches + 1), missing, key=num_taken)  # full rounds over all classes
     filled = num_groups + np.minimum(room, rounds)
     rest = num_distinct * num_batches - int(filled.sum())
     filled[np.flatnonzero(filled < num_batches)[:rest]] += 1
@@ -67,19 +67,19 @@ def filled_up(num_groups: Ints, num_distinct: int, num_batches: int) -> Ints:
 def schedule(num_groups: Ints, num_distinct: int, num_batches: int, turns: NDArray[np.float64] | None = None) -> Ints:
     """Return the classes of each batch, [T, N], without repeating a class in a batch.
 
-    A class that is bound stays in the queue until its turn comes there.
+    A bound class stays in the queue until its turn, and is skipped then.
 
     Args:
-        num_groups: of each class, [C].
+        num_groups: groups of each class, [C].
         num_distinct: N.
         num_batches: T, at most `num_full_batches`.
-        turns: random numbers in [0, 1), [(T + 1) N], that choose the next class; by default classes take turns in their
-            order, and one that had its turn queues up behind.
+        turns: random numbers in [0, 1), [(T + 1) N], that choose the next class; by default the first class in the
+            queue is next, and returns to its end.
     """
     left: list[int] = np.minimum(num_groups, num_batches).tolist()
     queue = deque(c for c, num in enumerate(left) if num > 0)
     turn = None if turns is None else iter(turns.tolist())
-    of_num: dict[int, set[int]] = {}  # the classes that are not bound, by how many groups they have left
+    of_num: dict[int, set[int]] = {}  # the classes that are not bound, by the number of groups left
     for c in queue:
         of_num.setdefault(left[c], set()).add(c)
     bound: list[int] = []
@@ -97,7 +97,7 @@ def schedule(num_groups: Ints, num_distinct: int, num_batches: int, turns: NDArr
             c = _next_in_turn(queue, turn)
             if not is_bound[c]:
                 chosen.append(c)
-        if bound and turns is None:  # as they stood in the queue
+        if bound and turns is None:  # in the order of the queue
             chosen.sort(key=since.__getitem__)
         classes[t] = chosen
         for c in chosen:
@@ -113,7 +113,7 @@ def schedule(num_groups: Ints, num_distinct: int, num_batches: int, turns: NDArr
 
 
 def _next_in_turn(queue: deque[int], turn: Iterator[float] | None) -> int:
-    """Take the first class out of the queue, or one that ``turn``, from 0 to 1, chooses to change places with it."""
+    """Remove and return the first class of the queue, or with ``turn``, numbers in [0, 1), a random class."""
     if turn is not None:
         other = int(next(turn) * len(queue))
         queue[0], queue[other] = queue[other], queue[0]

@@ -1,4 +1,4 @@
-"""Samples of each class, and class labels of arrays, banks and datasets."""
+"""Samples of each class, and class labels read from arrays, banks and datasets."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _CHUNK = 1 << 20
 
 
 class SamplesOfClasses:
-    """The samples of each class, 4 bytes a sample.
+    """Index of the samples of each class, 4 bytes per sample.
 
     Args:
         class_ids: the class of every sample, [num_samples].
         num_classes: C.
 
     Attributes:
-        counts: samples of each class, [C].
+        counts: number of samples of each class, [C].
     """
 
     def __init__(self, class_ids: NDArray[np.int64], num_classes: int) -> None:
@@ -33,7 +33,7 @@ class SamplesOfClasses:
         self._order = np.empty(len(class_ids), np.uint32 if len(class_ids) < 1 << 32 else np.int64)
         small = np.min_scalar_type(max(num_classes - 1, 0))  # NumPy sorts short integers by radix
         ends = self._starts.copy()
-        for first in range(0, len(class_ids), _CHUNK):  # a sort of all at once would take three times the memory
+        for first in range(0, len(class_ids), _CHUNK):  # sorting all at once would take three times the memory
             ids = class_ids[first : first + _CHUNK]
             order = ids.astype(small).argsort(kind="stable")
             counts = np.bincount(ids, minlength=num_classes)
@@ -51,11 +51,11 @@ class SamplesOfClasses:
         return self._order[start : start + self.counts[class_id]].astype(np.int64)
 
     def pick(self, classes: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the samples at places, from 0, within their classes; the arrays broadcast."""
+        """Return the samples at the given places, from 0, within their classes; the arrays broadcast."""
         return np.asarray(self._order[self._starts[classes] + places], np.int64)
 
     def shuffled(self, keys: NDArray[np.uint32]) -> SamplesOfClasses:
-        """Return the same classes, with the samples of each in the order of random keys, [num_samples]."""
+        """Return a copy in which the samples of each class are sorted by random keys, [num_samples]."""
         other = copy(self)  # shares all but the order
         classes = np.repeat(np.arange(len(self.counts), dtype=np.uint64), self.counts)
         order = (classes << np.uint64(32) | keys[self._order]).argsort(kind="stable")
@@ -64,38 +64,38 @@ class SamplesOfClasses:
 
 
 class HasCropClassIds(Protocol):
-    """A bank, see `segpaste.bank.InstanceBank`."""
+    """Bank; see `segpaste.bank.InstanceBank`."""
 
     def crop_class_ids(self) -> NDArray[np.int64]:
         """Return the class of every crop, [num_samples]."""
 
 
 class HasLabels(Protocol):
-    """A dataset that has the class of each sample as its ``labels``."""
+    """Dataset with the class of each sample in ``labels``."""
 
     @property
     def labels(self) -> Any:
-        """The class of each sample, [num_samples]."""
+        """Class of each sample, [num_samples]."""
 
 
 class HasTargets(Protocol):
-    """A dataset that has the class of each sample as its ``targets``."""
+    """Dataset with the class of each sample in ``targets``."""
 
     @property
     def targets(self) -> Any:
-        """The class of each sample, [num_samples]."""
+        """Class of each sample, [num_samples]."""
 
 
 Labels = ArrayLike | Tensor | HasCropClassIds | HasLabels | HasTargets
-"""The class of each sample: a tensor, array or list of integers or strings; a bank; or a dataset that has them as its
-``labels`` or ``targets``, as those of torchvision do."""
+"""Class of each sample: a tensor, array or list of integers or strings; a bank; or a dataset with ``labels`` or
+``targets``, as the datasets of torchvision have."""
 
 
 def read_labels(labels: Labels) -> NDArray[Any]:
     """Return the class of each sample, [num_samples], as integers or strings.
 
     Raises:
-        ValueError: there are none, or they are no vector of integers or strings.
+        ValueError: there are no labels, or they are not a vector of integers or strings.
     """
     values: Any = labels
     if hasattr(labels, "crop_class_ids"):
@@ -103,7 +103,7 @@ def read_labels(labels: Labels) -> NDArray[Any]:
     elif not isinstance(labels, (Tensor, np.ndarray, list, tuple)):
         values = _labels_of(labels)
         if values is labels and not hasattr(labels, "__array__") and not isinstance(labels, range):
-            raise ValueError(_WRONG_LABELS.format(type(labels).__name__))  # a dataset, which would be read whole
+            raise ValueError(_WRONG_LABELS.format(type(labels).__name__))  # a dataset: np.asarray would read all of it
     if isinstance(values, Tensor):
         values = values.detach().cpu()
         values = values if values.is_floating_point() or values.is_complex() else values.to(torch.int64)
@@ -112,7 +112,7 @@ def read_labels(labels: Labels) -> NDArray[Any]:
     except (ValueError, TypeError, RuntimeError) as error:
         raise ValueError(_WRONG_LABELS.format(f"{type(labels).__name__} ({error})")) from error
     if array.ndim == 1 and array.dtype.kind == "U" and not all(isinstance(value, str) for value in values):
-        raise ValueError(_WRONG_LABELS.format("both in one list"))  # NumPy makes strings of numbers beside strings
+        raise ValueError(_WRONG_LABELS.format("both in one list"))  # NumPy would make all of them strings
     if array.dtype == object and all(isinstance(value, str) for value in array.flat):
         array = array.astype(str)
     if array.ndim != 1 or array.dtype.kind not in "iubU":
@@ -127,7 +127,7 @@ def _labels_of(dataset: Any) -> Any:
     """Return the ``labels`` or ``targets`` of a dataset, one for each sample, or the dataset if it has neither.
 
     Raises:
-        ValueError: the number of its labels is not that of its samples.
+        ValueError: the numbers of labels and samples differ.
     """
     found = {name: getattr(dataset, name) for name in ("labels", "targets") if hasattr(dataset, name)}
     num = len(dataset) if hasattr(dataset, "__len__") else None
@@ -150,18 +150,18 @@ _WRONG_LABELS = (
 
 
 def rarest_labels(labels: Iterable[Iterable[int]], empty: int = -1) -> NDArray[np.int64]:
-    """Return one class for each image, that of its objects which is in the fewest images, [num_images] int64.
+    """Return, for each image, the class of its objects that is in the fewest images, [num_images] int64.
 
-    N x M batches of these classes show rare classes as often as others. If several classes are in equally few images,
-    the smallest is returned.
+    N x M batches of these classes contain rare classes as often as others. If several classes are in equally few
+    images, the smallest class id is returned.
 
     Args:
         labels: the classes of the objects of each image, integers, such as the ``instance_labels`` of a dataset.
-        empty: stands for the class of an image without objects. A sampler takes it as a class like any other, so M
-            images without objects are in a batch together; leave them out where that is not wanted.
+        empty: the class of images without objects. A sampler treats it as any other class, so a batch may hold M
+            images without objects; leave these images out if that is not wanted.
 
     Raises:
-        ValueError: a class is no integer.
+        ValueError: a class is not an integer.
     """
     classes = [_distinct_classes(row) for row in labels]
     num_images = Counter(c for row in classes for c in row)
@@ -169,7 +169,7 @@ def rarest_labels(labels: Iterable[Iterable[int]], empty: int = -1) -> NDArray[n
 
 
 def _distinct_classes(row: Iterable[int]) -> list[int]:
-    """Return the classes of the objects of an image, each once, ascending."""
+    """Return the distinct classes of the objects of an image, ascending."""
     try:
         return sorted(set(map(operator.index, row)))
     except TypeError as error:

@@ -1,8 +1,8 @@
-"""The batches of an epoch, as index arithmetic: N classes in each, M samples of each class.
+"""Batches of an epoch, computed by index arithmetic: N classes in each batch, M samples of each class.
 
-Samples of a class are taken in groups of M: its first M samples, the next M, and so on. A short last group is filled up
-with the first samples. A group repeats no sample if its class has at least M. `segpaste.samplers._schedule` chooses the
-classes of each batch.
+Samples of a class are taken in groups of M: its first M samples, the next M, and so on. A short last group is filled
+with the first samples of the class. A group repeats no sample if its class has at least M samples.
+`segpaste.samplers._schedule` chooses the classes of each batch.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ def epoch_batches(
     drop_last: bool = True,
     seed: int = 0,
 ) -> NDArray[np.int64]:
-    """Return all batches of an epoch, [T, N M], a pure function of the arguments.
+    """Return all batches of an epoch, [T, N M], as a pure function of the arguments.
 
-    A sampler's batches have ``seed=derive_seed(base_seed, epoch, 0, 0, 0)``, see `segpaste.derive_seed`.
+    The samplers use ``seed=derive_seed(base_seed, epoch, 0, 0, 0)``; see `segpaste.derive_seed`.
 
     Args:
         labels: the class of each sample, see `segpaste.samplers.Labels`.
-        N_classes_per_batch: distinct classes of a batch, N, at least 1.
-        M_samples_per_class: samples of each class in a batch, M, at least 1.
-        exhaustive: take all groups of each class, as `segpaste.samplers.ExhaustiveNxMSampler` does, else one with
-            random samples, as `segpaste.samplers.RandomNxMSampler` does.
-        shuffle: draw the order of classes, of batches, and of the samples of a class.
-        drop_last: end when fewer than N classes have groups left. Without it, continue until every group has its
-            place, and take other classes again to fill the batches.
+        N_classes_per_batch: number of distinct classes in a batch, N, at least 1.
+        M_samples_per_class: number of samples of each class in a batch, M, at least 1.
+        exhaustive: take all groups of each class, as `segpaste.samplers.ExhaustiveNxMSampler` does; else take one
+            group of random samples, as `segpaste.samplers.RandomNxMSampler` does.
+        shuffle: shuffle the classes, the batches and the samples of each class.
+        drop_last: end when fewer than N classes have groups left; else continue until every group is in a batch, and
+            repeat other classes to fill the batches.
         seed: seed of all random choices, in [0, 2**64).
 
     Raises:
@@ -51,15 +51,15 @@ def epoch_batches(
 
 
 class Plan:
-    """Number of batches of an epoch, and of groups taken of each class.
+    """Number of batches of an epoch, and number of groups of each class.
 
     Args:
-        counts: samples of each class, [C], at least one.
-        N_classes_per_batch, M_samples_per_class, exhaustive, drop_last: as `epoch_batches` has them.
+        counts: number of samples of each class, [C], at least one.
+        N_classes_per_batch, M_samples_per_class, exhaustive, drop_last: see `epoch_batches`.
 
     Attributes:
         num_batches: T.
-        num_groups: groups of each class, [C]; with ``drop_last`` not all of them have a place.
+        num_groups: number of groups of each class, [C]; with ``drop_last`` some groups may be in no batch.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Plan:
         self.num_batches = find_num_batches(self.num_groups, N_classes_per_batch)
 
     def batches(self, samples: SamplesOfClasses, shuffle: bool, seed: int) -> NDArray[np.int64]:
-        """Return all batches, [T, N M]; the arguments are those of `epoch_batches`."""
+        """Return all batches, [T, N M]; see `epoch_batches` for the arguments."""
         num_classes = len(self.num_groups)
         order = _random(seed, "nxm.class", num_classes).argsort(kind="stable") if shuffle else np.arange(num_classes)
         groups = self.num_groups[order]

@@ -1,10 +1,10 @@
-"""Samplers whose batches hold N classes and M samples of each, for losses that compare samples of and between classes.
+"""Samplers of batches of N classes and M samples of each class, for losses that compare samples by class.
 
 The batches of an epoch are ``epoch_batches(..., seed=derive_seed(base_seed, epoch, 0, 0, 0))``, the same on every
-replica, see `segpaste.samplers.epoch_batches`. Replica r of R takes batches r, r + R, r + 2 R and so on, whole, so N
-and M are those of one replica. Where the replicas do not come out even, the first batches are taken again.
+replica; see `segpaste.samplers.epoch_batches`. Replica r of R takes the batches r, r + R, r + 2 R and so on, so N and M
+apply to one replica. If R does not divide the number of batches, the first batches are repeated.
 
-Not for drawing classes by weight, with replacement: `segpaste.BankSampler` does that for a bank.
+To draw classes by weight, with replacement, from a bank, use `segpaste.BankSampler`.
 """
 
 from __future__ import annotations
@@ -26,35 +26,36 @@ from segpaste.seeding import check_uint64, derive_seed
 
 
 class NxMSampler(EpochSampler[int]):
-    """Base class of the samplers of N x M batches; use `RandomNxMSampler` or `ExhaustiveNxMSampler`.
+    """Base class of samplers of N x M batches; use `RandomNxMSampler` or `ExhaustiveNxMSampler`.
 
-    Derive your own from one of these two, or from this one and set `exhaustive`; keep the arguments of ``__init__``.
+    To write your own sampler, subclass one of these two, or subclass this class and set `exhaustive`. Keep the
+    arguments of ``__init__``.
 
-    For ``DataLoader(dataset, batch_sampler=sampler.batch_sampler())``. Iterating gives indices, batch after batch, so
-    ``DataLoader(dataset, batch_size=sampler.batch_size, sampler=sampler)`` gives the same batches. Every new pass is a
-    new epoch; on several ranks call `set_epoch` before each, see `segpaste.epochs.progress`. Leave it out of
-    Accelerate's ``prepare``, which would shard it a second time; a pass over a prepared one is refused.
+    Use it as ``DataLoader(dataset, batch_sampler=sampler.batch_sampler())``. Iteration yields indices, batch after
+    batch, so ``DataLoader(dataset, batch_size=sampler.batch_size, sampler=sampler)`` yields the same batches. Every new
+    pass is a new epoch; on several ranks call `set_epoch` before each pass, see `segpaste.epochs.progress`. Do not pass
+    it to Accelerate's ``prepare``, which would shard it a second time; a pass over a prepared sampler is rejected.
 
     Args:
         labels: the class of each sample: a tensor, array or list of integers or strings, a bank, or a dataset that has
             ``labels`` or ``targets``.
-        N_classes_per_batch: distinct classes of a batch, N, at least 1.
-        M_samples_per_class: samples of each class in a batch, M, at least 1.
-        shuffle: draw the order of the classes, of the batches and of the samples of a class, else classes come in
-            ascending order.
-        drop_last: leave out samples that do not fit into batches of N distinct classes: on a long tail most samples
-            of a large class, different ones in each shuffled epoch, see `report`. With False, samples of other classes
-            are taken again instead. Unlike with torch's samplers, no batch is ever short.
-        base_seed: of everything drawn.
-        rank: this process's number; by default that of torch.distributed when a pass begins, else 0.
-        num_replicas: the number of processes, with the same default.
+        N_classes_per_batch: number of distinct classes in a batch, N, at least 1.
+        M_samples_per_class: number of samples of each class in a batch, M, at least 1.
+        shuffle: shuffle the classes, the batches and the samples of each class; else classes are in ascending order.
+        drop_last: leave out samples that do not fit into batches of N distinct classes. On a long tail these are most
+            samples of a large class, different ones in each shuffled epoch; see `report`. With False, samples of other
+            classes are repeated instead. Unlike with torch's samplers, no batch is ever short.
+        base_seed: seed of all random choices.
+        rank: number of this process; by default that of torch.distributed when a pass begins, else 0.
+        num_replicas: number of processes, with the same default.
         batch_size: N M, for configurations that state it; other values are rejected.
 
     Attributes:
         classes: the distinct labels, ascending, [C].
-        num_samples: number of labels, and so of samples in the dataset; `len` counts the indices of an epoch.
-        batch_size: indices of a batch, N M.
-        progress: the epoch that is read, and the place in it; a loader around the sampler shares it.
+        num_samples: number of labels, which is the number of samples in the dataset; `len` counts the indices of an
+            epoch.
+        batch_size: number of indices in a batch, N M.
+        progress: current epoch and the place in it; a loader that uses the sampler shares it.
         N_classes_per_batch, M_samples_per_class, shuffle, drop_last, base_seed: as given.
 
     Raises:
@@ -62,7 +63,7 @@ class NxMSampler(EpochSampler[int]):
     """
 
     exhaustive: ClassVar[bool]
-    """Take all samples of each class in an epoch, not M of them."""
+    """True if an epoch takes all samples of each class, False if it takes M of them."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class NxMSampler(EpochSampler[int]):
     ) -> None:
         what = type(self).__name__
         if not hasattr(self, "exhaustive"):
-            raise TypeError(f"{what}: expected one that says what is sampled; take one of its subclasses")
+            raise TypeError(f"{what}: expected a class that sets exhaustive; use one of its subclasses")
         if batch_size is not None and batch_size != N_classes_per_batch * M_samples_per_class:
             raise ValueError(
                 f"{what}: expected a batch size of N * M = {N_classes_per_batch} * {M_samples_per_class} = "
@@ -103,39 +104,39 @@ class NxMSampler(EpochSampler[int]):
 
     @property
     def num_batches(self) -> int:
-        """Number of batches of an epoch on this replica, the same on all replicas."""
+        """Number of batches of an epoch on each replica."""
         return self.replica.share(self._plan.num_batches)
 
     def __len__(self) -> int:
-        """Return the number of indices of an epoch on this replica, the same on all replicas."""
+        """Return the number of indices of an epoch on each replica."""
         return self.num_batches * self.batch_size
 
     @property
     def items_per_batch(self) -> int:
-        """Indices of a batch, N M; a place in the middle of one counts as its start."""
+        """Number of indices in a batch, N M; a place within a batch counts as its start."""
         return self.batch_size
 
     def epoch_batches(self, epoch: int | None = None) -> NDArray[np.int64]:
-        """Return all batches of an epoch, by default this one, of all replicas, none twice: [T, N M]."""
+        """Return the batches of all replicas, [T, N M], each once, in an epoch, by default the current one."""
         seed = derive_seed(self.base_seed, self.epoch if epoch is None else epoch, 0, 0, 0)
         return self._plan.batches(self._samples, self.shuffle, seed)
 
     def replica_batches(self, epoch: int | None = None, replica: Replica | None = None) -> NDArray[np.int64]:
-        """Return the batches that a replica takes, by default this one, [`num_batches`, N M]."""
+        """Return the batches of a replica, by default this one, [`num_batches`, N M]."""
         replica, num = replica or self.replica, self._plan.num_batches
         return self.epoch_batches(epoch)[replica.turns(0, replica.share(num)) % num]
 
     def pass_indices(self, this: EpochPass) -> list[int]:
-        """Return the indices that a pass draws: those of its epoch that are not done."""
+        """Return the indices that a pass yields: those of its epoch that are not done."""
         indices: list[int] = self.replica_batches(this.epoch, this.replica).ravel()[this.start :].tolist()
         return indices
 
     def batch_sampler(self) -> NxMBatches:
-        """Return a sampler of the same batches as lists of indices, for ``DataLoader(dataset, batch_sampler=...)``."""
+        """Return a sampler that yields batches as lists of indices, for ``DataLoader(dataset, batch_sampler=...)``."""
         return NxMBatches(self)
 
     def identity(self) -> dict[str, Any]:
-        """Return the facts that decide what an epoch consists of; a state with other facts is rejected."""
+        """Return the facts that determine the content of an epoch; a state with other facts is rejected."""
         labels = hashlib.sha256(np.ascontiguousarray(self._class_ids, "<i8").data)
         return {
             "sampler": type(self).__name__,
@@ -149,39 +150,39 @@ class NxMSampler(EpochSampler[int]):
         }
 
     def report(self) -> NxMReport:
-        """Report what this epoch covers, counted over all replicas."""
+        """Return the coverage of the current epoch, over all replicas."""
         return report_batches(self.classes, self._class_ids, self._plan, self.epoch_batches(), self.num_replicas)
 
 
 class RandomNxMSampler(NxMSampler):
-    """Each class once in an epoch, M random samples of it; the other arguments are those of `NxMSampler`.
+    """Sampler that takes each class once per epoch, with M random samples; see `NxMSampler` for the arguments.
 
-    The M samples are distinct if the class has at least M. In a smaller class, each sample is taken equally often or
-    once more. An epoch has one batch for N classes. Where N does not divide the number of classes, some are left out,
-    or with ``drop_last=False`` some are taken again, with other samples as far as the class has them.
+    The M samples are distinct if the class has at least M. Samples of a smaller class are repeated as evenly as
+    possible. An epoch has one batch for every N classes. If N does not divide the number of classes, some classes are
+    left out; with ``drop_last=False`` some classes are repeated, with other samples if the class has enough.
     """
 
     exhaustive = False
 
 
 class ExhaustiveNxMSampler(NxMSampler):
-    """All samples of each class, in groups of M; the other arguments are those of `NxMSampler`.
+    """Sampler that takes all samples of each class, in groups of M; see `NxMSampler` for the arguments.
 
-    The classes take turns. A class with as many groups left as there are batches left is put into every one of them,
-    which gives the most batches of N distinct classes. The epoch ends when fewer than N classes have groups left; the
-    remaining samples are in no batch, different ones in each shuffled epoch. With ``drop_last=False`` it goes on until
-    every sample was taken, and samples of the other classes are taken again. Where M does not divide the samples of a
-    class, its last group is filled up with its first samples.
+    The classes take turns. A class with as many groups left as there are batches left is in all of these batches, which
+    gives the largest number of batches of N distinct classes. The epoch ends when fewer than N classes have groups
+    left; the remaining samples, different ones in each shuffled epoch, are in no batch. With ``drop_last=False`` the
+    epoch continues until every sample was taken, and samples of other classes are repeated. If M does not divide the
+    number of samples of a class, its last group is filled with its first samples.
     """
 
     exhaustive = True
 
 
 class NxMBatches(EpochReader, Sampler[list[int]]):
-    """The batches of a sampler as lists of indices; epochs and states are the sampler's.
+    """Batch sampler that yields the batches of a sampler as lists of indices, and shares its epoch and state.
 
     Args:
-        sampler: whose batches they are.
+        sampler: the sampler of the indices.
     """
 
     def __init__(self, sampler: NxMSampler) -> None:
@@ -189,12 +190,12 @@ class NxMBatches(EpochReader, Sampler[list[int]]):
 
     @property
     def batch_size(self) -> int:
-        """Indices of a batch, N M."""
+        """Number of indices in a batch, N M."""
         return self.sampler.batch_size
 
     @property
     def drop_last(self) -> bool:
-        """True: no batch is short, as with a `torch.utils.data.BatchSampler`; not `NxMSampler.drop_last`."""
+        """Always True, because no batch is short; unrelated to `NxMSampler.drop_last`."""
         return True
 
     def __len__(self) -> int:
@@ -206,15 +207,15 @@ class NxMBatches(EpochReader, Sampler[list[int]]):
             yield batch
 
     def identity(self) -> dict[str, Any]:
-        """See `NxMSampler.identity`."""
+        """Return the facts of the sampler; see `NxMSampler.identity`."""
         return self.sampler.identity()
 
     @property
     def num_items(self) -> int:
-        """Indices of an epoch on this replica."""
+        """Number of indices of an epoch on this replica."""
         return len(self.sampler)
 
     @property
     def items_per_batch(self) -> int:
-        """Indices of a batch, N M."""
+        """Number of indices in a batch, N M."""
         return self.batch_size

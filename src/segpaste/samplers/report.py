@@ -1,4 +1,4 @@
-"""What an epoch of N x M batches covers."""
+"""Report of the samples that an epoch of N x M batches covers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _MAX_LINES = 10
 
 
 class LeftOut(NamedTuple):
-    """A class of which samples are in no batch of an epoch.
+    """Class with samples that are in no batch of an epoch.
 
     Attributes:
-        label: of the class, an integer or a string.
-        num_samples: that the class has.
-        num_left_out: of these, how many are in no batch.
+        label: label of the class, an integer or a string.
+        num_samples: number of samples of the class.
+        num_left_out: number of these samples that are in no batch.
     """
 
     label: Any
@@ -29,21 +29,21 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True)
 class NxMReport:
-    """What an epoch covers, over all replicas.
+    """Coverage of an epoch, over all replicas.
 
     Attributes:
-        num_samples: in the dataset.
-        num_classes: in the dataset.
-        N_classes_per_batch: distinct classes that a batch is to have, N.
-        M_samples_per_class: samples of each class in a batch, M.
-        num_batches: T, batches of the epoch, none counted twice.
-        num_repeated_batches: further ones, the first again, so that every replica has the same number.
-        min_distinct: distinct classes of the batch that has the fewest.
-        mean_distinct: of all batches.
-        num_covered: samples that are taken at least once.
-        num_repeats: indices that name a sample already taken in this epoch; those of repeated batches are not counted.
-        left_out: classes of which samples are in no batch, most first. Of an exhaustive sampler all such classes; of a
-            random one, which takes M samples of each class anyway, only those that are in no batch at all.
+        num_samples: number of samples in the dataset.
+        num_classes: number of classes in the dataset.
+        N_classes_per_batch: number of distinct classes that a batch should have, N.
+        M_samples_per_class: number of samples of each class in a batch, M.
+        num_batches: number of batches of the epoch, T, without repetitions.
+        num_repeated_batches: number of batches that are repeated so that every replica has the same number.
+        min_distinct: minimum number of distinct classes in a batch.
+        mean_distinct: mean number of distinct classes in a batch.
+        num_covered: number of samples that are taken at least once.
+        num_repeats: number of indices of samples already taken in this epoch, without those of repeated batches.
+        left_out: classes with samples that are in no batch, in descending order of their number. For a random sampler,
+            which takes only M samples of each class, these are the classes that are in no batch at all.
     """
 
     num_samples: int
@@ -62,7 +62,7 @@ class NxMReport:
         size = self.N_classes_per_batch * self.M_samples_per_class
         lines = [
             f"batches            {self.num_batches} of {self.N_classes_per_batch} x {self.M_samples_per_class} = "
-            f"{size}, {self.num_repeated_batches} repeated so that all replicas have as many",
+            f"{size}, {self.num_repeated_batches} repeated so that all replicas have the same number",
             f"distinct classes   {self.min_distinct} at least, {self.mean_distinct:.2f} on average, "
             f"{self.N_classes_per_batch} possible",
             f"samples            {self.num_covered} of {self.num_samples} taken "
@@ -78,14 +78,14 @@ class NxMReport:
 def report_batches(
     labels: NDArray[Any], class_ids: NDArray[Any], plan: Plan, batches: NDArray[np.int64], num_replicas: int
 ) -> NxMReport:
-    """Count what batches [T, N M] hold.
+    """Return the coverage of the batches of an epoch.
 
     Args:
-        labels: of each class, [C].
-        class_ids: of each sample, from 0, [num_samples].
-        plan: whence the batches are.
-        batches: of a whole epoch.
-        num_replicas: which share them.
+        labels: label of each class, [C].
+        class_ids: class of each sample, from 0, [num_samples].
+        plan: plan that made the batches.
+        batches: all batches of the epoch, [T, N M].
+        num_replicas: number of replicas that share the batches.
     """
     classes = np.sort(class_ids[batches], axis=1)
     num_distinct = (np.diff(classes, axis=1) != 0).sum(axis=1) + 1

@@ -1,4 +1,4 @@
-"""What a sample is: the containers, their field table, and how torchvision's transforms move them."""
+"""Containers of samples and batches, their field table, and their support for torchvision's transforms."""
 
 from segpaste.types import collation as _register_collation  # noqa: F401
 from segpaste.types.batches import BatchedDenseSample, PaddedBatchedDenseSample

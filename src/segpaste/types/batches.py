@@ -1,8 +1,8 @@
-"""The two forms of a batch: `BatchedDenseSample`, ragged, for losses, and `PaddedBatchedDenseSample`, for devices.
+"""Two forms of a batch: `BatchedDenseSample`, ragged, for losses, and `PaddedBatchedDenseSample`, for devices.
 
-Each makes the other, so they share this file. The padded form holds plain tensors of fixed shapes: it passes through
-``torch.compile``, ``DataLoader`` workers and device transfers whole. Do not put tagged tensors back into it inside a
-compiled region; `PaddedBatchedDenseSample.to_batched` wraps them again.
+Each is converted to the other, so they share this file. The padded form holds plain tensors of fixed shapes, so it
+passes through ``torch.compile``, ``DataLoader`` workers and device transfers. Do not put tagged tensors into it inside
+a compiled region; `PaddedBatchedDenseSample.to_batched` restores the tags.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from segpaste.types.transforms.transform_calls import check_transform
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchedDenseSample(Movable):
-    """B samples of one canvas size and the same modalities; B may be 0.
+    """Batch of B samples of one canvas size and the same modalities; B may be 0.
 
-    Dense fields are stacked to [B, ...]; instance fields and intrinsics are lists of length B whose entries are
-    those of `DenseSample`.
+    Dense fields are stacked to [B, ...]. Instance fields and intrinsics are lists of B entries, each as in
+    `DenseSample`.
     """
 
     images: tv_tensors.Image
@@ -92,17 +92,17 @@ class BatchedDenseSample(Movable):
 
     @property
     def batch_size(self) -> int:
-        """B."""
+        """Number of samples, B."""
         return int(self.images.shape[0])
 
     @property
     def canvas_size(self) -> tuple[int, int]:
-        """(H, W)."""
+        """Height and width of the images, (H, W)."""
         return self.images.shape[-2], self.images.shape[-1]
 
     @property
     def modalities(self) -> frozenset[Modality]:
-        """The modalities that the batch carries."""
+        """Modalities of the batch."""
         return frozenset(f.modality for f in SAMPLE_FIELDS if f.modality and getattr(self, f.batched_name) is not None)
 
     @classmethod
@@ -113,10 +113,11 @@ class BatchedDenseSample(Movable):
 
         Args:
             samples: B samples.
-            empty_like: for B = 0, a batch whose canvas, channels and modalities the empty batch takes.
+            empty_like: for B = 0, a batch with the canvas, channels and modalities of the empty batch.
 
         Raises:
-            ValueError: mixed sizes, dtypes, modalities or metric flags, or no sample and no ``empty_like``.
+            ValueError: the samples differ in size, dtype, fields or flags, or there is neither a sample nor
+                ``empty_like``.
         """
         if not samples:
             if empty_like is None:
@@ -139,7 +140,7 @@ class BatchedDenseSample(Movable):
         return cls(**values)
 
     def to_samples(self) -> list[DenseSample]:
-        """The inverse of `from_samples`."""
+        """Return the samples of the batch: the inverse of `from_samples`."""
         samples = []
         for b in range(self.batch_size):
             values = flags_of(self)
@@ -151,12 +152,12 @@ class BatchedDenseSample(Movable):
         return samples
 
     def map_samples(self, function: Callable[[DenseSample], DenseSample]) -> BatchedDenseSample:
-        """Apply a function to every sample, such as a transform that draws anew for each.
+        """Apply a function to each sample, such as a transform with its own random parameters for each sample.
 
-        A transform that is called with the batch itself draws once and moves all samples alike.
+        A transform that is called with the batch itself uses the same random parameters for all samples.
 
         Raises:
-            ValueError: the samples come back in several sizes.
+            ValueError: the function returns samples of different sizes.
         """
         if not self.batch_size:
             return self
@@ -170,19 +171,19 @@ class BatchedDenseSample(Movable):
         sample_seeds: Tensor | None = None,
         sample_keys: Tensor | None = None,
     ) -> PaddedBatchedDenseSample:
-        """Give every image ``max_instances`` instance slots.
+        """Return a padded batch with ``max_instances`` instance slots per image.
 
         Args:
-            max_instances: K.
-            overflow: what to do with an image that has more instances: ``raise``, or keep the ``largest`` by area
-                (in their order); the pixels of a dropped instance become ignore in semantic and 0 in panoptic maps
-                where the batch is panoptic.
-            sample_seeds: [B] int64, one seed per image, for draws that can be replayed.
-            sample_keys: [B, 5] int64, what names each image in its run, for replay records.
+            max_instances: number of slots, K.
+            overflow: handling of an image with more than K instances: ``raise`` an error, or keep the ``largest`` by
+                area, in their order. In a panoptic batch the pixels of dropped instances become 255 in the semantic
+                map and 0 in the panoptic map.
+            sample_seeds: [B] int64, one seed per image, for random choices that can be replayed.
+            sample_keys: [B, 5] int64, the key of each image in its run, for replay records.
 
         Raises:
-            ValueError: an image has more instances than slots (naming the image and both counts), or padding to the
-                left of its picture or above it.
+            ValueError: an image has more instances than slots (the message names the image and both counts), or it has
+                padding on its left or top.
         """
         columns = {f.batched_name: getattr(self, f.batched_name) for f in SAMPLE_FIELDS}
         num_points = 0 if self.keypoint_schema is None else self.keypoint_schema.num_points
@@ -205,18 +206,18 @@ class BatchedDenseSample(Movable):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PaddedBatchedDenseSample(Movable):
-    """B images with K instance slots each.
+    """Batch of B images with K instance slots each.
 
-    Rows whose ``instance_valid`` is False are all zero (construction does not read pixels: that of the masks is checked
-    by `segpaste.invariants`). Tagged tensors are accepted and stored as plain ones. A box,
-    rounded outwards to whole pixels, encloses its mask.
+    Rows whose ``instance_valid`` is False are all zero. The constructor does not check this for masks, because it does
+    not read pixels; `segpaste.invariants` does. Tagged tensors are accepted and stored as plain tensors. A box, rounded
+    outwards to whole pixels, encloses its mask.
 
     Attributes:
         images: [B, C, H, W], uint8, float16, bfloat16 or float32; channels_last is kept.
         boxes: [B, K, 4], float32 xyxy, continuous pixel edges.
         labels: [B, K], int64.
         instance_valid: [B, K], bool.
-        instance_ids: [B, K], int32; beside ``instance_masks``.
+        instance_ids: [B, K], int32; required with ``instance_masks``.
         instance_masks: [B, K, H, W], bool.
         semantic_maps: [B, H, W], int64, 255 is ignored.
         panoptic_maps: [B, H, W], int64, instance ids, 0 for stuff.
@@ -224,17 +225,17 @@ class PaddedBatchedDenseSample(Movable):
         depth_valid: [B, 1, H, W], bool.
         normals: [B, 3, H, W], float32, right-down-forward; zero where invalid.
         keypoints: [B, K, P, 3], float32 (x, y, v), as in `DenseSample`.
-        crowd_mask: [B, 1, H, W], bool, True in regions whose objects are not told apart.
-        padding_mask: [B, 1, H, W], bool, True is padding: to the right of the picture and below it.
+        crowd_mask: [B, 1, H, W], bool, True in regions whose objects are not annotated individually.
+        padding_mask: [B, 1, H, W], bool, True in padding, which is to the right of the image content and below it.
         camera_intrinsics: [B, 4], float32 (fx, fy, cx, cy) in pixels: finite, focal lengths > 0.
-        sample_seeds: [B], int64, one seed per image; None lets the augmentation draw them.
-        sample_keys: [B, 5], int64, the numbers that name each image in its run (`segpaste.seeding.SampleKey`), each the
-            64 bits of a uint64; for replay records, nothing is drawn from them.
-        metric_depth: depth is in metres.
-        keypoint_schema: what the keypoints are called; beside ``keypoints``.
+        sample_seeds: [B], int64, one seed per image; with None the augmentation draws them.
+        sample_keys: [B, 5], int64, the `segpaste.seeding.SampleKey` of each image, each number as the 64 bits of a
+            uint64; used for replay records only.
+        metric_depth: True if depth is in metres.
+        keypoint_schema: names of the keypoints; required with ``keypoints``.
 
     Raises:
-        TypeError, ValueError: at construction outside of tracing, naming the field, what was expected, what came.
+        TypeError, ValueError: a field is wrong; the message names it. Fields are not checked while tracing.
     """
 
     images: Tensor
@@ -302,35 +303,35 @@ class PaddedBatchedDenseSample(Movable):
 
     @property
     def batch_size(self) -> int:
-        """B."""
+        """Number of images, B."""
         return self.images.shape[0]
 
     @property
     def max_instances(self) -> int:
-        """K."""
+        """Number of instance slots per image, K."""
         return self.labels.shape[1]
 
     @property
     def canvas_size(self) -> tuple[int, int]:
-        """(H, W)."""
+        """Height and width of the images, (H, W)."""
         return self.images.shape[-2], self.images.shape[-1]
 
     @property
     def device(self) -> torch.device:
-        """Where the batch is."""
+        """Device of the batch."""
         return self.images.device
 
     @property
     def modalities(self) -> frozenset[Modality]:
-        """The modalities that the batch carries."""
+        """Modalities of the batch."""
         return frozenset(f.modality for f in FIELDS if f.modality and getattr(self, f.batched_name) is not None)
 
     def clone(self) -> PaddedBatchedDenseSample:
-        """Every tensor copied, memory formats kept."""
+        """Return a batch with a copy of every tensor; memory formats are kept."""
         return self.map_tensors(Tensor.clone)
 
     def to_batched(self) -> BatchedDenseSample:
-        """Drop empty slots and wrap the tensors in their classes; the inverse of `BatchedDenseSample.to_padded`."""
+        """Drop empty slots and tag the tensors: the inverse of `BatchedDenseSample.to_padded`."""
         values = flags_of(self)
         for field in SAMPLE_FIELDS:
             value: Tensor | None = getattr(self, field.batched_name)
@@ -346,7 +347,7 @@ class PaddedBatchedDenseSample(Movable):
         return BatchedDenseSample(**values)
 
     def derived(self, **changes: Any) -> PaddedBatchedDenseSample:
-        """This batch with other values for some fields, computed from a valid batch and so not validated again."""
+        """Return a batch with new values for some fields, which are not validated: compute them from a valid batch."""
         if torch.compiler.is_compiling():
             return replace(self, **changes)
         values = {item.name: getattr(self, item.name) for item in fields(self)}

@@ -1,7 +1,7 @@
-"""One validator for all containers, driven by the field table.
+"""Validation of all containers, driven by the field table.
 
-It checks presence, type, rank, shape agreement and, for tensors on the CPU, the cheap value rules. Values on an
-accelerator are not read, for that would wait for the device; `segpaste.invariants` checks them on request.
+It checks presence, type, rank and shape and, for tensors on the CPU, cheap rules for values. Values on an accelerator
+are not read, because that would wait for the device; `segpaste.invariants` checks them on request.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from segpaste.types.fields import Field
 T = TypeVar("T")
 
 MAX_INSTANCE_ID = (1 << 31) - (1 << 16)
-"""What samples may hold: above it there is no room in int32 for the ids of pasted instances."""
+"""Largest id in samples; the int32 ids above it are reserved for pasted instances."""
 
 MAX_FED_BACK_ID = (1 << 31) - (1 << 15)
-"""What a padded batch may hold: outputs, whose pastes have ids above those of the samples, are inputs again."""
+"""Largest id in padded batches; it is larger, because outputs with ids of pasted instances may be inputs again."""
 
 
 def not_none(value: T | None) -> T:
-    """Return an optional value that is known to be there."""
+    """Return an optional value that is known to be not None."""
     assert value is not None
     return value
 
 
 def check_presence(container: str, fields: Iterable[Field], values: Mapping[str, object]) -> None:
-    """Required fields are there, and every field has its companions.
+    """Check that required fields are present, and that every field has the fields that it needs.
 
     Args:
-        container: the container's name, for messages.
-        fields: rows to check.
-        values: what each field (by its name in one sample) holds, or None.
+        container: name of the container, for messages.
+        fields: fields to check.
+        values: value of each field, or None, by its name in a sample.
 
     Raises:
-        ValueError: naming the field.
+        ValueError: a field is missing; the message names it.
     """
     for field in fields:
         present = values.get(field.name) is not None
@@ -57,18 +57,18 @@ def check_presence(container: str, fields: Iterable[Field], values: Mapping[str,
 def check_tensor(
     label: str, value: object, shape: tuple[str | int, ...], dtypes: tuple[torch.dtype, ...], sizes: dict[str, int]
 ) -> Tensor:
-    """One tensor has an accepted dtype and the declared shape; symbols already seen must agree.
+    """Check that a value is a tensor of an accepted dtype and the declared shape.
 
     Args:
-        label: ``Container.field`` for messages.
-        value: what came.
+        label: ``Container.field``, for messages.
+        value: value to check.
         shape: declared shape; strings are symbols.
         dtypes: accepted dtypes.
-        sizes: symbol sizes seen so far; extended in place.
+        sizes: known sizes of symbols, which must agree; extended in place.
 
     Raises:
-        TypeError: not a tensor, or of another dtype.
-        ValueError: of another shape.
+        TypeError: the value is not a tensor, or has another dtype.
+        ValueError: the value has another shape.
     """
     if not isinstance(value, Tensor):
         instead = "; convert it with torch.from_numpy" if isinstance(value, np.ndarray) else ""
@@ -96,17 +96,17 @@ def check_tensor(
 
 
 def check_class(label: str, value: object, kind: type) -> None:
-    """Raise TypeError unless a value is of a class."""
+    """Raise TypeError unless a value is an instance of a class."""
     if not isinstance(value, kind):
         raise TypeError(f"{label}: expected {kind.__name__}, got {type(value).__name__} {value!r:.80}")
 
 
 def check_count(label: str, value: object, least: int = 0) -> None:
-    """A value is an integer that is not below ``least``; True and False are none.
+    """Check that a value is an integer >= ``least``; True and False do not count as integers.
 
     Raises:
-        TypeError: it is no integer.
-        ValueError: it is smaller.
+        TypeError: the value is not an integer.
+        ValueError: the value is smaller.
     """
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{label}: expected an integer, got {type(value).__name__} {value!r:.80}")
@@ -115,17 +115,17 @@ def check_count(label: str, value: object, least: int = 0) -> None:
 
 
 def check_number(label: str, value: object) -> None:
-    """Raise TypeError unless a value is a real number; True and False are none."""
+    """Raise TypeError unless a value is a real number; True and False do not count as numbers."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{label}: expected a number, got {type(value).__name__} {value!r:.80}")
 
 
 def check_list(label: str, value: object, length: int) -> None:
-    """A value is a list, or a tuple, with an entry for each image.
+    """Check that a value is a list or tuple with an entry for each image.
 
     Raises:
-        TypeError: another class, such as one tensor for all images.
-        ValueError: another number of entries.
+        TypeError: the value is of another class, such as one tensor for all images.
+        ValueError: the number of entries is wrong.
     """
     if not isinstance(value, list | tuple):
         raise TypeError(f"{label}: expected a list of {length} entries, one per image, got {type(value).__name__}")
@@ -134,10 +134,10 @@ def check_list(label: str, value: object, length: int) -> None:
 
 
 def check_cameras(label: str, cameras: Tensor) -> None:
-    """Cameras (fx, fy, cx, cy) [B, 4] are finite, their focal lengths > 0.
+    """Check that cameras (fx, fy, cx, cy), [B, 4], are finite and have focal lengths > 0.
 
     Raises:
-        ValueError: naming the first image whose camera is not.
+        ValueError: a camera is not; the message names the first such image.
     """
     if cameras.device.type != "cpu":
         return
@@ -151,10 +151,10 @@ def check_cameras(label: str, cameras: Tensor) -> None:
 
 
 def check_boxes(label: str, boxes: Tensor, canvas_size: tuple[int, int]) -> None:
-    """Boxes are xyxy (tagged so, or plain), on this canvas, and not inside out.
+    """Check the format and canvas of tagged boxes, and that all boxes are finite with x1 <= x2 and y1 <= y2.
 
     Raises:
-        ValueError: another format, another canvas, not finite, or x2 < x1 or y2 < y1.
+        ValueError: a tagged box has another format or canvas, or a box is not finite or has x2 < x1 or y2 < y1.
     """
     if isinstance(boxes, tv_tensors.BoundingBoxes):
         if boxes.format != tv_tensors.BoundingBoxFormat.XYXY:
@@ -190,10 +190,10 @@ def check_instance_ids(label: str, ids: Tensor, most: int = MAX_INSTANCE_ID) -> 
 
 
 def check_padded_ids(label: str, ids: Tensor, valid: Tensor) -> None:
-    """Ids [B, K] of the valid rows of each image are unique, > 0 and leave room for fresh ones.
+    """Check that the ids [B, K] in the valid rows of each image are unique, > 0 and at most `MAX_FED_BACK_ID`.
 
     Raises:
-        ValueError: naming the first image in which they are not.
+        ValueError: ids of an image are not; the message names the first such image.
     """
     if ids.device.type != "cpu" or ids.numel() == 0:
         return
@@ -206,7 +206,7 @@ def check_padded_ids(label: str, ids: Tensor, valid: Tensor) -> None:
 
 
 def check_panoptic_map(label: str, ids: Tensor) -> None:
-    """Raise ValueError unless a panoptic map holds instance ids, from 0 to `MAX_FED_BACK_ID`."""
+    """Raise ValueError unless a panoptic map holds instance ids from 0 to `MAX_FED_BACK_ID`."""
     if ids.device.type != "cpu" or ids.numel() == 0:
         return
     low, high = (int(value) for value in ids.as_subclass(Tensor).aminmax())
@@ -218,10 +218,10 @@ def check_panoptic_map(label: str, ids: Tensor) -> None:
 
 
 def check_padding(label: str, padding_mask: Tensor) -> None:
-    """Padding [..., H, W] lies to the right of the picture and below it, not before it.
+    """Check that padding [..., H, W] is only to the right of the image content and below it.
 
     Raises:
-        ValueError: the first row or column of a picture is all padding.
+        ValueError: the first row or column of an image with content is all padding.
     """
     if padding_mask.device.type != "cpu" or padding_mask.numel() == 0:
         return
@@ -234,7 +234,7 @@ def check_padding(label: str, padding_mask: Tensor) -> None:
 
 
 def check_metric(container: str, metric_depth: bool, depth: object, intrinsics: object) -> None:
-    """Raise ValueError if metric depth comes without a camera."""
+    """Raise ValueError if there is metric depth without camera intrinsics."""
     if metric_depth and depth is not None and intrinsics is None:
         raise ValueError(
             f"{container}.camera_intrinsics: expected intrinsics because metric_depth=True, got None; "

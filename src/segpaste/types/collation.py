@@ -1,6 +1,6 @@
-"""What torch's default collation makes of the containers. Importing this module registers it.
+"""Support for torch's default collation; importing this module registers it.
 
-Samples become a `BatchedDenseSample`. Batches are refused: they need no collation.
+Samples are collated to a `BatchedDenseSample`. Batches are rejected, because they need no collation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _refuse(batches: Sequence[Any], **_: Any) -> Any:
     )
 
 
-# By exact type, so that nothing changes for other packages' types.
+# Registered by exact type, so that types of other packages are not affected.
 default_collate_fn_map[DenseSample] = _stack
 for _batch in (BatchedDenseSample, PaddedBatchedDenseSample, StagedCrops):
     default_collate_fn_map[_batch] = _refuse

@@ -1,4 +1,4 @@
-"""`DenseSample`: one image and everything known about it."""
+"""`DenseSample`: one image with its labels."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ class DenseSample(Movable):
         boxes: [N, 4], float32 xyxy, continuous pixel edges: a mask over columns 3..5 has x1 = 3, x2 = 6.
             A box, rounded outwards to whole pixels, encloses its mask.
         labels: [N], int64.
-        instance_ids: [N], int32, unique in the sample, > 0; beside ``instance_masks``.
+        instance_ids: [N], int32, unique in the sample, > 0; required with ``instance_masks``.
         instance_masks: [N, H, W], bool.
         semantic_map: [H, W], int64, 255 is ignored.
-        panoptic_map: [H, W], int64, the instance id of the pixel, 0 for stuff; beside ``semantic_map``.
-        depth: [1, H, W], float32, metres if ``metric_depth``; beside ``depth_valid``.
+        panoptic_map: [H, W], int64, the instance id of the pixel, 0 for stuff; needs ``semantic_map``.
+        depth: [1, H, W], float32, metres if ``metric_depth``; needs ``depth_valid``.
         depth_valid: [1, H, W], bool.
         normals: [3, H, W], float32, unit vectors in the camera frame right-down-forward; zero where invalid.
-        keypoints: [N, P, 3], float32 (x, y, v): x and y in pixel edges as boxes; v is 0 where a point is not labelled
-            (x and y are 0 then), 1 where it is labelled and not visible, 2 where it is visible.
-        crowd_mask: [1, H, W], bool, True in regions whose objects are not told apart; they
-            are pasted over as other pixels are, and are no objects to paste.
+        keypoints: [N, P, 3], float32 (x, y, v): x and y in continuous pixel edges, as in boxes; v is 0 if the point is
+            not labelled (then x = y = 0), 1 if it is labelled and not visible, 2 if it is visible.
+        crowd_mask: [1, H, W], bool, True in regions whose objects are not annotated individually; objects may be
+            pasted over these regions, but the regions are not pasted themselves.
         padding_mask: [1, H, W], bool, True where a pixel is padding.
-        camera_intrinsics: pixels; required for metric depth.
-        metric_depth: depth is in metres.
-        keypoint_schema: what the keypoints are called, and which swap in a mirror; beside ``keypoints``.
+        camera_intrinsics: camera in pixels; required for metric depth.
+        metric_depth: True if depth is in metres.
+        keypoint_schema: names of the keypoints, and pairs that swap in a flip; required with ``keypoints``.
 
     Raises:
-        TypeError, ValueError: at construction, naming the field, what was expected and what came.
+        TypeError, ValueError: a field is wrong; the message names it, what was expected and what came.
     """
 
     image: tv_tensors.Image
@@ -107,16 +107,16 @@ class DenseSample(Movable):
 
     @classmethod
     def from_masks(cls, image: Tensor, masks: Tensor, labels: Tensor, **fields: Any) -> DenseSample:
-        """A sample of plain tensors, with boxes that fit the masks and, if none are given, instance ids 1..N.
+        """Create a sample from plain tensors, with tight boxes and, if none are given, instance ids 1..N.
 
         Args:
             image: [C, H, W], uint8 or float32.
             masks: [N, H, W] bool.
             labels: [N] int64, classes from 0 without gaps, not category ids.
-            fields: the others, such as semantic_map, by name; maps may be plain tensors.
+            fields: other fields by name, such as ``semantic_map``; maps may be plain tensors.
 
         Raises:
-            TypeError, ValueError: as the class does.
+            TypeError, ValueError: see the class.
         """
         check.check_tensor("DenseSample.from_masks: masks", masks, ("N", "H", "W"), (torch.bool,), {})
         for field in SAMPLE_FIELDS:
@@ -132,26 +132,25 @@ class DenseSample(Movable):
 
     @property
     def canvas_size(self) -> tuple[int, int]:
-        """(H, W) of the image."""
+        """Height and width of the image, (H, W)."""
         return self.image.shape[-2], self.image.shape[-1]
 
     @property
     def num_instances(self) -> int:
-        """N."""
+        """Number of instances, N."""
         return self.labels.shape[0]
 
     @property
     def modalities(self) -> frozenset[Modality]:
-        """The modalities that this sample carries."""
+        """Modalities of the sample."""
         return frozenset(f.modality for f in SAMPLE_FIELDS if f.modality and getattr(self, f.name) is not None)
 
     def to_dict(self) -> dict[str, Any]:
-        """The present fields, tagged so that torchvision.transforms.v2 moves every one of them.
+        """Return the present fields, tagged so that torchvision.transforms.v2 transforms each of them.
 
-        Keypoints are [N, P, 6] float64 on their way.
-        A transform that is called with the sample itself does the same. Resize, crop, pad and flip keep all fields
-        aligned; depth travels as NaN where invalid. Other geometry raises for the fields that it cannot move truly. The
-        inverse is `from_dict`.
+        A transform that is called with the sample itself gets the same fields. Keypoints are [N, P, 6] float64, and
+        invalid depth is NaN. Resize, crop, pad and flip keep all fields aligned. Other geometric transforms raise an
+        error for fields that they cannot transform correctly. The inverse is `from_dict`.
         """
         values = {f.name: getattr(self, f.name) for f in SAMPLE_FIELDS}
         flags = {name: value for name, value in flags_of(self).items() if value is not None}
@@ -159,13 +158,13 @@ class DenseSample(Movable):
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> DenseSample:
-        """The inverse of `to_dict`, before or after transforms. Depth is 0 wherever it is invalid.
+        """Create a sample from the fields of `to_dict`, before or after transforms. Invalid depth becomes 0.
 
-        Plain tensors get the classes of the fields. A box that a transform emptied, though its mask has pixels, becomes
-        tight.
+        Plain tensors get the classes of their fields. If a transform emptied the box of a mask that has pixels, the box
+        is fitted to the mask.
 
         Raises:
-            TypeError: an unknown key, or a value that is no tensor.
+            TypeError: a key is unknown, or a value is not a tensor.
         """
         present = {name: value for name, value in fields.items() if value is not None and name not in FLAGS}
         unknown = set(present) - {f.name for f in SAMPLE_FIELDS}
@@ -191,7 +190,7 @@ def check_uniform(samples: Sequence[DenseSample]) -> None:
     """Check that samples can be stacked: one size and dtype, the same fields and flags.
 
     Raises:
-        ValueError: naming the first that differs from the first sample.
+        ValueError: a sample differs from the first one; the message names it.
     """
     first = samples[0]
     for i, sample in enumerate(samples):

@@ -1,6 +1,6 @@
-"""The field table: every fact about every field of a sample, one row each.
+"""Field table: all facts about the fields of a sample, one row per field.
 
-Validation, stacking, padding, moving, resampling and compositing loop over these rows. A new modality is one row
+Validation, stacking, padding, moving, resampling and compositing loop over these rows. A new modality needs one row
 here, one declaration per container and one invariant.
 """
 
@@ -37,22 +37,24 @@ class Field:
     """One field of a sample.
 
     Attributes:
-        name: its name in `DenseSample`.
-        shape: its shape in one sample; the symbols N (instances), C, H, W agree across all fields.
-        dtypes: what a `DenseSample` accepts.
-        batched_name: its name in the batch containers; by default the same.
-        batched_dtypes: what a `PaddedBatchedDenseSample` accepts.
-        layout: ``dense`` fields are stacked; ``instance`` fields have a leading N and are lists in a ragged batch,
-            K slots in a padded one; ``image`` fields are one small row per image; ``batch_only`` is in batches only.
-        modality: the modality whose presence this field marks, if any.
-        required: present in every sample.
-        needs: fields that must be present whenever this one is.
-        tag: the class it has inside a `DenseSample`, or None for a plain tensor.
-        transform_tag: the class that carries it through transforms v2, or None where nothing moves it.
-        resample: how its pixels are read between pixel centres, or None if it has no pixels.
-        pad_value: what stands outside the picture.
-        paste: how a paste writes it: ``painted`` pixel by pixel and ``listed`` slot by slot by an engine, or
-            ``derived`` from what an engine has found, see `segpaste.engine.derived`; None where a paste leaves it.
+        name: name in `DenseSample`.
+        shape: shape in one sample; the symbols N (instances), C, H, W agree across all fields.
+        dtypes: dtypes that a `DenseSample` accepts.
+        batched_name: name in the batch containers; by default the same.
+        batched_dtypes: dtypes that a `PaddedBatchedDenseSample` accepts.
+        layout: ``dense`` fields are stacked; ``instance`` fields have a leading N, and are lists in a ragged batch and
+            K slots in a padded batch; ``image`` fields are one small row per image; ``batch_only`` fields are in
+            batches only.
+        modality: modality that is present if this field is present, if any.
+        required: True if every sample has the field.
+        needs: fields that must be present if this field is present.
+        tag: class of the field in a `DenseSample`, or None for a plain tensor.
+        transform_tag: class of the field in transforms v2, or None if no transform moves it.
+        resample: interpolation between pixel centres, or None if the field has no pixels.
+        pad_value: value outside the image.
+        paste: how a paste writes the field. An engine writes ``painted`` fields pixel by pixel and ``listed`` fields
+            slot by slot; ``derived`` fields are computed from its results, see `segpaste.engine.derived`. None if a
+            paste does not change the field.
     """
 
     name: str
@@ -77,11 +79,11 @@ class Field:
 
     @property
     def padded_shape(self) -> tuple[str | int, ...]:
-        """Its shape in a `PaddedBatchedDenseSample`."""
+        """Shape in a `PaddedBatchedDenseSample`."""
         return ("B", "K", *self.shape[1:]) if self.layout == "instance" else ("B", *self.shape)
 
     def wrapped(self, value: Tensor, canvas_size: tuple[int, int]) -> Tensor:
-        """Return a plain tensor of images of size (H, W) in the class that it has inside a `DenseSample`."""
+        """Return a plain tensor, of images of size (H, W), as the class that it has in a `DenseSample`."""
         if self.tag is None:
             return value
         is_boxes = self.tag is tv_tensors.BoundingBoxes
@@ -201,10 +203,10 @@ FIELDS: tuple[Field, ...] = (
     Field("sample_seeds", (), (torch.int64,), "batch_only"),
     Field("sample_keys", (5,), (torch.int64,), "batch_only"),
 )
-"""All fields that hold tensors, or a camera."""
+"""Fields that hold tensors or cameras."""
 
 FLAGS = ("metric_depth", "keypoint_schema")
-"""The fields that say something of others and are the same for all samples of a batch."""
+"""Fields that describe other fields, and are the same for all samples of a batch."""
 
 SAMPLE_FIELDS = tuple(f for f in FIELDS if f.layout != "batch_only")
 DENSE_FIELDS = tuple(f for f in FIELDS if f.layout == "dense")

@@ -1,4 +1,4 @@
-"""Choosing instances: the largest of an image, or some by index, with maps that stay true to them; slots for them."""
+"""Selection of instances, the largest or by index, with consistent maps; instance slots of padded batches."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from segpaste.types.fields import INSTANCE_FIELDS, SAMPLE_FIELDS
 from segpaste.types.tensors import IGNORE_INDEX, PanopticMap, SemanticMap
 
 Overflow = Literal["raise", "largest"]
-"""What to do with an image that has more instances than slots."""
+"""Handling of an image that has more instances than slots."""
 
 
 def largest_instances(boxes: Tensor, masks: Tensor | None, max_instances: int) -> Tensor:
-    """Indices of the ``max_instances`` largest instances, ascending, int64; all where there are no more.
+    """Return the indices of the ``max_instances`` largest instances, or of all if there are fewer: ascending, int64.
 
-    Area is the mask's, or the box's where there is no mask; of equal areas the earlier instance is kept.
+    The area is that of the mask, or of the box if there are no masks. Of equal areas the earlier instance is kept.
     """
     if masks is not None:
         area = masks.as_subclass(Tensor).flatten(1).sum(1)
@@ -33,23 +33,23 @@ def largest_instances(boxes: Tensor, masks: Tensor | None, max_instances: int) -
 
 
 def without_orphans(panoptic: Tensor, semantic: Tensor, instance_ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Panoptic and semantic map [H, W] whose thing pixels all have an instance: the others become 0 and ignore."""
+    """Return both maps [H, W], in which thing pixels without an instance have become 0 and 255, respectively."""
     orphan = (panoptic != 0) & ~torch.isin(panoptic, instance_ids.to(panoptic.dtype))
     return panoptic.masked_fill(orphan, 0), semantic.masked_fill(orphan, IGNORE_INDEX)
 
 
 def keep_largest(sample: DenseSample, max_instances: int) -> DenseSample:
-    """The sample with only its ``max_instances`` largest instances, in their order; see `select_instances`."""
+    """Return the sample with only its ``max_instances`` largest instances, in their order; see `select_instances`."""
     if sample.num_instances <= max_instances:
         return sample
     return select_instances(sample, largest_instances(sample.boxes, sample.instance_masks, max_instances))
 
 
 def select_instances(sample: DenseSample, keep: Tensor) -> DenseSample:
-    """The sample with only the instances at the indices ``keep`` (int64).
+    """Return the sample with only the instances at the indices ``keep`` (int64).
 
-    Where a panoptic map is present the others' pixels become 0 there and ignore in the semantic map, so that every
-    thing pixel still has its mask.
+    If there is a panoptic map, pixels of removed instances become 0 in it and 255 in the semantic map, so that every
+    thing pixel still has a mask.
     """
     values = {f.name: getattr(sample, f.name) for f in fields(DenseSample)}
     for field in INSTANCE_FIELDS:
@@ -66,16 +66,13 @@ def select_instances(sample: DenseSample, keep: Tensor) -> DenseSample:
 def padded_columns(
     columns: Mapping[str, Any], max_instances: int, overflow: Overflow, num_points: int
 ) -> dict[str, Any]:
-    """Give the instances of every image slots; see `segpaste.types.BatchedDenseSample.to_padded`.
+    """Return the fields of a padded batch, by name; see `segpaste.types.BatchedDenseSample.to_padded`.
 
     Args:
-        columns: the fields of a ragged batch, by its names for them.
-        max_instances: K.
-        overflow: what to do with an image that has more instances.
-        num_points: P of the keypoints.
-
-    Returns:
-        The fields of a padded batch, by name.
+        columns: fields of a ragged batch, by their names in it.
+        max_instances: number of instance slots per image, K.
+        overflow: handling of an image that has more than K instances.
+        num_points: number of keypoints per instance, P.
     """
     check.check_count("to_padded: max_instances", max_instances)
     if overflow not in ("raise", "largest"):
@@ -120,7 +117,7 @@ def _kept(columns: Mapping[str, Any], b: int, max_instances: int, overflow: Over
 
 
 def _clear_orphans(values: dict[str, Any], rows: list[int]) -> None:
-    """Where a panoptic batch lost instances, clear their pixels, in copies of the maps."""
+    """Clear pixels of dropped instances in copies of the panoptic and semantic maps of the images ``rows``."""
     if not rows or any(values.get(name) is None for name in ("panoptic_maps", "semantic_maps", "instance_ids")):
         return
     panoptic, semantic = (values[name].as_subclass(Tensor).clone() for name in ("panoptic_maps", "semantic_maps"))

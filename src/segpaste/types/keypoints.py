@@ -1,4 +1,4 @@
-"""Keypoints: the `KeypointSchema` that names the points of an object, and how points move with an image."""
+"""Keypoints: validation against their `KeypointSchema`, and their transformation with an image."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from segpaste._point_names import KeypointSchema as KeypointSchema
 from segpaste._point_names import Pair as Pair
 
 UNLABELLED, HIDDEN, VISIBLE = 0, 1, 2
-"""The third number of a keypoint, as in COCO: not labelled; labelled and not visible; labelled and visible."""
-
+"""Values of the third number of a keypoint, as in COCO: not labelled; labelled, not visible; labelled, visible."""
 
 MOVING_COLUMNS = 6
-"""Of `MovingKeypoints`."""
+"""Number of columns of `MovingKeypoints`."""
 
 
 class MovingKeypoints(tv_tensors.TVTensor):
-    """Keypoints on their way through transforms v2: (x, y, v, mirrored, H, W), float64 [..., P, 6].
+    """Keypoints inside transforms v2: (x, y, v, mirrored, H, W), float64 [..., P, 6].
 
-    ``mirrored`` is the point that each one becomes in a mirror. It and the canvas travel among the values, because
-    attributes of a tensor do not survive a clone.
+    ``mirrored`` is the index of the point with which each point swaps in a flip. It and the canvas are stored as
+    values, because attributes of a tensor do not survive a clone.
     """
 
     @property
     def canvas_size(self) -> tuple[int, int]:
-        """(H, W) of the image; (0, 0) where there is no point."""
+        """Height and width of the image, (H, W); (0, 0) if there is no point."""
         if not self.numel():
             return 0, 0
         height, width = (int(size) for size in self.as_subclass(Tensor).reshape(-1, 6)[0, 4:])
@@ -36,7 +35,7 @@ class MovingKeypoints(tv_tensors.TVTensor):
 
     @classmethod
     def tag(cls, keypoints: Tensor, schema: KeypointSchema | None, canvas_size: tuple[int, int]) -> MovingKeypoints:
-        """The keypoints [..., P, 3] of an image of size (H, W)."""
+        """Convert keypoints [..., P, 3] of an image of size (H, W)."""
         order = range(keypoints.shape[-2]) if schema is None else schema.flip_order
         facts = torch.tensor([[point, *canvas_size] for point in order], dtype=torch.float64, device=keypoints.device)
         facts = facts.reshape(-1, 3).expand(*keypoints.shape[:-1], 3)
@@ -46,16 +45,16 @@ class MovingKeypoints(tv_tensors.TVTensor):
 def moved_points(
     keypoints: Tensor, box: tuple[int, int, int, int], out_size: tuple[int, int], mirror: str | None = None
 ) -> Tensor:
-    """Move packed keypoints as an image is mirrored, cut to a box, and resized.
+    """Flip, crop and resize packed keypoints, in this order.
 
     Args:
         keypoints: see `MovingKeypoints`.
-        box: (top, left, height, width) of the cut, in the mirrored image; it may leave the canvas.
-        out_size: (H, W) that the cut is resized to.
+        box: (top, left, height, width) of the crop, in the flipped image; it may extend beyond the canvas.
+        out_size: (H, W) to which the crop is resized.
         mirror: ``horizontal``, ``vertical``, or None.
 
     Returns:
-        The points, [..., P, 6]; those outside of the new canvas are unlabelled, and all zero.
+        The points, [..., P, 6]; points outside the new canvas are unlabelled, with x = y = v = 0.
     """
     x, y, v, mirrored, height, width = keypoints.unbind(-1)
     if mirror == "horizontal":
@@ -70,7 +69,7 @@ def moved_points(
 
 
 def packed(x: Tensor, y: Tensor, v: Tensor, mirrored: Tensor, canvas_size: tuple[int, int]) -> Tensor:
-    """Pack keypoints as `MovingKeypoints` has them; what lies beyond the edges is unlabelled, and zero."""
+    """Pack keypoints in the layout of `MovingKeypoints`; points outside the canvas become unlabelled, x = y = v = 0."""
     inside = (v > UNLABELLED) & (x >= 0) & (x <= canvas_size[1]) & (y >= 0) & (y <= canvas_size[0])
     zero = torch.zeros_like(x)
     x, y, v = (torch.where(inside, value, zero) for value in (x, y, v))
@@ -85,7 +84,7 @@ def check_keypoints(
 
     Raises:
         TypeError: the schema is of another class.
-        ValueError: one comes without the other, they differ in the number of points, or a point holds other numbers.
+        ValueError: one is given without the other, the numbers of points differ, or a point has invalid values.
     """
     if schema is not None and not isinstance(schema, KeypointSchema):
         raise TypeError(f"{container}.keypoint_schema: expected KeypointSchema, got {type(schema).__name__}")

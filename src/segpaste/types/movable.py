@@ -1,13 +1,12 @@
-"""`Movable`: a record of tensors that moves as a whole: to a device, into page-locked memory, through pytree functions.
+"""`Movable`: base class of records of tensors, for moves to a device, page-locked memory and pytree functions.
 
 Lightning and Accelerate move every object that has ``to``; a ``DataLoader`` pins every object that has ``pin_memory``.
-A dataclass without them is taken apart, or rejected because it is frozen. `torch.export` and ``tree_map`` flatten what
-is registered with `register_pytree`.
+They take a dataclass without these methods apart, or reject it because it is frozen. `torch.export` and ``tree_map``
+flatten classes that are registered with `register_pytree`.
 
-A transform of torchvision flattens its input as a pytree, moves the leaves whose classes it knows, and passes the
-others through. A padded batch holds plain tensors, since `torch.compile` wants them, so a transform would move its
-images alone. The containers therefore look at the caller when they are flattened: a transform gets tagged tensors, or
-an error.
+A transform of torchvision flattens its input as a pytree, transforms the leaves whose classes it knows, and passes the
+others through. A padded batch holds plain tensors for `torch.compile`, so a transform would change its images alone.
+Therefore the containers look up the caller when they are flattened: a transform gets tagged tensors, or an error.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _REASON = (
 
 
 def calling_transform() -> v2.Transform | None:
-    """The transform that flattens a pytree, found among the callers; None where something else does.
+    """Return the transform that flattens a pytree, found in the call stack; None if the caller is something else.
 
     Call it from a flattening function that is registered with torch.utils._pytree.
     """
@@ -50,17 +49,17 @@ def calling_transform() -> v2.Transform | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Movable:
-    """The base of dataclasses that hold tensors, lists of tensors, other such records, and plain values."""
+    """Base class of dataclasses that hold tensors, lists of tensors, other such records, and plain values."""
 
     def map_tensors(self, function: Callable[[Tensor], Tensor]) -> Self:
         """Apply a function to every tensor.
 
         Args:
-            function: gets a plain tensor, returns one that fits the same field.
+            function: takes a plain tensor, and returns one that fits the same field.
 
         Returns:
-            A new container. Tagged tensors keep their class. It is not validated, so that a copy which is still on
-            its way is not read.
+            A new container. Tagged tensors keep their class. It is not validated, because asynchronous copies may not
+            be finished.
         """
         return type(self)._unchecked({f.name: _mapped(getattr(self, f.name), function) for f in fields(self)})
 
@@ -68,12 +67,12 @@ class Movable:
         """Copy every tensor to a device.
 
         Args:
-            device: where to; a tensor that is there already is not copied.
-            non_blocking: return before copies from page-locked memory have ended.
+            device: target device; a tensor that is there already is not copied.
+            non_blocking: return before copies from page-locked memory are finished.
 
         Raises:
-            TypeError: ``device`` is something else, such as a dtype. The dtypes of the fields are fixed; only images
-                may have another one.
+            TypeError: ``device`` is not a device but, for example, a dtype. The dtypes of the fields are fixed; only
+                images may have another dtype.
         """
         if isinstance(device, bool) or not isinstance(device, (torch.device, str, int)):
             name = type(self).__name__
@@ -98,10 +97,10 @@ class Movable:
         return self.map_tensors(move)
 
     def _children(self, transform: v2.Transform | None) -> dict[str, Any]:
-        """What pytree functions see, by field: tensors, lists of tensors, other records.
+        """Return the leaves for pytree functions, by field: tensors, lists of tensors, other records.
 
         Args:
-            transform: the transform that asks for them, if one does.
+            transform: the transform that flattens the record, if any.
         """
         if transform is not None:
             raise TypeError(
@@ -113,17 +112,17 @@ class Movable:
 
     @classmethod
     def _of_children(cls, values: Mapping[str, Any], by_transform: bool) -> Self:
-        """The inverse of `_children`; ``values`` holds the constant fields too.
+        """Create a record from the result of `_children` and the constant fields.
 
         Args:
-            values: by field; without a transform they may be placeholders, which are not validated.
-            by_transform: they come from a transform.
+            values: values by field; without a transform they may be placeholders, which are not validated.
+            by_transform: True if a transform returned the values.
         """
         return cls._unchecked(values)
 
     @classmethod
     def _unchecked(cls, values: Mapping[str, Any]) -> Self:
-        """A record that is not validated."""
+        """Create a record without validation."""
         record = object.__new__(cls)
         for item in fields(record):
             object.__setattr__(record, item.name, values.get(item.name))
@@ -131,12 +130,12 @@ class Movable:
 
 
 class _Structure(NamedTuple):
-    """What a flattened record keeps beside its leaves.
+    """Structure of a flattened record, without its leaves.
 
     Attributes:
-        names: the fields that the leaves come from.
-        constants: the other fields and their values.
-        by_transform: a transform of torchvision flattened it.
+        names: names of the fields of the leaves.
+        constants: names and values of the other fields.
+        by_transform: True if a transform of torchvision flattened the record.
     """
 
     names: tuple[str, ...]
@@ -145,7 +144,7 @@ class _Structure(NamedTuple):
 
 
 def register_pytree(cls: type[Movable]) -> None:
-    """Let pytree functions see the tensors of a record; absent fields and plain values are part of its structure."""
+    """Register a class as a pytree: its tensors are leaves, absent fields and plain values part of the structure."""
 
     def unflatten(values: Iterable[Any], structure: _Structure) -> Movable:
         by_name = {**dict(structure.constants), **dict(zip(structure.names, values, strict=True))}
@@ -176,7 +175,7 @@ def _untraced(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _flatten(record: Movable) -> tuple[list[Any], _Structure]:
-    # torch.export traces this, and flattens inputs and outputs only.
+    # torch.export traces this function, and flattens only inputs and outputs.
     return _flattened(record, None) if torch.compiler.is_exporting() else _flattened_for_caller(record)
 
 
@@ -193,7 +192,7 @@ def _flattened(record: Movable, transform: v2.Transform | None) -> tuple[list[An
 
 def _flatten_with_keys(record: Movable) -> tuple[list[tuple[Any, Any]], _Structure]:
     values, structure = _flatten(record)
-    # Not GetAttrKey: torch.export takes the path x.depth for a part of x.depth_valid.
+    # Not GetAttrKey: torch.export treats the path x.depth as a prefix of x.depth_valid.
     return [(MappingKey(name), value) for name, value in zip(structure.names, values, strict=True)], structure
 
 

@@ -1,12 +1,12 @@
-"""Where an output pixel reads its input: the pixel convention, in integers.
+"""Source positions of output pixels: the pixel convention, in integer arithmetic.
 
-Pixel i has its centre at i + 0.5. An axis scaled by ``num / den`` and moved by ``offset`` pixels reads
+Pixel i has its centre at i + 0.5. An axis scaled by ``num / den`` and moved by ``offset`` pixels reads at
 
     x_src = (x + 0.5 - offset) * den / num - 0.5,
 
-which is ``position / (2 num)`` with an integer ``position``. Everything here is exact integer arithmetic, so every
-device and every compiler agrees. `segpaste.types.transforms.transforms_v2` resizes with it and
-`segpaste.engine.reference.geometry` builds its look-up tables from it.
+which is ``position / (2 num)`` with an integer ``position``. Positions and weights are computed in exact integer
+arithmetic, so all devices and compilers agree. `segpaste.types.transforms.transforms_v2` resizes with these functions,
+and `segpaste.engine.reference.geometry` builds its look-up tables from them.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ Size = tuple[int, int]
 
 WEIGHT_BITS = 11
 WEIGHT_ONE = 1 << WEIGHT_BITS
-"""The taps of one output pixel along one axis sum to this; two axes of uint8 then fit int32."""
+"""Sum of the weights of an output pixel along one axis; uint8 weighted along two axes fits int32."""
 
 FARTHEST_EDGE = 1 << 30
-"""Edges of boxes count as no farther than this, pixels, so that scaling them cannot overflow."""
+"""Limit to which box edges are clamped, in pixels, so that scaling cannot overflow."""
 
 DEPTH_EDGE_FRAC = 0.05
-"""Neighbouring depths that differ by more than this fraction of the larger lie on two surfaces: never mixed."""
+"""Relative difference, of the larger depth, above which neighbouring depths belong to two surfaces: not mixed."""
 
 VANISHING_NORM = 1e-3
-"""A mean of normals that is shorter than this has no direction."""
+"""Norm below which a mean of normals has no direction."""
 
 
 def source_position(x: Tensor, offset: Tensor | int, num: Tensor | int, den: Tensor | int) -> Tensor:
-    """``x_src * 2 num`` as int64, for output pixels ``x`` (shapes broadcast)."""
+    """Return ``x_src * 2 num`` as int64, for output pixels ``x`` (shapes broadcast)."""
     return (2 * (x - offset) + 1) * den - num
 
 
 def nearest_index(position: Tensor, num: Tensor | int) -> Tensor:
-    """The source pixel whose square holds ``x_src``: floor(x_src + 1/2)."""
+    """Return the index of the source pixel that contains ``x_src``: floor(x_src + 1/2)."""
     return torch.div(position + num, 2 * num, rounding_mode="floor")
 
 
 def filter_taps(position: Tensor, num: Tensor, den: Tensor | int, num_taps: int) -> tuple[Tensor, Tensor]:
-    """A triangle filter of radius max(1, den / num) source pixels about ``x_src``.
+    """Return the taps of a triangle filter of radius max(1, den / num) source pixels around ``x_src``.
 
-    With radius 1 this is linear interpolation; a larger radius averages what a shrunk pixel covers (the antialiased
-    resize of PIL and torch).
+    Radius 1 is linear interpolation. A larger radius averages the source pixels that an output pixel covers, as the
+    antialiased resize of PIL and torch does.
 
     Args:
-        position: from `source_position`, int64, any shape.
-        num: the scale's numerator, broadcastable with ``position``.
-        den: the scale's denominator; pass ``num`` to get plain linear taps at any scale.
-        num_taps: at least ceil(2 * radius).
+        position: result of `source_position`, int64, any shape.
+        num: numerator of the scale, broadcastable with ``position``.
+        den: denominator of the scale; pass ``num`` for linear interpolation at any scale.
+        num_taps: number of taps, at least ceil(2 * radius).
 
     Returns:
-        The first tap's source index (may lie outside the source; not clamped) and the weights [..., num_taps],
-        both int64; weights sum to `WEIGHT_ONE` exactly.
+        The source index of the first tap (not clamped to the source) and the weights [..., num_taps], both int64. The
+        weights sum to `WEIGHT_ONE` exactly.
     """
     den = torch.as_tensor(den, device=position.device)
     radius = 2 * torch.maximum(num, den)
@@ -69,15 +69,15 @@ def filter_taps(position: Tensor, num: Tensor, den: Tensor | int, num_taps: int)
 
 
 def usable_depth(depth: Tensor, valid: Tensor) -> Tensor:
-    """Where depth can be trusted: marked valid, finite and in front of the camera."""
+    """Return a mask of usable depth: marked valid, finite and > 0."""
     return valid & depth.isfinite() & (depth > 0)
 
 
 def mix_depth(taps: Tensor, valid: Tensor, weights: Tensor, nearest: Tensor) -> tuple[Tensor, Tensor]:
-    """Read depth between pixels without inventing a surface.
+    """Interpolate depth, but not across a depth edge.
 
-    Linear between taps that lie on one surface; the nearest pixel's depth across a depth edge; invalid when a tap
-    of non-zero weight is invalid, not finite or not > 0.
+    The result is linear between taps on one surface, and the depth of the nearest pixel across a depth edge. It is
+    invalid if a tap of non-zero weight is invalid, not finite or not > 0.
 
     Args:
         taps: [..., T] float32 depths.
@@ -100,15 +100,15 @@ def mix_depth(taps: Tensor, valid: Tensor, weights: Tensor, nearest: Tensor) -> 
 
 
 def rescaled_depth(depth: Tensor, valid: Tensor, factor: Tensor) -> tuple[Tensor, Tensor]:
-    """Bring depth to another camera's scale.
+    """Rescale depth to another camera.
 
     Args:
         depth: float32 depths.
-        valid: bool, likewise.
-        factor: float32, broadcastable; of a camera that is not checked it may be anything.
+        valid: bool, of the same shape.
+        factor: float32, broadcastable; any value, because cameras may not be validated.
 
     Returns:
-        Depth and validity; where the product is not finite or not > 0 the depth is 0 and invalid.
+        Depth and validity. If the product is not finite or not > 0, the depth is 0 and invalid.
     """
     product = depth * factor
     valid = usable_depth(product, valid)
@@ -116,14 +116,14 @@ def rescaled_depth(depth: Tensor, valid: Tensor, factor: Tensor) -> tuple[Tensor
 
 
 def mix_normals(taps: Tensor, weights: Tensor, nearest: Tensor) -> Tensor:
-    """Read unit normals between pixels: linear, then renormalised.
+    """Interpolate unit normals linearly, and normalise the result.
 
-    The nearest pixel's is taken as it is where the sum vanishes, and where the pixel is read at its centre.
+    The normal of the nearest pixel is returned unchanged if the mean vanishes, or if a pixel is read at its centre.
 
     Args:
         taps: [3, ..., T] float32, zero vectors (or NaN) where invalid.
         weights: [..., T] float32.
-        nearest: [3, ...] float32, the nearest source pixel's; where it is invalid the result is too.
+        nearest: [3, ...] float32, the normal of the nearest source pixel; if it is invalid, so is the result.
 
     Returns:
         [3, ...] float32, of unit norm or zero.
@@ -137,7 +137,7 @@ def mix_normals(taps: Tensor, weights: Tensor, nearest: Tensor) -> Tensor:
 
 
 def norm3(vectors: Tensor) -> Tensor:
-    """The length of [3, ...] vectors, summed in a fixed order."""
+    """Return the norm of [3, ...] vectors, summed in a fixed order."""
     x, y, z = vectors.unbind(0)
     return torch.sqrt(x * x + y * y + z * z)
 
@@ -151,16 +151,16 @@ def weighted_sum(taps: Tensor, weights: Tensor) -> Tensor:
 
 
 class Window(NamedTuple):
-    """Which pixels of an image an output of fixed size shows: resized, perhaps flipped, cut, padded right and below.
+    """Mapping of an image to an output of fixed size: resize, optional flip, crop, and padding right and below.
 
     All sizes are (H, W), in pixels.
 
     Attributes:
-        canvas_size: of the image as stored.
-        resized: of the image before it is cut.
-        flip: whether it is mirrored left to right after it is resized.
-        corner: (top, left) of the cut in the resized and flipped picture.
-        size: of the output.
+        canvas_size: size of the image as stored.
+        resized: size of the image after the resize.
+        flip: True if the resized image is flipped horizontally.
+        corner: (top, left) of the crop in the resized and flipped image.
+        size: size of the output.
     """
 
     canvas_size: Size
@@ -171,5 +171,5 @@ class Window(NamedTuple):
 
     @property
     def inside(self) -> Size:
-        """(H, W) of what the image fills, at the top left of the output; the rest is padding."""
+        """Size of the part at the top left of the output that the image fills, (H, W); the rest is padding."""
         return min(self.resized[0], self.size[0]), min(self.resized[1], self.size[1])

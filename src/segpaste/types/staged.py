@@ -1,7 +1,7 @@
-"""The crops of one training step, as a loader hands them to `BatchCopyPaste`.
+"""`StagedCrops`: the crops of one training step, which a loader passes to `BatchCopyPaste`.
 
-They stay uint8, as they lie in their bank, until they are painted. Where all tensors are views of one piece of memory,
-as `segpaste.stage_bank_batch` makes them, that is what is sent between processes, pinned and copied.
+The crops are uint8, as stored in their bank, until they are painted. If all tensors are views of one buffer, as with
+`segpaste.stage_bank_batch`, that buffer is sent between processes, pinned and copied as a whole.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ SHAPES: Mapping[str, tuple[_Shape, torch.dtype]] = {
     "camera_intrinsics": (("B", "K", 4), torch.float32),
     "keypoints": (("B", "K", "P", 3), torch.float32),
 }
-"""The tensors of `StagedCrops`."""
+"""Shapes and dtypes of the tensors of `StagedCrops`."""
 
 _REQUIRED = ("images", "alphas", "class_ids", "boxes", "crop_idx")
 
 
 class Place(NamedTuple):
-    """Where a tensor lies in a piece of memory.
+    """Place of a tensor in a buffer.
 
     Attributes:
-        start: its first byte.
-        dtype: of its values.
-        shape: of it, in row-major order.
+        start: first byte.
+        dtype: dtype of the tensor.
+        shape: shape of the tensor, in row-major order.
     """
 
     start: int
@@ -54,34 +54,34 @@ class Place(NamedTuple):
     shape: tuple[int, ...]
 
     def view(self, buffer: Tensor) -> Tensor:
-        """The tensor, in a buffer of bytes."""
+        """Return the tensor as a view of a buffer of bytes."""
         end = self.start + math.prod(self.shape) * self.dtype.itemsize
         return buffer[self.start : end].view(self.dtype).view(self.shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StagedCrops(Movable):
-    """K crops for each of B targets; what their bank does not keep is None.
+    """K crops for each of B target images; fields that the bank does not store are None.
 
     Attributes:
         images: [B, K, 3, h, w] uint8, RGB.
-        alphas: [B, K, 1, h, w] bool, the objects.
+        alphas: [B, K, 1, h, w] bool, the masks of the objects.
         class_ids: [B, K] int64.
-        boxes: [B, K, 4] int64, xyxy, the pixels of the crop that its object spans; zero where alpha is empty.
-        crop_idx: [B, K] int64, where the crops lie in the bank.
-        scales: [B, K] float32, pixels of the crop for one of its photo.
+        boxes: [B, K, 4] int64, xyxy, the box of the object in pixels of the crop; zero if alpha is empty.
+        crop_idx: [B, K] int64, indices of the crops in the bank.
+        scales: [B, K] float32, pixels of the crop per pixel of its source image.
         depth: [B, K, 1, h, w] float32.
         depth_valid: [B, K, 1, h, w] bool.
         normals: [B, K, 3, h, w] float32.
         camera_intrinsics: [B, K, 4] float32, fx, fy, cx, cy in pixels of the crop.
         keypoints: [B, K, P, 3] float32, x, y, v in pixel edges of the crop.
-        metric_depth: depth is in metres.
-        keypoint_schema: what the keypoints are called; beside ``keypoints``.
-        version: of the bank.
+        metric_depth: True if depth is in metres.
+        keypoint_schema: names of the keypoints; required with ``keypoints``.
+        version: version of the bank.
 
     Raises:
-        TypeError: a field is no tensor.
-        ValueError: a tensor has another shape or dtype, or depth comes without its validity.
+        TypeError: a field is not a tensor.
+        ValueError: a tensor has another shape or dtype, or depth is given without its validity.
     """
 
     images: Tensor
@@ -109,7 +109,7 @@ class StagedCrops(Movable):
         check.check_class("StagedCrops.images", self.images, Tensor)
         if self.images.ndim != 5:
             raise ValueError(f"StagedCrops.images: expected [B, K, 3, h, w], got {list(self.images.shape)}")
-        check_keypoints("StagedCrops", self.keypoints, self.keypoint_schema)  # of a crop some may lie beside it
+        check_keypoints("StagedCrops", self.keypoints, self.keypoint_schema)  # points may be outside of their crop
         sizes = dict(zip(("B", "K", "", "h", "w"), self.images.shape, strict=True))
         sizes["P"] = 0 if self.keypoint_schema is None else self.keypoint_schema.num_points
         for name, (shape, dtype) in SHAPES.items():
@@ -126,34 +126,34 @@ class StagedCrops(Movable):
 
     @property
     def batch_size(self) -> int:
-        """B."""
+        """Number of target images, B."""
         return self.images.shape[0]
 
     @property
     def num_crops(self) -> int:
-        """K, for each target."""
+        """Number of crops for each target image, K."""
         return self.images.shape[1]
 
     @property
     def crop_size(self) -> tuple[int, int]:
-        """(h, w)."""
+        """Height and width of the crops, (h, w)."""
         return self.images.shape[3], self.images.shape[4]
 
     @property
     def device(self) -> torch.device:
-        """Where the crops are."""
+        """Device of the crops."""
         return self.images.device
 
     def packed(self) -> Tensor:
-        """Image, alpha and class in one new tensor, [B, K, 3 + 2, h, w] float32; classes below 2 ** 24 are exact."""
+        """Return image, alpha and class in one tensor, [B, K, 3 + 2, h, w] float32; classes below 2 ** 24 are exact."""
         classes = self.class_ids[..., None, None, None].expand_as(self.alphas)
         return torch.cat([self.images.float(), self.alphas.float(), classes.float()], dim=2)
 
     def first(self, num_targets: int) -> Self:
-        """Return the crops of the first targets.
+        """Return the crops of the first target images.
 
         Raises:
-            ValueError: there are not so many.
+            ValueError: there are fewer target images.
         """
         if not 0 <= num_targets <= self.batch_size:
             raise ValueError(f"StagedCrops.first: expected 0 to {self.batch_size} targets, got {num_targets}")
@@ -170,7 +170,7 @@ class StagedCrops(Movable):
         return of_buffer, (buffer, self._places(), self._said())
 
     def _said(self) -> dict[str, Any]:
-        """The fields that are no tensors."""
+        """Return the fields that are not tensors."""
         return {**flags_of(self), "version": self.version}
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -184,9 +184,9 @@ class StagedCrops(Movable):
         }
 
     def _buffer(self) -> Tensor | None:
-        """The memory that all tensors fill, if it is one and they lie there in row-major order.
+        """Return the buffer that the tensors fill, or None if they do not fill one buffer in row-major order.
 
-        The tensors of `first` do not fill it: what is sent or copied is then the tensors alone.
+        The tensors of `first` do not fill it, so they are sent and copied one by one.
         """
         tensors = self._tensors().values()
         storages = [tensor.untyped_storage() for tensor in tensors]
@@ -212,7 +212,7 @@ register_pytree(StagedCrops)
 
 
 def places_of(shapes: Mapping[str, tuple[torch.dtype, tuple[int, ...]]]) -> tuple[dict[str, Place], int]:
-    """Tensors side by side in one piece of memory, and its size in bytes."""
+    """Return the places of tensors in one buffer, and its size in bytes."""
     places: dict[str, Place] = {}
     end = 0
     for name, (dtype, shape) in shapes.items():
@@ -222,7 +222,7 @@ def places_of(shapes: Mapping[str, tuple[torch.dtype, tuple[int, ...]]]) -> tupl
 
 
 def of_buffer(buffer: Tensor, places: Mapping[str, Place], said: Mapping[str, Any]) -> StagedCrops:
-    """Crops whose tensors lie in one buffer of bytes; ``said`` holds the other fields."""
+    """Return crops whose tensors are views of a buffer of bytes; ``said`` holds the other fields."""
     return _of_tensors({name: place.view(buffer) for name, place in places.items()}, said)
 
 
@@ -236,5 +236,5 @@ def _aligned(num_bytes: int) -> int:
 
 
 def _own(tensor: Tensor) -> Tensor:
-    """The tensor in memory of its own: pickle takes all of the memory that a view lies in."""
+    """Return the tensor with a storage of its own, because pickle writes the whole storage of a view."""
     return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()

@@ -1,13 +1,13 @@
-"""Long runs on disk: claim a folder, write files whole, note what is done, publish, heal what a kill left.
+"""Long runs on disk: claim a folder, write whole files, record finished steps, publish, and clean up after a kill.
 
-All of it is durable against a crash of the machine. Every file that the package writes for a user goes through
-`write_whole` or `WholeFiles`, and every folder that appears under its final name through `NewFolder` or `Workspace`:
+All of it survives a crash of the machine. Every file that the package writes for a user goes through `write_whole` or
+`WholeFiles`, and every folder with a final name through `NewFolder` or `Workspace`:
 
-- `Workspace`: a run in steps that ends as a new folder, and resumes where it was interrupted.
-- `Run`: the same without the new folder, for what is kept where it is, or goes elsewhere.
-- `NewFolder`: a result that is written at one go, and is begun again where it was interrupted.
+- `Workspace`: a run in steps whose result is a new folder; after an interruption it resumes.
+- `Run`: the same without the new folder, for results that stay in the folder of the run or are moved elsewhere.
+- `NewFolder`: a result that is written in one step; after an interruption it restarts.
 
-Caches that check what they read need none of it.
+Caches that verify what they read need none of this.
 """
 
 from segpaste.workspace._locks import lock_folder

@@ -1,4 +1,4 @@
-"""A lock of a folder: one process at a time writes there."""
+"""Lock of a folder, so that one process at a time writes there."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 def lock_folder(folder: Path) -> int | None:
-    """Lock a folder that is there, until the descriptor is closed or the process ends.
+    """Lock an existing folder until the descriptor is closed or the process ends.
 
     Returns:
-        The descriptor, or None: somebody else has it, or has just moved it away.
+        The descriptor, or None if another process holds the lock or has just moved the folder away.
 
     Raises:
-        OSError: it is no folder, or cannot be opened.
+        OSError: the path is not a folder, or cannot be opened.
     """
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -1,4 +1,4 @@
-"""Steps of one run that another one takes over, as the shards of a run are put together."""
+"""Transfer of finished steps to another run, which merges the shards of a run."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from segpaste.workspace.whole import make_folder, rename_flushed
 
 
 def adopt_step(step: int, source: Notes, target: Notes, files: Iterable[tuple[Path, Path]]) -> None:
-    """Move a finished step to another run: its files first, then its note. After a kill it can be called again.
+    """Move a finished step to another run: its files first, then its note. After a kill, call it again.
 
     Args:
-        step: finished in ``source``.
-        source: notes of the run that has made it.
-        target: notes of the run that takes it over, on the same file system.
-        files: the old and the new path of each of the step's files.
+        step: number of a step that is finished in ``source``.
+        source: notes of the run that finished the step.
+        target: notes of the other run, on the same file system.
+        files: old and new path of each file of the step.
 
     Raises:
-        OSError: a file is in neither place, or cannot be moved.
+        OSError: a file is at neither path, or cannot be moved.
     """
     for old, new in files:
         make_folder(new.parent)

@@ -1,4 +1,4 @@
-"""A folder that is written beside its final name, and gets that name by one rename when all of it is there."""
+"""New folder that is written under another name, and gets its final name by one rename when it is complete."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from segpaste.workspace._locks import lock_folder
 from segpaste.workspace.whole import flush, is_partial, make_folder, remove, rename_flushed, write_whole
 
 MARKER = "unfinished"
-"""A file that is there while the folder is written: what lies beside it may be removed."""
+"""Name of a file that exists while the folder is written; other files beside it may be removed."""
 
 
 def marker_text(kind: str) -> bytes:
-    """Return what the marker says, such as of a ``bank``."""
-    return f"a {kind} is built here; the next build removes what this one leaves\n".encode()
+    """Return the content of the marker of a kind of folder, such as ``bank``."""
+    return f"a {kind} is being built here; the next build removes the files of this one\n".encode()
 
 
 def partial_of(path: Path) -> Path:
-    """Return where a result is written before it gets its final name; raise ValueError for a path without a name."""
+    """Return the path of a result before it gets its final name; raise ValueError for a path without a name."""
     if not path.name:
         raise ValueError(f"{path}: expected a folder that can be renamed, got the root; choose one within it")
     return path.with_name(path.name + ".partial")
 
 
 def resolve_link(path: str | os.PathLike[str]) -> Path:
-    """Return where a link leads to: a link itself cannot be given to a folder by renaming it.
+    """Return the target of a link, or the path itself: a rename cannot replace a link by a folder.
 
     Raises:
-        OSError: links lead in a circle.
+        OSError: the links form a loop.
     """
     path = Path(path).absolute()
     if not path.is_symlink():
         return path
-    with suppress(RuntimeError):  # which Python before 3.13 raises for a circle
+    with suppress(RuntimeError):  # raised for a loop by Python before 3.13
         if not (place := path.resolve()).is_symlink():
             return place
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
 
 
 def expect_free(path: Path, error: type[ValueError], expected: str = "a new or an empty folder") -> None:
-    """Raise ``error``, whose message begins with ``expected``, if no folder can take a final name."""
+    """Raise ``error`` if a folder cannot be renamed to this path; its message begins with ``expected``."""
     path = resolve_link(path)
     if (parent := next((p for p in path.parents if p.exists()), None)) is not None and not parent.is_dir():
         raise error(f"{path}: expected a path within folders, {parent} is a file; choose another")
@@ -54,23 +54,24 @@ def expect_free(path: Path, error: type[ValueError], expected: str = "a new or a
 
 
 class NewFolder:
-    """``PATH.partial``, which becomes ``PATH`` by one rename.
+    """Folder ``PATH.partial``, which becomes ``PATH`` by one rename.
 
-    It is locked and has a marker meanwhile. So only what a killed process left is removed, nothing of a process that is
-    still writing, and nothing of the user's.
+    Until then it is locked and has a marker. Hence only files of a killed process are removed, never those of a running
+    process or of the user.
 
     Args:
-        path: the final name; of a link the folder that it leads to.
-        error: the class of what is raised.
-        kind: of what is written, such as ``bank``, for messages.
+        path: final name; for a link, the folder that it points to.
+        error: class of the errors that are raised.
+        kind: kind of result, such as ``bank``, for messages.
 
     Attributes:
-        path: the final name.
-        folder: new, and empty but for the marker; files are written here.
+        path: final name.
+        folder: new folder for the files, empty except for the marker.
 
     Raises:
-        ValueError: as ``error``; the name is not free, or ``PATH.partial`` is somebody else's or of a running process.
-        OSError: the folder cannot be made.
+        ValueError: raised as ``error``; the final name is taken, or ``PATH.partial`` belongs to a running process or
+            was not made by this class.
+        OSError: the folder cannot be created.
     """
 
     def __init__(self, path: str | os.PathLike[str], error: type[ValueError], kind: str) -> None:
@@ -96,21 +97,21 @@ class NewFolder:
 
     @staticmethod
     def expect_free(path: str | os.PathLike[str], error: type[ValueError], kind: str) -> None:
-        """Refuse, before any work is done, what a `NewFolder` would refuse."""
+        """Raise the errors of the constructor that can be known before any work is done."""
         path = resolve_link(path)
         expect_free(path, error)
         _expect_unfinished(partial_of(path), error, kind)
 
     def publish(self) -> None:
-        """Give the folder its final name; all of it is there then, also after a power loss."""
+        """Give the folder its final name. After that it is complete, even after a power loss."""
         flush(self.folder)
         rename_flushed(self.folder, self.path)
-        (self.path / MARKER).unlink()  # last: without it a killed build's folder would pass for somebody else's
+        (self.path / MARKER).unlink()  # last: without it the folder of a killed build would seem to be the user's
         self._unlock()
 
     def discard(self) -> None:
-        """Remove what was written, if it is not published."""
-        if not self._unlock.alive:  # a folder of that name is somebody else's by now
+        """Remove the folder, unless it is published."""
+        if not self._unlock.alive:  # a folder of that name would belong to another process
             return
         with suppress(OSError):
             self._remove()
@@ -118,13 +119,13 @@ class NewFolder:
         self._unlock()
 
     def _remove(self) -> None:
-        """Remove all that is in the folder, the marker last."""
+        """Remove the content of the folder, the marker last."""
         for path in sorted(self.folder.iterdir(), key=lambda path: path.name == MARKER):
             remove(path)
 
 
 def _expect_unfinished(partial: Path, error: type[ValueError], kind: str) -> None:
-    """Refuse what is there and was not left by a killed process."""
+    """Raise ``error`` if the path exists and was not left by a killed process."""
     if partial.is_symlink() or (partial.exists() and not partial.is_dir()):
         names = {"something else"}
     else:

@@ -1,11 +1,11 @@
-"""Long runs that can be interrupted: claimed by one process, noted step by step, resumed, healed, published.
+"""Long runs that can be interrupted: claimed by one process, recorded step by step, resumed and published.
 
-    RUN/run.json              the fingerprint: all that the finished steps depend on
-    RUN/parts/000012.json     the note of a step, see `Notes`
-    RUN/files/                what is published, see `Workspace`
+    RUN/run.json              fingerprint: everything that the finished steps depend on
+    RUN/parts/000012.json     note of a step, see `Notes`
+    RUN/files/                files to publish, see `Workspace`
 
-A note is written last, after the files that it speaks of, so a step is done or not done, also after a power loss. Steps
-must be pure functions of the fingerprint: then a run that was interrupted leaves the same bytes as one that was not.
+A note is written after the files of its step, so a step is either done or not done, even after a power loss. Steps must
+be pure functions of the fingerprint. Then an interrupted run results in the same bytes as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -24,53 +24,53 @@ from segpaste.workspace.whole import is_partial, make_folder, publish, remove, s
 
 FINGERPRINT = "run.json"
 PARTS = "parts"
-"""The folder of a run that has its notes."""
+"""Subfolder of a run with its notes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Results of the finished steps of a run: a JSON file for each step, and other files beside it.
+    """Notes of the finished steps of a run: a JSON file for each step, and other files beside it.
 
     Attributes:
-        folder: the folder of the files.
+        folder: folder of the files.
     """
 
     folder: Path
 
     def path(self, step: int, suffix: str = "json") -> Path:
-        """Return the path of a step's file; other files than the note are written before it."""
+        """Return the path of a file of a step; the note, ``json``, must be written last."""
         return self.folder / f"{step:06d}.{suffix}"
 
     def has(self, step: int) -> bool:
-        """Tell whether a step is done."""
+        """Return whether a step is done."""
         return self.path(step).exists()
 
     def write(self, step: int, found: Any) -> None:
-        """Note a step as done, with what it found (JSON)."""
+        """Record a step as done, with its result (JSON)."""
         write_json(self.path(step), found)
 
     def read(self, step: int) -> Any:
-        """Return what a finished step found."""
+        """Return the result of a finished step."""
         return json.loads(self.path(step).read_bytes())
 
 
 class Run:
-    """A run in a folder of its own.
+    """Run in a folder of its own.
 
     Args:
-        folder: the run's; `claim` makes it.
-        error: the class of the errors that are raised.
-        results: glob patterns of files that are there when a part is finished. A run without any is replaced, whatever
-            its arguments.
-        owned: names of what else is in the folder, which is removed where nothing is finished.
-        other: what the user can choose instead of this folder, such as ``--out``.
-        what: what the folder holds. Only ``an unfinished run`` may be deleted by the user, in the words of an error.
-        again: what the user repeats to resume, such as ``command``.
-        keeping: errors that get a note of what is kept, as an interrupt does.
+        folder: folder of the run; `claim` creates it.
+        error: class of the errors that are raised.
+        results: glob patterns of files that exist when a part is finished. A run without such files is replaced,
+            whatever its arguments.
+        owned: names of other files and folders of the run, which are removed if nothing is finished.
+        other: option with which the user chooses another folder, such as ``--out``, for messages.
+        what: content of the folder, for messages. Only ``an unfinished run`` makes messages suggest to delete it.
+        again: what the user repeats to resume, such as ``command``, for messages.
+        keeping: classes of errors whose messages say what the folder keeps, as that of an interrupt does.
 
     Attributes:
-        folder: see above.
-        notes: of its steps.
+        folder: as given.
+        notes: notes of the steps.
     """
 
     def __init__(
@@ -94,14 +94,15 @@ class Run:
     def claim(self, fingerprint: Mapping[str, Any]) -> Iterator[None]:
         """Start a run, or resume an interrupted one. Meanwhile no other process can claim the folder.
 
-        Whatever ends it, a run that has finished nothing leaves nothing behind.
+        If no part is finished at the end, all files of the run are removed.
 
         Args:
-            fingerprint: JSON; a run resumes only where it is equal.
+            fingerprint: JSON; only a run with an equal fingerprint resumes.
 
         Raises:
-            ValueError: as the error that was given; the folder is of another run or of none, or a process runs there.
-            OSError: the folder cannot be made.
+            ValueError: raised as ``error``; the folder belongs to another run, is not that of a run, or is claimed by
+                another process.
+            OSError: the folder cannot be created.
         """
         make_folder(self.folder)
         lock = lock_folder(self.folder)
@@ -118,32 +119,32 @@ class Run:
             os.close(lock)
 
     def has_results(self) -> bool:
-        """Tell whether a part of the run is finished."""
+        """Return whether a part of the run is finished."""
         return any(any(self.folder.glob(pattern)) for pattern in self._results)
 
     def heal(self) -> None:
-        """Remove half-written files of a killed process; if nothing is finished, remove all its files."""
+        """Remove half-written files of a killed process; if nothing is finished, remove all files of the run."""
         sweep(self.folder)
         if not self.has_results():
             for name in self._owned:
                 remove(self.folder / name)
 
     def remove(self) -> None:
-        """Remove what the run has written; and the folder, if nothing else is in it."""
+        """Remove the files of the run, and the folder if nothing else is in it."""
         sweep(self.folder)
-        for name in (*self._owned, FINGERPRINT):  # the fingerprint last: without it the folder is not a run's
+        for name in (*self._owned, FINGERPRINT):  # the fingerprint last: it marks the folder as that of a run
             remove(self.folder / name)
         with contextlib.suppress(OSError):
             self.folder.rmdir()
 
     def left(self) -> str:
-        """Say what an interrupted run leaves."""
+        """Return a message that says what an interrupted run leaves."""
         if not self.has_results():
             return "nothing was finished"
-        return f"{self.folder} keeps what is finished; the same {self._again} goes on from there"
+        return f"{self.folder} keeps what is finished; the same {self._again} resumes from there"
 
     def _adopt(self, fingerprint: Mapping[str, Any]) -> None:
-        """Check that the folder is of this run, and write the fingerprint of a new one."""
+        """Check that the folder belongs to this run, and write the fingerprint of a new run."""
         there = read_fingerprint(self.folder)
         if there == fingerprint:
             return
@@ -153,12 +154,12 @@ class Run:
         try:
             write_json(self.folder / FINGERPRINT, fingerprint)
         except OSError:
-            with contextlib.suppress(OSError):  # where it is empty
+            with contextlib.suppress(OSError):  # if it is not empty
                 self.folder.rmdir()
             raise
 
     def _mismatch(self, there: Mapping[str, Any] | None, fingerprint: Mapping[str, Any]) -> str | None:
-        """Say why a folder with another fingerprint cannot be taken; None where it can."""
+        """Return why a folder with another fingerprint cannot be used; None if it can."""
         if there is None and (self.folder / FINGERPRINT).exists():
             return f"{self.folder / FINGERPRINT}: expected the fingerprint of {self._what}, got something else"
         if there is None:
@@ -172,7 +173,7 @@ class Run:
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
-        """Add to the error that ends a run what the folder keeps; if nothing is finished, remove the run's files."""
+        """Add what the folder keeps to the error that ends a run; if nothing is finished, remove the run's files."""
         try:
             yield
         except KeyboardInterrupt as interrupt:
@@ -188,15 +189,15 @@ class Run:
 
 
 class Workspace(Run):
-    """A run whose files become a folder: ``OUT.partial/files``, which becomes ``OUT`` by one rename.
+    """Run whose result is a folder: ``OUT.partial/files``, which becomes ``OUT`` by one rename.
 
     Args:
-        out: the final name.
-        error: the class of the errors that are raised.
+        out: final name.
+        error: class of the errors that are raised.
 
     Attributes:
-        out: the final name; for a link, the folder that it points to.
-        files: the folder that becomes ``out``.
+        out: final name; for a link, the folder that it points to.
+        files: folder that becomes ``out``.
     """
 
     def __init__(self, out: Path, error: type[ValueError]) -> None:
@@ -205,15 +206,15 @@ class Workspace(Run):
         self.files = self.folder / "files"
 
     def expect_free(self) -> None:
-        """Reject a final name that is taken, before any work is done.
+        """Raise ``error`` if the final name is taken, before any work is done.
 
-        The remains of a run that was killed after it had published its files are removed first.
+        If a run was killed after it had published its files, its remains are removed first.
         """
         self.remove_remains()
         expect_free(self.out, self._error, f"{self._other} to be new or an empty folder")
 
     def remove_remains(self) -> None:
-        """Remove what a run has left that was killed after it had published its files."""
+        """Remove the remains of a run that was killed after it had published its files."""
         if self.out.is_dir() and self.folder.is_dir() and (lock := lock_folder(self.folder)) is not None:
             try:
                 if set(os.listdir(self.folder)) in (set(), {FINGERPRINT}, {FINGERPRINT, PARTS}):
@@ -222,21 +223,21 @@ class Workspace(Run):
                 os.close(lock)
 
     def has_results(self) -> bool:
-        """Tell whether a step is finished; without files none is."""
+        """Return whether a step is finished; without the folder of files, none is."""
         return self.files.is_dir() and super().has_results()
 
     def heal(self) -> None:
-        """See `Run.heal`; the folders are made anew."""
+        """Remove files as `Run.heal` does, and create missing folders."""
         super().heal()
         for folder in (self.files, self.notes.folder):
             make_folder(folder)
 
     def left(self) -> str:
-        """Say what an interrupted run leaves."""
-        return f"{self.out} is whole" if self._is_published else super().left()
+        """Return a message that says what an interrupted run leaves."""
+        return f"{self.out} is complete" if self._is_published else super().left()
 
     def publish(self) -> None:
-        """Give the finished files their final name, and remove the rest."""
+        """Give the folder of finished files its final name, and remove the rest."""
         expect_free(self.out, self._error, f"{self._other} to be new or an empty folder")
         publish(self.files, self.out)
         self._is_published = True
@@ -244,7 +245,7 @@ class Workspace(Run):
 
 
 def read_fingerprint(folder: Path) -> dict[str, Any] | None:
-    """Read the fingerprint of a run's folder; None where there is none, or something else."""
+    """Read the fingerprint in the folder of a run; None if there is none, or it is not valid."""
     try:
         there = json.loads((folder / FINGERPRINT).read_bytes())
     except (FileNotFoundError, ValueError):

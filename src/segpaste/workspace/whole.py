@@ -1,11 +1,11 @@
-"""Files and folders that have their final name only when they are whole, also after a power loss.
+"""Files and folders that get their final name only when they are complete, even after a power loss.
 
-A rename is atomic, but it is no barrier: a file system may store the new name before the content, and the machine may
-stop in between. So the order is always: write under another name, flush the file to the disk, rename, flush the folder.
-`WholeFiles` does that for many files at once, which costs much less than one by one: the first flush makes the file
-system write what waits, and each folder is flushed once.
+A rename is atomic, but it is not a barrier: a file system may store the new name before the content, and the machine
+may stop in between. Hence the order is always: write under another name, flush the file to disk, rename, flush the
+folder. `WholeFiles` does this for many files at once, which costs much less than one by one: the first flush writes all
+pending data, and each folder is flushed once.
 
-Not for caches: a cache that recognises damaged entries needs no flush.
+Do not use it for caches: a cache that detects damaged entries needs no flush.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from types import TracebackType
 from typing import Any, Self
 
 Content = bytes | bytearray | memoryview | Iterable[bytes]
-"""What a file gets: bytes, or pieces of it that are written one after the other."""
+"""Content of a file: bytes, or an iterable of pieces that are written one after the other."""
 
-_NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES}  # file systems and folders that cannot do it
+_NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES}  # of file systems and folders that do not support it
 _PARTIAL = re.compile(r"\..+\.\d+\.partial")
 
 
 class WholeFiles:
-    """Files that get their names together, each of them whole.
+    """Group of files that get their final names together, each of them complete.
 
-    Inside of the ``with`` block files are written under hidden names beside the final ones. At its end they are flushed
-    and renamed, and their folders are flushed. If the block raises, nothing is left of them.
+    Within the ``with`` block, files are written under hidden names in their folders. At its end they are flushed and
+    renamed, and their folders are flushed. If the block raises an error, the files are removed.
 
     Example:
         >>> with WholeFiles() as files:
@@ -44,9 +44,9 @@ class WholeFiles:
         self._partials: dict[Path, Path] = {}
 
     def write(self, path: str | os.PathLike[str], content: Content) -> Path:
-        """Write a file and return its final name; missing folders are made.
+        """Write a file and return its final name; missing folders are created.
 
-        If a path is written twice, the second file counts. An iterable is consumed as it is written.
+        If a path is written twice, the second file replaces the first. An iterable is consumed as it is written.
 
         Raises:
             OSError: the file cannot be written; the error names it.
@@ -85,31 +85,31 @@ class WholeFiles:
 
 
 def write_whole(path: str | os.PathLike[str], content: Content) -> Path:
-    """Write one file that is there whole or not at all, also after a power loss; see `WholeFiles.write`.
+    """Write one file completely or not at all, even after a power loss; see `WholeFiles.write`.
 
     Use `WholeFiles` for several files that belong together.
 
     Raises:
-        OSError: the file cannot be written; the error names it. Nothing is left behind, and a file of that name stays.
+        OSError: the file cannot be written; the error names it. An existing file of that name is kept.
     """
     with WholeFiles() as files:
         return files.write(path, content)
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> Path:
-    """Write a value as JSON, see `write_whole`."""
+    """Write a value as JSON; see `write_whole`."""
     return write_whole(path, json.dumps(value).encode())
 
 
 def publish(folder: Path, path: Path) -> None:
-    """Give a folder its final name: all of it is there then, also after a power loss.
+    """Give a folder its final name. After that it is complete, even after a power loss.
 
     Args:
-        folder: its files are flushed already, as `WholeFiles` and `flush` leave them; on the file system of ``path``.
-        path: the final name; there may be an empty folder, and nothing else.
+        folder: folder whose files are flushed, by `WholeFiles` or `flush`; on the same file system as ``path``.
+        path: final name; it must not exist, or be an empty folder.
 
     Raises:
-        OSError: something is there, or the folder cannot be renamed.
+        OSError: the path is taken, or the folder cannot be renamed.
     """
     for inside, _, _ in os.walk(folder, topdown=False):
         _sync_folder(Path(inside))
@@ -117,7 +117,7 @@ def publish(folder: Path, path: Path) -> None:
 
 
 def rename_flushed(new: Path, path: Path) -> None:
-    """Rename a file or folder that is flushed, and flush the folders that the names are in.
+    """Rename a flushed file or folder, and flush its old and its new parent folder.
 
     Raises:
         OSError: it cannot be renamed.
@@ -128,10 +128,12 @@ def rename_flushed(new: Path, path: Path) -> None:
 
 
 def flush(path: Path) -> None:
-    """Flush a file, or a folder with all that is in it, to the disk. For files of other writers; slow, one by one.
+    """Flush a file, or a folder with its content, to disk, one file after the other.
+
+    This is slow; use it only for files that `WholeFiles` has not written.
 
     Raises:
-        OSError: it cannot be read, or the disk is full or broken.
+        OSError: a file cannot be read, or the disk is full or broken.
     """
     if not path.is_dir():
         with naming(path):
@@ -144,10 +146,10 @@ def flush(path: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it that are missing, so that they are there after a power loss too.
+    """Create a folder and its missing parents, so that they exist even after a power loss.
 
     Raises:
-        OSError: it cannot be made, or there is a file of that name.
+        OSError: the folder cannot be created, or there is a file of that name.
     """
     if folder.is_dir():
         return
@@ -157,7 +159,7 @@ def make_folder(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all that is in it, if it is there."""
+    """Remove a file, or a folder with its content, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -165,14 +167,14 @@ def remove(path: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed processes left half-written in a folder and below; nobody else may be writing there."""
+    """Remove half-written files of killed processes in a folder and below; no other process may write there."""
     for path in folder.rglob(".*.partial"):
         if is_partial(path.name):
             path.unlink(missing_ok=True)
 
 
 def is_partial(name: str) -> bool:
-    """Tell whether a file name is that of an unfinished file of `WholeFiles`."""
+    """Return whether a name is that of an unfinished file of `WholeFiles`."""
     return _PARTIAL.fullmatch(name) is not None
 
 
@@ -194,11 +196,11 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def naming(path: str | os.PathLike[str], partial: Path | None = None) -> Iterator[None]:
-    """Set the file name of an OSError that has none, as for a full disk, or that names ``partial``."""
+    """Set the file name of an OSError without one, as for a full disk, or with the name ``partial``."""
     try:
         yield
     except OSError as error:
-        # Errors of libraries have no number; a file name would hide their message.
+        # Errors of libraries have no errno; a file name would hide their message.
         if error.errno is not None and error.filename in (None, "", str(partial)):
             error.filename = os.fspath(path)
         raise

@@ -1,1 +1,1 @@
-"""Vectors with labels: from CSV files and banks, alone and in pairs."""
+"""Labelled vectors from CSV files and banks, pairs of them, and codes in banks."""

@@ -1,7 +1,8 @@
-"""Codes in the embedding column of a bank, as -1 and 1, the K first of its 256 numbers, and zeros.
+"""Codes in the embedding column of a bank: the first K of its 256 numbers are -1 or 1, the others are zero.
 
-The cosine of two of them is 1 - 2 d / K, d the attributes that differ. So what compares embeddings, such as
-`segpaste.bank.near_duplicates` and `segpaste.bank.SimilarToPrototype`, compares codes by their Hamming distance.
+The cosine of two codes is 1 - 2 d / K, where d is the number of attributes that differ. So functions that compare
+embeddings, such as `segpaste.bank.near_duplicates` and `segpaste.bank.SimilarToPrototype`, compare codes by their
+Hamming distance.
 """
 
 from __future__ import annotations
@@ -34,24 +35,23 @@ def encode_bank(
     format: Format | None = None,
     announce: Announce | None = None,
 ) -> Path | str:
-    """Write a bank with the same crops, and codes in place of its embeddings.
+    """Write a bank with the same crops, and codes instead of embeddings.
 
     Args:
-        bank: with the embeddings that the encoder was trained for; it is not changed.
-        out: the new bank's folder; it must not exist, or be empty.
-        encoder: of at most 256 attributes.
-        embedder: what made the embeddings that it was trained on; a bank that says another one is refused.
-        batch_size: crops that are copied at once.
-        format: of the new bank, by default that of the old one.
-        announce: told how it goes on.
+        bank: bank with embeddings of the kind that the encoder was trained on; it is not changed.
+        out: folder of the new bank; it must not exist, or be empty.
+        encoder: encoder with at most 256 attributes.
+        embedder: name of the embedder of the encoder's training vectors; a bank that states another one is rejected.
+        batch_size: number of crops that are copied at once.
+        format: format of the new bank, by default that of the old one.
+        announce: callback for the progress.
 
     Returns:
         The folder.
 
     Raises:
-        ValueError: the encoder is for other vectors, or has more attributes than an embedding has numbers.
-        BankError: the bank keeps no embeddings, or those of another embedder, cannot be read, or the folder is there
-            already.
+        ValueError: the encoder takes vectors of another length, or has more than 256 attributes.
+        BankError: the bank has no embeddings, has those of another embedder, or cannot be read, or the folder is taken.
     """
     _expect_encodable(bank, encoder, embedder)
 
@@ -67,16 +67,16 @@ def encode_bank(
 
 
 def read_embeddings(bank: StoredBank) -> NDArray[np.floating[Any]]:
-    """All embeddings of a bank that keeps some and has a crop, [N, 256], as stored; read block by block."""
+    """Read all embeddings of a bank, [N, 256], as stored, block by block; the bank must have embeddings and crops."""
     blocks = (np.arange(first, min(first + _BLOCK, len(bank))) for first in range(0, len(bank), _BLOCK))
     return np.concatenate([bank.read(rows, ("embedding",))["embedding"] for rows in blocks])
 
 
 def read_codes(bank: StoredBank) -> Bits:
-    """The codes that `encode_bank` wrote, [N, K].
+    """Read the codes that `encode_bank` wrote, [N, K].
 
     Raises:
-        BankError: the bank keeps no codes.
+        BankError: the bank has no codes.
     """
     if "embedding" not in bank.layout.groups or not len(bank):
         raise BankError(f"{bank.where}: expected a bank with codes, found none; segpaste bank embed --codes writes one")
@@ -90,14 +90,12 @@ def read_codes(bank: StoredBank) -> Bits:
 
 
 def _expect_encodable(bank: StoredBank, encoder: BinaryAttributeEncoder, embedder: str | None) -> None:
-    """The bank has embeddings of the kind that the encoder was trained on; see `encode_bank`."""
+    """Check that the bank has embeddings of the kind that the encoder was trained on; see `encode_bank`."""
     if "embedding" not in bank.layout.groups:
         raise BankError(f"{bank.where}: expected a bank with embeddings; segpaste bank embed writes one")
     made_by = bank.meta.built_from.get("embedder")
     if embedder is not None and made_by is not None and made_by != embedder:
-        raise BankError(
-            f"{bank.where}: expected embeddings of {embedder}, as the encoder learnt, got those of {made_by}"
-        )
+        raise BankError(f"{bank.where}: expected embeddings of {embedder}, as in training, got those of {made_by}")
     if are_signs(bank.read(np.arange(min(len(bank), 64)), ("embedding",))["embedding"]):
         raise BankError(f"{bank.where}: expected embeddings, got codes already; take the bank that they were made of")
     if encoder.num_inputs != EMBEDDING_SIZE or encoder.num_attributes > EMBEDDING_SIZE:

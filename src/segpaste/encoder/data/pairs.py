@@ -1,4 +1,4 @@
-"""Pairs of samples of one class and of two: all of a small set, a random part of a large one."""
+"""Pairs of samples of one class and of two classes: all pairs of a small set, random pairs of a large set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_PAIRS = 1 << 17
-"""Pairs of each kind that figures and calibrations take at most."""
+"""Maximum number of pairs of each kind for figures and calibrations."""
 _MAX_ALL = 1 << 22
 
 Rows = NDArray[np.int64]
@@ -18,8 +18,8 @@ class PairsOfClasses(NamedTuple):
     """Pairs of different rows.
 
     Attributes:
-        target: rows of pairs of one class, [2, n].
-        nontarget: rows of pairs of two classes, [2, m].
+        target: rows of the pairs of one class, [2, n].
+        nontarget: rows of the pairs of two classes, [2, m].
     """
 
     target: Rows
@@ -27,15 +27,15 @@ class PairsOfClasses(NamedTuple):
 
 
 def pairs_of(labels: Rows, max_pairs: int = MAX_PAIRS, seed: int = 0) -> PairsOfClasses:
-    """Draw pairs of each kind, all as likely.
+    """Return pairs of each kind, all with the same probability.
 
     Args:
-        labels: the class of each row, [N].
-        max_pairs: of a kind; where there are more, a random part of about that size is taken, each pair once.
-        seed: of that part.
+        labels: class of each row, [N].
+        max_pairs: maximum number of pairs of a kind; if there are more, about as many are drawn at random.
+        seed: seed of the random pairs.
 
     Returns:
-        The pairs; a kind that there is not has none.
+        The pairs; a kind without pairs is empty.
     """
     rng = np.random.default_rng(seed)
     if len(labels) * (len(labels) - 1) // 2 <= _MAX_ALL:
@@ -44,17 +44,17 @@ def pairs_of(labels: Rows, max_pairs: int = MAX_PAIRS, seed: int = 0) -> PairsOf
         return PairsOfClasses(*(_part(pairs[:, kind], max_pairs, rng) for kind in (is_target, ~is_target)))
     order = np.argsort(labels, kind="stable")
     _, first, class_ids, num = np.unique(labels[order], return_index=True, return_inverse=True, return_counts=True)
-    first, num = first[class_ids], num[class_ids]  # of the class of each row, in that order
+    first, num = first[class_ids], num[class_ids]  # of the class of each row, in the order of ``order``
 
     def drawn(num_partners: Rows, of_class: bool) -> Rows:
         if not num_partners.any():
             return np.empty((2, 0), np.int64)
         one = rng.choice(len(labels), max_pairs, p=num_partners / num_partners.sum())
         other = rng.integers(0, num_partners[one])
-        if of_class:  # the rows of the class, but for the row itself
+        if of_class:  # the other rows of the class
             other += first[one]
             other += other >= one
-        else:  # the rows before the class, and those after it
+        else:  # the rows before and after the class
             other += np.where(other >= first[one], num[one], 0)
         rows = np.unique(np.minimum(one, other) * len(labels) + np.maximum(one, other))  # each pair once
         return np.asarray(order[np.stack(np.divmod(rows, len(labels)))])

@@ -1,8 +1,8 @@
-"""Vectors from a CSV: which columns have what, and what is wrong with a line.
+"""Reader of vectors from CSV files, with errors that name the line and the column.
 
-A CSV has a column of names, and the vectors either as files, in a column of paths to ``.npy`` files relative to the
-CSV's folder, or as numbers, in columns such as ``embedding_0``, ``embedding_1``. With a column of paths the columns of
-numbers are not looked at.
+A CSV has a column of names. The vectors are either in ``.npy`` files, listed in a column of paths relative to the
+folder of the CSV, or in columns of numbers such as ``embedding_0``, ``embedding_1``. If there is a column of paths,
+columns of numbers are ignored.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from numpy.typing import NDArray
 
 
 class VectorsError(ValueError):
-    """A file of vectors is not what it must be; one line says where and what to do."""
+    """Error raised for an invalid file of vectors; its message says where the error is and what to do."""
 
 
 class CsvColumns(NamedTuple):
-    """What the columns of a CSV are called.
+    """Names of the columns of a CSV.
 
     Attributes:
-        name: of the column that names each vector, such as its label.
-        path: of the ``.npy`` files.
-        prefix: what the columns of numbers begin with.
-        what: is in the column of names.
-        options: how the user says other names: of the column of names, and of the vectors' columns.
-        extra: a column that is read too if it is there.
+        name: column with the name of each vector, such as its label.
+        path: column with the paths of ``.npy`` files.
+        prefix: prefix of the columns of numbers.
+        what: content of the column of names, in the plural, for messages.
+        options: options with which the user sets other names, of the column of names and of the columns of vectors.
+        extra: optional column that is read too.
     """
 
     name: str
@@ -44,13 +44,13 @@ class CsvColumns(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What a CSV has.
+    """Content of a CSV.
 
     Attributes:
-        names: of each line.
+        names: name in each line.
         vectors: float32 [N, D].
-        columns: that the numbers stood in; none if they did not.
-        extra: the text of the extra column in each line; None without one.
+        columns: columns of numbers; empty if the vectors come from files.
+        extra: text of the extra column in each line; None if there is no such column.
     """
 
     names: list[str]
@@ -60,10 +60,10 @@ class Table(NamedTuple):
 
 
 def read_csv(path: Path, columns: CsvColumns) -> Table:
-    """Read the whole file.
+    """Read a CSV of vectors.
 
     Raises:
-        VectorsError: a column, a value or a file is not what it must be, or there are no vectors.
+        VectorsError: a column, a value or a file is invalid, or there are no vectors.
         OSError: the CSV cannot be read.
     """
     rows = csv_rows(path)
@@ -100,11 +100,11 @@ def read_csv(path: Path, columns: CsvColumns) -> Table:
 
 
 def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Yield each line, the names of the columns first, with its number; empty lines are passed over.
+    """Yield each line, the names of the columns first, with its number; empty lines are skipped.
 
     Raises:
-        VectorsError: the file is no CSV in UTF-8, a column comes twice, or a line has more or fewer columns.
-        OSError: it cannot be read.
+        VectorsError: the file is not a CSV in UTF-8, a column occurs twice, or a line has more or fewer columns.
+        OSError: the file cannot be read.
     """
     header: list[str] = []
     with path.open(encoding="utf-8-sig", newline="") as file:
@@ -126,17 +126,17 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
 
 
 def shown_columns(header: list[str]) -> str:
-    """The names of the first columns, for a message."""
+    """Return the names of the first columns, for a message."""
     shown = [name if name == name.strip() else repr(name) for name in header[:8]]
     return ", ".join(shown) + (f" and {len(header) - 8} more" if len(header) > 8 else "")
 
 
 def _find(path: Path, header: list[str], columns: CsvColumns) -> tuple[int, list[int]]:
-    """Which column has the names, and which the paths or the numbers."""
+    """Return the index of the column of names, and those of the column of paths or the columns of numbers."""
     got = shown_columns(header)
     if columns.name not in header:
         raise VectorsError(
-            f"{path}: line 1: expected a column {columns.name!r} of {columns.what}, got the columns {got}; say another "
+            f"{path}: line 1: expected a column {columns.name!r} of {columns.what}, got the columns {got}; set another "
             f"with {columns.options[0]}"
         )
     if columns.path in header:
@@ -148,7 +148,7 @@ def _find(path: Path, header: list[str], columns: CsvColumns) -> tuple[int, list
     if not {i for _, i in numbered} - {name_idx}:
         raise VectorsError(
             f"{path}: line 1: expected a column {columns.path!r} of .npy files, or columns {columns.prefix}0, "
-            f"{columns.prefix}1 and so on, got the columns {got}; say others with {columns.options[1]}"
+            f"{columns.prefix}1 and so on, got the columns {got}; set others with {columns.options[1]}"
         )
     for (number, i), (following, j) in pairwise(numbered):
         if following != number + 1:
@@ -158,7 +158,7 @@ def _find(path: Path, header: list[str], columns: CsvColumns) -> tuple[int, list
 
 
 def _parse(texts: list[str], called: Sequence[str], where: str) -> NDArray[np.float32]:
-    """The numbers of one line, [D]; of columns that are called so."""
+    """Return the numbers of one line, [D]; ``called`` names their columns in errors."""
     vector = _numbers(texts)
     if np.isfinite(vector).all():
         return vector
@@ -168,7 +168,7 @@ def _parse(texts: list[str], called: Sequence[str], where: str) -> NDArray[np.fl
 
 
 def _numbers(texts: list[str]) -> NDArray[np.float32]:
-    """The numbers that texts say, [D]; all NaN where one of them says none."""
+    """Convert texts to numbers, [D]; all are NaN if one of them is not a number."""
     try:
         with np.errstate(over="ignore"):
             return np.array(texts, np.float64).astype(np.float32)
@@ -177,7 +177,7 @@ def _numbers(texts: list[str]) -> NDArray[np.float32]:
 
 
 def _load(path: Path, where: str) -> NDArray[np.float32]:
-    """The vector of a file, [D]."""
+    """Read the vector of a file, [D]."""
     try:
         array: Any = np.load(path, allow_pickle=False)
     except FileNotFoundError as error:

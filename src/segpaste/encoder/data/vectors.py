@@ -1,4 +1,4 @@
-"""Vectors with a label each, from a CSV or a bank, read into memory, 4 bytes a number."""
+"""Labelled vectors, read from a CSV or a bank into memory, 4 bytes per number."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from segpaste.encoder.model.codes import are_signs
 
 @dataclass(frozen=True, eq=False)
 class LabelledVectors:
-    """Vectors and what they show; make it with `of`, or with `read_vectors`.
+    """Vectors with a label each; create it with `of` or with `read_vectors`.
 
     Attributes:
         vectors: float32 [N, D], finite.
         labels: int64 [N], from 0.
-        label_names: of each label; some may have no vector.
-        columns: of a CSV that the numbers stood in; none if they did not.
-        embedder: what made the embeddings of a bank, if it says so.
+        label_names: name of each label; labels may have no vector.
+        columns: columns of numbers in the CSV; empty if the vectors come from files or a bank.
+        embedder: name of the embedder, if the vectors come from a bank that states it.
 
     Raises:
-        VectorsError: the arrays are not so.
+        VectorsError: an array has another shape, dtype or range.
     """
 
     vectors: NDArray[np.float32]
@@ -59,15 +59,15 @@ class LabelledVectors:
 
     @classmethod
     def of(cls, vectors: ArrayLike, labels: ArrayLike, label_names: Sequence[str] = ()) -> LabelledVectors:
-        """Make it of arrays.
+        """Create labelled vectors from arrays.
 
         Args:
             vectors: numbers [N, D].
-            labels: of each, [N], integers or strings; their names are what they are as text.
-            label_names: those that have a number already, such as those of the training set; others come after them.
+            labels: label of each vector, [N], integers or strings; its text is its name.
+            label_names: names of the first labels, such as those of the training set; other names follow them.
 
         Raises:
-            VectorsError: the lengths differ, there are none, or a number is not finite.
+            VectorsError: the lengths differ, there are no vectors, or a number is not finite.
         """
         names = [str(label) for label in np.asarray(labels).ravel().tolist()]
         with np.errstate(over="ignore"):
@@ -77,7 +77,7 @@ class LabelledVectors:
         return len(self.vectors)
 
     def digest(self) -> str:
-        """Another one for other content: SHA-256, hexadecimal."""
+        """Return the SHA-256 of the content, hexadecimal."""
         found = hashlib.sha256(repr((self.vectors.shape, self.label_names)).encode())
         found.update(np.ascontiguousarray(self.vectors, "<f4").data)
         found.update(np.ascontiguousarray(self.labels, "<i8").data)
@@ -95,15 +95,14 @@ def read_vectors(
     """Read a CSV, or the embeddings and classes of a bank.
 
     Args:
-        path: a CSV in UTF-8, or a bank's folder or URL.
-        label_column: the CSV's column of labels, any text.
-        path_column: its column of ``.npy`` files, each with a vector [D].
-        embedding_prefix: what its columns of numbers begin with; they are taken in the order of the number that
-            follows.
-        label_names: those that have a number already, such as those of the training set; others come after them.
+        path: a CSV in UTF-8, or the folder or URL of a bank.
+        label_column: column of labels in the CSV, any text.
+        path_column: column of paths to ``.npy`` files, each with a vector [D].
+        embedding_prefix: prefix of the columns of numbers, which are sorted by the number after the prefix.
+        label_names: names of the first labels, such as those of the training set; other names follow them.
 
     Raises:
-        VectorsError: a column, a value or a file is not what it must be, named; or there are no vectors.
+        VectorsError: a column, a value or a file is invalid (the message names it), or there are no vectors.
         BankError: there is no bank, or it is broken.
         OSError: the CSV cannot be read.
     """
@@ -116,13 +115,13 @@ def read_vectors(
 
 
 class NamedVectors(NamedTuple):
-    """Vectors that have a name each.
+    """Vectors with a name each.
 
     Attributes:
         vectors: float32 [N, D], finite.
-        row_of: the row of each name.
-        labels: of each row, any text; None without a column of them.
-        embedder: what made the embeddings of a bank, if it says so.
+        row_of: row of each name.
+        labels: label of each row, any text; None if there is no column of labels.
+        embedder: name of the embedder, if the vectors come from a bank that states it.
     """
 
     vectors: NDArray[np.float32]
@@ -134,16 +133,16 @@ class NamedVectors(NamedTuple):
 def read_named(
     path: str | os.PathLike[str], id_column: str, label_column: str, columns: tuple[str, str]
 ) -> NamedVectors:
-    """Read vectors by their ids from a CSV; from a bank, whose crops are called 0, 1 and so on.
+    """Read vectors with ids from a CSV, or from a bank, whose crops have the ids 0, 1 and so on.
 
     Args:
-        path: a CSV in UTF-8, or a bank's folder or URL.
-        id_column: the CSV's column of ids, each another one.
-        label_column: its column of labels, which may be missing.
-        columns: that of ``.npy`` files, and what those of numbers begin with, see `read_vectors`.
+        path: a CSV in UTF-8, or the folder or URL of a bank.
+        id_column: column of ids in the CSV, which must be unique.
+        label_column: column of labels, which may be missing.
+        columns: column of paths to ``.npy`` files, and prefix of the columns of numbers; see `read_vectors`.
 
     Raises:
-        VectorsError: a column, a value or a file is not what it must be, or an id comes twice.
+        VectorsError: a column, a value or a file is invalid, or an id occurs twice.
         BankError: there is no bank, or it is broken.
         OSError: the CSV cannot be read.
     """
@@ -161,15 +160,15 @@ def read_named(
 
 
 def expect_alike(train_set: LabelledVectors, other: LabelledVectors, name: str) -> None:
-    """Expect another set's vectors to be of the training set's kind.
+    """Check that the vectors of another set are of the same kind as those of the training set.
 
     Args:
-        train_set: what is trained on.
-        other: what is measured on.
-        name: of the other set, for the message.
+        train_set: training set.
+        other: validation or test set.
+        name: name of the other set, for the message.
 
     Raises:
-        VectorsError: they are of another length, of other columns, or of another embedder.
+        VectorsError: the vectors have another length, other columns, or another embedder.
     """
     mine, theirs = train_set.vectors.shape[1], other.vectors.shape[1]
     if mine != theirs:
@@ -180,18 +179,18 @@ def expect_alike(train_set: LabelledVectors, other: LabelledVectors, name: str) 
 
 
 def _said(source: str | tuple[str, ...]) -> str:
-    """What vectors are, in words: the columns of a CSV, or the embedder of a bank."""
+    """Describe the source of vectors: the columns of a CSV, or the embedder of a bank."""
     return f"the embedder {source}" if isinstance(source, str) else f"the columns {source[0]} to {source[-1]}"
 
 
 def _numbered(names: Sequence[str], known: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The number of each name, those that are known first, and the names by their numbers."""
+    """Return the number of each name, and the names in the order of their numbers, known names first."""
     number_of = {name: number for number, name in enumerate(dict.fromkeys([*known, *names]))}
     return np.array([number_of[name] for name in names], np.int64), tuple(number_of)
 
 
 def _read_bank(path: str | os.PathLike[str]) -> tuple[list[str], NDArray[np.float32], str | None]:
-    """The class name of every crop, the embeddings, [N, 256], and what made them."""
+    """Return the class name of each crop, the embeddings, [N, 256], and the name of their embedder."""
     with open_bank(path) as bank:
         if "embedding" not in bank.layout.groups:
             raise VectorsError(

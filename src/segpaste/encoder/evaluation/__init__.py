@@ -1,1 +1,1 @@
-"""How good an encoder is, and evidence from its codes."""
+"""Evaluation of an encoder, and evidence from its codes."""

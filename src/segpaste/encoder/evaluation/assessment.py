@@ -1,10 +1,11 @@
-"""How good the best epoch's encoder is, beside what no training gives.
+"""Assessment of the encoder of the best epoch, compared with untrained controls.
 
-The epoch is the best of many on the validation set, so its figures there are too good. Figures of vectors that neither
-trained the encoder nor chose the epoch are not. Two controls stand beside the retrieval by codes: the same encoder with
-its first parameters, and the signs of as many random projections of the standardised vectors.
+The epoch is the best of many on the validation set, so its figures on that set are too optimistic. Use a test
+set, whose vectors neither train the encoder nor select the epoch, for unbiased figures. Retrieval by codes is compared
+with two controls: the same encoder with its initial parameters, and the signs of as many random projections of the
+standardised vectors.
 
-The evidence is counted on the training set and calibrated on pairs of the validation set.
+The evidence is estimated on the training set and calibrated on pairs of the validation set.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ _NUM_ROWS = 4096
 
 @dataclass(frozen=True)
 class RatioFigures:
-    """How good log-likelihood ratios are, see `segpaste.encoder.evaluation.calibration`.
+    """Quality of log-likelihood ratios; see `segpaste.encoder.evaluation.calibration`.
 
     Attributes:
         eer: equal error rate, 0 to 1.
         cllr: cost in bits; 1 or more is no better than no evidence.
-        min_cllr: that of the best increasing map of the scores.
-        cllr_of_scores: that of the scores before calibration, taken as log-likelihood ratios.
-        num_target, num_nontarget: pairs.
+        min_cllr: cost in bits after the best increasing map of the scores.
+        cllr_of_scores: cost in bits of the scores before calibration, taken as log-likelihood ratios.
+        num_target, num_nontarget: number of pairs of one class, and of two classes.
     """
 
     eer: float
@@ -52,15 +53,15 @@ class Assessment:
     """Figures of the best epoch.
 
     Attributes:
-        num_vectors: that they are of.
-        is_final: whether they are of a test set. Otherwise they are of the validation set, which chose the epoch and
-            the calibration, and are too good.
+        num_vectors: number of vectors.
+        is_final: True if the vectors are a test set. Otherwise they are the validation set, which selected the epoch
+            and the calibration, so the figures are too optimistic.
         map_codes, map_vectors: see `segpaste.encoder.Validation`.
         map_untrained: mean average precision of the codes of the encoder before training.
-        map_random: of the signs of as many random projections.
+        map_random: mean average precision of the signs of as many random projections.
         mse, active_frac: see `segpaste.encoder.Validation`.
-        ratios: of pairs of these vectors; None where the evidence cannot be counted or calibrated, or where there are
-            no pairs of both kinds.
+        ratios: figures of pairs of these vectors; None if the evidence cannot be estimated or calibrated, or if a kind
+            has no pairs.
     """
 
     num_vectors: int
@@ -84,7 +85,7 @@ class Part(NamedTuple):
 def ratio_figures(
     evidence: AttributeEvidence, target: NDArray[np.float64], nontarget: NDArray[np.float64]
 ) -> RatioFigures | None:
-    """Measure calibrated evidence on the scores of pairs of each kind, [n] and [m]; None where a kind has no pairs.
+    """Measure calibrated evidence on the scores of pairs of each kind, [n] and [m]; None if a kind has no pairs.
 
     Raises:
         ValueError: there is no calibration.
@@ -102,7 +103,7 @@ def ratio_figures(
 
 
 def find_evidence(encoder: BinaryAttributeEncoder, train: Part, validation: Part) -> AttributeEvidence | None:
-    """Count evidence on the training set and calibrate it on the validation set; None where either is impossible."""
+    """Estimate evidence on the training set and calibrate it on the validation set; None if either is impossible."""
     codes, other_codes = encode(encoder, train.vectors), encode(encoder, validation.vectors)
     try:
         evidence = AttributeEvidence.of(codes, train.labels.cpu().numpy())
@@ -112,7 +113,7 @@ def find_evidence(encoder: BinaryAttributeEncoder, train: Part, validation: Part
 
 
 def encode(encoder: BinaryAttributeEncoder, vectors: Tensor) -> Bits:
-    """The codes of vectors, float [N, D] on the encoder's device, block by block: bool [N, K]."""
+    """Encode vectors, float [N, D] on the device of the encoder, block by block, as bool [N, K]."""
     return np.concatenate([encoder.encode(block).cpu().numpy() for block in torch.split(vectors, _NUM_ROWS)])
 
 
@@ -128,12 +129,12 @@ def assess(
     """Measure an encoder and its controls.
 
     Args:
-        encoder: trained, on the device of the vectors.
-        untrained: likewise, with its first parameters.
-        evidence: with a calibration; None for no figures of ratios.
-        part: what is measured on, at least one vector.
+        encoder: trained encoder, on the device of the vectors.
+        untrained: the same encoder with its initial parameters.
+        evidence: evidence with a calibration; None for no figures of ratios.
+        part: vectors to measure on, at least one.
         is_final: see `Assessment`.
-        seed: of the random projections.
+        seed: seed of the random projections.
     """
     found = validate(encoder, part.vectors, part.labels)
     generator = torch.Generator().manual_seed(seed)

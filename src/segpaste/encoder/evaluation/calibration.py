@@ -1,12 +1,12 @@
-"""Scores of pairs into log-likelihood ratios, and how good ratios are.
+"""Calibration of scores of pairs to log-likelihood ratios, and measures of their quality.
 
-A pair is a target where both samples are of one class, and a nontarget where they are of two. Calibration is logistic
-regression with both kinds weighted alike, so that the ratios do not depend on how many pairs of each kind there were.
-It minimises Cllr over the affine maps of the scores:
+A pair is a target if both samples are of one class, and a nontarget if they are of two classes. Calibration is logistic
+regression with the same weight for both kinds, so that the ratios do not depend on the numbers of pairs. It minimises
+Cllr over the affine maps of the scores:
 
     Cllr = 1/2 mean over targets of log2(1 + 1/LR) + 1/2 mean over nontargets of log2(1 + LR)
 
-0 is perfect. 1 is the cost of LR = 1 for every pair, that is of no evidence; above it, the ratios mislead. Method and
+0 is perfect. 1 is the cost of LR = 1 for every pair, which is no evidence; above 1 the ratios mislead. Method and
 measures: Brümmer and du Preez, "Application-independent evaluation of speaker detection", Computer Speech and Language
 20 (2006), https://doi.org/10.1016/j.csl.2005.08.001.
 """
@@ -26,12 +26,12 @@ _MAX_STEPS, _TOLERANCE = 200, 1e-12
 
 @dataclass(frozen=True)
 class Calibration:
-    """An affine map of scores to log-likelihood ratios; make it with `fit`.
+    """Affine map of scores to log-likelihood ratios; create it with `fit`.
 
     Attributes:
-        scale: of the scores, at least 0. With 0 the scores say nothing, and every ratio is 1.
-        shift: natural logarithm.
-        num_target, num_nontarget: pairs that it was fitted on.
+        scale: factor of the scores, at least 0. With 0 the scores have no effect, and every ratio is 1.
+        shift: summand, a natural logarithm.
+        num_target, num_nontarget: number of pairs of each kind that it was fitted on.
     """
 
     scale: float
@@ -43,10 +43,10 @@ class Calibration:
     def fit(cls, target: ArrayLike, nontarget: ArrayLike) -> Calibration:
         """Fit the map on scores of pairs of each kind.
 
-        A target counts as a nontarget with the weight 1 / (n + 2), n the number of targets, and the other way round, as
-        in Platt, "Probabilistic outputs for support vector machines" (1999). So the optimum is finite where the scores
-        separate the kinds, and n pairs do not support ratios much beyond n. Scores that fall with the evidence get the
-        scale 0.
+        Each target counts as a nontarget with weight 1 / (n + 2), where n is the number of targets, and vice versa, as
+        in Platt, "Probabilistic outputs for support vector machines" (1999). Hence the optimum is finite even if the
+        scores separate the kinds, and n pairs do not give ratios much beyond n. If the scores of targets are lower than
+        those of nontargets, the scale is 0.
 
         Args:
             target: scores of pairs of one class, [n].
@@ -75,9 +75,9 @@ class Calibration:
 
 
 def equal_error_rate(target: ArrayLike, nontarget: ArrayLike) -> float:
-    """Return the rate at which as many targets are missed as nontargets accepted, 0 to 1.
+    """Return the error rate, 0 to 1, at the threshold where equal shares of targets are missed and nontargets accepted.
 
-    The threshold lies between two scores, on the line between the two points of the ROC.
+    Between two points of the ROC the rate is interpolated linearly.
 
     Args:
         target: scores of pairs of one class, [n].
@@ -101,7 +101,7 @@ def cllr(target: ArrayLike, nontarget: ArrayLike) -> float:
 
     Args:
         target: natural logarithms of the ratios of pairs of one class, [n].
-        nontarget: likewise of pairs of two classes, [m].
+        nontarget: natural logarithms of the ratios of pairs of two classes, [m].
 
     Raises:
         ValueError: a kind has no pairs, or a ratio is not finite.
@@ -111,9 +111,9 @@ def cllr(target: ArrayLike, nontarget: ArrayLike) -> float:
 
 
 def min_cllr(target: ArrayLike, nontarget: ArrayLike) -> float:
-    """Return the lowest Cllr that an increasing map of the scores can reach on these very pairs.
+    """Return the lowest Cllr that an increasing map of the scores can reach on these pairs.
 
-    The map is isotonic regression, found by pooling adjacent violators. Cllr less this is the calibration loss.
+    The map is isotonic regression by pooling of adjacent violators. Cllr minus this value is the calibration loss.
 
     Args:
         target: scores of pairs of one class, [n].
@@ -122,7 +122,7 @@ def min_cllr(target: ArrayLike, nontarget: ArrayLike) -> float:
     Raises:
         ValueError: a kind has no pairs, or a score is not finite.
     """
-    pooled: list[tuple[int, int]] = []  # targets and nontargets, their shares of targets increasing
+    pooled: list[tuple[int, int]] = []  # (targets, nontargets) with increasing shares of targets
     for one, other in zip(*(num.tolist() for num in _counts("min_cllr", target, nontarget)), strict=True):
         while pooled and pooled[-1][0] * (one + other) >= one * sum(pooled[-1]):
             before = pooled.pop()
@@ -130,13 +130,13 @@ def min_cllr(target: ArrayLike, nontarget: ArrayLike) -> float:
         pooled.append((one, other))
     num = np.array(pooled, np.float64)
     shares = num / num.sum(0)
-    mixed = shares[(num > 0).all(1)]  # of the others the ratio is 0 or infinite, and the cost 0
+    mixed = shares[(num > 0).all(1)]  # the others have ratio 0 or infinity, and cost 0
     costs = mixed * np.logaddexp(0, np.log(mixed[:, ::-1] / mixed))
     return float(costs.sum() / (2 * np.log(2)))
 
 
 def _counts(name: str, target: ArrayLike, nontarget: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Targets and nontargets at each distinct score, in ascending order."""
+    """Return the numbers of targets and of nontargets at each distinct score, in ascending order."""
     one, other = _checked(name, target), _checked(name, nontarget)
     values, places = np.unique(np.concatenate([one, other]), return_inverse=True)
     of_one, of_other = np.split(places, [len(one)])
@@ -154,7 +154,7 @@ def _checked(name: str, scores: ArrayLike) -> Scores:
 
 
 def _logistic(scores: Scores, is_target: Scores, weights: Scores) -> tuple[float, float]:
-    """Minimise the weighted cross-entropy of sigmoid(a x + b), by Newton's method with halved steps: a and b."""
+    """Return a and b that minimise the weighted cross-entropy of sigmoid(a x + b), by damped Newton steps."""
     inputs = np.stack([scores, np.ones_like(scores)])
     found = np.zeros(2)
 

@@ -1,8 +1,8 @@
-"""How good an encoder is, on all of a test set, the same at each call.
+"""Evaluation of an encoder on a whole set of vectors, with the same result at each call.
 
-Retrieval: each vector asks for those of its class, all others ranked by their distance. Average precision is the mean
-over the vectors of its class of the precision at each: the share of that class among all that are as near or nearer.
-Codes have few distances; so the order among equals has no effect.
+Retrieval: each vector is a query for the other vectors of its class, and all others are ranked by distance. The average
+precision of a query is the mean of the precision at each vector of its class, which is the share of that class among
+all vectors that are as near or nearer. Codes have many equal distances; with this definition their order has no effect.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _NUM_ROWS = 4096
 
 @dataclass(frozen=True)
 class Validation:
-    """Figures of a test set.
+    """Figures of an encoder on a set of vectors.
 
     Attributes:
-        mse: of the reconstruction, over standardised vectors.
-        active_frac: the share of bits that are 1, of all bits of all codes, 0 to 1.
-        map_codes: mean average precision of retrieval by the Hamming distance of codes; NaN where no class has two
+        mse: mean squared error of the reconstruction of the standardised vectors.
+        active_frac: share of all bits that are 1, from 0 to 1.
+        map_codes: mean average precision of retrieval by the Hamming distance of codes; NaN if no class has two
             vectors.
-        map_vectors: likewise, by the cosine of the vectors themselves.
+        map_vectors: mean average precision of retrieval by the cosine of the vectors.
     """
 
     mse: float
@@ -38,7 +38,7 @@ class Validation:
     map_vectors: float
 
     def row(self) -> dict[str, float]:
-        """The figures by name."""
+        """Return the figures by name."""
         return asdict(self)
 
 
@@ -46,13 +46,13 @@ class Validation:
 def validate(
     encoder: BinaryAttributeEncoder, vectors: Tensor, labels: Tensor, map_vectors: float | None = None
 ) -> Validation:
-    """Measure.
+    """Measure an encoder on a set of vectors.
 
     Args:
-        encoder: on the device of the vectors.
+        encoder: encoder on the device of the vectors.
         vectors: float [N, D], at least one.
         labels: int64 [N].
-        map_vectors: if it is known, for it does not depend on the encoder.
+        map_vectors: known value of `Validation.map_vectors`, which does not depend on the encoder.
     """
     squares, codes = 0.0, []
     for first in range(0, len(vectors), _NUM_ROWS):
@@ -72,32 +72,32 @@ def validate(
 
 
 DistancesOf = Callable[[slice], Tensor]
-"""Takes a slice of n of the N rows, returns their distances to all, [n, N]: floating point, or int64 from 0."""
+"""Function from a slice of n of the N rows to their distances to all rows, [n, N], floating point or int64 >= 0."""
 
 
 def hamming_rows(codes: Tensor) -> DistancesOf:
-    """For `mean_average_precision`: how many attributes differ, of codes, bool [N, K]; exact, int64."""
+    """Return the Hamming distances of codes, bool [N, K], for `mean_average_precision`; exact, int64."""
     signs = codes.float() * 2 - 1
     num = codes.shape[1]
     return lambda rows: ((num - signs[rows] @ signs.T) / 2).long()
 
 
 def cosine_rows(vectors: Tensor) -> DistancesOf:
-    """For `mean_average_precision`: 1 - cosine, of vectors [N, D], float64.
+    """Return the distances 1 - cosine of vectors [N, D], for `mean_average_precision`; float64.
 
-    They are rounded to six decimals, so that rounding errors give no order to vectors that are equal.
+    They are rounded to six decimals, so that rounding errors do not order equal vectors.
     """
     unit = torch.nn.functional.normalize(vectors.double(), dim=1)
     return lambda rows: (1 - unit[rows] @ unit.T).round(decimals=6)
 
 
 def mean_average_precision(distances_of: DistancesOf, labels: Tensor, num_pairs: int = _NUM_PAIRS) -> float:
-    """Of all rows that have another one of their class; NaN if none has.
+    """Return the mean over all rows that have another row of their class; NaN if there are none.
 
     Args:
-        distances_of: the distances of some rows to all.
+        distances_of: function that returns the distances of some rows to all.
         labels: int64 [N].
-        num_pairs: distances that are in memory at once, N at least.
+        num_pairs: number of distances in memory at once; at least one row of N distances is held.
     """
     num, step = len(labels), max(1, num_pairs // max(1, len(labels)))
     found: list[Tensor] = []
@@ -106,32 +106,32 @@ def mean_average_precision(distances_of: DistancesOf, labels: Tensor, num_pairs:
         distances = distances_of(slice(first, first + step))
         itself = rows[:, None] == torch.arange(num, device=labels.device)
         relevant = (labels[rows, None] == labels) & ~itself
-        few = not distances.is_floating_point() and int(distances.max()) < num  # else the counts would take more room
+        few = not distances.is_floating_point() and int(distances.max()) < num  # else the counts would need more memory
         found.append((_by_counting if few else _by_sorting)(distances, relevant, itself))
     precisions = torch.cat(found).cpu() if found else torch.empty(0, dtype=torch.float64)
     return float(precisions[~precisions.isnan()].sort().values.mean())
 
 
 def _by_sorting(distances: Tensor, relevant: Tensor, itself: Tensor) -> Tensor:
-    """Average precision of each row, float64 [n]; NaN where nothing is relevant.
+    """Return the average precision of each row, float64 [n]; NaN if nothing is relevant.
 
     Args:
         distances: float [n, N].
         relevant: bool [n, N].
-        itself: what is not looked at, bool [n, N].
+        itself: entries to ignore, bool [n, N].
     """
     ordered, order = distances.double().masked_fill(itself, torch.inf).sort(dim=1)
     relevant = relevant.gather(1, order)
     num_found = relevant.long().cumsum(dim=1)
     last = torch.arange(ordered.shape[1], device=ordered.device).repeat(len(ordered), 1)
     last[:, :-1][ordered[:, 1:] == ordered[:, :-1]] = ordered.shape[1]
-    last = last.flip(1).cummin(dim=1).values.flip(1)  # of those that are equally far
+    last = last.flip(1).cummin(dim=1).values.flip(1)  # last index of equal distances
     precision = num_found.gather(1, last).double() / (last + 1)
     return (precision * relevant).sum(dim=1) / num_found[:, -1]
 
 
 def _by_counting(distances: Tensor, relevant: Tensor, itself: Tensor) -> Tensor:
-    """The same of int64 [n, N], in time that grows with N and not with N log N."""
+    """Return the same as `_by_sorting` for int64 distances [n, N], in time linear in N."""
     num_rows, num_levels = len(distances), int(distances.max()) + 1
     cells = distances + torch.arange(num_rows, device=distances.device)[:, None] * num_levels
     num, num_itself, num_relevant = (
@@ -144,7 +144,7 @@ def _by_counting(distances: Tensor, relevant: Tensor, itself: Tensor) -> Tensor:
 
 
 def is_better(row: dict[str, Any], other: dict[str, Any] | None) -> bool:
-    """Whether an epoch is better than another: by ``map_codes``, and by ``mse`` where that is equal or NaN."""
+    """Return whether an epoch is better than another, by ``map_codes``, or by ``mse`` if that is equal or NaN."""
     if other is None:
         return True
     if row["map_codes"] < other["map_codes"]:

@@ -1,8 +1,8 @@
-"""Evidence out of codes: scores of pairs, and the log-likelihood ratios that a calibration makes of them.
+"""Evidence from codes: scores of pairs, and their calibration to log-likelihood ratios.
 
 The scores follow the likelihood ratio of binary attributes in speaker verification (Ben-Amor, Bonastre: "BA-LR:
-Binary-Attribute-based Likelihood Ratio estimation for explainable speaker verification", Odyssey 2022), with shares
-counted over pairs of samples.
+Binary-Attribute-based Likelihood Ratio estimation for explainable speaker verification", Odyssey 2022), with
+probabilities estimated over pairs of samples.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ _NUM_PAIRS = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class AttributeEvidence:
-    """What shared and different attributes say about a pair: that it is of one class, or of two.
+    """Evidence of attributes for a pair of samples being of one class or of two.
 
-    Two samples of one class agree in an attribute more often than two of different classes, and the more so the rarer
-    it is and the more faithfully a class has it. The ratio of one attribute is that of the probabilities of what is
-    seen. A score is the sum of their logarithms. It is no likelihood ratio of the pair, for attributes depend on one
-    another, and the classes that they were counted on are not those of the pair: the sum may be worse than no evidence.
-    A calibration on other samples makes log-likelihood ratios of the scores.
+    Two samples of one class agree in an attribute more often than two samples of different classes. The effect is
+    larger if the attribute is rare and if it is consistent within a class. The ratio of an attribute is the ratio of
+    the probabilities of its two values under both hypotheses. A score is the sum of the logarithms of these ratios. It
+    is not a likelihood ratio of the pair, because attributes depend on one another, and because the ratios were
+    estimated on other classes; it may be worse than no evidence. A calibration on other samples converts the scores to
+    log-likelihood ratios.
 
     Attributes:
-        shares: of the samples of a class the share that has each attribute, the mean over classes, [K].
+        shares: share of samples that have each attribute, averaged over classes, [K].
         log_ratios: natural logarithm of P(a, b | one class) / P(a, b | two classes), [K, 2, 2], indexed [k, a, b]: a
             and b, 0 or 1, say whether the first and the second sample have attribute k; symmetric.
-        calibration: of the scores; see `calibrated`.
+        calibration: calibration of the scores; see `calibrated`.
     """
 
     shares: NDArray[np.float64]
@@ -42,17 +43,18 @@ class AttributeEvidence:
 
     @classmethod
     def of(cls, codes: Bits, labels: NDArray[np.int64]) -> AttributeEvidence:
-        """Count it over pairs of samples, all classes alike.
+        """Estimate the ratios over pairs of samples, with the same weight for each class.
 
-        Both tables are smoothed: that of independent samples is added with the weight of one class, so that a pair that
-        was never seen is unlikely and not impossible. An attribute that all samples have, or none, says nothing: 0.
+        The tables of both hypotheses are smoothed: the table of independent samples is added with the weight of one
+        class, so that an unseen combination is unlikely, but not impossible. The log ratio of an attribute that all or
+        no samples have is 0.
 
         Args:
-            codes: [N, K].
-            labels: the class of each, [N].
+            codes: codes of the samples, [N, K].
+            labels: class of each sample, [N].
 
         Raises:
-            ValueError: there are fewer than two classes, or none with two samples.
+            ValueError: there are fewer than two classes, or no class has two samples.
         """
         _, class_ids, num = np.unique(labels, return_inverse=True, return_counts=True)
         if len(num) < 2 or num.max() < 2:
@@ -79,25 +81,24 @@ class AttributeEvidence:
         """Return the same evidence with a calibration, fitted on the pairs of other samples.
 
         Args:
-            codes: of samples that neither the evidence was counted on nor the encoder trained on, [N, K].
-            labels: the class of each, [N].
-            seed: of the pairs that are drawn where there are more than `segpaste.encoder.data.pairs.MAX_PAIRS` of a
-                kind.
+            codes: codes of samples that were used neither for the evidence nor to train the encoder, [N, K].
+            labels: class of each sample, [N].
+            seed: seed of the random pairs, if there are more than `segpaste.encoder.data.pairs.MAX_PAIRS` of a kind.
 
         Raises:
-            ValueError: there is no pair of one class, or none of two.
+            ValueError: there is no pair of one class, or no pair of two classes.
         """
         found = pairs_of(labels, seed=seed)
         scores = (self.pair_scores(codes[one], codes[other]) for one, other in found)
         return replace(self, calibration=Calibration.fit(*scores))
 
     def scores(self, one: Bits, other: Bits) -> NDArray[np.float64]:
-        """Return the scores, higher for one class, of each of [n, K] and each of [m, K]: [n, m]."""
+        """Return the score of each pair of codes [n, K] and [m, K], as [n, m]; higher means one class."""
         alone, shared, rest = self._weights()
         return np.asarray((one * shared) @ other.T.astype(np.float64) + (one @ alone)[:, None] + other @ alone + rest)
 
     def pair_scores(self, one: Bits, other: Bits) -> NDArray[np.float64]:
-        """Return the scores of each of [n, K] and the one of [n, K] in the same row: [n]."""
+        """Return the score of each pair of codes in the same row of [n, K] and [n, K], as [n]."""
         alone, shared, rest = self._weights()
         scores = np.empty(len(one))
         for first in range(0, len(one), _NUM_PAIRS):
@@ -107,7 +108,7 @@ class AttributeEvidence:
         return scores
 
     def log_likelihood_ratios(self, one: Bits, other: Bits) -> NDArray[np.float64]:
-        """Return the calibrated scores, natural logarithms, of each of [n, K] and each of [m, K]: [n, m].
+        """Return the calibrated score of each pair of codes [n, K] and [m, K], as [n, m]: natural logarithms.
 
         Raises:
             ValueError: there is no calibration.
@@ -115,7 +116,7 @@ class AttributeEvidence:
         return self.ratios_of(self.scores(one, other))
 
     def ratios_of(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return calibrated scores of any shape, natural logarithms.
+        """Return the log-likelihood ratios, natural logarithms, of scores of any shape.
 
         Raises:
             ValueError: there is no calibration.
@@ -125,24 +126,24 @@ class AttributeEvidence:
         return self.calibration.apply(scores)
 
     def explain(self, one: Bits, other: Bits) -> NDArray[np.float64]:
-        """Return what each attribute adds to the score of two codes [K]: [K].
+        """Return the contribution of each attribute to the score of two codes [K], as [K].
 
-        In a log-likelihood ratio each part counts ``calibration.scale`` times.
+        In the log-likelihood ratio each contribution is multiplied by ``calibration.scale``.
         """
         return np.asarray(self.log_ratios[np.arange(len(one)), one.astype(int), other.astype(int)])
 
     def _weights(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-        """What having an attribute adds to a score, [K], what both having it adds beyond that, [K], and the rest."""
+        """Return the summands of a score: for one sample with an attribute, [K], more for both, [K], and a constant."""
         neither, single, both = self.log_ratios[:, 0, 0], self.log_ratios[:, 0, 1], self.log_ratios[:, 1, 1]
         return single - neither, both - 2 * single + neither, float(neither.sum())
 
 
 def _mean_of_pairs(share: NDArray[np.float64], num: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Of the pairs of different samples of a class the share in which both are so, the mean over classes: [K]."""
+    """Return the share of pairs within a class in which both samples have an attribute, mean over classes, [K]."""
     return np.asarray((share * (share * num - 1) / (num - 1)).mean(0))
 
 
 def _table(both: NDArray[np.float64], neither: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Probabilities of (neither, one; the other, both), [K, 2, 2]."""
+    """Return the probabilities ((neither, second), (first, both)), [K, 2, 2]."""
     single = (1 - both - neither) / 2
     return np.stack([np.stack([neither, single], -1), np.stack([single, both], -1)], -2)

@@ -1,8 +1,8 @@
-"""Trials: pairs of samples by their ids, scored by the evidence of their codes.
+"""Trials: pairs of samples, given by their ids and scored by the evidence of their codes.
 
-A CSV of trials has a column ``enrollment`` (or ``enrolment``), a column ``test``, and for figures a column ``key``: it
-has ``target`` or 1 where both samples are of one class, and ``nontarget`` or 0 where they are not. The columns are
-separated by commas, or by tabs if there is one in the first line.
+A CSV of trials has a column ``enrollment`` (or ``enrolment``), a column ``test``, and for figures a column ``key``. The
+key is ``target`` or 1 if both samples are of one class, else ``nontarget`` or 0. The separator is a comma, or a tab if
+the first line contains a tab.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Trials:
     """Pairs of rows of vectors.
 
     Attributes:
-        ids: of the enrolment and the test sample of each pair, as the file has them.
-        rows: of the same, int64 [N, 2].
-        is_target: whether a pair is of one class, bool [N]; None if that is not known.
+        ids: ids of the enrolment and the test sample of each pair, as in the file.
+        rows: rows of both samples, int64 [N, 2].
+        is_target: True for pairs of one class, bool [N]; None if the classes are not known.
     """
 
     ids: list[tuple[str, str]]
@@ -42,18 +42,18 @@ class Trials:
 
     @property
     def is_counted(self) -> NDArray[np.bool_]:
-        """Whether a pair counts in figures, bool [N]: a sample beside itself says nothing."""
+        """Mask of the pairs that count in figures, bool [N]: those of two different samples."""
         return np.asarray(self.rows[:, 0] != self.rows[:, 1])
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredTrials:
-    """What the evidence says of trials.
+    """Scores of trials.
 
     Attributes:
-        scores: before calibration, [N].
+        scores: scores before calibration, [N].
         log_likelihood_ratios: natural logarithms, [N].
-        figures: of the pairs that count; None where the kinds are not known, or one has no pairs.
+        figures: figures of the pairs that count; None if the kinds are not known, or a kind has no pairs.
     """
 
     scores: NDArray[np.float64]
@@ -62,15 +62,15 @@ class ScoredTrials:
 
 
 def read_trials(path: Path, row_of: dict[str, int], labels: list[str] | None = None) -> Trials:
-    """Read pairs.
+    """Read trials from a CSV.
 
     Args:
         path: a CSV in UTF-8.
-        row_of: the row of each id.
-        labels: of each row; without a column ``key`` they say which pairs are of one class.
+        row_of: row of each id.
+        labels: label of each row; without a column ``key`` they decide which pairs are of one class.
 
     Raises:
-        VectorsError: a column is missing, a value is not what it must be, or there are no pairs.
+        VectorsError: a column is missing, a value is invalid, or there are no pairs.
         OSError: the file cannot be read.
     """
     with path.open("rb") as file:
@@ -92,7 +92,7 @@ def read_trials(path: Path, row_of: dict[str, int], labels: list[str] | None = N
         ids.append((one, other))
         kinds += [_KINDS[text.strip().lower()] for text in key]
     if not ids:
-        raise VectorsError(f"{path}: expected a line for each pair after that with the names of the columns, got none")
+        raise VectorsError(f"{path}: expected a line for each pair after the names of the columns, got none")
     rows = np.array([(row_of[one], row_of[other]) for one, other in ids], np.int64)
     if len(columns) == 3:
         return Trials(ids, rows, np.array(kinds, bool))
@@ -100,12 +100,12 @@ def read_trials(path: Path, row_of: dict[str, int], labels: list[str] | None = N
 
 
 def score_trials(evidence: AttributeEvidence, codes: Bits, trials: Trials) -> ScoredTrials:
-    """Score pairs.
+    """Score trials.
 
     Args:
-        evidence: with a calibration.
-        codes: of the vectors, [N, K].
-        trials: pairs of their rows.
+        evidence: evidence with a calibration.
+        codes: codes of the vectors, [N, K].
+        trials: pairs of rows of these codes.
 
     Raises:
         ValueError: there is no calibration.
@@ -120,7 +120,7 @@ def score_trials(evidence: AttributeEvidence, codes: Bits, trials: Trials) -> Sc
 
 
 def scores_csv(trials: Trials, scored: ScoredTrials) -> bytes:
-    """The CSV of scored pairs, in their order: enrollment, test, score, llr, and key where it is known."""
+    """Return a CSV of the pairs, in order, with the columns enrollment, test, score, llr, and key if it is known."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     columns: dict[str, Iterable[str]] = {
@@ -137,7 +137,7 @@ def scores_csv(trials: Trials, scored: ScoredTrials) -> bytes:
 
 
 def _find(path: Path, header: list[str]) -> list[int]:
-    """Where the columns are: of the enrolment, of the test, and of the key if there is one."""
+    """Return the indices of the columns of the enrolment, of the test, and of the key if there is one."""
     got = f"got the columns {shown_columns(header)}" if header else "got an empty file"
     enrolment = [name for name in _ENROLMENT if name in header]
     if len(enrolment) != 1 or "test" not in header:

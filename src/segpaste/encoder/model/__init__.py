@@ -1,1 +1,1 @@
-"""The encoder, its codes, and its losses."""
+"""Encoder, codes and losses."""

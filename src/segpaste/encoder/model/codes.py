@@ -1,7 +1,7 @@
-"""What binary attributes are good for: comparing samples by the attributes that they share.
+"""Comparison of codes: rows of K bits, one for each binary attribute.
 
-A code is a row of K bits. Codes are compared packed, eight bits to a byte, by their Hamming distance: how many bits
-differ. Which bits, and how much that says, is the affair of `segpaste.encoder.AttributeEvidence`.
+Codes are packed, eight bits to a byte, and compared by their Hamming distance, the number of bits that differ.
+`segpaste.encoder.AttributeEvidence` compares codes by the evidence of each bit.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ _NUM_PAIRS = 1 << 22
 
 
 def are_signs(embeddings: NDArray[np.floating[Any]]) -> bool:
-    """Whether these, [n, D], are codes as `segpaste.encoder.encode_bank` writes them, and no embeddings."""
+    """Return whether these, [n, D], are codes written by `segpaste.encoder.encode_bank`, not embeddings."""
     return bool(np.isin(embeddings, (-1, 0, 1)).all() and embeddings.any())
 
 
 def pack(codes: Bits) -> Packed:
-    """Codes [N, K] as bytes, [N, ceil(K / 8)]; the first bit is the highest of the first byte, missing ones are 0."""
+    """Pack codes [N, K] into bytes, [N, ceil(K / 8)]; bit 0 is the highest of the first byte, missing bits are 0."""
     return np.packbits(codes, axis=1)
 
 
 def unpack(packed: Packed, num_attributes: int) -> Bits:
-    """The inverse of `pack`: [N, K]."""
+    """Unpack codes to [N, K]: the inverse of `pack`."""
     return np.unpackbits(packed, axis=1, count=num_attributes).astype(bool)
 
 
 def hamming(one: Packed, other: Packed) -> NDArray[np.int32]:
-    """How many bits differ between each of [n, W] and each of [m, W]: [n, m].
+    """Return the number of bits that differ between each of [n, W] and each of [m, W], as [n, m].
 
     Raises:
         ValueError: the codes are of different lengths.
     """
     if one.shape[1] != other.shape[1]:
-        raise ValueError(f"hamming: expected codes of as many bytes, got {one.shape[1]} and {other.shape[1]}")
+        raise ValueError(f"hamming: expected codes of one length in bytes, got {one.shape[1]} and {other.shape[1]}")
     distances = np.zeros((len(one), len(other)), np.int32)
     for i in range(one.shape[1]):
         distances += np.bitwise_count(one[:, None, i] ^ other[None, :, i])
@@ -47,15 +47,15 @@ def hamming(one: Packed, other: Packed) -> NDArray[np.int32]:
 
 
 def nearest(queries: Packed, gallery: Packed, num: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The codes of a gallery that differ least from each query.
+    """Find the codes of a gallery that are nearest to each query.
 
     Args:
-        queries: [n, W].
-        gallery: [m, W].
-        num: how many to find, at most m.
+        queries: packed codes, [n, W].
+        gallery: packed codes, [m, W].
+        num: number of codes to find, at most m.
 
     Returns:
-        Their indices, [n, num], nearest first, of equally near ones the first; and their distances, [n, num].
+        Their indices, [n, num], nearest first and with ties in ascending order, and their distances, [n, num].
 
     Raises:
         ValueError: ``num`` is out of its range, or the codes are of different lengths.
@@ -75,18 +75,18 @@ def nearest(queries: Packed, gallery: Packed, num: int) -> tuple[NDArray[np.int6
 
 
 def near_duplicate_codes(packed: Packed, labels: NDArray[np.int64], max_distance: int = 0) -> NDArray[np.int64]:
-    """Samples whose code is nearly that of another one of their class with a lower index.
+    """Find samples whose code is nearly the same as that of a sample of the same class with a lower index.
 
-    Samples are gone through by their index; one is a duplicate if it differs in at most ``max_distance`` bits from one
-    that is kept. Exact, by comparing pairs: time grows with the square of the size of a class.
+    A sample is a duplicate if it differs in at most ``max_distance`` bits from a sample that is kept, in the order of
+    the indices. The search is exact; its time is quadratic in the size of a class.
 
     Args:
-        packed: [N, W].
-        labels: the class of each, [N].
-        max_distance: bits, from 0.
+        packed: packed codes, [N, W].
+        labels: class of each sample, [N].
+        max_distance: number of bits, from 0.
 
     Returns:
-        Their indices, ascending.
+        The indices of the duplicates, ascending.
 
     Raises:
         ValueError: ``max_distance`` is negative.
@@ -105,7 +105,7 @@ def near_duplicate_codes(packed: Packed, labels: NDArray[np.int64], max_distance
 
 
 def attribute_shares(codes: Bits, labels: NDArray[np.int64], num_classes: int) -> NDArray[np.float64]:
-    """Of the samples of each class the share that has each attribute, [C, K]; nan for a class without samples."""
+    """Return the share of samples with each attribute, per class, [C, K]; NaN for a class without samples."""
     num = np.bincount(labels, minlength=num_classes)[:, None]
     having = np.zeros((num_classes, codes.shape[1]))
     np.add.at(having, labels, codes)

@@ -1,12 +1,12 @@
-"""The encoder: vectors into K attributes that are there or not, and back.
+"""Encoder of vectors as K binary attributes, with a decoder.
 
     z = encoder((x - mean) / std)             logits, [B, K]
     b = [z > 0]                               codes, 0 or 1
-    y = decoder(b)                            the standardised x again, [B, D]
+    y = decoder(b)                            reconstruction of the standardised x, [B, D]
 
-Rounding has no gradient; that of the sigmoid stands for it, db/dz = s(z) (1 - s(z)): the straight-through estimator of
-Bengio, Léonard and Courville, "Estimating or propagating gradients through stochastic neurons for conditional
-computation", arXiv 1308.3432.
+Rounding has no gradient, so the gradient of the sigmoid is used, db/dz = s(z) (1 - s(z)): the straight-through
+estimator of Bengio, Léonard and Courville, "Estimating or propagating gradients through stochastic neurons for
+conditional computation", arXiv 1308.3432.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from torch import Tensor, nn
 
 
 class Encoded(NamedTuple):
-    """What `BinaryAttributeEncoder` makes of vectors.
+    """Output of `BinaryAttributeEncoder`.
 
     Attributes:
         codes: float [B, K], 0 or 1, with a gradient.
-        logits: float [B, K]; an attribute is there where it is above 0.
-        reconstruction: float [B, D], of the standardised vectors.
+        logits: float [B, K]; a vector has an attribute if its logit is above 0.
+        reconstruction: reconstruction of the standardised vectors, float [B, D].
     """
 
     codes: Tensor
@@ -32,21 +32,21 @@ class Encoded(NamedTuple):
 
 
 def binarise(logits: Tensor) -> Tensor:
-    """1 where a logit is above 0, else 0, with the gradient of the sigmoid; same shape and dtype."""
+    """Return 1 for each logit above 0, else 0, with the gradient of the sigmoid; same shape and dtype."""
     soft = logits.sigmoid()
     return (logits > 0).to(logits.dtype) + (soft - soft.detach())
 
 
 class BinaryAttributeEncoder(nn.Module):
-    """Two small networks with a layer of bits between them.
+    """Autoencoder of two small networks with a layer of bits between them.
 
     Args:
-        num_inputs: D, numbers of a vector.
-        num_attributes: K, bits of a code.
-        hidden: units of the one hidden layer of each network.
+        num_inputs: length of a vector, D.
+        num_attributes: number of bits of a code, K.
+        hidden: number of units in the hidden layer of each network.
 
     Attributes:
-        mean, std: of the vectors that it was trained on, [D]; see `fit_standardisation`.
+        mean, std: mean and standard deviation of the training vectors, [D]; see `fit_standardisation`.
     """
 
     mean: Tensor
@@ -61,14 +61,14 @@ class BinaryAttributeEncoder(nn.Module):
         self.register_buffer("std", torch.ones(num_inputs))
 
     def fit_standardisation(self, vectors: Tensor) -> None:
-        """Take mean and standard deviation of these, [N, D]; numbers that never differ are only centred."""
+        """Set mean and standard deviation to those of vectors [N, D]; constant components are only centred."""
         exact = vectors.double()
         std = exact.std(dim=0, correction=0).to(self.std)
         self.mean.copy_(exact.mean(dim=0))
         self.std.copy_(torch.where(std > 0, std, 1.0))
 
     def standardise(self, vectors: Tensor) -> Tensor:
-        """Vectors [B, D] with mean 0 and standard deviation 1 over the training set."""
+        """Scale vectors [B, D] so that the training set has mean 0 and standard deviation 1."""
         return (vectors - self.mean) / self.std
 
     def forward(self, vectors: Tensor) -> Encoded:
@@ -79,12 +79,12 @@ class BinaryAttributeEncoder(nn.Module):
 
     @torch.no_grad()
     def encode(self, vectors: Tensor) -> Tensor:
-        """The codes of vectors, float [B, D]: bool [B, K]."""
+        """Return the codes of vectors, float [B, D], as bool [B, K]."""
         logits: Tensor = self.encoder(self.standardise(vectors))
         return logits > 0
 
     @torch.no_grad()
     def decode(self, codes: Tensor) -> Tensor:
-        """The vectors that codes, bool or float [B, K], stand for: float [B, D], in the unit of the training set."""
+        """Return the vectors of codes, bool or float [B, K], as float [B, D] in the scale of the training set."""
         vectors: Tensor = self.decoder(codes.to(self.mean.dtype)) * self.std + self.mean
         return vectors

@@ -1,13 +1,13 @@
-"""The losses of the encoder, by name; what is minimised is their weighted sum.
+"""Losses of the encoder, by name; their weighted sum is minimised.
 
-    mse             mean squared error of the reconstruction of standardised vectors; to guess their mean gives 1
-    triplet         mean of relu(d(a, p) - d(a, n) + margin) over the triplets of the batch where it is not 0, p of a's
-                    class and n of another; d is the share of the attributes that differ
-    sparsity        mean over the attributes of (share of the batch that has it - target)^2
+    mse             mean squared error of the reconstruction of standardised vectors; predicting their mean gives 1
+    triplet         mean of relu(d(a, p) - d(a, n) + margin) over the triplets of the batch where it is not 0, with p of
+                    the class of a and n of another class; d is the share of attributes that differ
+    sparsity        mean over the attributes of (share of the batch that has the attribute - target)^2
     angular_margin  ArcFace (Deng et al., CVPR 2019) over codes of -1 and 1, whose cosine is 1 - 2 d
 
-Triplet and angular margin are those of pytorch-metric-learning. The latter has parameters of its own, a direction for
-each class, which are trained along.
+Triplet and angular margin are the losses of pytorch-metric-learning. The angular margin has parameters, a direction for
+each class, which are trained together with the encoder.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ LossName = Literal["mse", "triplet", "sparsity", "angular_margin"]
 
 
 class EncoderLosses(nn.Module):
-    """Some of the losses.
+    """Module of the selected losses.
 
     Args:
-        names: which.
-        weights: of the sum, by name of a loss, whether it is among them or not; 1 where none is given.
-        num_attributes: K.
-        num_classes: of the training set.
-        triplet_margin: share of the attributes.
-        sparsity_target: share of the batch.
+        names: names of the losses.
+        weights: weight of each loss by name, 1 by default; weights of other losses are ignored.
+        num_attributes: number of attributes, K.
+        num_classes: number of classes of the training set.
+        triplet_margin: margin of the triplet loss, as a share of the attributes.
+        sparsity_target: target of the sparsity loss, as a share of the batch.
 
     Raises:
-        ValueError: no loss is named, or one that there is not.
-        ImportError: pytorch-metric-learning is needed and not installed; the message says how to.
+        ValueError: no loss is named, or a name is unknown.
+        ImportError: pytorch-metric-learning is needed but not installed; the message says how to install it.
     """
 
     def __init__(
@@ -65,17 +65,17 @@ class EncoderLosses(nn.Module):
         self.parts = nn.ModuleDict({name: makers[name]() for name in names})
 
     def forward(self, encoded: Encoded, standardised: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Each loss of a batch, unweighted, by name.
+        """Return each loss of a batch, unweighted, by name.
 
         Args:
-            encoded: what the encoder made of it.
-            standardised: what went into it, float [B, D].
+            encoded: output of the encoder.
+            standardised: standardised input of the encoder, float [B, D].
             labels: int64 [B].
         """
         return {name: part(encoded, standardised, labels) for name, part in self.parts.items()}
 
     def total(self, values: Mapping[str, Tensor]) -> Tensor:
-        """The weighted sum of what `forward` gave."""
+        """Return the weighted sum of the losses that `forward` returned."""
         return torch.stack([self.weights[name] * value for name, value in values.items()]).sum()
 
 
@@ -88,7 +88,7 @@ class _Triplet(nn.Module):
     def __init__(self, margin: float) -> None:
         super().__init__()
         distances = require("pytorch_metric_learning.distances")
-        distance = distances.LpDistance(p=1, normalize_embeddings=False)  # of codes: the attributes that differ
+        distance = distances.LpDistance(p=1, normalize_embeddings=False)  # number of attributes that differ
         self.loss = require("pytorch_metric_learning.losses").TripletMarginLoss(margin=margin, distance=distance)
 
     def forward(self, encoded: Encoded, standardised: Tensor, labels: Tensor) -> Tensor:

@@ -1,1 +1,1 @@
-"""Training runs: config, epochs, processes, checkpoints, logs."""
+"""Training runs: configuration, epochs, processes, checkpoints and logs."""

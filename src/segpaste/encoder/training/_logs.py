@@ -1,7 +1,7 @@
-"""The log of a run: a line for each epoch.
+"""Log of a run, with a line for each epoch.
 
-What is logged lies in the checkpoint too, and a run that goes on writes the log anew from there. So nothing is lost and
-nothing is there twice, wherever it was interrupted.
+The checkpoint holds the logged figures too, and a run that resumes rewrites the log from it. Hence no line is lost or
+duplicated, wherever the run was interrupted.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Row = Mapping[str, float]
 
 
 class RunLog:
-    """The log in a folder; close it at the end.
+    """Log in the folder of a run; close it at the end.
 
     Args:
-        folder: of the run.
-        kind: which files.
-        history: the rows of the epochs that are finished; each has its ``epoch``.
+        folder: folder of the run.
+        kind: kind of log files.
+        history: rows of the finished epochs; each has an ``epoch``.
     """
 
     def __init__(self, folder: Path, kind: Literal["csv", "tensorboard", "both"], history: Sequence[Row]) -> None:
@@ -35,7 +35,7 @@ class RunLog:
         self._events: Any = None
         if kind != "csv":
             require("tensorboard")
-        if kind == "tensorboard":  # of a run that logged otherwise before, and would end there
+        if kind == "tensorboard":  # the run may have logged to CSV before it was interrupted
             (folder / CSV_NAME).unlink(missing_ok=True)
         for old in (folder / TENSORBOARD_NAME).glob("events.out.tfevents.*"):
             old.unlink()
@@ -52,13 +52,13 @@ class RunLog:
             self._write_csv()
 
     def add(self, row: Row) -> None:
-        """Log one more."""
+        """Log the row of another epoch."""
         self._rows.append(row)
         self._add_events(row)
         self._write_csv()
 
     def close(self) -> None:
-        """Write what is not written yet."""
+        """Write pending events."""
         if self._events is not None:
             self._events.close()
 

@@ -1,4 +1,4 @@
-"""What is minimised: encoder and losses as one module."""
+"""Training objective: encoder and losses as one module."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from segpaste.encoder.training.config import TrainConfig
 
 
 class Objective(nn.Module):
-    """Encoder and losses, whose parameters are trained together.
+    """Module of the encoder and the losses, whose parameters are trained together.
 
     Args:
-        encoder: what makes the codes.
-        losses: of the codes.
+        encoder: encoder of the vectors.
+        losses: losses of its output.
     """
 
     def __init__(self, encoder: BinaryAttributeEncoder, losses: EncoderLosses) -> None:
@@ -23,7 +23,7 @@ class Objective(nn.Module):
         self.encoder, self.losses = encoder, losses
 
     def forward(self, vectors: Tensor, labels: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """The loss of a batch, and its parts in the order of their names.
+        """Return the total loss of a batch, and each loss in the order of the names.
 
         Args:
             vectors: float [B, D].
@@ -34,12 +34,12 @@ class Objective(nn.Module):
 
 
 def make_objective(vectors: Tensor, num_classes: int, config: TrainConfig) -> Objective:
-    """A new one on the device of the vectors, a function of its arguments.
+    """Create an objective on the device of the vectors; its parameters are a pure function of the arguments.
 
     Args:
-        vectors: of the training set, float [N, D].
-        num_classes: of the training set.
-        config: sizes, losses and seed.
+        vectors: vectors of the training set, float [N, D].
+        num_classes: number of classes of the training set.
+        config: configuration with the sizes, losses and seed.
     """
     trainer = config.trainer
     with torch.random.fork_rng(devices=[]):

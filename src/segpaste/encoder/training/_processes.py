@@ -1,4 +1,4 @@
-"""The processes that train together: those that torchrun started, or this one alone."""
+"""Processes that train together: those that torchrun started, or this one alone."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from torch import Tensor, distributed, nn
 from segpaste._ranks import mark_own, mark_said
 
 _Made = TypeVar("_Made")
-_TIMEOUT = timedelta(days=7)  # of others that wait while the first one validates; torchrun ends them if it dies
+_TIMEOUT = timedelta(days=7)  # for processes that wait while the first validates; if it dies, torchrun ends them
 
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among them.
+    """Group of the processes that train together, seen from this process.
 
     Attributes:
-        rank: its number.
-        world_size: how many there are.
-        device: its own.
-        backend: what they speak by, ``gloo`` or ``nccl``; none if there is one.
+        rank: number of this process.
+        world_size: number of processes.
+        device: device of this process.
+        backend: backend of torch.distributed, ``gloo`` or ``nccl``; None for a single process.
     """
 
     rank: int
@@ -37,11 +37,14 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """The one that writes files and speaks."""
+        """True for the process that writes files and prints."""
         return self.rank == 0
 
     def from_first(self, make: Callable[[], _Made]) -> _Made:
-        """Return what the first process makes, on all; raise what it raises, on all, marked as said on the others."""
+        """Call ``make`` in the first process, and return its result in all.
+
+        If it fails, all processes raise its error; the others mark it as printed by another process.
+        """
         made, error = _attempt(make) if self.is_first else (None, None)
         if self.world_size > 1:
             shared: list[Any] = [made, _sendable(error)]
@@ -51,7 +54,10 @@ class Processes:
         return _outcome(made, error, is_own=self.is_first)
 
     def on_all(self, make: Callable[[], _Made]) -> _Made:
-        """Return what each process makes; if some fail, all raise the error of the first of these, marked likewise."""
+        """Call ``make`` in each process, and return its result.
+
+        If some fail, all processes raise the error of the first of them; the others mark it as in `from_first`.
+        """
         made, error = _attempt(make)
         rank = self.rank
         if self.world_size > 1:
@@ -62,16 +68,16 @@ class Processes:
         return _outcome(made, error, is_own=rank == self.rank)
 
     def broadcast(self, tensors: Iterable[Tensor]) -> None:
-        """Set these, on all, to what the first one has."""
+        """Set tensors, in all processes, to those of the first process."""
         if self.world_size > 1:
             for tensor in tensors:
                 distributed.broadcast(tensor, src=0)
 
     def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Set the gradients of these, on all, to the mean; a parameter that has none must have none anywhere.
+        """Average the gradients of parameters over all processes; all must have gradients for the same parameters.
 
-        They are added up as one vector, always in the same order. DistributedDataParallel regroups them after the first
-        step of a process, so with more than two the sums after an interruption would differ in their last bits.
+        They are summed as one vector, always in the same order. DistributedDataParallel regroups them after the first
+        step, so with more than two processes the sums after an interruption would differ in their last bits.
         """
         found = [parameter.grad for parameter in parameters if parameter.grad is not None]
         if self.world_size == 1 or not found:
@@ -81,7 +87,7 @@ class Processes:
             grad.copy_(part.view_as(grad))
 
     def all_reduce_(self, values: Tensor) -> Tensor:
-        """Set values, in place, to their sum over all of them, and return them."""
+        """Sum values over all processes, in place, and return them."""
         if self.world_size > 1:
             distributed.all_reduce(values)
         return values
@@ -91,17 +97,17 @@ class Processes:
 def joined(
     device: Literal["auto", "cpu", "cuda"] = "auto", backend: Literal["auto", "gloo", "nccl"] = "auto"
 ) -> Iterator[Processes]:
-    """Join those that ``RANK`` and ``WORLD_SIZE`` in the environment speak of, and leave them at the end.
+    """Join the process group that ``RANK`` and ``WORLD_SIZE`` in the environment describe, and leave it at the end.
 
-    A group of torch.distributed that is there already is used, and left alone.
+    An existing group of torch.distributed is used, and not destroyed.
 
     Raises:
-        ValueError: there is no such device, or nccl is asked for on the CPU.
+        ValueError: the device does not exist, or the backend is nccl on the CPU.
     """
     found = _device(device)
     name = ("nccl" if found.type == "cuda" else "gloo") if backend == "auto" else backend
     if name == "nccl" and found.type != "cuda":
-        raise ValueError("trainer.backend: expected gloo on the CPU, got nccl; take gloo, or auto")
+        raise ValueError("trainer.backend: expected gloo on the CPU, got nccl; use gloo, or auto")
     is_there = distributed.is_initialized()
     if not is_there and "WORLD_SIZE" in os.environ and "RANK" in os.environ:
         distributed.init_process_group(name, timeout=_TIMEOUT)
@@ -137,7 +143,7 @@ def _outcome(made: _Made | None, error: Exception | None, is_own: bool) -> _Made
 
 
 def _sendable(error: Exception | None) -> Exception | None:
-    """The error, or one with its text if it cannot be pickled."""
+    """Return the error, or a RuntimeError with its text if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -150,7 +156,7 @@ def _device(name: Literal["auto", "cpu", "cuda"]) -> torch.device:
         return torch.device("cpu")
     number, num = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
     if number >= num:
-        error = ValueError(f"trainer.device: expected at least {number + 1} CUDA devices, got {num}; take cpu")
+        error = ValueError(f"trainer.device: expected at least {number + 1} CUDA devices, got {num}; use cpu")
         if number == num > 0:  # the processes before this one have a device
             mark_own(error)
         raise error

@@ -1,8 +1,8 @@
-"""The files of a training run, each there whole or not at all.
+"""Files of a training run, each of them complete or absent.
 
-OUT/run.json    what the run depends on: config, data, processes
-OUT/last.pt     after the last epoch that was finished: all that it takes to go on
-OUT/best.pt     likewise, after the best one, and at the end the evidence of its codes
+OUT/run.json    fingerprint of the run: configuration, data, processes
+OUT/last.pt     checkpoint after the last finished epoch, from which the run resumes
+OUT/best.pt     checkpoint after the best epoch; at the end, also the evidence of its codes
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _FORMAT = "segpaste encoder 1"
 
 
 class CheckpointError(ValueError):
-    """A file is no checkpoint of an encoder, or one of another run."""
+    """Error raised if a file is not a checkpoint of an encoder, or belongs to another run."""
 
 
 class TrainedEncoder(NamedTuple):
-    """What `load_encoder` finds.
+    """Content of a checkpoint.
 
     Attributes:
-        encoder: on the CPU.
-        label_names: of the classes that it was trained on.
-        config: that it was trained with, as `segpaste.encoder.TrainConfig` dumps it.
-        embedder: what made the embeddings of the bank that it was trained on, if it was one that says so.
-        figures: of its epoch, by the names that the log has.
-        evidence: of codes of the training set, calibrated on the validation set; None before the run is finished, or
-            where it cannot be counted or calibrated.
+        encoder: encoder on the CPU.
+        label_names: names of the classes of the training set.
+        config: configuration of the training, as `segpaste.encoder.TrainConfig` dumps it.
+        embedder: name of the embedder of the training vectors, if they come from a bank that states it.
+        figures: figures of the epoch, by their names in the log.
+        evidence: evidence of codes of the training set, calibrated on the validation set; None before the run is
+            finished, or if it cannot be estimated or calibrated.
     """
 
     encoder: BinaryAttributeEncoder
@@ -53,11 +53,11 @@ class TrainedEncoder(NamedTuple):
 
 
 def load_encoder(path: str | os.PathLike[str]) -> TrainedEncoder:
-    """Load ``best.pt`` or ``last.pt`` of a run, or of a run's folder the best.
+    """Load ``best.pt`` or ``last.pt`` of a run; given the folder of the run, load ``best.pt``.
 
     Raises:
-        CheckpointError: the file is no checkpoint of an encoder.
-        OSError: it cannot be read.
+        CheckpointError: the file is not a checkpoint of an encoder.
+        OSError: the file cannot be read.
     """
     file = Path(path)
     state = read_checkpoint(file / BEST if file.is_dir() else file)
@@ -70,23 +70,23 @@ def load_encoder(path: str | os.PathLike[str]) -> TrainedEncoder:
     except (KeyError, TypeError, IndexError, RuntimeError) as error:
         reason = str(error).strip().rpartition("\n")[2].strip()
         raise CheckpointError(
-            f"{file}: expected a whole checkpoint of segpaste train, got one that lacks something or does not fit: "
+            f"{file}: expected a complete checkpoint of segpaste train, got one that lacks something or does not fit: "
             f"{type(error).__name__} {reason}"
         ) from error
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """What `write_checkpoint` wrote, on the CPU.
+    """Read the state that `write_checkpoint` wrote, to the CPU.
 
     Raises:
-        CheckpointError: the file is something else.
-        OSError: it cannot be read.
+        CheckpointError: the file is not a checkpoint.
+        OSError: the file cannot be read.
     """
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
         raise
-    except Exception as error:  # of bytes that are no pickle the reader raises what it happens to meet
+    except Exception as error:  # for bytes that are not a pickle it may be any error
         raise CheckpointError(f"{path}: expected a checkpoint of segpaste train, got something else") from error
     if not isinstance(state, dict) or state.get("format") != _FORMAT:
         raise CheckpointError(f"{path}: expected a checkpoint of segpaste train ({_FORMAT}), got another file")
@@ -94,14 +94,14 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
-    """Write a file that is there whole or not at all, after a crash of the machine too."""
-    whole = io.BytesIO()  # torch hides the system's error where a file cannot take it
+    """Write a checkpoint completely or not at all, even after a crash of the machine."""
+    whole = io.BytesIO()  # torch.save to a file would hide the error of the system
     torch.save({"format": _FORMAT, **state}, whole)
     write_whole(path, whole.getbuffer())
 
 
 def add_evidence(path: Path, evidence: AttributeEvidence | None) -> None:
-    """Keep the evidence of an encoder, with its calibration, in its checkpoint."""
+    """Add the evidence of an encoder, with its calibration, to its checkpoint."""
     if evidence is None or evidence.calibration is None:
         return
     kept = {"shares": torch.from_numpy(evidence.shares), "log_ratios": torch.from_numpy(evidence.log_ratios)}
@@ -109,7 +109,7 @@ def add_evidence(path: Path, evidence: AttributeEvidence | None) -> None:
 
 
 def _evidence_of(state: Any) -> AttributeEvidence | None:
-    """What `add_evidence` kept."""
+    """Return the evidence that `add_evidence` stored."""
     if state is None:
         return None
     calibration = Calibration(**state["calibration"])
@@ -118,21 +118,21 @@ def _evidence_of(state: Any) -> AttributeEvidence | None:
 
 @contextlib.contextmanager
 def claimed_run(folder: Path, fingerprint: Mapping[str, Any]) -> Iterator[dict[str, Any] | None]:
-    """Take a folder for a run, see `segpaste.workspace.Run.claim`; what is finished is an epoch, with its checkpoints.
+    """Claim a folder for a run whose results are checkpoints; see `segpaste.workspace.Run.claim`.
 
     Yields:
-        The checkpoint that it goes on from, if there is one.
+        The checkpoint from which the run resumes, if there is one.
 
     Raises:
-        CheckpointError: another run is there.
-        OSError: the folder cannot be made.
+        CheckpointError: the folder belongs to another run.
+        OSError: the folder cannot be created.
     """
     results, owned = (LAST, BEST), (CSV_NAME, TENSORBOARD_NAME)
     run = Run(folder, CheckpointError, results=results, owned=owned, other="folder (--out)", what="a run", keeping=())
     with run.claim(fingerprint):
-        is_kept = (folder / BEST).exists()  # without a last.pt: somebody has deleted all else of an earlier run
+        is_kept = (folder / BEST).exists()  # without last.pt: the user deleted the rest of a run
         try:
             yield read_checkpoint(folder / LAST) if (folder / LAST).exists() else None
         finally:
-            if not is_kept and not (folder / LAST).exists():  # interrupted between the first two
+            if not is_kept and not (folder / LAST).exists():  # interrupted before the first last.pt
                 (folder / BEST).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""How an encoder is trained: frozen pydantic models that refuse what they do not know."""
+"""Configuration of a training: frozen pydantic models that reject unknown keys."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class _Config(BaseModel):
 
 
 class DataConfig(_Config):
-    """What a batch is, and how a CSV is read.
+    """Configuration of the batches and of the columns of a CSV.
 
     Attributes:
-        sampler: the path of a subclass of `segpaste.samplers.NxMSampler`.
-        N_classes_per_batch: distinct classes of a batch.
-        M_samples_per_class: samples of each.
+        sampler: import path of a subclass of `segpaste.samplers.NxMSampler`.
+        N_classes_per_batch: number of distinct classes in a batch.
+        M_samples_per_class: number of samples of each class in a batch.
         shuffle, drop_last: see `segpaste.samplers.NxMSampler`.
         label_column, path_column, embedding_prefix: see `segpaste.encoder.read_vectors`.
     """
@@ -43,11 +43,11 @@ class DataConfig(_Config):
 
 
 class ModelConfig(_Config):
-    """The encoder.
+    """Configuration of the encoder.
 
     Attributes:
-        num_attributes: K, bits of a code.
-        hidden: units of its hidden layers.
+        num_attributes: number of bits of a code, K.
+        hidden: number of units in each hidden layer.
     """
 
     num_attributes: int = Field(default=128, ge=1, le=65536)
@@ -55,7 +55,7 @@ class ModelConfig(_Config):
 
 
 class LossWeights(_Config):
-    """The weight of each loss, where it is among ``trainer.losses``."""
+    """Weight of each loss, if it is in ``trainer.losses``."""
 
     mse: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     triplet: float = Field(default=1.0, ge=0, allow_inf_nan=False)
@@ -64,18 +64,18 @@ class LossWeights(_Config):
 
 
 class TrainerConfig(_Config):
-    """The losses and how they are minimised.
+    """Configuration of the losses and of the optimisation.
 
     Attributes:
-        losses: names, see `segpaste.encoder.model.losses`.
-        loss_weights: of their sum.
-        sparsity_target: the share of samples that shall have an attribute.
-        triplet_margin: by how large a share of the attributes a sample shall be nearer to its class than to others.
-        epochs: in all; an epoch is one of the sampler's.
-        learning_rate, weight_decay: of AdamW.
-        seed: of the first parameters and of the batches.
-        device: ``auto`` is CUDA where there is one.
-        backend: of several processes; ``auto`` is nccl on CUDA, else gloo.
+        losses: names of the losses, see `segpaste.encoder.model.losses`.
+        loss_weights: weights of the losses in their sum.
+        sparsity_target: share of samples that should have an attribute.
+        triplet_margin: margin between distances to other classes and to the same class, as a share of the attributes.
+        epochs: total number of epochs of the sampler.
+        learning_rate, weight_decay: parameters of AdamW.
+        seed: seed of the initial parameters and of the batches.
+        device: ``auto`` is CUDA if available, else the CPU.
+        backend: backend for several processes; ``auto`` is nccl on CUDA, else gloo.
         log: ``log.csv``, TensorBoard's files in ``tensorboard/``, or both.
     """
 
@@ -100,12 +100,12 @@ class TrainerConfig(_Config):
 
 
 class TrainConfig(_Config):
-    """All of it.
+    """Configuration of a training.
 
     Attributes:
         data: batches and files.
-        model: the encoder.
-        trainer: the losses and how they are minimised.
+        model: encoder.
+        trainer: losses and optimisation.
     """
 
     data: DataConfig = DataConfig()
@@ -124,7 +124,7 @@ class TrainConfig(_Config):
         return self
 
     def fingerprint(self) -> dict[str, Any]:
-        """All that the parameters after an epoch depend on, beside data and machine, as JSON by dotted keys."""
+        """Return all values that affect the parameters, except data and machine, as JSON values by dotted keys."""
         of_data, of_machine = {"label_column", "path_column", "embedding_prefix"}, {"device", "backend"}
         without = {"data": of_data, "trainer": {"epochs", "log"} | of_machine}
         found: dict[str, Any] = {}
@@ -136,15 +136,15 @@ class TrainConfig(_Config):
 
 
 def find_sampler(path: str) -> type[NxMSampler]:
-    """Import a sampler's class.
+    """Import the class of a sampler.
 
     Raises:
-        ValueError: there is no such class, or it is no sampler of N x M batches.
+        ValueError: there is no such class, or it is not a sampler of N x M batches.
     """
     module, _, name = path.rpartition(".")
     try:
         found = getattr(import_module(module), name) if module else None
-    except (Exception, SystemExit) as error:  # what importing a file of the user's raises
+    except (Exception, SystemExit) as error:  # the import of a file of the user may raise any error
         reason = f"{path!r} ({type(error).__name__}: {error})"
     else:
         if isinstance(found, type) and issubclass(found, NxMSampler) and hasattr(found, "exhaustive"):

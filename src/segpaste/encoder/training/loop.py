@@ -1,9 +1,9 @@
 """Training of an encoder on class-structured batches, in one process or in those that torchrun started.
 
-The vectors are in memory; a batch is some of their rows. After each epoch the encoder is measured on all of the
-validation set, and a checkpoint is written. A run that was interrupted resumes there, and ends with the same
-parameters, bit for bit, as one that was not. That takes the same number of processes, and the same kind of machine. At
-the end the best epoch is measured on the test set, if there is one.
+The vectors are in memory; a batch is a selection of their rows. After each epoch the encoder is measured on the whole
+validation set, and a checkpoint is written. An interrupted run resumes there, and ends with the same parameters, bit
+for bit, as an uninterrupted run on the same number of processes and the same kind of machine. At the end the best epoch
+is measured on the test set, if there is one.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from segpaste.samplers import NxMReport, NxMSampler
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What a run found.
+    """Result of a run.
 
     Attributes:
-        best: the figures of the best epoch: ``epoch`` from 1, the ``loss`` and its parts, and those of
-            `segpaste.encoder.Validation`, of the validation set.
-        history: of every epoch.
-        folder: where its files are.
-        assessment: of the best epoch, after `Training.assess`.
+        best: figures of the best epoch: ``epoch`` from 1, the ``loss`` and its parts, and those of
+            `segpaste.encoder.Validation` on the validation set.
+        history: figures of each epoch.
+        folder: folder of the run.
+        assessment: assessment of the best epoch, after `Training.assess`.
     """
 
     best: dict[str, float]
@@ -54,15 +54,15 @@ class TrainResult:
 
 
 class Training:
-    """One run; open it with `segpaste.encoder.open_training`.
+    """Training run; open it with `segpaste.encoder.open_training`.
 
     Attributes:
-        config: that it was opened with.
-        processes: this one among those that train.
-        sampler: of its batches.
-        encoder: what is trained.
-        history: figures of the epochs that are finished, see `TrainResult`.
-        folder: of the run.
+        config: configuration of the run.
+        processes: processes that train together.
+        sampler: sampler of the batches.
+        encoder: encoder that is trained.
+        history: figures of the finished epochs, see `TrainResult`.
+        folder: folder of the run.
     """
 
     def __init__(
@@ -98,15 +98,15 @@ class Training:
         self._map_vectors: float | None = self.history[-1]["map_vectors"] if self.history else None
 
     def report(self) -> NxMReport:
-        """What an epoch of the sampler covers, over all processes."""
+        """Return the coverage of an epoch of the sampler, over all processes."""
         report, names = self.sampler.report(), self._label_names
         return replace(report, left_out=tuple(row._replace(label=names[row.label]) for row in report.left_out))
 
     def epochs(self) -> Iterator[dict[str, float]]:
-        """Train what is left, and yield the figures of each epoch when its checkpoint is written.
+        """Train the remaining epochs, and yield the figures of each epoch after its checkpoint is written.
 
         Raises:
-            ValueError: the loss is not finite any more.
+            ValueError: the loss is no longer finite.
             OSError: a file cannot be written.
         """
         for epoch in range(len(self.history), self.config.trainer.epochs):
@@ -117,36 +117,36 @@ class Training:
             yield row
 
     def best(self) -> dict[str, float] | None:
-        """The figures of the best epoch so far."""
+        """Return the figures of the best epoch so far."""
         found: dict[str, float] | None = None
         for row in self.history:
             found = row if is_better(row, found) else found
         return found
 
     def result(self) -> TrainResult:
-        """What was found.
+        """Return the result of the finished epochs.
 
         Raises:
             ValueError: no epoch is finished.
         """
         best = self.best()
         if best is None:
-            raise ValueError(f"{self.folder}: expected a run with a finished epoch, got none; go through epochs first")
+            raise ValueError(f"{self.folder}: expected a run with a finished epoch, got none; run epochs first")
         return TrainResult(best, tuple(self.history), self.folder, self._assessment)
 
     def assess(self) -> Assessment:
-        """Measure the best epoch, and keep its evidence in its checkpoint; all processes call it.
+        """Measure the best epoch, and store its evidence in its checkpoint; all processes must call this.
 
         Raises:
             ValueError: no epoch is finished, or the checkpoint is broken.
-            OSError: it cannot be read or written.
+            OSError: the checkpoint cannot be read or written.
         """
         self.result()
         self._assessment = self.processes.from_first(self._assess_best)
         return self._assessment
 
     def close(self) -> None:
-        """Write what is not written yet of the log."""
+        """Close the log."""
         if self._log is not None:
             self._log.close()
 
@@ -154,7 +154,7 @@ class Training:
         self._log = RunLog(self.folder, self.config.trainer.log, self.history)
 
     def _train_epoch(self, epoch: int) -> dict[str, float]:
-        """Means over the batches of all processes: of the loss, and of its parts."""
+        """Train an epoch, and return the means of the loss and its parts over the batches of all processes."""
         vectors, labels = self._train
         batches = self.sampler.batch_sampler()
         batches.set_epoch(epoch)
@@ -172,10 +172,10 @@ class Training:
         return dict(zip(("loss", *(f"loss_{name}" for name in self.config.trainer.losses)), means, strict=True))
 
     def _measure(self, epoch: int, losses: dict[str, float]) -> dict[str, float]:
-        """The figures of an epoch."""
+        """Measure the encoder on the validation set, and return the figures of the epoch."""
         self._objective.eval()
         figures = validate(self.encoder, *self._validation, self._map_vectors)
-        for value in (losses["loss"], figures.mse):  # the last step is in no loss
+        for value in (losses["loss"], figures.mse):  # the losses are from before the last step
             if not math.isfinite(value):
                 raise ValueError(
                     f"epoch {epoch + 1}: expected a finite loss, got {value}; lower trainer.learning_rate, or the "
@@ -197,7 +197,7 @@ class Training:
         return assess(encoder, untrained, evidence, measured, is_final=is_final, seed=seed)
 
     def _save(self, is_best: bool) -> None:
-        """Write the checkpoints and the log of the epoch that is the last of the history."""
+        """Write the checkpoints and the log of the last epoch in the history."""
         state = self._state()
         for name in (BEST, LAST) if is_best else (LAST,):
             write_checkpoint(self.folder / name, state)

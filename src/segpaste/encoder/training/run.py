@@ -1,4 +1,4 @@
-"""A training run from its arguments: what they must be, the folder, the processes, the sampler; see `training`."""
+"""Entry points of a training: they check the arguments and set up the folder, the processes and the sampler."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def train(
     out: str | os.PathLike[str],
     test_set: LabelledVectors | None = None,
 ) -> TrainResult:
-    """Train an encoder, or go on where a run with the same arguments was interrupted.
+    """Train an encoder, or resume an interrupted run with the same arguments.
 
     Args:
-        train_set: what it is trained on.
-        validation_set: what every epoch is measured on; the best epoch there is kept. Labels are compared with one
-            another only, so the classes may be others.
-        config: how.
-        out: the folder of the run, see `segpaste.encoder.training.checkpoints`.
-        test_set: what the best epoch is measured on at the end. The run does not depend on it. Without one these
-            figures are of the validation set, and too good.
+        train_set: training set.
+        validation_set: set on which each epoch is measured, to select the best epoch. Its classes may differ from those
+            of the training set.
+        config: configuration of the training.
+        out: folder of the run, see `segpaste.encoder.training.checkpoints`.
+        test_set: set on which the best epoch is measured at the end; training does not depend on it. By default the
+            validation set is used, so these figures are too optimistic.
 
     Raises:
-        ValueError: the folder holds another run, the batches cannot be made, the vectors do not match, there is no such
-            device, or the loss is not finite any more.
+        ValueError: the folder belongs to another run, the batches cannot be made, the vectors do not match, the device
+            does not exist, or the loss is no longer finite.
         ImportError: an optional dependency is missing; the message says how to install it.
         OSError: a file cannot be read or written.
     """
@@ -57,11 +57,11 @@ def open_training(
     out: str | os.PathLike[str],
     test_set: LabelledVectors | None = None,
 ) -> Iterator[Training]:
-    """A run that can be followed epoch by epoch; arguments and errors are those of `train`.
+    """Open a run to train it epoch by epoch; see `train` for arguments and errors.
 
-    A run that ends before its first epoch is finished leaves nothing behind. While it is open,
-    ``torch.use_deterministic_algorithms`` is on for all of the process; on CUDA the device of this process is selected
-    and ``CUBLAS_WORKSPACE_CONFIG`` set, and both stay so.
+    If the run ends before its first epoch is finished, its files are removed. While it is open,
+    ``torch.use_deterministic_algorithms`` is on for the whole process. On CUDA the device of this process is selected
+    and ``CUBLAS_WORKSPACE_CONFIG`` is set; both remain so afterwards.
     """
     folder = Path(out)
     expect_alike(train_set, validation_set, "validation")
@@ -69,7 +69,7 @@ def open_training(
         expect_alike(train_set, test_set, "test")
         for known, name in ((train_set, "training"), (validation_set, "validation")):
             if test_set.digest() == known.digest():
-                raise VectorsError(f"expected test vectors of their own, got those for {name}; leave them out")
+                raise VectorsError(f"expected test vectors of their own, got those for {name}; leave out the test set")
     trainer = config.trainer
     with contextlib.ExitStack() as stack:
         processes = stack.enter_context(joined(trainer.device, trainer.backend))
@@ -102,14 +102,14 @@ def _make_sampler(train_set: LabelledVectors, config: TrainConfig, processes: Pr
             rank=processes.rank,
             num_replicas=processes.world_size,
         )
-    except Exception as error:  # of a sampler of the user's it may be any
+    except Exception as error:  # a sampler of the user may raise any error
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         raise ValueError(f"data.sampler {data.sampler}: {kind}{error}") from error
 
 
 @contextlib.contextmanager
 def _deterministic(device: torch.device) -> Iterator[None]:
-    """Make gradients of indexing, and on CUDA matrix products, deterministic; what cannot be on CUDA only warns."""
+    """Use deterministic algorithms; on CUDA, operations without one only warn."""
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before, warn_only = (

@@ -1,1 +1,1 @@
-"""How torchvision's transforms move the fields of a container."""
+"""Support for torchvision's transforms: tags of the fields, kernels, and rejected transforms."""

@@ -1,6 +1,6 @@
-"""Put fields into the classes that move with them through torchvision.transforms.v2, and take them out again.
+"""Conversion of fields to the classes that torchvision.transforms.v2 transforms, and back.
 
-The functions know nothing of batch dimensions: they serve one sample and both batches.
+The functions do not depend on batch dimensions: they serve a sample and both batches.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from segpaste.types.tensors import (
 )
 
 ROWS: Mapping[str, Field] = {name: field for field in FIELDS for name in (field.name, field.batched_name)}
-"""The rows of the field table by the names of fields, in a sample and in a batch."""
+"""Rows of the field table by the names of the fields in a sample and in a batch."""
 
 
 def tagged(values: Mapping[str, Any], canvas_size: tuple[int, int], schema: KeypointSchema | None) -> dict[str, Any]:
-    """Tag fields so that transforms move them; depth becomes NaN where it is invalid.
+    """Tag fields so that transforms move them; invalid depth becomes NaN.
 
     Args:
         values: fields by name, each a tensor, a `CameraIntrinsics` or a list of them. None is left out.
         canvas_size: (H, W).
-        schema: which keypoints swap in a mirror.
+        schema: schema that says which keypoints swap in a flip.
     """
     tag = partial(_tag, schema=schema)
     out = {name: _each(tag, ROWS[name], value, canvas_size) for name, value in values.items() if value is not None}
@@ -49,24 +49,24 @@ def tagged(values: Mapping[str, Any], canvas_size: tuple[int, int], schema: Keyp
 
 
 def untagged(container: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `tagged`, before or after transforms. Depth becomes 0 where it is invalid.
+    """Return fields without the tags of `tagged`, before or after transforms. Invalid depth becomes 0.
 
     Plain tensors get the classes that the fields have in a sample. Boxes that a transform emptied, or moved only
-    roughly, are fitted to their masks.
+    approximately, are fitted to their masks.
 
     Args:
-        container: its name, for messages.
-        values: fields by name, the image or images among them.
+        container: name of the container, for messages.
+        values: fields by name, with the image or images.
 
     Raises:
-        TypeError: a transform made something else of a tensor, such as a PIL image or several crops.
+        TypeError: a transform replaced a tensor by something else, such as a PIL image or several crops.
     """
     for name, value in values.items():
         for entry in value if isinstance(value, list) else [value]:
             if not isinstance(entry, (Tensor, CameraIntrinsics)):
                 raise TypeError(
-                    f"{container}.{name}: expected a torch.Tensor, got {type(entry).__name__}; give a transform that "
-                    "makes several images, or no tensor, the image alone"
+                    f"{container}.{name}: expected a torch.Tensor, got {type(entry).__name__}; apply a transform that "
+                    "returns several images, or no tensor, to the image alone"
                 )
     image = values.get("image", values.get("images"))
     canvas_size = (0, 0) if image is None else (image.shape[-2], image.shape[-1])
@@ -84,10 +84,10 @@ def untagged(container: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def at_top_left(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Crop every image of a padded batch where its picture begins, if a transform has moved its padding.
+    """Move the content of each image in a padded batch to the top left, if a transform has moved its padding.
 
-    A padded batch has padding to the right and below only; a flip, for example, leaves it on the other side. What is
-    cropped off is padding. All fields move, by the kernels of a crop.
+    A padded batch has padding to the right and below only, but a flip, for example, moves it to the other side. All
+    fields are cropped, by the kernels of a crop; only padding is cut off.
 
     Args:
         values: fields by name, as a transform returns them.
@@ -113,17 +113,17 @@ def at_top_left(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def are_tensors(values: Mapping[str, Any]) -> bool:
-    """Whether the fields hold tensors; pytree functions may put placeholders in their place."""
+    """Return whether the fields hold tensors and not the placeholders of pytree functions."""
     fields = (value for name, value in values.items() if name not in FLAGS)
     leaves = [v for value in fields for v in (value if isinstance(value, list) else [value])]
     return all(value is None or isinstance(value, (Tensor, bool)) for value in leaves)
 
 
 def _refitted(boxes: Tensor, moved: Tensor, masks: Tensor) -> Tensor:
-    """Boxes, made tight where a transform has left them wrong although their masks have pixels.
+    """Return the boxes, made tight where a transform has left them wrong although their masks have pixels.
 
-    `RandomIoUCrop`, which batches refuse, empties the boxes of objects whose centre it cuts off, to have them removed.
-    Boxes that were moved roughly may not enclose their masks.
+    `RandomIoUCrop`, which batches reject, empties the boxes of objects whose centre it cuts off, so that they can be
+    removed. Boxes that were moved approximately may not enclose their masks.
     """
     plain, pixels, is_loose = boxes.as_subclass(Tensor), masks.as_subclass(Tensor), isinstance(moved, LooseBoxes)
     wrong = (plain[:, 2:] <= plain[:, :2]).any(1)
@@ -162,12 +162,12 @@ def _untag(field: Field, value: Any, canvas_size: tuple[int, int]) -> Any:
     plain, tag = value.as_subclass(Tensor), field.tag
     if field.name == "camera_intrinsics":
         return CameraIntrinsics.from_tensor(plain) if plain.ndim == 1 else plain[..., :4].float()
-    if field.transform_tag is MovingKeypoints:  # also where something has taken its class away
+    if field.transform_tag is MovingKeypoints:  # even if the tensor has lost its class
         return plain[..., :3].float() if plain.shape[-1] == MOVING_COLUMNS else plain
     if tag is None:
         return plain
     if tag is tv_tensors.BoundingBoxes:
-        # The canvas that torchvision gives boxes when a rotation expands it may differ from the image's by a pixel.
+        # If a rotation expands the canvas, that of the boxes may differ from that of the image by a pixel.
         is_known = isinstance(value, tv_tensors.BoundingBoxes) and not isinstance(value, LooseBoxes)
         form, canvas = getattr(value, "format", "XYXY"), value.canvas_size if is_known else canvas_size
         return tv_tensors.BoundingBoxes(plain, format=form, canvas_size=canvas)

@@ -1,4 +1,4 @@
-"""The transforms of torchvision that a container refuses, since they would leave its labels wrong."""
+"""Transforms of torchvision that a container rejects, because they would make its labels wrong."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from torchvision.transforms import v2
 
 _GEOMETRY = (
-    "it moves pixels of images alone; use v2.ColorJitter or v2.RandomPhotometricDistort, and geometry that moves labels"
+    "it moves pixels of images only; use v2.ColorJitter or v2.RandomPhotometricDistort, and geometry that moves labels"
 )
 _MIXES = "paste with segpaste.BatchCopyPaste, or give it images and one-hot labels"
-_SEVERAL = "it makes several images of one; use v2.RandomCrop or v2.CenterCrop"
+_SEVERAL = "it returns several images; use v2.RandomCrop or v2.CenterCrop"
 _CLASSES = "a container keeps the classes of its tensors; give it the tensors themselves, such as sample.to_dict()"
 _SANITIZE = "it does not know instance ids and maps; use segpaste.datasets.SanitizeInstances on samples"
 
@@ -22,20 +22,20 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("ToPILImage", "ToPureTensor"), _CLASSES),
     **dict.fromkeys(("SanitizeBoundingBoxes", "SanitizeKeyPoints"), _SANITIZE),
 }
-"""Transforms that no container takes, and what to do instead."""
+"""Transforms that all containers reject, with advice."""
 
 REFUSED_BY_BATCHES: Mapping[str, str] = {
     "RandomIoUCrop": "it chooses a crop by the boxes of one image; use batch.map_samples(transform) on a "
-    "BatchedDenseSample (PaddedBatchedDenseSample.to_batched makes one)",
+    "BatchedDenseSample (PaddedBatchedDenseSample.to_batched returns one)",
 }
-"""Transforms that a single sample takes, but no batch."""
+"""Transforms that batches reject, but not samples, with advice."""
 
 
 def check_transform(transform: v2.Transform, container: str, *, batched: bool) -> None:
-    """Raise if the transform would leave a container wrong.
+    """Reject a transform that would make the labels of a container wrong.
 
     Raises:
-        TypeError: naming the way that works.
+        TypeError: the transform is rejected; the message says what to use instead.
     """
     for kind in type(transform).__mro__:
         advice = REFUSED.get(kind.__name__) or (REFUSED_BY_BATCHES.get(kind.__name__) if batched else None)

@@ -1,11 +1,11 @@
-"""How torchvision.transforms.v2 moves our fields: kernels for resize, crop, pad and flips, one set for all tags.
+"""Kernels of torchvision.transforms.v2 for the fields: resize, crop, pad and flips, one set for all tags.
 
-Importing this module registers them. Three things differ from torchvision's own mask kernels: integer maps are moved
-by integer indexing (int64 ids do not survive float32), pixels outside the picture get the field's own pad value from
-the field table, and labels are resampled about pixel centres like the image, so that they stay aligned with it.
+Importing this module registers them. They differ from torchvision's own mask kernels in three ways: integer maps are
+moved by integer indexing (float32 cannot hold all int64 ids), pixels outside the image get the pad value of the field
+table, and labels are resampled about pixel centres like the image, so that they stay aligned with it.
 
-Of rotations and perspective only masks and keypoints take part. Do not extend this to maps without turning normals and
-re-deriving the camera: the kernels registered here refuse the fields that they would falsify.
+Rotations, perspective and the like are supported for instance masks, boxes and keypoints only. Do not extend this to
+maps without rotating normals and recomputing the camera: the kernels here reject the fields that would become wrong.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOVED_BY = ("resize", "crop", "pad", "center_crop", "resized_crop", *FLIPS)
 REFUSED = ("rotate", "affine", "perspective", "elastic")
 
 CropBox = tuple[int, int, int, int]
-"""(top, left, height, width) of a rectangle of pixels."""
+"""Rectangle of pixels, (top, left, height, width)."""
 
 
 def cut_and_size(name: str, canvas_size: tuple[int, int], arguments: dict[str, Any]) -> tuple[CropBox, tuple[int, int]]:
@@ -71,14 +71,14 @@ def _centre(size: int, out_size: int) -> int:
 
 
 def _ltrb(padding: int | Sequence[int]) -> tuple[int, int, int, int]:
-    """(left, top, right, bottom) of one number for all sides, one for each axis, or four."""
+    """Return (left, top, right, bottom), given one number for all sides, one for each axis, or four."""
     sides = [padding] if isinstance(padding, int) else list(padding)
     left, top, right, bottom = sides * (4 // len(sides))
     return left, top, right, bottom
 
 
 def cut(value: Tensor, box: CropBox, pad_value: float | int | bool) -> Tensor:
-    """The rectangle of [..., H, W]; what lies outside the canvas is ``pad_value``."""
+    """Return a rectangle of [..., H, W]; pixels outside the canvas are ``pad_value``."""
     top, left, height, width = box
     y0, x0 = max(top, 0), max(left, 0)
     inside = value[..., y0 : max(top + height, 0), x0 : max(left + width, 0)]
@@ -91,14 +91,14 @@ def cut(value: Tensor, box: CropBox, pad_value: float | int | bool) -> Tensor:
 
 
 def resized_size(canvas_size: tuple[int, int], size: Any, max_size: int | None) -> tuple[int, int]:
-    """The size that torchvision gives an image of ``canvas_size`` resized with these arguments."""
+    """Return the size of an image of ``canvas_size`` after torchvision's resize with these arguments."""
     probe = tv_tensors.BoundingBoxes(torch.zeros(1, 4), format="XYXY", canvas_size=canvas_size)
     height, width = F.resize(probe, size=size, max_size=max_size).canvas_size
     return int(height), int(width)
 
 
 def resize(value: Tensor, out_size: tuple[int, int], tag: type[Any]) -> Tensor:
-    """[..., H, W] resampled to ``out_size`` as its tag demands: depth and normals linear, all else nearest."""
+    """Resample [..., H, W] to ``out_size``: depth and normals linearly, all else by nearest neighbour."""
     height, width = value.shape[-2:]
     rows, cols = (_axis(out, size, value.device) for out, size in zip(out_size, (height, width), strict=True))
     nearest = value[..., rows[0][:, None], cols[0]]
@@ -114,7 +114,7 @@ def resize(value: Tensor, out_size: tuple[int, int], tag: type[Any]) -> Tensor:
 
 
 def _axis(out_size: int, size: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Nearest index [out], linear tap indices [out, 2] and float weights [out, 2] along one axis."""
+    """Return nearest index [out], linear tap indices [out, 2] and float weights [out, 2] along one axis."""
     num = torch.tensor(out_size, device=device)
     position = sampling.source_position(torch.arange(out_size, device=device), 0, num, size)
     nearest = sampling.nearest_index(position, num).clamp(0, max(size - 1, 0))
@@ -124,7 +124,7 @@ def _axis(out_size: int, size: int, device: torch.device) -> tuple[Tensor, Tenso
 
 
 def _binder(name: str) -> Callable[..., dict[str, Any]]:
-    """The functional's arguments by name, however they were passed."""
+    """Return a function that binds the arguments of a functional to their names."""
     signature = inspect.signature(getattr(F, name))
 
     def bind(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _flipped(value: Tensor, *, horizontal: bool, is_normals: bool) -> Tensor:
 
 
 def _geometry_kernel(name: str, tag: type[Any], move: Callable[..., Tensor]) -> Callable[..., Any]:
-    """The kernel of values that hold their canvas; ``move`` gets them, the cut, its new size, and the mirror's axis."""
+    """Return the kernel of values that hold their canvas; ``move`` takes them, crop, new size and axis of the flip."""
     bind = _binder(name)
     mirror = name.removesuffix("_flip") if name in FLIPS else None
 
@@ -189,7 +189,7 @@ def _moved_cameras(cameras: Tensor, box: CropBox, out_size: tuple[int, int], mir
 
 
 def _turned_keypoints(name: str) -> Callable[..., Any]:
-    # torchvision moves points that have no sides and are never hidden.
+    # torchvision's points have no left and right, and no visibility.
     bind = _binder(name)
 
     def kernel(inpt: MovingKeypoints, *args: Any, **kwargs: Any) -> MovingKeypoints:
@@ -199,7 +199,7 @@ def _turned_keypoints(name: str) -> Callable[..., Any]:
         points = tv_tensors.KeyPoints(plain[..., :2], canvas_size=canvas)
         arguments = bind(inpt, *args, **kwargs)
         if arguments.get("expand"):
-            # Its canvas for points may be smaller than that for images.
+            # torchvision's canvas for points may be smaller than its canvas for images.
             angle, center = arguments["angle"], arguments["center"]
             blank = tv_tensors.Mask(torch.zeros(canvas, dtype=torch.uint8))
             height, width = F.rotate(blank, angle, expand=True, center=center).shape
@@ -208,7 +208,7 @@ def _turned_keypoints(name: str) -> Callable[..., Any]:
             x, y = (turned + torch.tensor(shift, dtype=turned.dtype, device=turned.device)).unbind(-1)
             return packed(x, y, plain[..., 2], plain[..., 3], (height, width)).as_subclass(MovingKeypoints)
         moved = getattr(F, name)(points, *args, **kwargs)
-        x, y = (moved.as_subclass(Tensor) + (0.5 if name == "elastic" else 0)).unbind(-1)  # its points are pixels
+        x, y = (moved.as_subclass(Tensor) + (0.5 if name == "elastic" else 0)).unbind(-1)  # its points are indices
         return packed(x, y, plain[..., 2], plain[..., 3], moved.canvas_size).as_subclass(MovingKeypoints)
 
     return kernel
@@ -222,7 +222,7 @@ def _center_crop_boxes(inpt: MovingBoxes, output_size: int | Sequence[int]) -> M
 
 
 def _loosely(name: str) -> Callable[..., Any]:
-    # Corners are moved, each rounded by itself, so an object may stick out of its box.
+    # Corners are moved and rounded one by one, so an object may extend beyond its box.
     def kernel(inpt: MovingBoxes, *args: Any, **kwargs: Any) -> LooseBoxes:
         boxes = tv_tensors.BoundingBoxes(inpt, format=inpt.format, canvas_size=inpt.canvas_size)
         moved = getattr(F, name)(boxes, *args, **kwargs)
@@ -234,7 +234,7 @@ def _loosely(name: str) -> Callable[..., Any]:
 def _refusal(name: str, what: str) -> Callable[..., Any]:
     def kernel(inpt: Any, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
-            f"transforms.v2 {name}: expected only resize, crop, pad or flip for {what}, got {name}; it would leave the "
+            f"transforms.v2 {name}: expected only resize, crop, pad or flip for {what}, got {name}; it would make the "
             f"field wrong. Drop the field before this transform"
         )
 
