@@ -1,6 +1,6 @@
 # make demo   paste on synthetic scenes and write a gallery to demo_out/
 # make check  style, types, docs and structure
-# make test   make check, then the whole test suite
+# make test   the same, with the whole test suite
 # make wheels the wheels of every platform, into dist/
 # make clean  remove what the targets above made, the environment included
 #
@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The checks and the environments of the trainers do not wait for each other.
 MAKEFLAGS += --jobs=2
 
-.PHONY: help demo check test wheels clean
+.PHONY: help demo check lint test wheels clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -33,14 +33,17 @@ help:
 demo: $(VENV)/.core
 	$(BIN)/segpaste demo --out demo_out
 
-check: $(VENV)/.dev
+check: lint
+	$(BIN)/pytest -qq tests/test_public_surface.py tests/test_import_arrows.py
+
+lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mkdocs build --strict
-	$(BIN)/pytest -qq tests/test_public_surface.py tests/test_import_arrows.py
 
-test: check $(VENV)/.triton-$(OLDEST_TRITON) $(TRAINERS)
+# The whole suite has the tests that check runs.
+test: lint $(VENV)/.triton-$(OLDEST_TRITON) $(TRAINERS)
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 wheels: $(VENV)/.dev
@@ -64,10 +67,10 @@ $(VENV)/.triton-$(OLDEST_TRITON): | $(BIN)/pip
 	$(PIP_INSTALL) --no-deps --target=$(VENV)/triton-$(OLDEST_TRITON) 'triton==$(OLDEST_TRITON).*'
 	@touch $@
 
-# A trainer has an environment of its own, which also sees the packages of $(VENV): torch is not installed twice.
+# A trainer has an environment of its own, which also sees the packages of $(VENV), pip among them: torch is not installed twice.
 $(VENV)/trainers/%/.done: tests/trainers/%.txt $(VENV)/.dev
 	rm -rf $(@D)
-	$(BIN)/python -m venv $(@D)
+	$(BIN)/python -m venv --without-pip $(@D)
 	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
 	    > $$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth
 	$(@D)/bin/python -m pip install --no-compile -r $<

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
@@ -34,6 +35,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
     grouped = [item.nodeid for item in items if item.get_closest_marker("xdist_group")]
     if config.getoption("loadgroup", False) and not all("@" in nodeid for nodeid in grouped):
         raise pytest.UsageError("pytest-xdist has grouped no tests; see the versions in constraints.txt")
+
+
+def pytest_collection_finish() -> None:
+    """Let garbage collections pass over what the imports made: hundreds of thousands of objects, and no garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 from pairs_of_images import drawn_slots, pair, pasted, rows
 
-sys.modules["mmcv._ext"] = ModuleType("mmcv._ext")  # compiled operators, which no transform needs
-sys.modules["mmcv._ext"].__getattr__ = lambda name: None  # type: ignore[method-assign]
+operators = ModuleType("mmcv._ext")  # the compiled ones, which no transform needs
+operators.__getattr__ = lambda name: None  # type: ignore[method-assign]
+sys.modules.setdefault("mmcv._ext", operators)  # `checks_mmdetection` needs some and comes first
 
 from mmdet.datasets.transforms import CopyPaste  # noqa: E402
 from mmdet.structures.bbox import HorizontalBoxes  # noqa: E402

@@ -29,6 +29,8 @@ FEED_FORWARD = {"d_model": 32, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
 RATES = {"mask2former": 2e-2, "eomt": 1e-2, "detr": 8e-3, "rt_detr": 5e-3}
 """At which eight images are learned in few steps."""
 MAX_INSTANCES = 24
+NUM_POINTS = 1024
+"""Points of a mask at which the losses are taken; the default has more than these images have pixels."""
 MOST_STEPS = 600
 
 
@@ -56,6 +58,7 @@ def mask2former() -> torch.nn.Module:
         dim_feedforward=32,
         encoder_feedforward_dim=32,
         num_attention_heads=2,
+        train_num_points=NUM_POINTS,
         **QUERIES,
     )
     return transformers.Mask2FormerForUniversalSegmentation(config)
@@ -72,6 +75,7 @@ def eomt() -> torch.nn.Module:
         num_queries=20,
         num_blocks=1,
         num_labels=NUM_CLASSES,
+        train_num_points=NUM_POINTS,
     )
     return transformers.EomtForUniversalSegmentation(config)
 

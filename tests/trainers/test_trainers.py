@@ -1,7 +1,7 @@
 """The adapters under real trainers, most in environments of their own that `make test` sets up beside this one.
 
-A suite is a file ``checks_NAME.py`` or ``checks_NAME_PART.py`` of this folder. If a file ``NAME.txt`` lists packages,
-it runs in the environment that has them, else in this one, in a process of its own.
+The suite of a trainer is ``checks_NAME.py`` and all ``checks_NAME_PART.py`` of this folder, in one process, for the
+imports take long. If a file ``NAME.txt`` lists packages, it runs in the environment that has them, else in this one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-SUITES = sorted(path.stem.removeprefix("checks_") for path in HERE.glob("checks_*.py"))
+CHECKS = list(HERE.glob("checks_*.py"))
+SUITES = {name: sorted(HERE.glob(f"checks_{name}*.py")) for name in sorted({p.stem.split("_")[1] for p in CHECKS})}
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled"}
 OFFLINE |= {"ALBUMENTATIONS_NO_TELEMETRY": "1", "ALBUMENTATIONS_OFFLINE": "1"}
 
@@ -22,20 +23,20 @@ pytestmark = [pytest.mark.slow, pytest.mark.first]
 
 
 def test_each_environment_has_a_suite() -> None:
-    assert {path.stem for path in HERE.glob("*.txt")} <= {name.partition("_")[0] for name in SUITES}
+    assert {path.stem for path in HERE.glob("*.txt")} <= set(SUITES)
+    assert sorted(CHECKS) == sorted(path for paths in SUITES.values() for path in paths)
 
 
 @pytest.mark.parametrize("name", SUITES)
 def test_the_suite_passes_beside_the_trainer(name: str, tmp_path: Path) -> None:
-    trainer = name.partition("_")[0]
-    has_own = (HERE / f"{trainer}.txt").exists()
-    python = Path(sys.prefix) / "trainers" / trainer / "bin" / "python" if has_own else Path(sys.executable)
+    has_own = (HERE / f"{name}.txt").exists()
+    python = Path(sys.prefix) / "trainers" / name / "bin" / "python" if has_own else Path(sys.executable)
     if not python.exists():
         pytest.fail(f"expected the environment {python.parents[1]}: `make test` sets it up; see the Makefile")
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={tmp_path / 'work'}"]
     settings = {**os.environ, **OFFLINE, "YOLO_CONFIG_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
     if "SEGPASTE_TEST_DATA" in settings:  # the suite runs in another folder
         settings["SEGPASTE_TEST_DATA"] = str(Path(settings["SEGPASTE_TEST_DATA"]).resolve())
-    command = [str(python), "-m", "pytest", *options, str(HERE / f"checks_{name}.py")]
+    command = [str(python), "-m", "pytest", *options, *map(str, SUITES[name])]
     run = subprocess.run(command, capture_output=True, text=True, env=settings, cwd=tmp_path, check=False, timeout=900)
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]

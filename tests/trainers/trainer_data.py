@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,25 @@ class Jittered(Dataset[DenseSample]):
         return self.jitter(self.photos[index], index)
 
 
+class Kept(Dataset[DenseSample]):
+    """Samples that are made once, not in each epoch again."""
+
+    def __init__(self, dataset: SceneDataset) -> None:
+        self.samples = [dataset[i] for i in range(len(dataset))]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> DenseSample:
+        return self.samples[index]
+
+
+@cache
+def scenes() -> Dataset[DenseSample]:
+    """Return sixteen rooms."""
+    return Kept(SceneDataset(16, SceneConfig(height=SIZE, width=SIZE), seed=0))
+
+
 def data_folder() -> Path:
     """Return the folder of small annotated photo sets, or skip the test."""
     folder = os.environ.get("SEGPASTE_TEST_DATA")
@@ -45,7 +65,7 @@ def data_folder() -> Path:
 def dataset_of(name: str) -> Dataset[DenseSample]:
     """Return the dataset called ``scenes``, ``tiny_coco`` or ``coco128_seg``."""
     if name == "scenes":
-        return SceneDataset(16, SceneConfig(height=SIZE, width=SIZE), seed=0)
+        return scenes()
     return Jittered(tiny_coco() if name == "tiny_coco" else open_dataset(data_folder() / name))
 
 
