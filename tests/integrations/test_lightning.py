@@ -253,6 +253,13 @@ class TestFirstBatch:
         picture = Path(logger.log_dir) / "copy_paste_batch.jpg"
         assert picture.read_bytes() == (tmp_path / "expected.jpg").read_bytes()
 
+    def test_none_without_a_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As of ``fast_dev_run``, whose logger keeps nothing."""
+        monkeypatch.chdir(tmp_path)
+        model = fit(tmp_path, data_of(scenes()), logger=True, fast_dev_run=True)
+        assert len(model.seen) == 1
+        assert not list(tmp_path.rglob("*.jpg"))
+
     def test_none_without_a_logger_or_if_it_is_switched_off(self, tmp_path: Path) -> None:
         fit(tmp_path, data_of(scenes()), max_steps=1)
         callback = CopyPasteCallback(BatchCopyPaste(), first_batch=False)

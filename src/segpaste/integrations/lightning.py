@@ -59,7 +59,7 @@ class CopyPasteCallback(framework.Callback):
         progress: set the progress of the schedule before each batch, see
             `segpaste.augmentation.schedule.Schedule.at`; False leaves the schedule to its owner.
         first_batch: save a picture of the first pasted batch as ``copy_paste_batch.jpg`` in the folder of the logger,
-            if there is a logger. Float images are drawn in 0..``source.value_range`` of the config, else in 0..255 if
+            if it has one. Float images are drawn in 0..``source.value_range`` of the config, else in 0..255 if
             any value is above 2, else in 0..1.
 
     Raises:
@@ -194,7 +194,8 @@ class CopyPasteCallback(framework.Callback):
         if self.first_batch is not None and trainer.loggers:
             names = None if data is None else getattr(data.train_data, "class_names", None)
             white = _white_of(pasted.images, getattr(source, "value_range", None))
-            path = Path(trainer.log_dir) / PICTURE
+            folder = trainer.log_dir  # None of fast_dev_run, and of loggers that keep no files here
+            path = None if folder is None else Path(folder) / PICTURE
             self.first_batch.draw(pasted, path, class_names=names, value_range=(0.0, white))
 
     def _seeded(self, batch: PaddedBatchedDenseSample, trainer: Any) -> PaddedBatchedDenseSample:
