@@ -198,6 +198,20 @@ def test_the_collator_prints_what_to_expect(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == ""
 
 
+def test_a_compiled_augmentation_pastes_from_its_pool() -> None:
+    """As it does uncompiled: the crops are read outside of the graph."""
+    dataset = SceneDataset(4, SceneConfig(height=32, width=32), modalities=[Modality.INSTANCE])
+    augment = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank")), source_pool=dataset)
+    found = []
+    for module in (augment, torch.compile(augment, fullgraph=True, backend="eager")):
+        torch.manual_seed(1)
+        collator = CopyPasteCollator(module, 24, partial(to_detr, **COLOURS))
+        found.append(collator([dataset[i] for i in range(3)]))
+    num = [sum(len(target["class_labels"]) for target in inputs["labels"]) for inputs in found]
+    assert num[0] == num[1] > sum(dataset[i].num_instances for i in range(3))
+    assert torch.equal(found[0]["pixel_values"], found[1]["pixel_values"])
+
+
 def test_ranks_that_are_seeded_alike_paste_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[int]] = []
 

@@ -86,11 +86,17 @@ class CopyPasteCollator:
         batch = BatchedDenseSample.from_samples(samples).to_padded(
             self.max_instances, overflow="largest", sample_seeds=_seeds(len(samples))
         )
-        pasted = self.augment(batch)
+        pasted = self._pasted(batch)
         white = getattr(self.convert, "keywords", {}).get("scale", 255.0)  # of a partial
         path = None if self.path is False else self.path
         self.first_batch.draw(pasted, path, class_names=self.class_names, value_range=(0.0, white))
         return self.convert(pasted)
+
+    def _pasted(self, batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
+        crops = getattr(module_of(self.augment), "crops", None)
+        if crops is None:
+            return self.augment(batch)
+        return self.augment(batch, staged=crops.staged(batch.sample_seeds))  # compiled code cannot read the pool
 
     def without_paste(self) -> Callable[[Sequence[DenseSample]], Inputs]:
         """Return a collator for evaluation: the same conversion of the samples as they are, with all their objects.
