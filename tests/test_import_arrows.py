@@ -40,6 +40,7 @@ ARROWS: dict[str, set[str]] = {
     "replay": {"types", "augmentation", "engine", "datasets", "bank", "seeding"},
     "experimental": {"types", "engine", "augmentation", "seeding", "integrations"},
     "integrations": {"types", "viz", "bank"},  # and the framework of each module
+    "integrations._huggingface.columns": {"datasets"},  # what a photo is
     "integrations._huggingface.hub": {"types", "datasets"},  # its decoder of polygons
     "integrations._first_batch": {"viz", "epochs"},
     "integrations._schedule": {"augmentation"},

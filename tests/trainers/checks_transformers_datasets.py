@@ -277,6 +277,22 @@ def test_what_is_no_image_is_named(image: Any, message: str) -> None:
         HubSamples(Rows(fine, {**fine, "classes": image}), semantic_map="classes")[1]
 
 
+@pytest.mark.parametrize("dtype", [np.uint16, np.int32, np.float32])
+def test_photos_of_more_than_eight_bits_are_named(dtype: Any) -> None:
+    image = Image.fromarray(np.full((12, 16), 300, dtype))
+    samples = HubSamples(Rows({"image": GREY, "objects": None}, {"image": image, "objects": None}), objects="objects")
+    message = "row 1, column 'image': expected an image of 8 bits per channel, got mode (I;16|I|F); convert it"
+    with pytest.raises(ValueError, match=f"^HubSamples: {message}"):
+        samples[1]
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK"])
+def test_photos_of_eight_bits_are_read(mode: str) -> None:
+    image = GREY.convert(mode)
+    sample = HubSamples(Rows({"image": image, "objects": None}), objects="objects")[0]
+    assert np.array_equal(sample.image.permute(1, 2, 0), np.array(image.convert("RGB")))
+
+
 @pytest.mark.parametrize("form", ["lists", "records"])
 @pytest.mark.parametrize(
     ("change", "message"),
