@@ -18,7 +18,7 @@ from trainer_data import data_folder, dataset_of
 import datasets
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, CocoDetectionV2
 from segpaste.augmentation import SourceConfig
-from segpaste.bank import DatasetBank
+from segpaste.bank import BankError, DatasetBank
 from segpaste.integrations.huggingface import CopyPasteCollator, HubSamples, to_detr
 from segpaste.types import DenseSample
 
@@ -177,6 +177,12 @@ def test_they_are_pasted_in_a_collator_and_as_a_pool(scenes: Any, num_workers: i
     batches = list(DataLoader(samples, 2, collate_fn=collator, num_workers=num_workers))
     assert len(batches) == 3
     assert all(batch["pixel_values"].shape == (2, 3, 64, 64) for batch in batches)
+
+
+def test_a_pool_without_names_says_what_gives_them(scenes: Any) -> None:
+    config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
+    with pytest.raises(BankError, match=r"for a HubSamples names none; give HubSamples\(\.\.\., class_names=\["):
+        BatchCopyPaste(config, source_pool=HubSamples(scenes, instance_map="things"))
 
 
 class ConvertDetr:
