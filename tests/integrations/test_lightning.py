@@ -12,6 +12,7 @@ import torch
 from lightning_world import FADING, SIZE, Training, data_of, fit, photos_of, scenes, trainer
 from pytorch_lightning.callbacks import ModelCheckpoint, ModelSummary
 from pytorch_lightning.loggers import CSVLogger
+from pytorch_lightning.tuner import Tuner
 from pytorch_lightning.utilities.model_helpers import is_overridden
 from torch.utils.data import DataLoader
 
@@ -230,6 +231,19 @@ class Floats(Training):
         target, *crops = batch if isinstance(batch, tuple) else (batch,)
         target = target.derived(images=target.images.float() * (self.white / 255))
         return (target, *crops) if crops else target
+
+
+class TestTuner:
+    """It trains without the callbacks of its trainer."""
+
+    def test_batches_grow(self, tmp_path: Path) -> None:
+        model, data = Training(), data_of(scenes())
+        made = trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_epochs=1)
+        assert Tuner(made).scale_batch_size(model, datamodule=data, max_trials=2, steps_per_trial=1) == 4
+        assert data.batch_size == 4
+        assert {len(seen.seeds) for seen in model.seen} == {2, 4}
+        train, val = data.train_dataloader(), data.val_dataloader()
+        assert [next(iter(loader)).batch_size for loader in (train, val)] == [4, 4]
 
 
 class TestFirstBatch:
@@ -508,6 +522,23 @@ class TestDataModule:
         own = scenes(3)
         assert CopyPasteDataModule(tmp_path, own, batch_size=2, size=32).val_data is own
 
+    def test_a_split_to_test_on(self, tmp_path: Path) -> None:
+        write_roboflow(tmp_path, ("train", "valid", "test"))
+        for options, name in (({}, "test"), ({"test_split": "valid"}, "valid")):
+            data, model = CopyPasteDataModule(tmp_path, batch_size=2, size=32, **options), Training()
+            trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())]).test(model, datamodule=data, verbose=False)
+            plain = CopyPasteDataModule(tmp_path, batch_size=2, size=32, val_split=name).val_dataloader()
+            assert all(same(batch, own) for (_, batch), own in zip(model.validated, plain, strict=True))
+        own = CopyPasteDataModule(scenes(2), test=scenes(3), batch_size=3, size=SIZE).test_dataloader()
+        assert next(iter(own)).batch_size == 3
+
+    def test_nothing_to_test_on(self, tmp_path: Path) -> None:
+        write_roboflow(tmp_path, ("train", "test", "test2"))
+        with pytest.raises(DatasetError, match="expected one split for testing, got test, test2; give test_split="):
+            CopyPasteDataModule(tmp_path, batch_size=1).test_dataloader()
+        with pytest.raises(DatasetError, match="expected a dataset as test, or a path with a split that begins with t"):
+            data_of(scenes(2)).test_dataloader()
+
     def test_a_folder_without_a_split_for_validation(self, tmp_path: Path) -> None:
         write_roboflow(tmp_path, ("train", "test"))
         data = CopyPasteDataModule(tmp_path, batch_size=1, size=32)
@@ -530,8 +561,9 @@ class TestDataModule:
     @pytest.mark.parametrize(
         ("options", "error", "message"),
         [
-            ({"split": "train"}, ValueError, "expected split and val_split with a path only, got SceneDataset"),
+            ({"split": "train"}, ValueError, "expected split, val_split and test_split with a path only, got SceneD"),
             ({"val_split": "val"}, ValueError, "expected a dataset as val or a val_split, got both"),
+            ({"test": [], "test_split": "a"}, ValueError, "expected a dataset as test or a test_split, got both"),
             ({"batchsize": 3}, TypeError, "batchsize"),
             ({"drop_last": 3}, TypeError, "drop_last: expected bool"),
         ],
