@@ -236,6 +236,20 @@ class Floats(Training):
 class TestTuner:
     """It trains without the callbacks of its trainer."""
 
+    def test_rates_are_tried_on_pasted_batches(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        augment, model = BatchCopyPaste(TestBalance.CONFIG), Training()
+        made = trainer(tmp_path, [CopyPasteCallback(augment)], max_epochs=1, logger=CSVLogger(tmp_path / "logs"))
+        data = TestBalance.data()
+        Tuner(made).lr_find(model, datamodule=data, num_training=4, attr_name="rate")
+        assert len(model.seen) == 4
+        plain = [target.images.double().sum().item() for target, _ in data.train_dataloader()]
+        assert sum(seen.pixels != own for seen, own in zip(model.seen, plain, strict=False)) >= 3
+        assert "pastes expected" not in capsys.readouterr().out
+        assert not list(tmp_path.rglob("*.jpg"))
+        made.fit(model, datamodule=data)
+        assert len(model.seen) == 4 + 14
+        assert "CopyPasteCallback: pastes expected in an epoch" in capsys.readouterr().out
+
     def test_batches_grow(self, tmp_path: Path) -> None:
         model, data = Training(), data_of(scenes())
         made = trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_epochs=1)
