@@ -1,7 +1,8 @@
 """Train Mask2Former of Hugging Face transformers, with its Trainer, on pasted batches.
 
-`CopyPasteCollator` pads, pastes, normalises and makes the labels of a model. The model here is tiny and has random
-weights; a checkpoint and its image processor take its place.
+`CopyPasteCollator` pads, pastes, normalises and makes the labels of a model; `with_copy_paste` makes a Trainer that
+evaluates without pastes. The model here is tiny and has random weights; a checkpoint and its image processor take its
+place.
 
     python examples/12_hugging_face_mask2former.py
     python examples/12_hugging_face_mask2former.py data.yaml --steps 1000
@@ -20,7 +21,7 @@ from transformers import Mask2FormerConfig, Mask2FormerForUniversalSegmentation,
 from segpaste import BatchCopyPaste
 from segpaste.datasets import open_dataset
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
-from segpaste.integrations.huggingface import CopyPasteCollator, to_mask_labels
+from segpaste.integrations.huggingface import CopyPasteCollator, to_mask_labels, with_copy_paste
 from segpaste.viz import draw_instances, gallery_png
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -67,14 +68,15 @@ collator = CopyPasteCollator(augment, max_instances=32, convert=convert)
 # ## Training
 #
 # The Trainer must keep the samples whole: `remove_unused_columns=False`. With workers the paste runs in their
-# processes.
+# processes. Of the first pasted batch a picture is saved in the Trainer's folder, which here is gone with it.
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
     options = {"max_steps": args.steps, "per_device_train_batch_size": 4, "logging_steps": 1, "learning_rate": 1e-3}
     quiet = {"report_to": [], "save_strategy": "no", "disable_tqdm": True}
     arguments = TrainingArguments(folder, remove_unused_columns=False, **options, **quiet)
-    trainer = Trainer(model, arguments, train_dataset=dataset, data_collator=collator)
+    trainer_cls = with_copy_paste(Trainer)  # an eval_dataset is not pasted into
+    trainer = trainer_cls(model, arguments, train_dataset=dataset, data_collator=collator)
     trainer.train()
 losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 print("losses", ", ".join(f"{float(loss):.3f}" for loss in losses))

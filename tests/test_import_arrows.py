@@ -40,10 +40,11 @@ ARROWS: dict[str, set[str]] = {
     "replay": {"types", "augmentation", "engine", "datasets", "bank", "seeding"},
     "experimental": {"types", "engine", "augmentation", "seeding", "integrations"},
     "integrations": {"types", "viz", "bank"},  # and the framework of each module
+    "integrations._huggingface.columns": {"datasets"},  # what a photo is
     "integrations._huggingface.hub": {"types", "datasets"},  # its decoder of polygons
     "integrations._first_batch": {"viz", "epochs"},
     "integrations._schedule": {"augmentation"},
-    "integrations.huggingface": {"types", "viz", "bank", "epochs", "seeding"},
+    "integrations._huggingface.collator": {"types", "augmentation", "epochs", "seeding"},
     "integrations.lightning": {"types", "viz", "bank", "augmentation", "seeding"},
     "integrations._lightning.data_module": {"types", "bank", "datasets"},  # it makes loaders
 }

@@ -75,6 +75,8 @@ class Training(framework.LightningModule):
         self.loss_of(batch)
         self.validated.append((batch_idx, batch))
 
+    test_step = validation_step
+
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(self.parameters(), lr=self.rate)
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import pickle
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 from samples import make_batch, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
-from segpaste.integrations.huggingface import CopyPasteCollator, to_detr, to_mask_labels, to_oneformer
-from segpaste.types import IGNORE_INDEX, Modality, PaddedBatchedDenseSample
+from segpaste.integrations.huggingface import CopyPasteCollator, to_detr, to_mask_labels, to_oneformer, with_copy_paste
+from segpaste.types import IGNORE_INDEX, DenseSample, Modality, PaddedBatchedDenseSample
 from segpaste.viz import show
 
 COLOURS = {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4]}
@@ -193,6 +198,20 @@ def test_the_collator_prints_what_to_expect(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == ""
 
 
+def test_a_compiled_augmentation_pastes_from_its_pool() -> None:
+    """As it does uncompiled: the crops are read outside of the graph."""
+    dataset = SceneDataset(4, SceneConfig(height=32, width=32), modalities=[Modality.INSTANCE])
+    augment = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank")), source_pool=dataset)
+    found = []
+    for module in (augment, torch.compile(augment, fullgraph=True, backend="eager")):
+        torch.manual_seed(1)
+        collator = CopyPasteCollator(module, 24, partial(to_detr, **COLOURS))
+        found.append(collator([dataset[i] for i in range(3)]))
+    num = [sum(len(target["class_labels"]) for target in inputs["labels"]) for inputs in found]
+    assert num[0] == num[1] > sum(dataset[i].num_instances for i in range(3))
+    assert torch.equal(found[0]["pixel_values"], found[1]["pixel_values"])
+
+
 def test_ranks_that_are_seeded_alike_paste_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[int]] = []
 
@@ -235,3 +254,79 @@ def test_the_collator_pads_pastes_and_converts() -> None:
     assert len(inputs["labels"]) == 3
     with pytest.raises(ValueError, match="max_instances: expected at least 0, got -1"):
         CopyPasteCollator(augment, -1, partial(to_detr, **COLOURS))
+
+
+def test_the_collator_without_paste_gives_the_samples_as_they_are() -> None:
+    """With all objects, beyond ``max_instances``, and with what the config says of the output."""
+    samples = make_samples(3, size=(17, 11), num_instances=(3, 0, 2))
+    placement = PlacementConfig(pad_to_multiple=8)
+    augment = BatchCopyPaste(BatchCopyPasteConfig(emit_panoptic=False, placement=placement))
+    for module in (augment, torch.compile(augment)):
+        plain = CopyPasteCollator(module, 1, partial(to_mask_labels, **COLOURS)).without_paste()
+        inputs = pickle.loads(pickle.dumps(plain))(samples)
+        assert inputs["pixel_values"].shape[-2:] == (24, 16)
+        assert inputs["pixel_mask"].sum((1, 2)).tolist() == [17 * 11] * 3
+        for sample, masks, labels in zip(samples, inputs["mask_labels"], inputs["class_labels"], strict=True):
+            assert torch.equal(masks[:, :17, :11].bool(), sample.instance_masks)
+            assert torch.equal(labels, sample.labels)
+
+
+class FakeTrainer:
+    """Makes its loaders as the Trainer of transformers does."""
+
+    def __init__(self, folder: Path, train_dataset: SceneDataset, data_collator: object) -> None:
+        self.args = SimpleNamespace(output_dir=str(folder))
+        self.train_dataset, self.data_collator = train_dataset, data_collator
+
+    def get_train_dataloader(self) -> DataLoader[DenseSample]:
+        return self._loader(self.train_dataset)
+
+    def get_eval_dataloader(self, eval_dataset: SceneDataset) -> DataLoader[DenseSample]:
+        return self._loader(eval_dataset)
+
+    def get_test_dataloader(self, test_dataset: SceneDataset) -> DataLoader[DenseSample]:
+        return self._loader(test_dataset)
+
+    def _loader(self, dataset: SceneDataset) -> DataLoader[DenseSample]:
+        return DataLoader(dataset, 4, collate_fn=self.data_collator)  # type: ignore[arg-type]
+
+
+class TestTrainerThatEvaluatesWithoutPastes:
+    SCENES = SceneDataset(4, SceneConfig(height=32, width=32), modalities=[Modality.INSTANCE])
+
+    def made(self, folder: Path, **options: Any) -> Any:
+        collator = CopyPasteCollator(BatchCopyPaste(), 24, partial(to_detr, **COLOURS), **options)
+        return with_copy_paste(FakeTrainer)(folder, self.SCENES, collator)
+
+    def test_only_training_is_pasted(self, tmp_path: Path) -> None:
+        trainer = self.made(tmp_path)
+        assert type(trainer).__name__ == "CopyPasteFakeTrainer"
+        loaders = trainer.get_eval_dataloader(self.SCENES), trainer.get_test_dataloader(self.SCENES)
+        assert trainer.get_train_dataloader().collate_fn is trainer.data_collator
+        for loader in loaders:
+            (inputs,) = loader
+            found = [len(target["class_labels"]) for target in inputs["labels"]]
+            assert found == [scene.num_instances for scene in self.SCENES]
+        assert not list(tmp_path.iterdir())  # the picture is of a pasted batch
+
+    def test_the_first_batch_is_a_picture_in_the_trainers_folder(self, tmp_path: Path) -> None:
+        seen: list[PaddedBatchedDenseSample] = []
+        trainer = self.made(tmp_path)
+        trainer.data_collator.augment.register_forward_hook(lambda module, inputs, output: seen.append(output))
+        for _ in range(2):
+            list(trainer.get_train_dataloader())
+        show(seen[0], path=tmp_path / "expected.jpg", value_range=(0, 255), class_names=self.SCENES.class_names)
+        assert (tmp_path / "copy_paste_batch.jpg").read_bytes() == (tmp_path / "expected.jpg").read_bytes()
+
+    def test_the_collator_says_where_it_is(self, tmp_path: Path) -> None:
+        for own, found in ((tmp_path / "own.png", {"own.png"}), (False, set())):
+            trainer = self.made(tmp_path / "out", first_batch=own)
+            list(trainer.get_train_dataloader())
+            assert {path.name for path in tmp_path.rglob("*.*")} == found
+            (tmp_path / "own.png").unlink(missing_ok=True)
+
+    def test_what_is_no_trainer_and_no_collator(self, tmp_path: Path) -> None:
+        with pytest.raises(TypeError, match="expected a trainer class of transformers, got 'x'"):
+            with_copy_paste("x")  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="expected a CopyPasteCollator as data_collator, got a type; make one"):
+            with_copy_paste(FakeTrainer)(tmp_path, self.SCENES, list)

@@ -12,6 +12,7 @@ import torch
 from lightning_world import FADING, SIZE, Training, data_of, fit, photos_of, scenes, trainer
 from pytorch_lightning.callbacks import ModelCheckpoint, ModelSummary
 from pytorch_lightning.loggers import CSVLogger
+from pytorch_lightning.tuner import Tuner
 from pytorch_lightning.utilities.model_helpers import is_overridden
 from torch.utils.data import DataLoader
 
@@ -232,6 +233,33 @@ class Floats(Training):
         return (target, *crops) if crops else target
 
 
+class TestTuner:
+    """It trains without the callbacks of its trainer."""
+
+    def test_rates_are_tried_on_pasted_batches(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        augment, model = BatchCopyPaste(TestBalance.CONFIG), Training()
+        made = trainer(tmp_path, [CopyPasteCallback(augment)], max_epochs=1, logger=CSVLogger(tmp_path / "logs"))
+        data = TestBalance.data()
+        Tuner(made).lr_find(model, datamodule=data, num_training=4, attr_name="rate")
+        assert len(model.seen) == 4
+        plain = [target.images.double().sum().item() for target, _ in data.train_dataloader()]
+        assert sum(seen.pixels != own for seen, own in zip(model.seen, plain, strict=False)) >= 3
+        assert "pastes expected" not in capsys.readouterr().out
+        assert not list(tmp_path.rglob("*.jpg"))
+        made.fit(model, datamodule=data)
+        assert len(model.seen) == 4 + 14
+        assert "CopyPasteCallback: pastes expected in an epoch" in capsys.readouterr().out
+
+    def test_batches_grow(self, tmp_path: Path) -> None:
+        model, data = Training(), data_of(scenes())
+        made = trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_epochs=1)
+        assert Tuner(made).scale_batch_size(model, datamodule=data, max_trials=2, steps_per_trial=1) == 4
+        assert data.batch_size == 4
+        assert {len(seen.seeds) for seen in model.seen} == {2, 4}
+        train, val = data.train_dataloader(), data.val_dataloader()
+        assert [next(iter(loader)).batch_size for loader in (train, val)] == [4, 4]
+
+
 class TestFirstBatch:
     def test_a_picture_lies_beside_the_log(self, tmp_path: Path) -> None:
         logger = CSVLogger(tmp_path / "logs", version=0)
@@ -252,6 +280,13 @@ class TestFirstBatch:
         show(model.trained[0], path=tmp_path / "expected.jpg", **options)
         picture = Path(logger.log_dir) / "copy_paste_batch.jpg"
         assert picture.read_bytes() == (tmp_path / "expected.jpg").read_bytes()
+
+    def test_none_without_a_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As of ``fast_dev_run``, whose logger keeps nothing."""
+        monkeypatch.chdir(tmp_path)
+        model = fit(tmp_path, data_of(scenes()), logger=True, fast_dev_run=True)
+        assert len(model.seen) == 1
+        assert not list(tmp_path.rglob("*.jpg"))
 
     def test_none_without_a_logger_or_if_it_is_switched_off(self, tmp_path: Path) -> None:
         fit(tmp_path, data_of(scenes()), max_steps=1)
@@ -501,6 +536,23 @@ class TestDataModule:
         own = scenes(3)
         assert CopyPasteDataModule(tmp_path, own, batch_size=2, size=32).val_data is own
 
+    def test_a_split_to_test_on(self, tmp_path: Path) -> None:
+        write_roboflow(tmp_path, ("train", "valid", "test"))
+        for options, name in (({}, "test"), ({"test_split": "valid"}, "valid")):
+            data, model = CopyPasteDataModule(tmp_path, batch_size=2, size=32, **options), Training()
+            trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())]).test(model, datamodule=data, verbose=False)
+            plain = CopyPasteDataModule(tmp_path, batch_size=2, size=32, val_split=name).val_dataloader()
+            assert all(same(batch, own) for (_, batch), own in zip(model.validated, plain, strict=True))
+        own = CopyPasteDataModule(scenes(2), test=scenes(3), batch_size=3, size=SIZE).test_dataloader()
+        assert next(iter(own)).batch_size == 3
+
+    def test_nothing_to_test_on(self, tmp_path: Path) -> None:
+        write_roboflow(tmp_path, ("train", "test", "test2"))
+        with pytest.raises(DatasetError, match="expected one split for testing, got test, test2; give test_split="):
+            CopyPasteDataModule(tmp_path, batch_size=1).test_dataloader()
+        with pytest.raises(DatasetError, match="expected a dataset as test, or a path with a split that begins with t"):
+            data_of(scenes(2)).test_dataloader()
+
     def test_a_folder_without_a_split_for_validation(self, tmp_path: Path) -> None:
         write_roboflow(tmp_path, ("train", "test"))
         data = CopyPasteDataModule(tmp_path, batch_size=1, size=32)
@@ -523,8 +575,9 @@ class TestDataModule:
     @pytest.mark.parametrize(
         ("options", "error", "message"),
         [
-            ({"split": "train"}, ValueError, "expected split and val_split with a path only, got SceneDataset"),
+            ({"split": "train"}, ValueError, "expected split, val_split and test_split with a path only, got SceneD"),
             ({"val_split": "val"}, ValueError, "expected a dataset as val or a val_split, got both"),
+            ({"test": [], "test_split": "a"}, ValueError, "expected a dataset as test or a test_split, got both"),
             ({"batchsize": 3}, TypeError, "batchsize"),
             ({"drop_last": 3}, TypeError, "drop_last: expected bool"),
         ],

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torchvision import tv_tensors
 
 from samples import make_batch
 from segpaste.integrations.torchvision import from_detection, to_detection
 
 ONE = torch.tensor([1])
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (torch.zeros(3, 6, 7, dtype=torch.uint16), "got torch.uint16; divide image.float() by its value of white"),
+        (torch.zeros(3, 6, 7, dtype=torch.int32), "got torch.int32; divide image.float() by its value of white"),
+        (torch.zeros(3, 6, 7, dtype=torch.bool), "got torch.bool; divide"),
+        (Image.new("RGB", (7, 6)), "got a Image; call torchvision.transforms.functional.pil_to_tensor(image)"),
+        (np.zeros((6, 7, 3), np.uint8), "got a ndarray; call torch.from_numpy(image).permute(2, 0, 1)"),
+    ],
+)
+def test_images_of_another_class_or_dtype_are_refused(image: Any, message: str) -> None:
+    expected = "images[0]: expected a tensor of uint8, or of floats in 0..1, "
+    with pytest.raises(TypeError, match="^" + re.escape(expected + message)):
+        from_detection([image], [{}], label_map=1, max_instances=1)
 
 
 def test_targets_hold_what_the_batch_says() -> None:

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from coded_pastes import IDS, Photo, Row, box_of, coded_bank, coded_config, coded_photo, expect_true
 from segpaste.bank import MemmapBank
 from segpaste.experimental import CopyPaste
+from segpaste.viz import show
 
 FORMATS = ("pascal_voc", "coco", "cxcywh", "albumentations", "yolo")
 
@@ -85,6 +86,21 @@ def converted(boxes: Any, source: str, target: str, size: tuple[int, int]) -> np
     to_inner, from_inner = bbox_utils.convert_bboxes_to_albumentations, bbox_utils.convert_bboxes_from_albumentations
     inner = boxes if source == "albumentations" else to_inner(boxes, source, size, "hbb")
     return np.asarray(inner if target == "albumentations" else from_inner(inner, target, size, "hbb"))
+
+
+def test_what_a_pipeline_returns_is_shown_alike_in_all_formats() -> None:
+    photo, pages = coded_photo(1), []
+    boxes = np.array([box_of(row.mask) for row in photo.rows], np.float32)
+    for name in FORMATS:
+        params = A.BboxParams(coord_format=name, label_fields=["labels"])
+        pipeline = A.Compose([A.HorizontalFlip(p=1.0), ToTensorV2()], bbox_params=params)
+        given = {**arrays_of(photo), "bboxes": converted(boxes, "pascal_voc", name, photo.pixels.shape[:2])}
+        pages.append(np.asarray(show(pipeline(**given), bbox_format=name)))
+    flipped = {"image": photo.pixels[:, ::-1], "labels": [row.label for row in photo.rows]}
+    flipped["masks"] = [row.mask[:, ::-1].copy() for row in photo.rows]
+    flipped["bboxes"] = [box_of(mask) for mask in flipped["masks"]]
+    expected = np.asarray(show(flipped, bbox_format="pascal_voc"))
+    assert all(np.array_equal(page, expected) for page in pages)
 
 
 def test_filtered_boxes_beside_all_masks_are_refused(bank: MemmapBank) -> None:

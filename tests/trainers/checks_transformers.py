@@ -18,7 +18,14 @@ from trainer_data import NUM_CLASSES, SIZE, dataset_of, expect_flat_memory
 
 from example_runs import expect_example_runs
 from segpaste import BatchCopyPaste
-from segpaste.integrations.huggingface import CopyPasteCollator, Inputs, to_detr, to_mask_labels, to_oneformer
+from segpaste.integrations.huggingface import (
+    CopyPasteCollator,
+    Inputs,
+    to_detr,
+    to_mask_labels,
+    to_oneformer,
+    with_copy_paste,
+)
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, select_instances
 from segpaste.viz import show
 
@@ -236,6 +243,54 @@ def test_the_trainer_of_transformers(name: str, num_workers: int, tmp_path: Any)
         return
     assert losses(tmp_path / "copy_paste_batch.png") == first
     assert (tmp_path / "copy_paste_batch.png").stat().st_size
+
+
+class Counts(torch.nn.Module):
+    """Keeps the batches that it is evaluated with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Conv2d(3, 1, 1)
+        self.evaluated: list[Inputs] = []
+
+    def forward(self, pixel_values: torch.Tensor, pixel_mask: torch.Tensor, labels: Any) -> dict[str, torch.Tensor]:
+        if not self.training:
+            self.evaluated.append({"pixel_values": pixel_values, "pixel_mask": pixel_mask, "labels": labels})
+        return {"loss": self.layer(pixel_values).square().mean()}
+
+
+def test_the_trainer_evaluates_without_pastes(tmp_path: Path) -> None:
+    """With workers, and before the first step of training, too; the picture is of a batch to train on."""
+    model, data = Counts(), Subset(dataset_of("scenes"), range(8))
+    arguments = transformers.TrainingArguments(
+        output_dir=str(tmp_path),
+        per_device_train_batch_size=4,
+        per_device_eval_batch_size=4,
+        max_steps=2,
+        eval_strategy="steps",
+        eval_steps=1,
+        eval_on_start=True,
+        prediction_loss_only=True,
+        report_to=[],
+        remove_unused_columns=False,
+        save_strategy="no",
+        use_cpu=True,
+        disable_tqdm=True,
+        dataloader_num_workers=1,
+    )
+    convert = partial(to_detr, **COLOURS)
+    collator = CopyPasteCollator(BatchCopyPaste(), MAX_INSTANCES, convert)
+    trainer_cls = with_copy_paste(transformers.Trainer)
+    trainer = trainer_cls(model, arguments, train_dataset=data, eval_dataset=data, data_collator=collator)
+    trainer.train()
+    assert len(model.evaluated) == 3 * 2
+    for n, inputs in enumerate(model.evaluated):
+        samples = [data[4 * (n % 2) + i] for i in range(4)]
+        plain = convert(BatchedDenseSample.from_samples(samples).to_padded(MAX_INSTANCES))
+        assert torch.equal(inputs["pixel_values"], plain["pixel_values"])
+        for found, expected in zip(inputs["labels"], plain["labels"], strict=True):
+            assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert [path.name for path in tmp_path.iterdir()] == ["copy_paste_batch.jpg"]
 
 
 def test_inputs_of_the_processor_are_shown_as_ours_are() -> None:

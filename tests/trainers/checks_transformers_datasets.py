@@ -18,7 +18,7 @@ from trainer_data import data_folder, dataset_of
 import datasets
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, CocoDetectionV2
 from segpaste.augmentation import SourceConfig
-from segpaste.bank import DatasetBank
+from segpaste.bank import BankError, DatasetBank
 from segpaste.integrations.huggingface import CopyPasteCollator, HubSamples, to_detr
 from segpaste.types import DenseSample
 
@@ -179,6 +179,12 @@ def test_they_are_pasted_in_a_collator_and_as_a_pool(scenes: Any, num_workers: i
     assert all(batch["pixel_values"].shape == (2, 3, 64, 64) for batch in batches)
 
 
+def test_a_pool_without_names_says_what_gives_them(scenes: Any) -> None:
+    config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
+    with pytest.raises(BankError, match=r"for a HubSamples names none; give HubSamples\(\.\.\., class_names=\["):
+        BatchCopyPaste(config, source_pool=HubSamples(scenes, instance_map="things"))
+
+
 class ConvertDetr:
     def __call__(self, batch: Any) -> Any:
         return to_detr(batch, mean=[0.5] * 3, std=[0.5] * 3)
@@ -275,6 +281,22 @@ def test_what_is_no_image_is_named(image: Any, message: str) -> None:
         HubSamples(Rows(fine, {**fine, "image": image}), objects="objects")[1]
     with pytest.raises(ValueError, match=r"^HubSamples: row 1, column 'classes': expected "):
         HubSamples(Rows(fine, {**fine, "classes": image}), semantic_map="classes")[1]
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.int32, np.float32])
+def test_photos_of_more_than_eight_bits_are_named(dtype: Any) -> None:
+    image = Image.fromarray(np.full((12, 16), 300, dtype))
+    samples = HubSamples(Rows({"image": GREY, "objects": None}, {"image": image, "objects": None}), objects="objects")
+    message = "row 1, column 'image': expected an image of 8 bits per channel, got mode (I;16|I|F); convert it"
+    with pytest.raises(ValueError, match=f"^HubSamples: {message}"):
+        samples[1]
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK"])
+def test_photos_of_eight_bits_are_read(mode: str) -> None:
+    image = GREY.convert(mode)
+    sample = HubSamples(Rows({"image": image, "objects": None}), objects="objects")[0]
+    assert np.array_equal(sample.image.permute(1, 2, 0), np.array(image.convert("RGB")))
 
 
 @pytest.mark.parametrize("form", ["lists", "records"])

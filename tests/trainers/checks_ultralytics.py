@@ -356,13 +356,23 @@ def test_balance_needs_crops() -> None:
         with_copy_paste(SegmentationTrainer, BatchCopyPaste(), 8, balance="natural")
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_the_same_seed_gives_the_same_losses(folder: Path, tmp_path: Path, workers: int) -> None:
-    data = folder / "segment" / "data.yaml"
-    for options in ({}, {"balance": "class_uniform", "config": config(kind="bank")}):
-        given = {"workers": workers, **options}
-        runs = [losses_of(SegmentationTrainer, "yolo11n-seg.yaml", data, tmp_path, **given) for _ in range(2)]
-        assert runs[0] == runs[1]
+@pytest.mark.parametrize(
+    ("name", "workers", "more"),
+    [
+        ("segment", 0, {}),
+        ("segment", 2, {"balance": "class_uniform", "config": config(kind="bank")}),
+        ("detect on polygons", 2, {}),
+        ("pose by boxes", 0, {}),
+    ],
+)
+def test_the_same_seed_gives_the_same_losses(
+    name: str, workers: int, more: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    trainer_cls, model, data, options = CASES[name]
+    given = {"workers": workers, **options, **more}
+    runs = [losses_of(trainer_cls, model, folder / data / "data.yaml", tmp_path, **given) for _ in range(2)]
+    assert len(runs[0]) >= 4
+    assert runs[0] == runs[1]
 
 
 @pytest.mark.parametrize("overlap", [True, False])

@@ -182,6 +182,27 @@ def yolo(masks: str = "overlap", ratio: int = 4, floats: bool = False) -> Any:
     return batch
 
 
+def albumentations(masks: bool = True, bbox_format: str | None = "pascal_voc", tensors: bool = False) -> Any:
+    """One dictionary for each image, as a pipeline returns it; with ``ToTensorV2`` of tensors."""
+    found = []
+    for b in range(3):
+        data: dict[str, Any] = {"image": chw(b) if tensors else IMAGES[b], "labels": LABELS[b]}
+        if masks:
+            stack = masks_of_image(b).astype(np.uint8) * (255 if tensors else 1)
+            data["masks"] = list(torch.from_numpy(stack)) if tensors else stack
+        corners = boxes_of(b).numpy()
+        sides, edges = corners[:, 2:] - corners[:, :2], np.array([WIDTH, HEIGHT] * 2)
+        forms = {
+            "pascal_voc": corners,
+            "coco": np.concatenate([corners[:, :2], sides], 1),
+            "cxcywh": np.concatenate([corners[:, :2] + sides / 2, sides], 1),
+            "albumentations": corners / edges,
+            "yolo": fractions_of(b).numpy(),
+        }
+        found.append(data if bbox_format is None else {**data, "bboxes": forms[bbox_format]})
+    return found
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "padded": lambda: Case(ragged().to_padded(4), padding="hatched"),
     "padded, bfloat16": lambda: Case(half_precision(), padding="hatched", tolerance=1),
@@ -200,6 +221,10 @@ CASES: dict[str, Callable[[], Case]] = {
     "Ultralytics, stacked": lambda: Case(yolo("stacked", ratio=2)),
     "Ultralytics, floats": lambda: Case(yolo("stacked", ratio=1, floats=True)),
     "Ultralytics, boxes only": lambda: Case(yolo("none"), masks=False),
+    "AlbumentationsX": lambda: Case(albumentations(), {"bbox_format": "pascal_voc"}),
+    "AlbumentationsX, tensors": lambda: Case(albumentations(True, "yolo", True), {"bbox_format": "yolo"}),
+    "AlbumentationsX, boxes only": lambda: Case(albumentations(False, "coco"), {"bbox_format": "coco"}, masks=False),
+    "AlbumentationsX, masks only": lambda: Case(albumentations(True, None), boxes=False),
 }
 
 

@@ -56,6 +56,7 @@ class TestStructures:
     def test_every_structure_has_a_case(self) -> None:
         batches = [make().batch for make in CASES.values()] + [batch_cases.sample(0)]
         batches.append(next(zip(*batch_cases.torchvision(), strict=True)))
+        batches.append(batch_cases.albumentations()[0])
         assert all(any(structure.matches(batch) for batch in batches) for structure in STRUCTURES)
 
     def test_a_single_sample(self) -> None:
@@ -75,6 +76,25 @@ class TestStructures:
         moved = F.convert_bounding_box_format(boxes, new_format=form)
         page = drawn(([images[0]], [{**targets[0], "boxes": moved}]))
         assert np.array_equal(np.asarray(page), np.asarray(drawn(([images[0]], [targets[0]]))))
+
+    @pytest.mark.parametrize("form", ["coco", "cxcywh", "albumentations", "yolo"])
+    def test_a_dictionary_of_albumentations_in_each_format(self, form: str) -> None:
+        page = drawn(batch_cases.albumentations(bbox_format=form)[0], bbox_format=form)
+        expected = drawn(batch_cases.albumentations()[0], bbox_format="pascal_voc")
+        assert np.array_equal(np.asarray(page), np.asarray(expected))
+
+    @pytest.mark.parametrize(
+        ("changes", "options", "message"),
+        [
+            ({}, {}, "expected bbox_format to be one of pascal_voc, .* because there are bboxes, got None; give"),
+            ({}, {"bbox_format": "xyxy"}, "expected bbox_format to be one of .*, got 'xyxy'"),
+            ({"labels": ["a", "b"]}, {"bbox_format": "coco"}, "expected numbers as labels, got texts"),
+            ({"labels": [1], "bboxes": [[0, 0, 4, 4]]}, {"bbox_format": "coco"}, "a label for each of 2 masks, got 1"),
+        ],
+    )
+    def test_dictionaries_that_do_not_fit(self, changes: Any, options: Any, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            viz.show({**batch_cases.albumentations()[0], **changes}, **options)
 
     def test_inputs_without_a_pixel_mask_show_the_mean_colour(self) -> None:
         page = drawn(batch_cases.mask_labels(pixel_mask=False), mean=MEAN, std=STD)

@@ -66,7 +66,7 @@ class DatasetCrops:
             num_workers=num_workers,
             persistent_workers=num_workers > 0,
         )
-        self._epoch = -1
+        self._epoch = self._round = -1
         self._steps: Iterator[StagedCrops] = iter(())
         self._has_printed = False
 
@@ -77,10 +77,13 @@ class DatasetCrops:
             BankError: a crop cannot be cut out.
         """
         self._print_expected()
-        staged = next(self._steps, None) if epoch == self._epoch else None
-        if staged is None:  # a new epoch, or more steps than the trainer had said
-            self.loader.set_epoch(epoch)
-            self._epoch, self._steps = epoch, iter(self.loader)
+        if epoch != self._epoch:
+            self._epoch, self._round, self._steps = epoch, -1, iter(())
+        staged = next(self._steps, None)
+        if staged is None:  # a new epoch, or more steps than the trainer had said: draws that no epoch has
+            self._round += 1
+            self.loader.set_epoch(epoch + (self._round << 32))
+            self._steps = iter(self.loader)
             staged = next(self._steps)
         return staged.first(num_targets)
 

@@ -14,29 +14,20 @@ read.
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from segpaste.epochs.replicas import this_process
-from segpaste.integrations._first_batch import FirstBatch
+from segpaste.integrations._huggingface.collator import CopyPasteCollator, Inputs, with_copy_paste
 from segpaste.integrations._huggingface.hub import HubSamples
 from segpaste.integrations._huggingface.segments import TASKS, segments_of, segments_of_task, texts_of
 from segpaste.integrations._labels import LabelMap, to_framework
-from segpaste.integrations._pool import print_expected
-from segpaste.integrations._schedule import fades
-from segpaste.integrations._targets import cxcywh, normalized, objects_of, picture_sizes, pixel_mask, warn_of_overflow
-from segpaste.seeding import derive_seed, from_int64, to_int64
-from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
+from segpaste.integrations._targets import cxcywh, normalized, objects_of, picture_sizes, pixel_mask
+from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import check_count
 
-__all__ = ["CopyPasteCollator", "HubSamples", "to_detr", "to_mask_labels", "to_oneformer"]
-
-Inputs = dict[str, Any]
+__all__ = ["CopyPasteCollator", "HubSamples", "to_detr", "to_mask_labels", "to_oneformer", "with_copy_paste"]
 
 
 def to_mask_labels(
@@ -205,72 +196,3 @@ def to_detr(
             target["masks"] = found.masks.to(torch.uint8)
         labels.append(target)
     return {"pixel_values": normalized(batch, mean, std, scale), "pixel_mask": pixel_mask(batch), "labels": labels}
-
-
-class CopyPasteCollator:
-    """A ``data_collator`` of the Trainer, or ``collate_fn`` of a loader: samples, pasted, as a model's inputs.
-
-        collator = CopyPasteCollator(BatchCopyPaste(), 64, partial(to_mask_labels, mean=mean, std=std))
-        Trainer(model, args, train_dataset=dataset, data_collator=collator)
-
-    It pastes where batches are collated, that is in the worker processes of the loader. The seeds of a batch come from
-    torch's generator, which the loader seeds in each worker and each epoch, and from the rank, for trainers seed all
-    ranks alike. The Trainer must keep the samples (``remove_unused_columns=False`` in its arguments).
-
-    Args:
-        augment: the augmentation, such as `segpaste.BatchCopyPaste`. With ``source_pool=dataset`` objects of the whole
-            dataset are cut out where the collator runs, in the workers of the Trainer's loader; with ``balance`` what
-            is expected of each class is printed here.
-        max_instances: K; an image with more instances keeps its largest.
-        convert: makes the inputs of a pasted batch, such as `to_mask_labels` with its options bound.
-        first_batch: save a picture of the first pasted batch there, ``.png`` or ``.jpg``, such as
-            ``Path(args.output_dir) / "copy_paste_batch.jpg"``; None saves none. Float images are drawn in 0..``scale``
-            of ``convert``.
-        class_names: names of the labels for the picture, from a list or a dictionary.
-
-    Raises:
-        TypeError, ValueError: ``max_instances`` is no integer, or negative.
-    """
-
-    def __init__(
-        self,
-        augment: Callable[[PaddedBatchedDenseSample], PaddedBatchedDenseSample],
-        max_instances: int,
-        convert: Callable[[PaddedBatchedDenseSample], Inputs],
-        *,
-        first_batch: str | os.PathLike[str] | None = None,
-        class_names: Mapping[int, str] | Sequence[str] | None = None,
-    ) -> None:
-        check_count("max_instances", max_instances)
-        self.augment = augment
-        if fades(augment):
-            warnings.warn(
-                "CopyPasteCollator: expected placement.fade_last=0, for a collator does not hear of the progress of "
-                "training, got more; nothing fades unless a callback calls augment.schedule.at, with 0 workers",
-                stacklevel=2,
-            )
-        print_expected("CopyPasteCollator", augment)
-        self.max_instances = max_instances
-        self.convert = convert
-        self.path = first_batch
-        self.class_names = class_names
-        self.first_batch = FirstBatch()
-
-    def __call__(self, samples: Sequence[DenseSample]) -> Inputs:
-        """Return the inputs of the samples, which are of one size, with pastes between them."""
-        if any(sample.num_instances > self.max_instances for sample in samples):
-            warn_of_overflow(self.max_instances)
-        batch = BatchedDenseSample.from_samples(samples).to_padded(
-            self.max_instances, overflow="largest", sample_seeds=_seeds(len(samples))
-        )
-        pasted = self.augment(batch)
-        white = getattr(self.convert, "keywords", {}).get("scale", 255.0)  # of a partial
-        self.first_batch.draw(pasted, self.path, class_names=self.class_names, value_range=(0.0, white))
-        return self.convert(pasted)
-
-
-def _seeds(num: int) -> Tensor:
-    """Draw a seed for each of so many samples, [num] int64."""
-    drawn = from_int64(int(torch.randint(-(1 << 63), (1 << 63) - 1, ())))
-    keys = drawn, 0, this_process().rank, 0
-    return torch.tensor([to_int64(derive_seed(*keys, row)) for row in range(num)], dtype=torch.int64)

@@ -59,7 +59,7 @@ class CopyPasteCallback(framework.Callback):
         progress: set the progress of the schedule before each batch, see
             `segpaste.augmentation.schedule.Schedule.at`; False leaves the schedule to its owner.
         first_batch: save a picture of the first pasted batch as ``copy_paste_batch.jpg`` in the folder of the logger,
-            if there is a logger. Float images are drawn in 0..``source.value_range`` of the config, else in 0..255 if
+            if it has one. Float images are drawn in 0..``source.value_range`` of the config, else in 0..255 if
             any value is above 2, else in 0..1.
 
     Raises:
@@ -123,8 +123,7 @@ class CopyPasteCallback(framework.Callback):
                 "CopyPasteCallback: expected a loader of batches without pastes, got one of from_dataloader, which "
                 "pastes already; give the loader inside it"
             )
-        if self._base_seed is None:
-            self._base_seed = int(trainer.strategy.broadcast(torch.initial_seed() % (1 << 64)))
+        self._agree_on_seed(trainer)
         self._is_training, self._has_run, self._has_begun = True, False, False
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
@@ -163,11 +162,14 @@ class CopyPasteCallback(framework.Callback):
 
     def _after_transfer(self, trainer: Any, batch: Any) -> Any:
         """Return a batch that was moved to the device, with pastes if it is one to train on."""
-        if not (self._is_training and trainer.training):
+        if not trainer.training or not (self._is_training or _can_be_pasted(batch)):
             return batch
         self._has_run = True
         target, staged = _parts_of(batch)
-        if self.progress:
+        if not self._is_training:  # a tuner trains without its callbacks, as Tuner.lr_find does
+            self._agree_on_seed(trainer)
+            self.on_fit_start(trainer, trainer.lightning_module)
+        elif self.progress:
             follow(self.augment, progress_of(trainer))
         options = {} if staged is None else {"staged": staged}
         if options and getattr(module_of(self.augment), "crops", None) is not None:
@@ -177,10 +179,14 @@ class CopyPasteCallback(framework.Callback):
             )
         with torch.no_grad():
             pasted = self.augment(self._seeded(target, trainer), **options)
-        if not self._has_begun:
+        if self._is_training and not self._has_begun:
             self._has_begun = True
             self._tell(trainer, pasted, staged)
         return pasted
+
+    def _agree_on_seed(self, trainer: Any) -> None:
+        if self._base_seed is None:
+            self._base_seed = int(trainer.strategy.broadcast(torch.initial_seed() % (1 << 64)))
 
     def _tell(self, trainer: Any, pasted: PaddedBatchedDenseSample, staged: StagedCrops | None) -> None:
         """Say what to expect of an epoch, and show its first batch."""
@@ -194,7 +200,8 @@ class CopyPasteCallback(framework.Callback):
         if self.first_batch is not None and trainer.loggers:
             names = None if data is None else getattr(data.train_data, "class_names", None)
             white = _white_of(pasted.images, getattr(source, "value_range", None))
-            path = Path(trainer.log_dir) / PICTURE
+            folder = trainer.log_dir  # None of fast_dev_run, and of loggers that keep no files here
+            path = None if folder is None else Path(folder) / PICTURE
             self.first_batch.draw(pasted, path, class_names=names, value_range=(0.0, white))
 
     def _seeded(self, batch: PaddedBatchedDenseSample, trainer: Any) -> PaddedBatchedDenseSample:
@@ -221,6 +228,12 @@ def _white_of(images: Tensor, white: float | None) -> float:
     if white is not None:
         return white
     return 255.0 if images.is_floating_point() and bool((images > 2).any()) else 1.0
+
+
+def _can_be_pasted(batch: Any) -> bool:
+    """Tell whether `_parts_of` takes a batch; the example input of a model is none."""
+    is_pair = isinstance(batch, tuple | list) and len(batch) == 2 and isinstance(batch[1], StagedCrops)
+    return isinstance(batch[0] if is_pair else batch, PaddedBatchedDenseSample)
 
 
 def _parts_of(batch: Any) -> tuple[PaddedBatchedDenseSample, StagedCrops | None]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -110,8 +111,15 @@ def from_detection(
 
 
 def _expect_images(images: Sequence[Tensor]) -> None:
-    """Check the shapes of images, and the range of those that are floats."""
+    """Check the classes, dtypes and shapes of images, and the range of those that are floats."""
     for i, image in enumerate(images):
+        expected = f"images[{i}]: expected a tensor of uint8, or of floats in 0..1"
+        if not isinstance(image, Tensor):
+            call = "from_numpy(image).permute(2, 0, 1)" if isinstance(image, np.ndarray) else "pil_to_tensor(image)"
+            owner = "torch" if isinstance(image, np.ndarray) else "torchvision.transforms.functional"
+            raise TypeError(f"{expected}, got a {type(image).__name__}; call {owner}.{call}")
+        if image.dtype != torch.uint8 and not image.is_floating_point():
+            raise TypeError(f"{expected}, got {image.dtype}; divide image.float() by its value of white")
         if image.ndim != 3:
             raise ValueError(f"images[{i}]: expected [C, H, W], got {list(image.shape)}")
         if len(image) != len(images[0]):

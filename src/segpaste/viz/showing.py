@@ -46,13 +46,14 @@ def show(
     std: Sequence[float] | None = None,
     value_range: Range = (0.0, 1.0),
     pasted: Tensor | Sequence[Tensor] | None = None,
+    bbox_format: str | None = None,
     tile_px: int = 400,
 ) -> Image.Image:
     """Draw a batch: each image with its masks, boxes, class names and keypoints, and its maps beside it.
 
     The structures are segpaste's containers and lists of samples, and the batches of torchvision's detection models,
-    RF-DETR, transformers and Ultralytics; each is known by its keys and types. Padding is hatched, and so are crowds
-    and ignored pixels.
+    RF-DETR, transformers, Ultralytics and AlbumentationsX; each is known by its keys and types. Padding is hatched, and
+    so are crowds and ignored pixels.
 
     Args:
         batch: the batch, on any device.
@@ -65,6 +66,8 @@ def show(
         value_range: black and white of float images that are not normalised; see `segpaste.viz.draw_image`.
         pasted: outline what was pasted: bool [B, K] for a padded batch, as ``report.slot_layer >= 0`` of a
             `segpaste.augmentation.PasteReport`; for any other structure one bool [N] per image.
+        bbox_format: that of ``bboxes`` of AlbumentationsX, as ``coord_format`` of ``A.BboxParams``: ``pascal_voc``,
+            ``coco``, ``cxcywh``, ``albumentations`` or ``yolo``.
         tile_px: the longer side of an image in the picture; larger images are shrunk, much smaller ones enlarged by
             whole factors.
 
@@ -82,7 +85,7 @@ def show(
         raise ValueError(f"show: expected path to end in .png or .jpg, got {os.fspath(path)!r}")
     if (mean is None) != (std is None):
         raise ValueError("show: expected both mean and std, or neither, got one of them")
-    pictures = pictures_of(batch, Request(mean, std, pasted))
+    pictures = pictures_of(batch, Request(mean, std, pasted, bbox_format))
     if not pictures.num_images:
         raise ValueError("show: expected at least one image, got an empty batch")
     options = {"class_names": class_names, "value_range": value_range}

@@ -186,6 +186,14 @@ def emitted(
     return out
 
 
+def unpasted(target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:
+    """Return a batch as a paste with this config gives it if it pastes nothing; the slots stay."""
+    batch = without_closed_gates(target, config)
+    if config.placement.pad_to_multiple is not None:
+        batch = padded_to_multiple(batch, config.placement.pad_to_multiple)
+    return emitted(with_finite_depth(batch), target, config)
+
+
 def check_depths(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> None:
     """Check that the source's depth can be put on the target's scale."""
     if target.depth is None or source.depth is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,9 +32,12 @@ def checked_names(dataset: Samples, class_names: Sequence[str] | Mapping[int, st
     """Return the name of each class, as given or as the dataset has them."""
     names = attribute_of(dataset, "class_names") if class_names is None else class_names
     if names is None:
+        kind = type(dataset)
+        takes_names = "class_names" in inspect.signature(kind.__init__).parameters
         raise BankError(
-            f"DatasetBank: expected class_names, for a {type(dataset).__name__} names none; give "
-            "DatasetBank(dataset, class_names=[...]) in its place"
+            f"DatasetBank: expected class_names, for a {kind.__name__} names none; give "
+            + (f"{kind.__name__}(..., class_names=[...])" if takes_names else "DatasetBank(dataset, class_names=[...])")
+            + " in its place"
         )
     if isinstance(names, Mapping):
         if sorted(names) != list(range(len(names))):

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from segpaste.datasets.formats.photo_head import EIGHT_BIT_MODES
+
 _READ = ("bbox", "category", "iscrowd", "segmentation")
 
 Objects = dict[str, list[Any]]
@@ -25,13 +27,18 @@ def photo_of(value: object, place: str) -> NDArray[np.uint8]:
     """Return a photo as RGB [H, W, 3].
 
     Raises:
-        ValueError: it is no image.
+        ValueError: it is no image, or has more than 8 bits per channel.
     """
     picture = _decoded(value, place)
     if not isinstance(picture, Image.Image):
         came = "None" if picture is None else f"{type(picture).__name__} {picture!r:.40}"
         todo = "filter such rows out" if picture is None else "cast the column: cast_column(NAME, datasets.Image())"
         raise ValueError(f"{place}: expected an image, got {came}; {todo}")
+    if picture.mode not in EIGHT_BIT_MODES:
+        raise ValueError(
+            f"{place}: expected an image of 8 bits per channel, got mode {picture.mode}; convert it to 8, with the "
+            "values of black and white that its depth has"
+        )
     return np.array(picture.convert("RGB"))
 
 

@@ -35,6 +35,9 @@ class CopyPasteDataModule(framework.LightningDataModule):
         size: (H, W) of every sample, or the side of a square.
         split: the split of ``data`` to train on; by default ``train``, or the only one that is not held out.
         val_split: the split of ``data`` for validation.
+        test: a dataset for testing. By default the split of ``data`` whose name begins with ``test``, opened when it is
+            tested on.
+        test_split: the split of ``data`` for testing.
         balance: draw objects from all of ``data``, classes by this mode of `segpaste.BankSampler`. Batches to train on
             are then pairs of a batch and of crops, for a `CopyPasteCallback` whose ``augment`` has
             ``source.kind="bank"``, which prints what to expect of an epoch. Where no such callback pastes them, the
@@ -46,11 +49,12 @@ class CopyPasteDataModule(framework.LightningDataModule):
     Attributes:
         train_data: the dataset to train on.
         val_data: the dataset for validation, or None.
+        batch_size: of the loaders that are made from now on, as ``Tuner.scale_batch_size`` sets it.
 
     Raises:
         DatasetError: the path holds no dataset, or no such split.
-        TypeError, ValueError: a split of what is no path, both ``val`` and ``val_split``, or an option that is unknown
-            or out of its range.
+        TypeError, ValueError: a split of what is no path, both a dataset and a split to validate or to test on, or an
+            option that is unknown or out of its range.
         BankError: with ``balance``, the data has no objects that can be cut out.
     """
 
@@ -63,6 +67,8 @@ class CopyPasteDataModule(framework.LightningDataModule):
         size: int | tuple[int, int] = 512,
         split: str | None = None,
         val_split: str | None = None,
+        test: Dataset[DenseSample] | None = None,
+        test_split: str | None = None,
         balance: DrawMode | None = None,
         crops_per_target: int = 1,
         **options: Any,
@@ -72,19 +78,22 @@ class CopyPasteDataModule(framework.LightningDataModule):
             raise ValueError(
                 f"CopyPasteDataModule: expected balance with crops_per_target={crops_per_target}, got None; give a mode"
             )
-        if val is not None and val_split is not None:
-            raise ValueError("CopyPasteDataModule: expected a dataset as val or a val_split, got both")
+        for name, dataset, name_of_split in (("val", val, val_split), ("test", test, test_split)):
+            if dataset is not None and name_of_split is not None:
+                raise ValueError(f"CopyPasteDataModule: expected a dataset as {name} or a {name}_split, got both")
+        self._test, self._test_split, self._path = test, test_split, data if isinstance(data, str | PathLike) else None
         if isinstance(data, str | PathLike):
-            data, found = _opened(data, split, val_split, with_val=val is None)
-            val = found if val is None else val
-        elif (split, val_split) != (None, None):
+            val = _held_out(data, "val", val_split) if val is None else val
+            data = open_dataset(data, split)
+        elif (split, val_split, test_split) != (None, None, None):
             raise ValueError(
-                f"CopyPasteDataModule: expected split and val_split with a path only, got {type(data).__name__}; give "
-                "the dataset of the split"
+                "CopyPasteDataModule: expected split, val_split and test_split with a path only, got "
+                f"{type(data).__name__}; give the dataset of the split"
             )
         self.train_data = data
         self.val_data = val
-        self._options = {"batch_size": batch_size, "size": size, **options}
+        self.batch_size = batch_size
+        self._options = {"size": size, **options}
         self._balance, self._crops_per_target = balance, crops_per_target
         self._pool = None if balance is None else DatasetBank(cast(Samples, data))
         self._has_printed = False
@@ -111,7 +120,7 @@ class CopyPasteDataModule(framework.LightningDataModule):
         if self._balance is None or not isinstance(loader, zip_loaders) or not math.isfinite(num_steps):
             return
         if isinstance(loader.bank_loader.draws, BankSampler):  # a subclass may have a loader of its own
-            num_images = int(num_steps) * self._options["batch_size"]
+            num_images = int(num_steps) * self.batch_size
             print_epoch(owner, per_image, loader.bank_loader, self._balance, num_images)
 
     def _is_pasted_by_callback(self) -> bool:
@@ -121,12 +130,27 @@ class CopyPasteDataModule(framework.LightningDataModule):
 
     def val_dataloader(self) -> EpochDataLoader | list[EpochDataLoader]:
         """Return a new loader of samples in the order of the dataset; no loader if there is nothing to validate on."""
-        if self.val_data is None:
-            return []
+        return [] if self.val_data is None else self._unchanged(self.val_data)
+
+    def test_dataloader(self) -> EpochDataLoader:
+        """Return a new loader of the samples to test on, made as for validation.
+
+        Raises:
+            DatasetError: there are none.
+        """
+        if self._test is None and self._path is not None:
+            self._test = _held_out(self._path, "test", self._test_split)
+        if self._test is None:
+            raise DatasetError(
+                "CopyPasteDataModule: expected a dataset as test, or a path with a split that begins with test, got "
+                "neither; give test=, or test_split="
+            )
+        return self._unchanged(self._test)
+
+    def _unchanged(self, data: Dataset[DenseSample]) -> EpochDataLoader:
         options = {name: value for name, value in self._options.items() if name not in TRAINING_ONLY}
-        return create_coco_dataloader(
-            dataset=self.val_data, scale_range=(1.0, 1.0), hflip_prob=0.0, shuffle=False, **options
-        )
+        options |= {"batch_size": self.batch_size, "scale_range": (1.0, 1.0), "hflip_prob": 0.0, "shuffle": False}
+        return create_coco_dataloader(dataset=data, **options)
 
     def _with_crops(self, loader: EpochDataLoader) -> EpochDataLoader | zip_loaders:
         if self._pool is None or self._balance is None:
@@ -134,7 +158,7 @@ class CopyPasteDataModule(framework.LightningDataModule):
         same = "num_workers", "base_seed", "rank", "num_replicas", "pin_memory", "persistent_workers"
         crops = create_bank_dataloader(
             self._pool,
-            batch_size=self._options["batch_size"],
+            batch_size=self.batch_size,
             crops_per_target=self._crops_per_target,
             steps=len(loader),
             mode=self._balance,
@@ -143,17 +167,15 @@ class CopyPasteDataModule(framework.LightningDataModule):
         return zip_loaders(loader, crops)
 
     def _training_loader(self) -> EpochDataLoader:
-        return create_coco_dataloader(dataset=self.train_data, **self._options)
+        return create_coco_dataloader(dataset=self.train_data, batch_size=self.batch_size, **self._options)
 
 
-def _opened(
-    path: str | PathLike[str], split: str | None, val_split: str | None, *, with_val: bool
-) -> tuple[Dataset[DenseSample], Dataset[DenseSample] | None]:
-    """Return the splits of a dataset to train and to validate on."""
-    train = open_dataset(path, split)
-    if with_val and val_split is None:
-        names = [name for name in find_dataset(path).splits if name.startswith("val")]
+def _held_out(path: str | PathLike[str], prefix: str, split: str | None) -> Dataset[DenseSample] | None:
+    """Return the split of a dataset that is named, or whose name begins so; None if there is none."""
+    if split is None:
+        names = [name for name in find_dataset(path).splits if name.startswith(prefix)]
         if len(names) > 1:
-            raise DatasetError(f"{path}: expected one split for validation, got {', '.join(names)}; give val_split=")
-        val_split = names[0] if names else None
-    return train, None if val_split is None else open_dataset(path, val_split)
+            use = {"val": "validation", "test": "testing"}[prefix]
+            raise DatasetError(f"{path}: expected one split for {use}, got {', '.join(names)}; give {prefix}_split=")
+        split = names[0] if names else None
+    return None if split is None else open_dataset(path, split)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from segpaste.viz.structures import containers, detection, transformers, yolo
+from segpaste.viz.structures import albumentations, containers, detection, transformers, yolo
 from segpaste.viz.structures.pictures import Pictures, Request, on_cpu
 
 __all__ = ["STRUCTURES", "Pictures", "Request", "Structure", "on_cpu", "pictures_of"]
@@ -61,6 +61,16 @@ STRUCTURES: tuple[Structure, ...] = (
         "Ultralytics' batch: a dictionary with img, cls, bboxes, batch_idx",
         yolo.is_yolo,
         yolo.of_yolo,
+    ),
+    Structure(
+        "AlbumentationsX' dictionary with image, labels, and masks or bboxes",
+        albumentations.is_dictionary,
+        albumentations.of_dictionary,
+    ),
+    Structure(
+        "a list of such dictionaries",
+        albumentations.is_list_of_dictionaries,
+        albumentations.of_dictionaries,
     ),
 )
 """Every structure that can be drawn."""

@@ -32,11 +32,13 @@ class Request:
         mean: of each channel of images in 0..1; None where images are not normalised.
         std: likewise.
         pasted: flags of what was pasted, [B, K] bool or a list of B flags [N].
+        bbox_format: of the boxes of AlbumentationsX.
     """
 
     mean: Sequence[float] | None = None
     std: Sequence[float] | None = None
     pasted: Tensor | Sequence[Tensor] | None = None
+    bbox_format: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
