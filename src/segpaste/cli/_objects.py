@@ -90,14 +90,15 @@ def draws_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> bool:
     """Tell whether each layer is one object that is drawn from the whole dataset.
 
     A dataset that does not list its labels, such as one of scenes, would have to be read as a whole first, and cut-outs
-    have no semantic maps, which without a schema may be of other classes than objects: of these photos are drawn.
+    have no semantic maps, which without a schema may be of other classes than objects: of these photos are drawn. With
+    ``source.kind=same_image`` nothing is drawn from the dataset.
     """
     has_maps = bool(getattr(inputs.photos, "has_semantic_maps", False)) and inputs.schema is None
     if has_maps or not hasattr(inputs.photos, "instance_labels"):
         return False
     place = config.placement
     is_on_canvas = place.patch_aligned_paste and place.align == "canvas"
-    is_instance = place.grouping == "instance" and config.source.kind != "bank"
+    is_instance = place.grouping == "instance" and config.source.kind == "intra_batch"
     return is_instance and not is_on_canvas and not config.emit_classmix
 
 

@@ -193,7 +193,7 @@ class Paster:
     ) -> Iterator[Origin]:
         """Return the origin of each instance of the output, in the order of its slots."""
         layers = {layer.layer: layer for layer in record.layers}
-        sources = {photo.pick.key: photo for photo in staged.photos}
+        sources = {photo.pick.key: photo for photo in (target, *staged.photos)}
         for slot in torch.nonzero(out.instance_valid[0]).flatten().tolist():
             layer = int(report.slot_layer[0, slot])
             if layer < 0:

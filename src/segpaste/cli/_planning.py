@@ -137,4 +137,6 @@ def _sources(maker: StepMaker) -> str:
         return f"{len(paster.crops.bank):,} crops of the bank"
     if paster.objects is not None:
         return f"{len(paster.objects.bank):,} objects of the dataset, drawn one by one"
+    if paster.config.source.kind == "same_image":
+        return f"each image itself, {len(paster.draws.eligible):,} photos with objects"
     return f"{len(paster.draws.eligible):,} photos with objects, one drawn for each image and layer"

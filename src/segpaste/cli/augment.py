@@ -40,7 +40,8 @@ _EXAMPLE = """\
 KEY=VALUE words go over the configuration: placement.scale_range=[0.5,1.5], placement.k_range=[1,5].
 
 What is pasted comes from the whole dataset: where placement.grouping is image, the default, from another photo that is
-drawn for each image; where it is instance, object by object, from all annotations.
+drawn for each image; where it is instance, object by object, from all annotations. With source.kind=same_image it is
+the image itself.
 
 The result is built in DIR.partial and gets its name when it is whole. An interrupted run resumes when the same command
 is given again, also with other --workers or a larger --num; the same seed gives the same bytes. DIR.log tells what
@@ -223,8 +224,9 @@ def _paster(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConf
 
     is_balanced = any(value is not None for value in (args.balance, args.threshold, args.temperature))
     if args.bank is None and is_balanced and not _objects.draws_objects(inputs, config):
+        own = " and no source.kind=same_image" if config.source.kind == "same_image" else ""
         raise CommandError(
-            "--balance, --threshold, --temperature: expected --bank, or placement.grouping=instance, which draw "
+            f"--balance, --threshold, --temperature: expected --bank, or placement.grouping=instance{own}, which draw "
             "objects by their classes; give one of them"
         )
     balance = balance_of(args) if is_balanced or args.bank is not None else None

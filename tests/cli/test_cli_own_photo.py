@@ -1,0 +1,59 @@
+"""Sources of `segpaste augment` and the photo itself: taken from it with ``source.kind=same_image``, else never."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_world import read_json, write_instances
+
+from segpaste.cli import main
+
+pytestmark = pytest.mark.usefixtures("reference_kernels")  # nothing to compile for small images
+BY_OBJECT = ("placement.grouping=instance", "placement.layers=3")
+
+
+def augment(folder: Path, out: Path, *words: str) -> int:
+    start = ["augment", str(folder / "labels.json"), "--images", str(folder / "photos"), "--out", str(out)]
+    return main([*start, "--num", "8", "--gallery", "0", *words])
+
+
+def check(folder: Path, out: Path) -> int:
+    start = ["replay", str(out), "--dataset", str(folder / "labels.json"), "--images", str(folder / "photos")]
+    return main([*start, "--check", str(out)])
+
+
+def pasted_of(out: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each image's origin with that of a paste into it."""
+    tables = read_json(out / "annotations.json")
+    images = {row["id"]: row["segpaste"] for row in tables["images"]}
+    rows = [row for row in tables["annotations"] if row["segpaste"]["pasted"]]
+    return [(images[row["image_id"]], row["segpaste"]) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("world")
+    write_instances(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        BY_OBJECT,
+        ("placement.layers=2", "placement.position=keep"),
+        ("--preset", "ultralytics_flip", "--size", "own"),
+    ],
+    ids=["image", "instance", "keep", "preset"],
+)
+def test_same_image(words: tuple[str, ...], world: Path, tmp_path: Path) -> None:
+    """All pastes are of the image's own photo, and a replay gives the same."""
+    own = () if "--preset" in words else ("source.kind=same_image",)
+    assert augment(world, tmp_path / "out", *own, *words) == 0
+    pairs = pasted_of(tmp_path / "out")
+    assert len(pairs) >= 3
+    assert all(target["source_image_id"] == origin["source_image_id"] for target, origin in pairs)
+    assert check(world, tmp_path / "out") == 0
