@@ -350,6 +350,19 @@ class TestUnreadable:
             r"skipped: .*p1\.png: expected an image, found no such file", (tmp_path / "out.log").read_text()
         )
 
+    @pytest.mark.parametrize("num_bytes", [None, 200], ids=["missing", "truncated"])
+    def test_the_first_photo(self, num_bytes: int | None, tmp_path: Path) -> None:
+        """Objects are drawn from the others, and a replay does not need it either."""
+        write_instances(tmp_path / "world")
+        path = tmp_path / "world" / "photos" / "p0.png"
+        content = path.read_bytes()
+        path.unlink()
+        if num_bytes is not None:
+            path.write_bytes(content[:num_bytes])
+        assert augment(tmp_path / "world", tmp_path / "out", *BY_OBJECT, "--skip-unreadable", num=4) == 0
+        assert {origin["source_image_id"] for _, origin in pasted_of(tmp_path / "out")} <= {501, 503, 504}
+        assert check(tmp_path / "world", tmp_path / "out") == 0
+
     def test_other_images_stay_as_they_are(self, broken: Path, world: Path, tmp_path: Path) -> None:
         """Those that show none of the skipped photos, and were to be pasted none of."""
         assert augment(broken, tmp_path / "out", "--skip-unreadable", num=14) == 0

@@ -73,7 +73,9 @@ class ObjectSequence:
         return [*others.tolist(), *own.tolist(), *draws.tolist()][:num]
 
 
-def open_objects(inputs: Inputs, config: BatchCopyPasteConfig, seed: int, **options: Any) -> ObjectSequence:
+def open_objects(
+    inputs: Inputs, config: BatchCopyPasteConfig, seed: int, *, skips_unreadable: bool = False, **options: Any
+) -> ObjectSequence:
     """Open the objects of a dataset; the options are `BankSampler`'s.
 
     Raises:
@@ -82,7 +84,14 @@ def open_objects(inputs: Inputs, config: BatchCopyPasteConfig, seed: int, **opti
     photos = inputs.photos if config.source.mask_from is None else MaskedPhotos(inputs.photos)
     selection = objects_to_paste(whole_only=config.source.whole_only)
     names = inputs.class_names
-    bank = DatasetBank(photos, class_names=names, crop_size=(1, 1), selection=selection, cache_bytes=0)
+    bank = DatasetBank(
+        photos,
+        class_names=names,
+        crop_size=(1, 1),
+        selection=selection,
+        cache_bytes=0,
+        skips_unreadable=skips_unreadable,
+    )
     return ObjectSequence(bank, BankSampler(bank, **options, base_seed=seed, rank=0, num_replicas=1))
 
 

@@ -225,5 +225,6 @@ def open_paster(inputs: Inputs, config: BatchCopyPasteConfig, seed: int, **optio
     """Make a `Paster` that draws objects of the dataset as the configuration says; the options are `Paster`'s."""
     balance = options.pop("balance", None) or default_balance(config)
     draws = draws_objects(inputs, config) and len(photos_with_objects(inputs, config)) > 0
-    objects = open_objects(inputs, config, seed, **balance) if draws else None
+    skips = bool(options.get("skips_unreadable"))
+    objects = open_objects(inputs, config, seed, skips_unreadable=skips, **balance) if draws else None
     return Paster(inputs, config, seed, objects=objects, **options)

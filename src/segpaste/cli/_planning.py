@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.inputs.prepare import GATES, modalities_of
+from segpaste.bank.build.listing import first_readable
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Paster
@@ -17,7 +20,7 @@ from segpaste.cli._printed import class_lines
 from segpaste.cli._sequence import PhotoPick
 from segpaste.cli._tally import Tally
 from segpaste.datasets.formats.photo_scan import PhotoProblem, problem_lines, scan_photos
-from segpaste.types import DenseSample, Modality
+from segpaste.types import Modality
 
 if TYPE_CHECKING:
     from segpaste.cli._making import StepMaker
@@ -54,19 +57,23 @@ def unreadable_photos(inputs: Inputs, skips: bool) -> list[PhotoProblem]:
 
 
 def expect_modalities(
-    inputs: Inputs, config: BatchCopyPasteConfig, asked: Mapping[str, str], sample: DenseSample
+    inputs: Inputs, config: BatchCopyPasteConfig, asked: Mapping[str, str], skipped: Collection[int], skips: bool
 ) -> None:
-    """Refuse a configuration that needs what the dataset does not have.
+    """Refuse a configuration that needs what the dataset does not have, by one of its photos.
 
     Args:
         inputs: the dataset.
         config: what a paste may do.
         asked: what asked for each key of the configuration, such as ``--preset``.
-        sample: one of the dataset.
+        skipped: indices of photos that are not read.
+        skips: pass over others that cannot be read, too.
 
     Raises:
         CommandError: something is missing.
+        ValueError, OSError: a photo cannot be read.
     """
+    others = np.setdiff1d(np.arange(len(inputs.photos)), list(skipped))
+    sample = first_readable(inputs.photos, others, {} if skips else None)
     keys = {**GATES, Modality.SEMANTIC: "emit_classmix"}
     missing = sorted(modalities_of(config)[0] - sample.modalities, key=lambda modality: modality.value)
     for modality in missing:

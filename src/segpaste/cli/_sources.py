@@ -88,8 +88,6 @@ class SourceDraws:
         is_given = not (is_mixed or is_bank or self._is_own)
         source = GivenRows(whole_only=self._needs_whole) if is_given else None
         self.module = BatchCopyPaste(config, source, inplace=in_place and not is_mixed)
-        if self.objects is not None:
-            self.objects.bank.skips_unreadable = self.skips_unreadable
 
     def staged(self, target: Photo) -> Staged:
         """Draw what is pasted into a target."""

@@ -209,14 +209,14 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
     )
     _layouts.expect_masks(inputs, config)
     problems = _planning.unreadable_photos(inputs, args.skip_unreadable)
-    first = min(set(range(len(problems) + 1)) - {problem.index for problem in problems})
+    skipped = frozenset(problem.index for problem in problems)
     asked = {
         key: f"--preset {args.preset}" for key in _NEEDING if args.preset is not None and key not in args.overrides
     }
     asked |= {key: f"{key}={value}" for key, value in args.overrides.items()}
     if any(getattr(config, key) for key in _NEEDING):
-        _planning.expect_modalities(inputs, config, asked, inputs.photos[first])
-    return inputs, _paster(args, inputs, config, frozenset(problem.index for problem in problems)), problems
+        _planning.expect_modalities(inputs, config, asked, skipped, args.skip_unreadable)
+    return inputs, _paster(args, inputs, config, skipped), problems
 
 
 def _paster(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig, skipped: frozenset[int]) -> Paster:
