@@ -10,7 +10,7 @@ from typing import cast
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.cli._errors import CommandError
-from segpaste.cli._inputs import Inputs
+from segpaste.cli._inputs import Inputs, has_objects
 from segpaste.cli._printed import progress
 from segpaste.datasets import YoloDataset
 from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
@@ -52,6 +52,7 @@ def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
 
     Raises:
         CommandError: nothing would be pasted.
+        SystemExit: there are no objects at all; the code of the process is 1.
     """
     if not inputs.photos.has_masks and config.source.mask_from is None and not config.emit_classmix:
         if has_semantic_maps(inputs):
@@ -64,6 +65,11 @@ def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
             raise CommandError(
                 f"{inputs.name}: expected objects with masks, got semantic maps alone; give emit_classmix=true to "
                 "paste classes of other images"
+            )
+        if not has_objects(inputs.photos):
+            raise SystemExit(
+                f"{inputs.name}: nothing to paste: expected objects, got a dataset without any (give --bank, or "
+                "another dataset)"
             )
         raise CommandError(
             f"{inputs.name}: expected masks, got boxes alone, into which nothing is pasted; give "
