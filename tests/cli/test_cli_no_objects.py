@@ -49,6 +49,42 @@ def empty_yolo(tmp_path: Path) -> str:
     return str(tmp_path / "yolo")
 
 
+def test_backgrounds_beside_depth(depth_only: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their depth is valid nowhere; where they cannot be targets, one line says why."""
+    folder = Path(depth_only)
+    (folder / "masks").mkdir()
+    for i in range(NUM):
+        pixels = np.zeros((41, 37), np.uint8)
+        pixels[9:21, 8:19] = 1
+        Image.fromarray(pixels).save(folder / "masks" / f"{i}.png")
+    declared = (folder / "segpaste.yaml").read_text() + (
+        "classes: [room, cup]\ninstances: {files: 'masks/{name}.png', encoding: number, class: cup}\n"
+    )
+    (folder / "segpaste.yaml").write_text(declared)
+    (tmp_path / "rooms").mkdir()
+    Image.fromarray(noise((33, 47), 9)).save(tmp_path / "rooms" / "a.png")
+    out = str(tmp_path / "out")
+    words = [depth_only, "--backgrounds", str(tmp_path / "rooms")]
+    assert main(["augment", *words, "--out", out, "--num", "6", "--gallery", "1"]) == 0
+    tables = read_json(tmp_path / "out" / "annotations.json")
+    rooms = [row for row in tables["images"] if row["segpaste"]["source_file_name"].endswith("a.png")]
+    assert {row["image_id"] for row in check_instances(tmp_path / "out")} >= {row["id"] for row in rooms} != set()
+    for row in rooms:
+        stem = Path(row["file_name"]).stem
+        assert not np.asarray(Image.open(tmp_path / "out" / "depth_valid" / f"{stem}.png")).any()
+    assert main(["replay", out, "--dataset", *words, "--check", out]) == 0
+    for line, why in (
+        ("camera: {fx: 30, fy: 30, cx: 18, cy: 20}\n", "expected a dataset without cameras, got in with metric depth"),
+        (
+            "semantic: {files: 'masks/{name}.png'}\n",
+            "expected a dataset without semantic maps, got in with them: an image without one is ignored",
+        ),
+    ):
+        (folder / "segpaste.yaml").write_text(declared + line)
+        assert main(["augment", *words, "--out", f"{out}2", "--num", "6"]) == 2
+        assert f"--backgrounds: {why}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("kind", ["depth_only", "empty_yolo"])
 def test_a_bank_is_pasted(
     kind: str, bank: str, tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]

@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from segpaste.bank import Photos, open_bank
+from segpaste.bank.build.listing import first_readable
 from segpaste.cli._errors import CommandError
 from segpaste.cli._masked import MaskedPhotos
 from segpaste.datasets import (
@@ -21,6 +24,7 @@ from segpaste.datasets import (
     SceneDataset,
     find_dataset,
 )
+from segpaste.datasets._common_fields import MOST_TRIES
 from segpaste.datasets.formats.carried import KeepsRows
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.records import Crowd, JsonRow
@@ -176,10 +180,15 @@ def _categories_of(bank: str) -> list[dict[str, Any]]:
 
 def _with_backgrounds(inputs: Inputs, folder: Path) -> Inputs:
     backgrounds = BackgroundImages(folder)
-    if inputs.schema is not None:
+    if inputs.schema is not None or getattr(inputs.photos, "has_semantic_maps", False):
         raise CommandError(
-            f"--backgrounds: expected a dataset of instances, got {inputs.name} with semantic maps, which images "
-            "without annotations lack; leave it out"
+            f"--backgrounds: expected a dataset without semantic maps, got {inputs.name} with them: an image without "
+            "one is ignored as a whole, and nothing is pasted over ignored pixels; leave it out"
+        )
+    if first_readable(inputs.photos, np.arange(min(MOST_TRIES, len(inputs.photos))), {}).metric_depth:
+        raise CommandError(
+            f"--backgrounds: expected a dataset without cameras, got {inputs.name} with metric depth, which images "
+            "of an unknown camera cannot have; leave it out, or leave camera out of the declaration"
         )
     photos = JoinedPhotos([inputs.photos, backgrounds], names=[inputs.name, folder.resolve().name])
     digest = hashlib.sha256(f"{inputs.digest} {backgrounds.digest}".encode()).hexdigest()
