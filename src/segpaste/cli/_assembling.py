@@ -27,7 +27,8 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> Tally:
         made: ``segpaste`` of the tables' info: what made this dataset.
         gallery: images to draw.
     """
-    paster, files, tally = maker.paster, maker.files, Tally()
+    paster, files = maker.paster, maker.files
+    tally = Tally(paster.config, paster.reader.jitter is not None)
     _remove_surplus(maker)
     for item in maker.items():
         tally.add(item["shown"])

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from segpaste.bank import Photos
 from segpaste.types import DenseSample, InstanceMask
-
-if TYPE_CHECKING:
-    from segpaste.cli._inputs import ReadPhotos
 
 
 class MaskedPhotos:
@@ -22,7 +20,7 @@ class MaskedPhotos:
 
     has_masks = True
 
-    def __init__(self, photos: ReadPhotos) -> None:
+    def __init__(self, photos: Photos) -> None:
         self.photos = photos
 
     def __len__(self) -> int:

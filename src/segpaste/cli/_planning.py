@@ -108,7 +108,8 @@ def expect_sources(paster: Paster) -> None:
 
 def estimate(maker: StepMaker) -> Iterator[str]:
     """Make the first images in memory and say what all of them would be, line by line."""
-    tally, num, sizes, num_bytes = Tally(), min(maker.num, _NUM_TRIED), Counter[str](), 0
+    tally = Tally(maker.paster.config, maker.paster.reader.jitter is not None)
+    num, sizes, num_bytes = min(maker.num, _NUM_TRIED), Counter[str](), 0
 
     def weigh(path: Path, content: Content) -> Path:
         nonlocal num_bytes

@@ -8,22 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from segpaste._printable import printable
+from segpaste.augmentation import BatchCopyPasteConfig
+from segpaste.cli._advice import advice_of, nothing_drawn
 
 _MAX_CLASSES = 12
-
-_ADVICE = {
-    "no_source": "the images drawn to paste from show no object; a smaller jitter keeps more: --size own",
-    "no_free_slot": "max_instances, or of a panoptic dataset the most instances of an image, is too small",
-    "does_not_fit": "lower placement.scale_range, raise placement.max_attempts, or set placement.partial=clip",
-    "hidden": "nearer objects, or those of a higher panoptic.contact_priority, lie over them",
-    "reverted": "lower panoptic.tau_stuff_frac or panoptic.tau_stuff_px, or raise max_hidden_frac",
-    "outside_region": "raise placement.max_attempts or placement.layers, or lower placement.region_frac",
-    "too_small": "raise placement.scale_range, or lower min_area_px",
-    "covers_too_much": "raise placement.max_cover_frac or placement.max_attempts, or lower placement.scale_range",
-}
-"""Which setting helps, by the reasons of `segpaste.augmentation.DROP_REASONS`."""
-
-_NOTHING_DRAWN = "nothing was to be pasted (placement.paste_prob)"
 
 
 @dataclass(slots=True)
@@ -31,6 +19,8 @@ class Tally:
     """Counts over all images.
 
     Attributes:
+        config: of the pastes.
+        has_jitter: photos are jittered to one size.
         num_images: images.
         num_pasted_into: those with a paste.
         num_instances: instances in the outputs.
@@ -44,6 +34,8 @@ class Tally:
         unreadable: why photos could not be read, by their index.
     """
 
+    config: BatchCopyPasteConfig = field(default_factory=BatchCopyPasteConfig)
+    has_jitter: bool = False
     num_images: int = 0
     num_pasted_into: int = 0
     num_instances: int = 0
@@ -71,7 +63,7 @@ class Tally:
             self.pasted_fracs.append(item["pasted_frac"])
         else:
             ranked = sorted(item["dropped"].items(), key=lambda pair: (-pair[1], pair[0]))
-            self.without[ranked[0][0].replace("_", " ") if ranked else _NOTHING_DRAWN] += 1
+            self.without[ranked[0][0].replace("_", " ") if ranked else nothing_drawn(self.config)] += 1
 
     @property
     def has_pastes(self) -> bool:
@@ -107,9 +99,10 @@ class Tally:
                 yield f"  {reason:<24} {count:>8,}"
         yield from self._class_lines()
         if self.dropped:
+            advice = advice_of(self.config, has_jitter=self.has_jitter)
             yield f"dropped  {self.dropped.total():,} pastes that were intended"
             for reason, count in _ranked(self.dropped):
-                yield f"  {reason.replace('_', ' '):<24} {count:>8,}  {_ADVICE.get(reason, '')}".rstrip()
+                yield f"  {reason.replace('_', ' '):<24} {count:>8,}  {advice.get(reason, '')}".rstrip()
         if self.unreadable:
             yield f"skipped  {len(self.unreadable):,} photos that cannot be read"
 
