@@ -298,6 +298,19 @@ class TestResuming:
         assert augment(world, out, "--seed", "5") == 2
         assert "expected --out to be new or an empty folder" in capsys.readouterr().err
 
+    def test_a_finished_run_that_is_no_longer_whole(
+        self, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """It is not complete, and another number of images is refused by name; --workers 0 is this process."""
+        out = tmp_path / "out"
+        assert augment(world, out, "--workers", "0", num=3) == 0
+        assert augment(world, out, num=3) == 0
+        assert augment(world, out, num=4) == 2
+        assert "--num: expected 3, with which" in capsys.readouterr().err
+        (out / "images" / "000002.png").unlink()
+        assert augment(world, out, num=3) == 2
+        assert "1 are missing, such as images/000002.png; remove the folder" in capsys.readouterr().err
+
     @pytest.mark.parametrize("is_there", [True, False])
     def test_a_link_is_followed(self, world: Path, out: Path, tmp_path: Path, is_there: bool) -> None:
         if is_there:
@@ -414,6 +427,8 @@ class TestTold:
     ) -> None:
         assert augment(world, tmp_path / "out", "placement.scale_range=[60,64]", num=2) == 1
         assert "nothing was pasted into any image" in capsys.readouterr().err
+        assert augment(world, tmp_path / "none", "placement.paste_prob=0", num=1) == 1
+        assert "nothing was to be pasted (placement.paste_prob)" in capsys.readouterr().out
         assert len(check_instances(tmp_path / "out")) > 0
 
     def test_dry_run(self, world: Path, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

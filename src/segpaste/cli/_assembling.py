@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from segpaste._version import __version__
@@ -15,7 +11,6 @@ from segpaste.cli._making import StepMaker
 from segpaste.cli._tally import Tally
 from segpaste.datasets.formats.carried import carried_tables
 from segpaste.datasets.formats.coco_writer import LAYOUT, SampleRows, write_tables
-from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.workspace import write_whole
 
 
@@ -57,19 +52,3 @@ def _remove_surplus(maker: StepMaker) -> None:
         for path in (maker.files / folder).glob("*"):
             if path.stem.isdigit() and int(path.stem) > maker.num:
                 path.unlink()
-
-
-def run_digest(fingerprint: Mapping[str, Any]) -> str:
-    """Return the digest by which a finished dataset is recognised as that of a command."""
-    return hashlib.sha256(json.dumps(fingerprint, sort_keys=True).encode()).hexdigest()
-
-
-def is_complete(out: Path, layout: WrittenLayout, digest: str) -> bool:
-    """Tell whether a folder holds the finished dataset of this digest."""
-    path = out / layout.tables
-    if not path.is_file():
-        return False
-    with path.open(encoding="utf-8") as file, suppress(ValueError, KeyError, TypeError, AttributeError):
-        info = json.loads(file.readline().rstrip(",\n") + "}")["info"]  # where `write_tables` puts it
-        return bool(info["segpaste"].get("run") == digest)
-    return False

@@ -109,9 +109,9 @@ def add_to(commands: Any) -> None:
     add(
         "--workers",
         metavar="W",
-        type=integer(1, 1024),
+        type=integer(0, 1024),
         default=1,
-        help="processes; the bytes stay the same, default: 1",
+        help="processes; 0 and 1: this one alone; the bytes stay the same, default: 1",
     )
     add("--engine", choices=("local", "ray"), default="local", help="what runs the workers, default: local")
     text = "make only every N-th part; the shard that finishes last, or the command without --shard, puts them together"
@@ -125,13 +125,13 @@ def run(args: argparse.Namespace) -> None:
     """Make the dataset; exits with 1 where nothing is pasted."""
     start = time.perf_counter()
     space = Workspace(Path(os.path.abspath(args.out)), CommandError)
-    from segpaste.cli import _assembling, _layouts, _planning, _run_log, _running, _shards
+    from segpaste.cli import _finished, _layouts, _planning, _run_log, _running, _shards
 
     inputs, paster, problems = _opened(args)
     layout = _layouts.layout_of(args, inputs)
     fingerprint = _fingerprint(args, inputs, paster)
-    digest = _assembling.run_digest({**fingerprint["made"], "--num": args.num})
-    if not args.dry_run and _assembling.is_complete(space.out, layout, digest):
+    digest = _finished.run_digest(fingerprint["made"], args.num)
+    if not args.dry_run and _finished.is_finished(args, space.out, layout, fingerprint["made"]):
         space.remove_remains()
         _shards.remove(space.out)
         print(f"complete {args.out}/ has these {args.num:,} images already")
@@ -150,7 +150,9 @@ def run(args: argparse.Namespace) -> None:
     log.say(f"segpaste {__version__}: {_made(args, paster, digest)['command']} --out {space.out}")
     for problem in problems:
         log.say(f"skipped: {problem}")
-    options = _running.RunOptions(args.workers, args.engine, args.gallery, args.shard and _shards.Shard(*args.shard))
+    options = _running.RunOptions(
+        max(1, args.workers), args.engine, args.gallery, args.shard and _shards.Shard(*args.shard)
+    )
     job = _running.Job(
         space,
         maker,
@@ -185,8 +187,8 @@ def _finish(
     if others.names:
         print(f"copied   {', '.join(others.names)}: {len(others.copies):,} files, as they are")
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in space.out.iterdir())))
-    if tally.num_tried and not tally.has_pastes:
-        raise SystemExit("nothing was pasted into any image: see above what was dropped, and what helps")
+    if not tally.has_pastes:
+        raise SystemExit("nothing was pasted into any image: see above why, and what helps")
 
 
 def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem]]:
