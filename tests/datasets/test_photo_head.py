@@ -73,7 +73,7 @@ def test_pixels_of_a_png_are_not_read(tmp_path: Path, orientation: int | None) -
 @pytest.mark.parametrize("read", [read_head, read_upright])
 def test_a_pipe_is_not_waited_for(tmp_path: Path, read: Callable[[Path], object]) -> None:
     os.mkfifo(tmp_path / "a.png")
-    with pytest.raises(DatasetError, match=r"a\.png: expected an image, got a folder, a pipe or a device"):
+    with pytest.raises(DatasetError, match=r"a\.png: expected an image, got a pipe or a device"):
         read(tmp_path / "a.png")
 
 

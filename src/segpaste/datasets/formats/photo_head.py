@@ -92,7 +92,8 @@ def expect_file(path: Path) -> None:
     """Raise `DatasetError` if a path is there and no regular file: opening a pipe would wait for its writer."""
     with suppress(OSError):  # what is missing or may not be read is told when it is opened
         if not stat.S_ISREG(path.stat().st_mode):
-            raise DatasetError(f"{path}: expected an image, got a folder, a pipe or a device; replace it")
+            found = "folder" if path.is_dir() else "pipe or a device"
+            raise DatasetError(f"{path}: expected an image, got a {found}; replace it")
 
 
 def has_wide_channels(photo: Image.Image) -> bool:
