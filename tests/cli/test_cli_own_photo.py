@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_world import read_json, write_instances
+from cli_world import CATEGORIES, SIZES, read_json, write_instances, write_json
 
 from segpaste.cli import main
 
@@ -57,3 +57,27 @@ def test_same_image(words: tuple[str, ...], world: Path, tmp_path: Path) -> None
     assert len(pairs) >= 3
     assert all(target["source_image_id"] == origin["source_image_id"] for target, origin in pairs)
     assert check(world, tmp_path / "out") == 0
+
+
+@pytest.mark.parametrize("words", [(), BY_OBJECT], ids=["photos", "objects"])
+def test_never_the_own_photo(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Where one photo has all objects, the others are pasted into, and it gets none."""
+    _, photos = write_instances(tmp_path)
+    tables = read_json(tmp_path / "labels.json")
+    kept = [row for row in tables["annotations"] if row["image_id"] == 501]
+    write_json(tmp_path, tables["images"], kept, CATEGORIES)
+    assert photos.is_dir()
+    assert augment(tmp_path, tmp_path / "out", *words) == 0
+    pairs = pasted_of(tmp_path / "out")
+    assert pairs
+    assert all((target["source_image_id"] != 501) and origin["source_image_id"] == 501 for target, origin in pairs)
+    assert check(tmp_path, tmp_path / "out") == 0
+
+
+def test_a_single_photo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is pasted into itself unless that is asked for."""
+    write_instances(tmp_path, SIZES[:1])
+    for words in ((), BY_OBJECT):
+        assert augment(tmp_path, tmp_path / "out", *words) == 1
+        assert "got one (give source.kind=same_image, --bank, or a dataset of more)" in capsys.readouterr().err
+    assert augment(tmp_path, tmp_path / "out", "source.kind=same_image") == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.bank import BankSampler, DatasetBank
 from segpaste.bank.build.dataset_bank import objects_to_paste
+from segpaste.bank.read.own_size import NO_CROP
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._masked import MaskedPhotos
 from segpaste.cli._sequence import PhotoPick
@@ -18,6 +20,10 @@ from segpaste.types.sampling import Size
 
 _DRAWS_FOR_ONE = 4
 """Objects that are drawn for each that is staged, since those of the target itself are passed over."""
+_MOST_TURNS = 16
+"""Times that more are drawn until there are enough."""
+_FURTHER = 1 << 40
+"""Where in the sampler's sequence they stand."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,12 +39,17 @@ class ObjectSequence:
     sampler: BankSampler
 
     def drawn(self, target: PhotoPick, num: int, skipped: Sequence[int] = ()) -> list[int]:
-        """Return the objects of a target, those of other photos if there are enough."""
-        draws = self.sampler.draws(target.position * num * _DRAWS_FOR_ONE, num * _DRAWS_FOR_ONE).crops
-        images = self.bank.image_of(draws)
-        usable = ~np.isin(images, list(skipped))
-        others, own = draws[usable & (images != target.index)], draws[usable & (images == target.index)]
-        return [*others.tolist(), *own.tolist(), *draws.tolist()][:num]
+        """Return the objects of other photos for a target; `NO_CROP` where too few are found."""
+        size = num * _DRAWS_FOR_ONE
+        turns = (_FURTHER + (target.position * _MOST_TURNS + turn) * size for turn in range(_MOST_TURNS))
+        found: list[int] = []
+        for first in itertools.chain([target.position * size], turns):
+            draws = self.sampler.draws(first, size).crops
+            images = self.bank.image_of(draws)
+            found += draws[~np.isin(images, [*skipped, target.index])].tolist()
+            if len(found) >= num:
+                break
+        return [*found, *[NO_CROP] * num][:num]
 
 
 def open_objects(

@@ -93,7 +93,10 @@ def expect_sources(paster: Paster) -> None:
     """
     name, why = paster.inputs.name, ""
     if paster.draws.has_any:
-        if paster.crops is not None or paster.config.emit_classmix:
+        if paster.crops is not None:
+            return
+        _expect_another_photo(paster)
+        if paster.config.emit_classmix:
             return
         looked_at = paster.draws.eligible[:_NUM_LOOKED_AT].tolist()
         picks = (PhotoPick(paster.sequence.pick(0).key, index) for index in looked_at)
@@ -103,6 +106,18 @@ def expect_sources(paster: Paster) -> None:
     raise SystemExit(
         f"{name}: nothing to paste: expected objects with a mask, of thing classes and no crowds, got none{why} "
         "(give --bank, or another dataset)"
+    )
+
+
+def _expect_another_photo(paster: Paster) -> None:
+    """Exit with 1 where all that could be pasted is of the only photo, from which nothing is pasted into itself."""
+    num_photos = len(paster.inputs.photos) - len(paster.sequence.skipped)
+    if num_photos > 1 or paster.config.source.kind == "same_image":
+        return
+    helps = "" if paster.config.emit_classmix else "source.kind=same_image, --bank, or "
+    raise SystemExit(
+        f"{paster.inputs.name}: nothing to paste: expected more than one photo, for none is pasted into itself, got "
+        f"one (give {helps}a dataset of more)"
     )
 
 
