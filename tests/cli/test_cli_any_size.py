@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_world import SIZES, check_instances, decode, read_json, read_pixels, write_instances
+from cli_world import SIZES, box_of, check_instances, decode, read_json, read_pixels, write_instances
 
 from on_disk import tree
 from segpaste.cli import _making, _reading, main
@@ -100,6 +100,31 @@ class TestSources:
                 expected = area[origin["source_annotation_id"]] * origin["scale_float"][0] ** 2
                 assert row["area"] <= expected * 1.35 + 12
                 assert not origin.get("source_window")
+
+    @pytest.mark.parametrize("low", [1, 3], ids=["own size", "shrunk"])
+    def test_place_in_the_photo(self, low: int, world: Path, tmp_path: Path) -> None:
+        """The annotation's box, moved as the provenance says, is that of the paste, but for a pixel of the crop."""
+        words = ("placement.grouping=instance", f"placement.scale_range=[{low},{low}]")
+        assert augment(world, tmp_path / "out", *words, num=16) == 0
+        masks = {row["id"]: row["segmentation"] for row in read_json(world / "labels.json")["annotations"]}
+        found = set()
+        for row in check_instances(tmp_path / "out"):
+            if not (origin := row["segpaste"])["pasted"]:
+                continue
+            (height, width), counts = (masks[origin["source_annotation_id"]][key] for key in ("size", "counts"))
+            pixels = np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(width, height).T
+            x, y, w, h = box_of(pixels)
+            left, top, whole, _ = origin["source_crop_window"]
+            shrunk = origin.get("source_crop_scale", 1)
+            columns = np.array([x - left, x + w - left])
+            columns = sorted(whole - columns if origin["hflip"] else columns)
+            scales = [scale * shrunk for scale in origin["scale_float"]]
+            edges = [*(edge * scales[0] + origin["translate"][0] for edge in columns)]
+            edges += [edge * scales[1] + origin["translate"][1] for edge in (y - top, y + h - top)]
+            x, y, w, h = row["bbox"]
+            np.testing.assert_allclose([x, x + w, y, y + h], edges, atol=0 if shrunk == 1 else low)
+            found.add(shrunk == 1)
+        assert (low == 1) in found
 
     def test_classes_first(self, world: Path, tmp_path: Path) -> None:
         words = (*BY_OBJECT, "--balance", "class_uniform", "placement.scale_range=[0.5,0.6]")

@@ -41,6 +41,9 @@ class Origin:
         paste: the layer that carries it; None for a survivor.
         over: classes of the other instances of its photo that share pixels with it.
         window: (top, left, height, width) of the photo that ``paste`` is relative to; None for all of it.
+        crop_window: (x, y, width, height) of the photo that the crop shows that ``paste`` is relative to; None where it
+            is no crop of a photo of the dataset.
+        crop_scale: pixels of that crop for one of the photo.
     """
 
     index: int | None
@@ -50,6 +53,8 @@ class Origin:
     paste: RecordedLayer | None
     over: frozenset[int] = frozenset()
     window: Window | None = None
+    crop_window: tuple[float, float, float, float] | None = None
+    crop_scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,7 +223,8 @@ class Paster:
         assert shown is not None
         annotation_id = photos.annotation_ids(shown.image)[shown.instance_id - 1]
         ids = photos.image_id(shown.image), annotation_id
-        return Origin(shown.image, photos.file_name(shown.image), *ids, paste, shown.over)
+        name, crop = photos.file_name(shown.image), (shown.window, shown.scale)
+        return Origin(shown.image, name, *ids, paste, shown.over, None, *crop)
 
 
 def open_paster(inputs: Inputs, config: BatchCopyPasteConfig, seed: int, **options: Any) -> Paster:

@@ -38,12 +38,16 @@ class StagedObject:
         image: index of its image in the dataset.
         instance_id: its id there; position i of the image's annotation ids has the id i + 1.
         over: classes of the image's other objects that share pixels with it, if they were asked for.
+        window: (x, y, width, height) of the staged crop in the photo, pixels; it may reach beyond the photo.
+        scale: pixels of the crop for one of the photo, at most 1.
     """
 
     index: int
     image: int
     instance_id: int
     over: frozenset[int] = frozenset()
+    window: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    scale: float = 1.0
 
 
 def stage_own_size(
@@ -71,7 +75,7 @@ def stage_own_size(
     layout = Layout(size, bank.layout.groups, bank.layout.keypoint_schema)
     rows = _Rows(bank, layout, [one.grown(size) for one, _ in cut])
     staged = stage_bank_batch(rows, np.arange(len(cut))[None])
-    shown = [found for _, found in cut]
+    shown = [None if found is None else replace(found, window=one.window(size), scale=one.scale) for one, found in cut]
     index = [max(given, 0) if one is None else one.index for given, one in zip(indices, shown, strict=True)]
     return replace(staged, crop_idx=torch.tensor([index], dtype=torch.int64)), shown
 
