@@ -102,6 +102,20 @@ def test_a_bank_is_pasted(
     assert main(["replay", str(tmp_path / "out"), "--dataset", folder, "--bank", bank, "--check", words[3]]) == 0
 
 
+def test_messages_name_what_is_wrong(depth_only: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file of a declaration, and a region where there are no semantic maps."""
+    path = Path(depth_only) / "segpaste.yaml"
+    declared = path.read_text() + "classes: [room, cup]\n"
+    masks = "instances: {files: 'depth/{name}.png', encoding: number, class: cup}\n"
+    words = ["augment", depth_only, "--out", str(tmp_path / "out"), "--num", "1", "placement.region={cup: [room]}"]
+    path.write_text(f"{declared}things: [cup]\n{masks}")
+    assert main(words) == 2
+    assert f"{path}: expected maps with the class of every pixel" in capsys.readouterr().err
+    path.write_text(declared + masks)
+    assert main(words) == 2
+    assert "error: placement.region: expected semantic maps in in, whose classes" in capsys.readouterr().err
+
+
 def test_label_maps_without_objects(depth_only: str, tmp_path: Path) -> None:
     assert main(["convert", depth_only, "--to", "label-maps", "--out", str(tmp_path / "maps")]) == 0
     for name in ("semantic", "instances"):

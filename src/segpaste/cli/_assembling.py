@@ -34,7 +34,9 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> Tally:
     ]
     name = paster.inputs.name
     said = {**made, "files": {n: text for n, text in LAYOUT.items() if (files / n).is_dir()}, **maker.layout.note()}
-    info = {"description": f"{name}, augmented by copy-paste", "version": __version__, "segpaste": said}
+    info: dict[str, Any] = {"description": f"{name}, augmented by copy-paste", "version": __version__, "segpaste": said}
+    if source_info := paster.inputs.photos.tables().get("info"):
+        info["source_info"] = source_info
     rows = lambda: (SampleRows(**item["rows"]) for item in maker.items())  # noqa: E731
     write_tables(files, info, categories, rows, maker.layout.tables, others=carried_tables(paster.inputs.photos))
     write_whole(files / _sequence.RECORDS, (f"{item['record']}\n".encode() for item in maker.items()))

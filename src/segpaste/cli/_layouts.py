@@ -47,6 +47,15 @@ class OtherSplits:
                 bar.update(min(_FILES_AT_ONCE, len(missing) - start))
 
 
+def expect_region(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
+    """Raise `CommandError` if the configuration names regions of semantic maps, and the dataset has none."""
+    if config.placement.region and not has_semantic_maps(inputs):
+        raise CommandError(
+            f"placement.region: expected semantic maps in {inputs.name}, whose classes it names, got none; leave it "
+            "out, or give a dataset with semantic maps"
+        )
+
+
 def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
     """Refuse boxes or semantic maps without masks, unless the configuration says how they are pasted.
 

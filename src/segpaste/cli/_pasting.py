@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PasteReport
 from segpaste.cli._crops import CropSequence
@@ -26,7 +27,7 @@ from segpaste.replay import ReplayRecord, records
 from segpaste.replay.record import RecordedJitter, RecordedLayer
 from segpaste.replay.rows import row_sample
 from segpaste.seeding import SampleKey
-from segpaste.types import DenseSample, PaddedBatchedDenseSample
+from segpaste.types import IGNORE_INDEX, DenseSample, PaddedBatchedDenseSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,8 @@ class Augmented:
         dropped: reason to number of pastes that are not in it, those that are not zero.
         pasted_frac: part of its pixels that were pasted.
         record: makes ``after`` again; see `segpaste.cli._remaking.Remaker`.
+        pixels_before: of the photo, by semantic class, where classes are mixed.
+        pixels_after: the same of ``after``.
     """
 
     pick: PhotoPick
@@ -80,6 +83,8 @@ class Augmented:
     dropped: dict[str, int]
     pasted_frac: float
     record: ReplayRecord
+    pixels_before: dict[int, int] = field(default_factory=dict)
+    pixels_after: dict[int, int] = field(default_factory=dict)
 
 
 class Paster:
@@ -149,6 +154,7 @@ class Paster:
         target = self.target(position)
         labels_before = tuple(target.sample.labels.tolist())
         size = target.sample.canvas_size
+        before = self._pixels(target.sample)
         staged = self.draws.staged(target)
         start = time.perf_counter()
         with warnings.catch_warnings():  # that nothing was pasted into one image, the summary tells
@@ -163,16 +169,26 @@ class Paster:
         record = self._recorded(target, staged, out, report)
         origins = tuple(self._origins(target, staged, out, report, record))
         tried, dropped = int(report.num_tried[0]), report.num_dropped[0].tolist()
+        after = cut_to(row_sample(out), size)
         return Augmented(
             target.pick,
             labels_before,
-            cut_to(row_sample(out), size),
+            after,
             origins,
             tried,
             {reason: num for reason, num in zip(DROP_REASONS, dropped, strict=True) if num},
             float((report.visible_layer[0, : size[0], : size[1]] >= 0).float().mean()),
             record,
+            before,
+            self._pixels(after),
         )
+
+    def _pixels(self, sample: DenseSample) -> dict[int, int]:
+        """Count the pixels of each class of a semantic map, where classes are mixed."""
+        if not self.config.emit_classmix or sample.semantic_map is None:
+            return {}
+        counts = torch.bincount(sample.semantic_map.as_subclass(Tensor).flatten()).tolist()
+        return {label: num for label, num in enumerate(counts) if num and label != IGNORE_INDEX}
 
     def _recorded(
         self, target: Photo, staged: Staged, out: PaddedBatchedDenseSample, report: PasteReport

@@ -30,6 +30,7 @@ class Tally:
         after: class name to number of instances of the outputs.
         dropped: reason to number of pastes that are not in them.
         pasted_fracs: of each image that was pasted into without an object, such as by ClassMix, the part of its pixels.
+        pixels_before, pixels_after: class name to pixels of semantic maps, where classes are mixed.
         without: main reason to number of images without a paste.
         unreadable: why photos could not be read, by their index.
     """
@@ -45,6 +46,8 @@ class Tally:
     after: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
     pasted_fracs: list[float] = field(default_factory=list)
+    pixels_before: Counter[str] = field(default_factory=Counter)
+    pixels_after: Counter[str] = field(default_factory=Counter)
     without: Counter[str] = field(default_factory=Counter)
     unreadable: dict[str, str] = field(default_factory=dict)
 
@@ -57,6 +60,8 @@ class Tally:
         self.after.update(item["after"])
         self.pasted.update(thing["class_name"] for thing in item["pasted"])
         self.dropped.update(item["dropped"])
+        self.pixels_before.update(item.get("pixels_before", {}))
+        self.pixels_after.update(item.get("pixels_after", {}))
         if item["pasted"]:
             self.num_pasted_into += 1
         elif item.get("pasted_frac"):
@@ -98,6 +103,7 @@ class Tally:
             for reason, count in _ranked(self.without):
                 yield f"  {reason:<24} {count:>8,}"
         yield from self._class_lines()
+        yield from self._pixel_lines()
         if self.dropped:
             advice = advice_of(self.config, has_jitter=self.has_jitter)
             yield f"dropped  {self.dropped.total():,} pastes that were intended"
@@ -118,6 +124,20 @@ class Tally:
         if rest := names[_MAX_CLASSES:]:
             sums = [sum(column[name] for name in rest) for column in columns]
             yield f"  {f'{len(rest)} more classes':<24} " + " ".join(f"{total:>8,}" for total in sums)
+
+    def _pixel_lines(self) -> Iterator[str]:
+        """Yield which part of the pixels each class had, and has."""
+        before, after = self.pixels_before, self.pixels_after
+        if not before and not after:
+            return
+        names = sorted({*before, *after}, key=lambda name: (-after[name], name))
+        yield f"{'classes, of all pixels':<26} {'before':>8} {'after':>8}"
+        rest = names[_MAX_CLASSES:]
+        for name in [*names[:_MAX_CLASSES], *([None] if rest else [])]:
+            group = rest if name is None else [name]
+            shares = (sum(column[n] for n in group) / max(1, column.total()) for column in (before, after))
+            title = f"{len(rest)} more classes" if name is None else printable(name)
+            yield f"  {title:<24} " + " ".join(f"{share:>8.2%}" for share in shares)
 
 
 def _ranked(counts: Counter[str]) -> list[tuple[str, int]]:

@@ -210,6 +210,7 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
         class_names=inputs.class_names,
     )
     _layouts.expect_masks(inputs, config)
+    _layouts.expect_region(inputs, config)
     problems = _planning.unreadable_photos(inputs, args.skip_unreadable)
     skipped = frozenset(problem.index for problem in problems)
     asked = {
