@@ -210,6 +210,8 @@ class TestDistribution:
         assert str(BankSampler(bank, threshold=1e-3).report()).splitlines()[-1] == line
         for options in ({}, {"threshold": 0.1}, {"mode": "class_uniform"}, {"mode": "tempered"}):
             assert line not in str(BankSampler(bank, **options).report())  # type: ignore[arg-type]
+        balanced = write_bank(tmp_path / "balanced", ids_of((20, 20, 0)).tolist(), size=(1, 1))
+        assert line not in str(BankSampler(balanced, threshold=1e-3).report())
 
     def test_the_default_balances_any_bank(self) -> None:
         """A class that is rarer than the mean is drawn more often, by the root of how much rarer it is."""

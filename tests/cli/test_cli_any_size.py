@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_world import SIZES, check_instances, decode, read_json, read_pixels, write_instances
+from cli_world import SIZES, box_of, check_instances, decode, read_json, read_pixels, write_instances
 
 from on_disk import tree
 from segpaste.cli import _making, _reading, main
@@ -100,6 +100,31 @@ class TestSources:
                 expected = area[origin["source_annotation_id"]] * origin["scale_float"][0] ** 2
                 assert row["area"] <= expected * 1.35 + 12
                 assert not origin.get("source_window")
+
+    @pytest.mark.parametrize("low", [1, 3], ids=["own size", "shrunk"])
+    def test_place_in_the_photo(self, low: int, world: Path, tmp_path: Path) -> None:
+        """The annotation's box, moved as the provenance says, is that of the paste, but for a pixel of the crop."""
+        words = ("placement.grouping=instance", f"placement.scale_range=[{low},{low}]")
+        assert augment(world, tmp_path / "out", *words, num=16) == 0
+        masks = {row["id"]: row["segmentation"] for row in read_json(world / "labels.json")["annotations"]}
+        found = set()
+        for row in check_instances(tmp_path / "out"):
+            if not (origin := row["segpaste"])["pasted"]:
+                continue
+            (height, width), counts = (masks[origin["source_annotation_id"]][key] for key in ("size", "counts"))
+            pixels = np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(width, height).T
+            x, y, w, h = box_of(pixels)
+            left, top, whole, _ = origin["source_crop_window"]
+            shrunk = origin.get("source_crop_scale", 1)
+            columns = np.array([x - left, x + w - left])
+            columns = sorted(whole - columns if origin["hflip"] else columns)
+            scales = [scale * shrunk for scale in origin["scale_float"]]
+            edges = [*(edge * scales[0] + origin["translate"][0] for edge in columns)]
+            edges += [edge * scales[1] + origin["translate"][1] for edge in (y - top, y + h - top)]
+            x, y, w, h = row["bbox"]
+            np.testing.assert_allclose([x, x + w, y, y + h], edges, atol=0 if shrunk == 1 else low)
+            found.add(shrunk == 1)
+        assert (low == 1) in found
 
     def test_classes_first(self, world: Path, tmp_path: Path) -> None:
         words = (*BY_OBJECT, "--balance", "class_uniform", "placement.scale_range=[0.5,0.6]")
@@ -298,6 +323,19 @@ class TestResuming:
         assert augment(world, out, "--seed", "5") == 2
         assert "expected --out to be new or an empty folder" in capsys.readouterr().err
 
+    def test_a_finished_run_that_is_no_longer_whole(
+        self, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """It is not complete, and another number of images is refused by name; --workers 0 is this process."""
+        out = tmp_path / "out"
+        assert augment(world, out, "--workers", "0", num=3) == 0
+        assert augment(world, out, num=3) == 0
+        assert augment(world, out, num=4) == 2
+        assert "--num: expected 3, with which" in capsys.readouterr().err
+        (out / "images" / "000002.png").unlink()
+        assert augment(world, out, num=3) == 2
+        assert "1 are missing, such as images/000002.png; remove the folder" in capsys.readouterr().err
+
     @pytest.mark.parametrize("is_there", [True, False])
     def test_a_link_is_followed(self, world: Path, out: Path, tmp_path: Path, is_there: bool) -> None:
         if is_there:
@@ -350,6 +388,19 @@ class TestUnreadable:
             r"skipped: .*p1\.png: expected an image, found no such file", (tmp_path / "out.log").read_text()
         )
 
+    @pytest.mark.parametrize("num_bytes", [None, 200], ids=["missing", "truncated"])
+    def test_the_first_photo(self, num_bytes: int | None, tmp_path: Path) -> None:
+        """Objects are drawn from the others, and a replay does not need it either."""
+        write_instances(tmp_path / "world")
+        path = tmp_path / "world" / "photos" / "p0.png"
+        content = path.read_bytes()
+        path.unlink()
+        if num_bytes is not None:
+            path.write_bytes(content[:num_bytes])
+        assert augment(tmp_path / "world", tmp_path / "out", *BY_OBJECT, "--skip-unreadable", num=4) == 0
+        assert {origin["source_image_id"] for _, origin in pasted_of(tmp_path / "out")} <= {501, 503, 504}
+        assert check(tmp_path / "world", tmp_path / "out") == 0
+
     def test_other_images_stay_as_they_are(self, broken: Path, world: Path, tmp_path: Path) -> None:
         """Those that show none of the skipped photos, and were to be pasted none of."""
         assert augment(broken, tmp_path / "out", "--skip-unreadable", num=14) == 0
@@ -401,6 +452,8 @@ class TestTold:
     ) -> None:
         assert augment(world, tmp_path / "out", "placement.scale_range=[60,64]", num=2) == 1
         assert "nothing was pasted into any image" in capsys.readouterr().err
+        assert augment(world, tmp_path / "none", "placement.paste_prob=0", num=1) == 1
+        assert "nothing was to be pasted (placement.paste_prob)" in capsys.readouterr().out
         assert len(check_instances(tmp_path / "out")) > 0
 
     def test_dry_run(self, world: Path, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

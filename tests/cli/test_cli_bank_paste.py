@@ -160,7 +160,8 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("words", "line"),
         [
-            (["source.kind=bank"], "source.kind: expected intra_batch, for no --bank is given, got bank"),
+            (["source.kind=bank"], "source.kind=bank: expected --bank, whose objects are pasted, got none; give it"),
+            (["--preset", "xpaste"], "--preset xpaste: expected --bank, whose objects are pasted, got none; give it"),
             (["--bank", "BANK", "source.kind=intra_batch"], "source.kind: expected bank, for --bank is given"),
             (["--balance", "tempered"], "expected --bank, or placement.grouping=instance"),
             (["--bank", "BANK", "--threshold", "2"], "expected a number above 0, up to 1, got '2'"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +36,6 @@ def semantic(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["stats"], "expected objects to count, got semantic maps alone"),
         (["bank", "build"], "expected masks, got semantic maps alone, from which no object can be cut"),
         (["augment", "--num", "1"], "expected objects with masks, got semantic maps alone; give emit_classmix=true"),
     ],
@@ -42,10 +43,22 @@ def semantic(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_maps_alone_have_no_objects(
     semantic: Path, tmp_path: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = [] if words == ["stats"] else ["--out", str(tmp_path / "out")]
-    assert main([*words, str(semantic), *out]) == 2
+    assert main([*words, str(semantic), "--out", str(tmp_path / "out")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_stats_of_maps_alone(semantic: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They count pixels."""
+    maps = [read_pixels(path) for path in sorted((semantic / "semantic/train").iterdir())]
+    pixels = [sum(int((values == label).sum()) for values in maps) for label in range(3)]
+    assert main(["stats", str(semantic), "--json"]) == 0
+    classes = json.loads(capsys.readouterr().out)["classes"]
+    assert [(row["name"], row["photos"], row["pixels"]) for row in classes] == [
+        (name, NUM, num) for name, num in zip(("sky", "road", "car"), pixels, strict=True)
+    ]
+    assert main(["stats", str(semantic)]) == 0
+    assert re.search(rf"car +{NUM} +{pixels[2] / sum(pixels):.2%}\n", capsys.readouterr().out)
 
 
 def test_a_bank_does_not_go_into_maps_alone(semantic: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,6 +86,11 @@ def test_mixed_classes_are_told(semantic: Path, tmp_path: Path, capsys: pytest.C
         fracs.append((before != after).any(-1).mean())
     assert f"mixed    classes without objects into {NUM} of {NUM} images, {np.mean(fracs):.0%} of their" in printed
     assert "pasted   " not in printed
+    written = [read_pixels(path) for path in sorted((tmp_path / "out/semantic/train").iterdir())]
+    shares = [np.mean([values == label for values in written]) for label in range(3)]
+    assert "classes, of all pixels       before    after\n" in printed
+    for name, share in zip(("sky", "road", "car"), shares, strict=True):
+        assert re.search(rf"  {name} +\d+\.\d\d% +{share:.2%}\n", printed)
 
 
 def test_regions_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,14 @@ def test_pixels_of_a_png_are_not_read(tmp_path: Path, orientation: int | None) -
     assert read_head(path).size == SIZE
     with pytest.raises(DatasetError, match="could not decode"):
         read_upright(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+@pytest.mark.parametrize("read", [read_head, read_upright])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    os.mkfifo(tmp_path / "a.png")
+    with pytest.raises(DatasetError, match=r"a\.png: expected an image, got a pipe or a device"):
+        read(tmp_path / "a.png")
 
 
 @pytest.mark.parametrize("orientation", [1, 3, 6])

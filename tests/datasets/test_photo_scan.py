@@ -62,7 +62,7 @@ REASONS = {
     "deep.png": "expected an image of 8 bits per channel, got mode I;16",
     "text.png": "expected an image, got a file that is none",
     "cut.png": "expected an image, ",
-    "folder.png": "expected an image, could not read it",
+    "folder.png": "expected an image, got a folder",
     "none.png": "expected an image, found no such file",
 }
 

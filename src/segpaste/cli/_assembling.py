@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from segpaste._version import __version__
@@ -15,7 +11,6 @@ from segpaste.cli._making import StepMaker
 from segpaste.cli._tally import Tally
 from segpaste.datasets.formats.carried import carried_tables, without_counts
 from segpaste.datasets.formats.coco_writer import LAYOUT, SampleRows, write_tables
-from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.workspace import write_whole
 
 
@@ -27,7 +22,8 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> Tally:
         made: ``segpaste`` of the tables' info: what made this dataset.
         gallery: images to draw.
     """
-    paster, files, tally = maker.paster, maker.files, Tally()
+    paster, files = maker.paster, maker.files
+    tally = Tally(paster.config, paster.reader.jitter is not None)
     _remove_surplus(maker)
     for item in maker.items():
         tally.add(item["shown"])
@@ -35,7 +31,9 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> Tally:
     categories = without_counts(paster.inputs.categories)
     name = paster.inputs.name
     said = {**made, "files": {n: text for n, text in LAYOUT.items() if (files / n).is_dir()}, **maker.layout.note()}
-    info = {"description": f"{name}, augmented by copy-paste", "version": __version__, "segpaste": said}
+    info: dict[str, Any] = {"description": f"{name}, augmented by copy-paste", "version": __version__, "segpaste": said}
+    if source_info := paster.inputs.photos.tables().get("info"):
+        info["source_info"] = source_info
     rows = lambda: (SampleRows(**item["rows"]) for item in maker.items())  # noqa: E731
     write_tables(files, info, categories, rows, maker.layout.tables, others=carried_tables(paster.inputs.photos))
     write_whole(files / _sequence.RECORDS, (f"{item['record']}\n".encode() for item in maker.items()))
@@ -53,19 +51,3 @@ def _remove_surplus(maker: StepMaker) -> None:
         for path in (maker.files / folder).glob("*"):
             if path.stem.isdigit() and int(path.stem) > maker.num:
                 path.unlink()
-
-
-def run_digest(fingerprint: Mapping[str, Any]) -> str:
-    """Return the digest by which a finished dataset is recognised as that of a command."""
-    return hashlib.sha256(json.dumps(fingerprint, sort_keys=True).encode()).hexdigest()
-
-
-def is_complete(out: Path, layout: WrittenLayout, digest: str) -> bool:
-    """Tell whether a folder holds the finished dataset of this digest."""
-    path = out / layout.tables
-    if not path.is_file():
-        return False
-    with path.open(encoding="utf-8") as file, suppress(ValueError, KeyError, TypeError, AttributeError):
-        info = json.loads(file.readline().rstrip(",\n") + "}")["info"]  # where `write_tables` puts it
-        return bool(info["segpaste"].get("run") == digest)
-    return False

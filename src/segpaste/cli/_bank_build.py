@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
         crop_size=args.crop_size,
         margin_frac=DEFAULT_MARGIN_FRAC if args.margin is None else args.margin,
         selection=Selection(args.min_area, args.min_fill, args.whole_only, **min_part),
-        workers=args.workers,
+        workers=max(1, args.workers),
         engine=args.engine,
         built_from={"dataset": inputs.name, "annotations_sha256": inputs.digest, **sources.said},
         fingerprint=sources.folders,

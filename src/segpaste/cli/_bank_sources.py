@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.cli._errors import CommandError
-from segpaste.cli._inputs import Inputs, open_dataset
+from segpaste.cli._inputs import Inputs, has_objects, open_dataset
 from segpaste.cli._layouts import has_semantic_maps
 from segpaste.cli._planning import unreadable_photos
 from segpaste.datasets import CutOuts, JoinedPhotos, learned_sizes, read_class_map, read_size_prior
@@ -115,6 +115,8 @@ def _open_one(args: argparse.Namespace, one: argparse.Namespace) -> Inputs:
     inputs = open_dataset(one, args.seed or 0, args.size or 256, args.num or 100)
     if not inputs.photos.has_masks:
         found = "semantic maps" if has_semantic_maps(inputs) else "boxes"
+        if found == "boxes" and not has_objects(inputs.photos):
+            raise CommandError(f"{inputs.name}: expected objects with masks, got a dataset without any object")
         raise CommandError(f"{inputs.name}: expected masks, got {found} alone, from which no object can be cut")
     unreadable_photos(inputs, args.skip_unreadable)
     return inputs

@@ -7,13 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from segpaste.bank import open_bank
 from segpaste.bank.read.class_draws import count_photos
 from segpaste.cli._errors import CommandError
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, SceneConfig, SceneDataset, find_dataset
 from segpaste.datasets.formats.format import ReadOptions, Task
 from segpaste.datasets.formats.indexed.file import AnnotationFile
-from segpaste.datasets.formats.records import JsonRow, class_indices, lookup
+from segpaste.datasets.formats.records import AnnotatedPhotos, JsonRow, class_indices, lookup
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.types import Modality
 
@@ -78,16 +82,42 @@ def _segments(path: Path, annotation: JsonRow) -> list[JsonRow]:
     return segments
 
 
-def of_folder(path: Path, split: str | None, task: Task | None, format: str | None) -> ClassCounts:
-    """Those of a split of a dataset in a folder, or of a data YAML."""
+@dataclass(frozen=True)
+class MapCounts:
+    """Pixels of semantic maps without objects, by class.
+
+    Attributes:
+        names: of each class.
+        num_pixels: of each class.
+        num_showing: photos that show each class.
+        num_photos: all of them.
+    """
+
+    names: tuple[str, ...]
+    num_pixels: tuple[int, ...]
+    num_showing: tuple[int, ...]
+    num_photos: int
+
+
+def _of_maps(photos: AnnotatedPhotos, names: Sequence[str]) -> MapCounts:
+    """Count the pixels of each class; every map is read."""
+    pixels, showing = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
+    for index in range(len(photos)):
+        semantic = photos[index].semantic_map
+        assert semantic is not None
+        found = torch.bincount(semantic.as_subclass(Tensor).flatten(), minlength=len(names))[: len(names)].numpy()
+        pixels += found
+        showing += found > 0
+    return MapCounts(tuple(names), tuple(pixels.tolist()), tuple(showing.tolist()), len(photos))
+
+
+def of_folder(path: Path, split: str | None, task: Task | None, format: str | None) -> ClassCounts | MapCounts:
+    """Those of a split of a dataset in a folder, or of a data YAML; of semantic maps alone their pixels."""
     photos = find_dataset(path, format).open(split, ReadOptions(task=task))
     if isinstance(photos, CocoDetectionV2 | CocoPanoptic):
         return of_annotations(photos.annotations_file)
     if not photos.has_masks and getattr(photos, "has_semantic_maps", False):
-        raise CommandError(
-            f"{path}: expected objects to count, got semantic maps alone, of which ClassMix (emit_classmix=true) draws "
-            "half of the classes of a photo uniformly"
-        )
+        return _of_maps(photos, photos.class_names)
     rows = [(label, i, False) for i in range(len(photos)) for label in photos.instance_labels(i)]
     return _counted(photos.class_names, rows, False)
 

@@ -9,8 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from segpaste.bank import Photos, open_bank
+from segpaste.bank.build.listing import first_readable
 from segpaste.cli._errors import CommandError
+from segpaste.cli._masked import MaskedPhotos
 from segpaste.datasets import (
     BackgroundImages,
     FederatedLabels,
@@ -20,6 +24,7 @@ from segpaste.datasets import (
     SceneDataset,
     find_dataset,
 )
+from segpaste.datasets._common_fields import MOST_TRIES
 from segpaste.datasets.formats.carried import KeepsRows
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.records import Crowd, JsonRow
@@ -131,7 +136,8 @@ def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = N
     """Open the dataset that ``dataset`` and the options of its files name; the numbers are of scenes.
 
     The images of ``backgrounds``, if any, are joined to it. Without a dataset they are all there is, and the classes
-    are those of the ``bank``.
+    are those of the ``bank``; so are they of a dataset without classes. With a bank a dataset without objects has
+    masks, of no instance.
 
     Raises:
         DatasetError, CommandError: as `open_annotated`; or there are no backgrounds, or they are no targets of the
@@ -139,22 +145,50 @@ def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = N
     """
     folder = getattr(args, "backgrounds", None)
     if args.dataset is not None:
-        inputs = open_annotated(args, seed, size_px, num)
+        inputs = _for_bank(open_annotated(args, seed, size_px, num), getattr(args, "bank", None))
         return inputs if folder is None else _with_backgrounds(inputs, folder)
     if folder is None or getattr(args, "bank", None) is None:
         raise CommandError("expected a dataset, or --backgrounds and --bank, from which objects are pasted; see --help")
-    photos, bank = BackgroundImages(folder), open_bank(args.bank)
-    categories = [{"id": label, "name": name} for label, name in enumerate(bank.class_names, start=1)]
+    photos, categories = BackgroundImages(folder), _categories_of(args.bank)
     digest = hashlib.sha256(f"{photos.digest} {categories}".encode()).hexdigest()
     return Inputs(photos, categories, None, folder.resolve().name, digest)
 
 
+def _for_bank(inputs: Inputs, bank: str | None) -> Inputs:
+    """Return a dataset without objects as what the objects of a bank are pasted into."""
+    has_maps = bool(getattr(inputs.photos, "has_semantic_maps", False))
+    if bank is None or inputs.photos.has_masks or has_maps or has_objects(inputs.photos):
+        return inputs
+    photos: Any = MaskedPhotos(inputs.photos)
+    if inputs.categories:
+        return replace(inputs, photos=photos)
+    categories = _categories_of(bank)
+    digest = hashlib.sha256(f"{inputs.digest} {categories}".encode()).hexdigest()
+    return replace(inputs, photos=photos, categories=categories, digest=digest)
+
+
+def has_objects(photos: ReadPhotos) -> bool:
+    """Tell whether a dataset has an annotation of an object; one that does not list its labels counts as having one."""
+    labels_of = getattr(photos, "instance_labels", None)
+    return labels_of is None or any(labels_of(index) for index in range(len(photos)))
+
+
+def _categories_of(bank: str) -> list[dict[str, Any]]:
+    """Return the classes of a bank as categories."""
+    return [{"id": label, "name": name} for label, name in enumerate(open_bank(bank).class_names, start=1)]
+
+
 def _with_backgrounds(inputs: Inputs, folder: Path) -> Inputs:
     backgrounds = BackgroundImages(folder)
-    if inputs.schema is not None:
+    if inputs.schema is not None or getattr(inputs.photos, "has_semantic_maps", False):
         raise CommandError(
-            f"--backgrounds: expected a dataset of instances, got {inputs.name} with semantic maps, which images "
-            "without annotations lack; leave it out"
+            f"--backgrounds: expected a dataset without semantic maps, got {inputs.name} with them: an image without "
+            "one is ignored as a whole, and nothing is pasted over ignored pixels; leave it out"
+        )
+    if first_readable(inputs.photos, np.arange(min(MOST_TRIES, len(inputs.photos))), {}).metric_depth:
+        raise CommandError(
+            f"--backgrounds: expected a dataset without cameras, got {inputs.name} with metric depth, which images "
+            "of an unknown camera cannot have; leave it out, or leave camera out of the declaration"
         )
     photos = JoinedPhotos([inputs.photos, backgrounds], names=[inputs.name, folder.resolve().name])
     digest = hashlib.sha256(f"{inputs.digest} {backgrounds.digest}".encode()).hexdigest()

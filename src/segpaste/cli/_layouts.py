@@ -10,7 +10,7 @@ from typing import cast
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.cli._errors import CommandError
-from segpaste.cli._inputs import Inputs
+from segpaste.cli._inputs import Inputs, has_objects
 from segpaste.cli._printed import progress
 from segpaste.datasets import YoloDataset
 from segpaste.datasets.formats.carried import without_counts
@@ -48,11 +48,21 @@ class OtherSplits:
                 bar.update(min(_FILES_AT_ONCE, len(missing) - start))
 
 
+def expect_region(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
+    """Raise `CommandError` if the configuration names regions of semantic maps, and the dataset has none."""
+    if config.placement.region and not has_semantic_maps(inputs):
+        raise CommandError(
+            f"placement.region: expected semantic maps in {inputs.name}, whose classes it names, got none; leave it "
+            "out, or give a dataset with semantic maps"
+        )
+
+
 def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
     """Refuse boxes or semantic maps without masks, unless the configuration says how they are pasted.
 
     Raises:
         CommandError: nothing would be pasted.
+        SystemExit: there are no objects at all; the code of the process is 1.
     """
     if not inputs.photos.has_masks and config.source.mask_from is None and not config.emit_classmix:
         if has_semantic_maps(inputs):
@@ -65,6 +75,11 @@ def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
             raise CommandError(
                 f"{inputs.name}: expected objects with masks, got semantic maps alone; give emit_classmix=true to "
                 "paste classes of other images"
+            )
+        if not has_objects(inputs.photos):
+            raise SystemExit(
+                f"{inputs.name}: nothing to paste: expected objects, got a dataset without any (give --bank, or "
+                "another dataset)"
             )
         raise CommandError(
             f"{inputs.name}: expected masks, got boxes alone, into which nothing is pasted; give "

@@ -175,6 +175,9 @@ def _provenance(origin: Origin, seed: int) -> dict[str, Any]:
         if origin.window is not None:
             top, left, height, width = origin.window
             row["source_window"] = [left, top, width, height]
+        if origin.crop_window is not None:
+            row["source_crop_window"] = [int(edge) if edge == int(edge) else edge for edge in origin.crop_window]
+            row |= {} if origin.crop_scale == 1 else {"source_crop_scale": origin.crop_scale}
         row |= {"scale": [f"{num}/{den}" for num, den in scale], "scale_float": [num / den for num, den in scale]}
         row |= {"translate": list(paste.translate), "hflip": paste.hflip, "layer": paste.layer, "seed": seed}
     return row

@@ -2,54 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.bank import BankSampler, DatasetBank
 from segpaste.bank.build.dataset_bank import objects_to_paste
-from segpaste.cli._inputs import Inputs, ReadPhotos
+from segpaste.bank.read.own_size import NO_CROP
+from segpaste.cli._inputs import Inputs
+from segpaste.cli._masked import MaskedPhotos
 from segpaste.cli._sequence import PhotoPick
-from segpaste.types import DenseSample, InstanceMask
 from segpaste.types.sampling import Size
 
 _DRAWS_FOR_ONE = 4
 """Objects that are drawn for each that is staged, since those of the target itself are passed over."""
-
-
-class MaskedPhotos:
-    """A dataset of boxes whose samples have filled boxes as masks, as ``source.mask_from=boxes`` takes them."""
-
-    def __init__(self, photos: ReadPhotos) -> None:
-        self.photos = photos
-
-    def __len__(self) -> int:
-        return len(self.photos)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "photos":  # before it is set, when a pickle is read
-            raise AttributeError(name)
-        return getattr(self.photos, name)
-
-    def __getitem__(self, index: int) -> DenseSample:
-        return with_box_masks(self.photos[index])
-
-
-def with_box_masks(sample: DenseSample) -> DenseSample:
-    """Return a sample with masks: its own, or its boxes, rounded outwards to whole pixels."""
-    if sample.instance_masks is not None:
-        return sample
-    masks = torch.zeros(sample.num_instances, *sample.canvas_size, dtype=torch.bool)
-    for mask, (x1, y1, x2, y2) in zip(masks, sample.boxes.as_subclass(Tensor).tolist(), strict=True):
-        mask[int(np.floor(y1)) : int(np.ceil(y2)), int(np.floor(x1)) : int(np.ceil(x2))] = True
-    values = {f: getattr(sample, f) for f in DenseSample.__dataclass_fields__}
-    ids = torch.arange(1, sample.num_instances + 1, dtype=torch.int32)
-    return DenseSample(**{**values, "instance_masks": InstanceMask(masks), "instance_ids": ids})
+_MOST_TURNS = 16
+"""Times that more are drawn until there are enough."""
+_FURTHER = 1 << 40
+"""Where in the sampler's sequence they stand."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,15 +39,22 @@ class ObjectSequence:
     sampler: BankSampler
 
     def drawn(self, target: PhotoPick, num: int, skipped: Sequence[int] = ()) -> list[int]:
-        """Return the objects of a target, those of other photos if there are enough."""
-        draws = self.sampler.draws(target.position * num * _DRAWS_FOR_ONE, num * _DRAWS_FOR_ONE).crops
-        images = self.bank.image_of(draws)
-        usable = ~np.isin(images, list(skipped))
-        others, own = draws[usable & (images != target.index)], draws[usable & (images == target.index)]
-        return [*others.tolist(), *own.tolist(), *draws.tolist()][:num]
+        """Return the objects of other photos for a target; `NO_CROP` where too few are found."""
+        size = num * _DRAWS_FOR_ONE
+        turns = (_FURTHER + (target.position * _MOST_TURNS + turn) * size for turn in range(_MOST_TURNS))
+        found: list[int] = []
+        for first in itertools.chain([target.position * size], turns):
+            draws = self.sampler.draws(first, size).crops
+            images = self.bank.image_of(draws)
+            found += draws[~np.isin(images, [*skipped, target.index])].tolist()
+            if len(found) >= num:
+                break
+        return [*found, *[NO_CROP] * num][:num]
 
 
-def open_objects(inputs: Inputs, config: BatchCopyPasteConfig, seed: int, **options: Any) -> ObjectSequence:
+def open_objects(
+    inputs: Inputs, config: BatchCopyPasteConfig, seed: int, *, skips_unreadable: bool = False, **options: Any
+) -> ObjectSequence:
     """Open the objects of a dataset; the options are `BankSampler`'s.
 
     Raises:
@@ -82,7 +63,14 @@ def open_objects(inputs: Inputs, config: BatchCopyPasteConfig, seed: int, **opti
     photos = inputs.photos if config.source.mask_from is None else MaskedPhotos(inputs.photos)
     selection = objects_to_paste(whole_only=config.source.whole_only)
     names = inputs.class_names
-    bank = DatasetBank(photos, class_names=names, crop_size=(1, 1), selection=selection, cache_bytes=0)
+    bank = DatasetBank(
+        photos,
+        class_names=names,
+        crop_size=(1, 1),
+        selection=selection,
+        cache_bytes=0,
+        skips_unreadable=skips_unreadable,
+    )
     return ObjectSequence(bank, BankSampler(bank, **options, base_seed=seed, rank=0, num_replicas=1))
 
 
@@ -90,14 +78,15 @@ def draws_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> bool:
     """Tell whether each layer is one object that is drawn from the whole dataset.
 
     A dataset that does not list its labels, such as one of scenes, would have to be read as a whole first, and cut-outs
-    have no semantic maps, which without a schema may be of other classes than objects: of these photos are drawn.
+    have no semantic maps, which without a schema may be of other classes than objects: of these photos are drawn. With
+    ``source.kind=same_image`` nothing is drawn from the dataset.
     """
     has_maps = bool(getattr(inputs.photos, "has_semantic_maps", False)) and inputs.schema is None
     if has_maps or not hasattr(inputs.photos, "instance_labels"):
         return False
     place = config.placement
     is_on_canvas = place.patch_aligned_paste and place.align == "canvas"
-    is_instance = place.grouping == "instance" and config.source.kind != "bank"
+    is_instance = place.grouping == "instance" and config.source.kind == "intra_batch"
     return is_instance and not is_on_canvas and not config.emit_classmix
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PasteReport
 from segpaste.cli._crops import CropSequence
@@ -26,7 +27,7 @@ from segpaste.replay import ReplayRecord, records
 from segpaste.replay.record import RecordedJitter, RecordedLayer
 from segpaste.replay.rows import row_sample
 from segpaste.seeding import SampleKey
-from segpaste.types import DenseSample, PaddedBatchedDenseSample
+from segpaste.types import IGNORE_INDEX, DenseSample, PaddedBatchedDenseSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,9 @@ class Origin:
         paste: the layer that carries it; None for a survivor.
         over: classes of the other instances of its photo that share pixels with it.
         window: (top, left, height, width) of the photo that ``paste`` is relative to; None for all of it.
+        crop_window: (x, y, width, height) of the photo that the crop shows that ``paste`` is relative to; None where it
+            is no crop of a photo of the dataset.
+        crop_scale: pixels of that crop for one of the photo.
     """
 
     index: int | None
@@ -50,6 +54,8 @@ class Origin:
     paste: RecordedLayer | None
     over: frozenset[int] = frozenset()
     window: Window | None = None
+    crop_window: tuple[float, float, float, float] | None = None
+    crop_scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +71,8 @@ class Augmented:
         dropped: reason to number of pastes that are not in it, those that are not zero.
         pasted_frac: part of its pixels that were pasted.
         record: makes ``after`` again; see `segpaste.cli._remaking.Remaker`.
+        pixels_before: of the photo, by semantic class, where classes are mixed.
+        pixels_after: the same of ``after``.
     """
 
     pick: PhotoPick
@@ -75,6 +83,8 @@ class Augmented:
     dropped: dict[str, int]
     pasted_frac: float
     record: ReplayRecord
+    pixels_before: dict[int, int] = field(default_factory=dict)
+    pixels_after: dict[int, int] = field(default_factory=dict)
 
 
 class Paster:
@@ -144,6 +154,7 @@ class Paster:
         target = self.target(position)
         labels_before = tuple(target.sample.labels.tolist())
         size = target.sample.canvas_size
+        before = self._pixels(target.sample)
         staged = self.draws.staged(target)
         start = time.perf_counter()
         with warnings.catch_warnings():  # that nothing was pasted into one image, the summary tells
@@ -158,16 +169,26 @@ class Paster:
         record = self._recorded(target, staged, out, report)
         origins = tuple(self._origins(target, staged, out, report, record))
         tried, dropped = int(report.num_tried[0]), report.num_dropped[0].tolist()
+        after = cut_to(row_sample(out), size)
         return Augmented(
             target.pick,
             labels_before,
-            cut_to(row_sample(out), size),
+            after,
             origins,
             tried,
             {reason: num for reason, num in zip(DROP_REASONS, dropped, strict=True) if num},
             float((report.visible_layer[0, : size[0], : size[1]] >= 0).float().mean()),
             record,
+            before,
+            self._pixels(after),
         )
+
+    def _pixels(self, sample: DenseSample) -> dict[int, int]:
+        """Count the pixels of each class of a semantic map, where classes are mixed."""
+        if not self.config.emit_classmix or sample.semantic_map is None:
+            return {}
+        counts = torch.bincount(sample.semantic_map.as_subclass(Tensor).flatten()).tolist()
+        return {label: num for label, num in enumerate(counts) if num and label != IGNORE_INDEX}
 
     def _recorded(
         self, target: Photo, staged: Staged, out: PaddedBatchedDenseSample, report: PasteReport
@@ -193,7 +214,7 @@ class Paster:
     ) -> Iterator[Origin]:
         """Return the origin of each instance of the output, in the order of its slots."""
         layers = {layer.layer: layer for layer in record.layers}
-        sources = {photo.pick.key: photo for photo in staged.photos}
+        sources = {photo.pick.key: photo for photo in (target, *staged.photos)}
         for slot in torch.nonzero(out.instance_valid[0]).flatten().tolist():
             layer = int(report.slot_layer[0, slot])
             if layer < 0:
@@ -218,12 +239,14 @@ class Paster:
         assert shown is not None
         annotation_id = photos.annotation_ids(shown.image)[shown.instance_id - 1]
         ids = photos.image_id(shown.image), annotation_id
-        return Origin(shown.image, photos.file_name(shown.image), *ids, paste, shown.over)
+        name, crop = photos.file_name(shown.image), (shown.window, shown.scale)
+        return Origin(shown.image, name, *ids, paste, shown.over, None, *crop)
 
 
 def open_paster(inputs: Inputs, config: BatchCopyPasteConfig, seed: int, **options: Any) -> Paster:
     """Make a `Paster` that draws objects of the dataset as the configuration says; the options are `Paster`'s."""
     balance = options.pop("balance", None) or default_balance(config)
     draws = draws_objects(inputs, config) and len(photos_with_objects(inputs, config)) > 0
-    objects = open_objects(inputs, config, seed, **balance) if draws else None
+    skips = bool(options.get("skips_unreadable"))
+    objects = open_objects(inputs, config, seed, skips_unreadable=skips, **balance) if draws else None
     return Paster(inputs, config, seed, objects=objects, **options)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.inputs.prepare import GATES, modalities_of
+from segpaste.bank.build.listing import first_readable
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Paster
@@ -17,7 +20,7 @@ from segpaste.cli._printed import class_lines
 from segpaste.cli._sequence import PhotoPick
 from segpaste.cli._tally import Tally
 from segpaste.datasets.formats.photo_scan import PhotoProblem, problem_lines, scan_photos
-from segpaste.types import DenseSample, Modality
+from segpaste.types import Modality
 
 if TYPE_CHECKING:
     from segpaste.cli._making import StepMaker
@@ -54,19 +57,23 @@ def unreadable_photos(inputs: Inputs, skips: bool) -> list[PhotoProblem]:
 
 
 def expect_modalities(
-    inputs: Inputs, config: BatchCopyPasteConfig, asked: Mapping[str, str], sample: DenseSample
+    inputs: Inputs, config: BatchCopyPasteConfig, asked: Mapping[str, str], skipped: Collection[int], skips: bool
 ) -> None:
-    """Refuse a configuration that needs what the dataset does not have.
+    """Refuse a configuration that needs what the dataset does not have, by one of its photos.
 
     Args:
         inputs: the dataset.
         config: what a paste may do.
         asked: what asked for each key of the configuration, such as ``--preset``.
-        sample: one of the dataset.
+        skipped: indices of photos that are not read.
+        skips: pass over others that cannot be read, too.
 
     Raises:
         CommandError: something is missing.
+        ValueError, OSError: a photo cannot be read.
     """
+    others = np.setdiff1d(np.arange(len(inputs.photos)), list(skipped))
+    sample = first_readable(inputs.photos, others, {} if skips else None)
     keys = {**GATES, Modality.SEMANTIC: "emit_classmix"}
     missing = sorted(modalities_of(config)[0] - sample.modalities, key=lambda modality: modality.value)
     for modality in missing:
@@ -86,7 +93,10 @@ def expect_sources(paster: Paster) -> None:
     """
     name, why = paster.inputs.name, ""
     if paster.draws.has_any:
-        if paster.crops is not None or paster.config.emit_classmix:
+        if paster.crops is not None:
+            return
+        _expect_another_photo(paster)
+        if paster.config.emit_classmix:
             return
         looked_at = paster.draws.eligible[:_NUM_LOOKED_AT].tolist()
         picks = (PhotoPick(paster.sequence.pick(0).key, index) for index in looked_at)
@@ -99,9 +109,22 @@ def expect_sources(paster: Paster) -> None:
     )
 
 
+def _expect_another_photo(paster: Paster) -> None:
+    """Exit with 1 where all that could be pasted is of the only photo, from which nothing is pasted into itself."""
+    num_photos = len(paster.inputs.photos) - len(paster.sequence.skipped)
+    if num_photos > 1 or paster.config.source.kind == "same_image":
+        return
+    helps = "" if paster.config.emit_classmix else "source.kind=same_image, --bank, or "
+    raise SystemExit(
+        f"{paster.inputs.name}: nothing to paste: expected more than one photo, for none is pasted into itself, got "
+        f"one (give {helps}a dataset of more)"
+    )
+
+
 def estimate(maker: StepMaker) -> Iterator[str]:
     """Make the first images in memory and say what all of them would be, line by line."""
-    tally, num, sizes, num_bytes = Tally(), min(maker.num, _NUM_TRIED), Counter[str](), 0
+    tally = Tally(maker.paster.config, maker.paster.reader.jitter is not None)
+    num, sizes, num_bytes = min(maker.num, _NUM_TRIED), Counter[str](), 0
 
     def weigh(path: Path, content: Content) -> Path:
         nonlocal num_bytes
@@ -137,4 +160,6 @@ def _sources(maker: StepMaker) -> str:
         return f"{len(paster.crops.bank):,} crops of the bank"
     if paster.objects is not None:
         return f"{len(paster.objects.bank):,} objects of the dataset, drawn one by one"
+    if paster.config.source.kind == "same_image":
+        return f"each image itself, {len(paster.draws.eligible):,} photos with objects"
     return f"{len(paster.draws.eligible):,} photos with objects, one drawn for each image and layer"

@@ -81,7 +81,7 @@ class PhotoSequence:
     def sources(self, target: PhotoPick, number: int, eligible: NDArray[np.int64]) -> Iterator[PhotoPick]:
         """Yield the photo that a source is taken from, then those that are tried if nothing in it can be pasted.
 
-        Each is uniform over the eligible photos other than the target; where there is no other, it is the target.
+        Each is uniform over the eligible photos other than the target; where there is no other, there is none.
 
         Args:
             target: what is pasted into.
@@ -90,13 +90,13 @@ class PhotoSequence:
         """
         place = int(np.searchsorted(eligible, target.index))
         is_among = place < len(eligible) and eligible[place] == target.index
-        num_others = len(eligible) - bool(is_among and len(eligible) > 1)
+        num_others = len(eligible) - bool(is_among)
         if not num_others:
             return
         tries = np.arange(MOST_TRIES)
         bits = random_bits_numpy(target.key.seed, "augment.source", np.full_like(tries, number), tries)
         for turn, at in enumerate((bits % np.uint64(num_others)).tolist()):
-            index = int(eligible[at + (is_among and len(eligible) > 1 and at >= place)])
+            index = int(eligible[at + (is_among and at >= place)])
             if index not in self.skipped:
                 yield PhotoPick(target.key._replace(rank=number + 1, worker_id=turn), index)
 

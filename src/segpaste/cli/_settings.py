@@ -54,8 +54,13 @@ def load_config(
         place["region"] = _by_label(region, class_names)
     config = validated(BatchCopyPasteConfig, values)
     if (config.source.kind == "bank") != of_bank:
-        wanted = "bank, for --bank is given" if of_bank else "intra_batch, for no --bank is given"
-        raise CommandError(f"source.kind: expected {wanted}, got {config.source.kind}")
+        of_preset = preset is not None and path is None and "source.kind" not in overrides
+        kind = config.source.kind
+        if not of_bank:
+            asked = f"--preset {preset}" if of_preset else f"source.kind={kind}"
+            raise CommandError(f"{asked}: expected --bank, whose objects are pasted, got none; give it")
+        asked = f"--preset {preset}: source.kind" if of_preset else "source.kind"
+        raise CommandError(f"{asked}: expected bank, for --bank is given, got {kind}; leave one of them out")
     if config.emit_instance is False:
         raise CommandError("emit_instance: expected masks in the output, got false; leave it out")
     return config

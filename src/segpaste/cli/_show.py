@@ -46,12 +46,19 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
         "name": name,
         "before": Counter(names[label] for label in augmented.labels_before),
         "after": Counter(names[label] for label in sample.labels.tolist()),
+        "pixels_before": _by_name(augmented.pixels_before, names),
+        "pixels_after": _by_name(augmented.pixels_after, names),
         "num_instances": sample.num_instances,
         "num_tried": augmented.num_tried,
         "pasted": [asdict(thing) for thing in pasted],
         "dropped": augmented.dropped,
         "pasted_frac": augmented.pasted_frac,
     }
+
+
+def _by_name(counts: Mapping[int, int], names: Sequence[str]) -> dict[str, int]:
+    """Return counts by the names of classes; values of semantic maps that are no class have their number."""
+    return {names[label] if label < len(names) else str(label): num for label, num in counts.items()}
 
 
 def _mean_scale(paste: RecordedLayer) -> float:

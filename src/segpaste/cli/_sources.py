@@ -1,7 +1,8 @@
 """Sources of the pasted objects of an image: a bank, or the whole dataset, object by object or photo by photo.
 
 Which of them, the configuration says. Where a layer is one object, objects are drawn from all annotations and cut out
-at the size of their photos. Where a layer is a whole image, or classes are mixed, a photo is drawn for each layer.
+at the size of their photos. Where a layer is a whole image, or classes are mixed, a photo is drawn for each layer. With
+``source.kind=same_image`` the photo itself is the source of every layer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from segpaste.augmentation import BankSource, BatchCopyPaste, BatchCopyPasteConfig
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation.inputs.prepare import prepared_sources
 from segpaste.augmentation.sources.given_rows import GivenRows
 from segpaste.bank.read.own_size import StagedObject, stage_own_size
@@ -84,10 +85,9 @@ class SourceDraws:
         config = config.model_copy(update={"max_instances": None})  # a fuller image only gets no paste
         is_mixed, in_place = config.emit_classmix, config.placement.pad_to_multiple is None
         is_bank = config.source.kind == "bank"
-        source = None if is_mixed else BankSource(config.source) if is_bank else GivenRows(whole_only=self._needs_whole)
+        is_given = not (is_mixed or is_bank or self._is_own)
+        source = GivenRows(whole_only=self._needs_whole) if is_given else None
         self.module = BatchCopyPaste(config, source, inplace=in_place and not is_mixed)
-        if self.objects is not None:
-            self.objects.bank.skips_unreadable = self.skips_unreadable
 
     def staged(self, target: Photo) -> Staged:
         """Draw what is pasted into a target."""
@@ -102,6 +102,8 @@ class SourceDraws:
             crops, shown = stage_own_size(self.objects.bank, drawn, limit, with_over=with_over)
             self.objects.bank.close()  # the photo that was read last may be large
             return Staged(self._row(sample, config.num_layers, pick), crops, shown)
+        if self._is_own:
+            return Staged(self._row(sample, config.num_layers * self._per_layer(sample.num_instances), pick))
         photos = [photo for number in range(self._num_photos) if (photo := self._source(target, number)) is not None]
         return self._mixed(target, photos) if config.emit_classmix else self._apart(target, photos)
 
@@ -119,13 +121,21 @@ class SourceDraws:
         """Sources on canvases of their own."""
         assert isinstance(self.module.source, GivenRows)
         most = max((photo.sample.num_instances for photo in photos), default=0)
-        per_layer = most if self.config.placement.grouping == "image" else 1
-        batch = self._row(target.sample, self.config.num_layers * per_layer, target.pick)
+        batch = self._row(target.sample, self.config.num_layers * self._per_layer(most), target.pick)
         samples = stacked([photo.sample for photo in photos]) if photos else [_nothing_like(target.sample)]
         keys = [photo.pick.key for photo in photos] or [target.pick.key._replace(rank=1)]
         rows = BatchedDenseSample.from_samples(samples).to_padded(max(1, most), **key_tensors(keys))
         self.module.source.rows = prepared_sources(rows, self.module.config)
         return Staged(batch, photos=photos)
+
+    def _per_layer(self, num: int) -> int:
+        """Return the most instances that a layer brings from a photo of ``num``."""
+        return num if self.config.placement.grouping == "image" else 1
+
+    @property
+    def _is_own(self) -> bool:
+        """Tell whether each image is its own source."""
+        return self.config.source.kind == "same_image"
 
     @property
     def _num_photos(self) -> int:

@@ -8,22 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from segpaste._printable import printable
+from segpaste.augmentation import BatchCopyPasteConfig
+from segpaste.cli._advice import advice_of, nothing_drawn
 
 _MAX_CLASSES = 12
-
-_ADVICE = {
-    "no_source": "the images drawn to paste from show no object; a smaller jitter keeps more: --size own",
-    "no_free_slot": "max_instances, or of a panoptic dataset the most instances of an image, is too small",
-    "does_not_fit": "lower placement.scale_range, raise placement.max_attempts, or set placement.partial=clip",
-    "hidden": "nearer objects, or those of a higher panoptic.contact_priority, lie over them",
-    "reverted": "lower panoptic.tau_stuff_frac or panoptic.tau_stuff_px, or raise max_hidden_frac",
-    "outside_region": "raise placement.max_attempts or placement.layers, or lower placement.region_frac",
-    "too_small": "raise placement.scale_range, or lower min_area_px",
-    "covers_too_much": "raise placement.max_cover_frac or placement.max_attempts, or lower placement.scale_range",
-}
-"""Which setting helps, by the reasons of `segpaste.augmentation.DROP_REASONS`."""
-
-_NOTHING_DRAWN = "nothing was to be pasted (placement.paste_prob)"
 
 
 @dataclass(slots=True)
@@ -31,6 +19,8 @@ class Tally:
     """Counts over all images.
 
     Attributes:
+        config: of the pastes.
+        has_jitter: photos are jittered to one size.
         num_images: images.
         num_pasted_into: those with a paste.
         num_instances: instances in the outputs.
@@ -40,10 +30,13 @@ class Tally:
         after: class name to number of instances of the outputs.
         dropped: reason to number of pastes that are not in them.
         pasted_fracs: of each image that was pasted into without an object, such as by ClassMix, the part of its pixels.
+        pixels_before, pixels_after: class name to pixels of semantic maps, where classes are mixed.
         without: main reason to number of images without a paste.
         unreadable: why photos could not be read, by their index.
     """
 
+    config: BatchCopyPasteConfig = field(default_factory=BatchCopyPasteConfig)
+    has_jitter: bool = False
     num_images: int = 0
     num_pasted_into: int = 0
     num_instances: int = 0
@@ -53,6 +46,8 @@ class Tally:
     after: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
     pasted_fracs: list[float] = field(default_factory=list)
+    pixels_before: Counter[str] = field(default_factory=Counter)
+    pixels_after: Counter[str] = field(default_factory=Counter)
     without: Counter[str] = field(default_factory=Counter)
     unreadable: dict[str, str] = field(default_factory=dict)
 
@@ -65,13 +60,15 @@ class Tally:
         self.after.update(item["after"])
         self.pasted.update(thing["class_name"] for thing in item["pasted"])
         self.dropped.update(item["dropped"])
+        self.pixels_before.update(item.get("pixels_before", {}))
+        self.pixels_after.update(item.get("pixels_after", {}))
         if item["pasted"]:
             self.num_pasted_into += 1
         elif item.get("pasted_frac"):
             self.pasted_fracs.append(item["pasted_frac"])
         else:
             ranked = sorted(item["dropped"].items(), key=lambda pair: (-pair[1], pair[0]))
-            self.without[ranked[0][0].replace("_", " ") if ranked else _NOTHING_DRAWN] += 1
+            self.without[ranked[0][0].replace("_", " ") if ranked else nothing_drawn(self.config)] += 1
 
     @property
     def has_pastes(self) -> bool:
@@ -106,10 +103,12 @@ class Tally:
             for reason, count in _ranked(self.without):
                 yield f"  {reason:<24} {count:>8,}"
         yield from self._class_lines()
+        yield from self._pixel_lines()
         if self.dropped:
+            advice = advice_of(self.config, has_jitter=self.has_jitter)
             yield f"dropped  {self.dropped.total():,} pastes that were intended"
             for reason, count in _ranked(self.dropped):
-                yield f"  {reason.replace('_', ' '):<24} {count:>8,}  {_ADVICE.get(reason, '')}".rstrip()
+                yield f"  {reason.replace('_', ' '):<24} {count:>8,}  {advice.get(reason, '')}".rstrip()
         if self.unreadable:
             yield f"skipped  {len(self.unreadable):,} photos that cannot be read"
 
@@ -125,6 +124,20 @@ class Tally:
         if rest := names[_MAX_CLASSES:]:
             sums = [sum(column[name] for name in rest) for column in columns]
             yield f"  {f'{len(rest)} more classes':<24} " + " ".join(f"{total:>8,}" for total in sums)
+
+    def _pixel_lines(self) -> Iterator[str]:
+        """Yield which part of the pixels each class had, and has."""
+        before, after = self.pixels_before, self.pixels_after
+        if not before and not after:
+            return
+        names = sorted({*before, *after}, key=lambda name: (-after[name], name))
+        yield f"{'classes, of all pixels':<26} {'before':>8} {'after':>8}"
+        rest = names[_MAX_CLASSES:]
+        for name in [*names[:_MAX_CLASSES], *([None] if rest else [])]:
+            group = rest if name is None else [name]
+            shares = (sum(column[n] for n in group) / max(1, column.total()) for column in (before, after))
+            title = f"{len(rest)} more classes" if name is None else printable(name)
+            yield f"  {title:<24} " + " ".join(f"{share:>8.2%}" for share in shares)
 
 
 def _ranked(counts: Counter[str]) -> list[tuple[str, int]]:

@@ -40,7 +40,8 @@ _EXAMPLE = """\
 KEY=VALUE words go over the configuration: placement.scale_range=[0.5,1.5], placement.k_range=[1,5].
 
 What is pasted comes from the whole dataset: where placement.grouping is image, the default, from another photo that is
-drawn for each image; where it is instance, object by object, from all annotations.
+drawn for each image; where it is instance, object by object, from all annotations. With source.kind=same_image it is
+the image itself.
 
 The result is built in DIR.partial and gets its name when it is whole. An interrupted run resumes when the same command
 is given again, also with other --workers or a larger --num; the same seed gives the same bytes. DIR.log tells what
@@ -108,9 +109,9 @@ def add_to(commands: Any) -> None:
     add(
         "--workers",
         metavar="W",
-        type=integer(1, 1024),
+        type=integer(0, 1024),
         default=1,
-        help="processes; the bytes stay the same, default: 1",
+        help="processes; 0 and 1: this one alone; the bytes stay the same, default: 1",
     )
     add("--engine", choices=("local", "ray"), default="local", help="what runs the workers, default: local")
     text = "make only every N-th part; the shard that finishes last, or the command without --shard, puts them together"
@@ -124,13 +125,13 @@ def run(args: argparse.Namespace) -> None:
     """Make the dataset; exits with 1 where nothing is pasted."""
     start = time.perf_counter()
     space = Workspace(Path(os.path.abspath(args.out)), CommandError)
-    from segpaste.cli import _assembling, _layouts, _planning, _run_log, _running, _shards
+    from segpaste.cli import _finished, _layouts, _planning, _run_log, _running, _shards
 
     inputs, paster, problems = _opened(args)
     layout = _layouts.layout_of(args, inputs)
     fingerprint = _fingerprint(args, inputs, paster)
-    digest = _assembling.run_digest({**fingerprint["made"], "--num": args.num})
-    if not args.dry_run and _assembling.is_complete(space.out, layout, digest):
+    digest = _finished.run_digest(fingerprint["made"], args.num)
+    if not args.dry_run and _finished.is_finished(args, space.out, layout, fingerprint["made"]):
         space.remove_remains()
         _shards.remove(space.out)
         print(f"complete {args.out}/ has these {args.num:,} images already")
@@ -149,7 +150,9 @@ def run(args: argparse.Namespace) -> None:
     log.say(f"segpaste {__version__}: {_made(args, paster, digest)['command']} --out {space.out}")
     for problem in problems:
         log.say(f"skipped: {problem}")
-    options = _running.RunOptions(args.workers, args.engine, args.gallery, args.shard and _shards.Shard(*args.shard))
+    options = _running.RunOptions(
+        max(1, args.workers), args.engine, args.gallery, args.shard and _shards.Shard(*args.shard)
+    )
     job = _running.Job(
         space,
         maker,
@@ -184,8 +187,8 @@ def _finish(
     if others.names:
         print(f"copied   {', '.join(others.names)}: {len(others.copies):,} files, as they are")
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in space.out.iterdir())))
-    if tally.num_tried and not tally.has_pastes:
-        raise SystemExit("nothing was pasted into any image: see above what was dropped, and what helps")
+    if not tally.has_pastes:
+        raise SystemExit("nothing was pasted into any image: see above why, and what helps")
 
 
 def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem]]:
@@ -207,15 +210,16 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
         class_names=inputs.class_names,
     )
     _layouts.expect_masks(inputs, config)
+    _layouts.expect_region(inputs, config)
     problems = _planning.unreadable_photos(inputs, args.skip_unreadable)
-    first = min(set(range(len(problems) + 1)) - {problem.index for problem in problems})
+    skipped = frozenset(problem.index for problem in problems)
     asked = {
         key: f"--preset {args.preset}" for key in _NEEDING if args.preset is not None and key not in args.overrides
     }
     asked |= {key: f"{key}={value}" for key, value in args.overrides.items()}
     if any(getattr(config, key) for key in _NEEDING):
-        _planning.expect_modalities(inputs, config, asked, inputs.photos[first])
-    return inputs, _paster(args, inputs, config, frozenset(problem.index for problem in problems)), problems
+        _planning.expect_modalities(inputs, config, asked, skipped, args.skip_unreadable)
+    return inputs, _paster(args, inputs, config, skipped), problems
 
 
 def _paster(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig, skipped: frozenset[int]) -> Paster:
@@ -223,8 +227,9 @@ def _paster(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConf
 
     is_balanced = any(value is not None for value in (args.balance, args.threshold, args.temperature))
     if args.bank is None and is_balanced and not _objects.draws_objects(inputs, config):
+        own = " and no source.kind=same_image" if config.source.kind == "same_image" else ""
         raise CommandError(
-            "--balance, --threshold, --temperature: expected --bank, or placement.grouping=instance, which draw "
+            f"--balance, --threshold, --temperature: expected --bank, or placement.grouping=instance{own}, which draw "
             "objects by their classes; give one of them"
         )
     balance = balance_of(args) if is_balanced or args.bank is not None else None

@@ -104,7 +104,13 @@ def _add_build(commands: Any) -> None:
     add("--min-fill", metavar="F", type=number(1), default=0.0, help="mask over box area at least, default: 0")
     add("--min-part", metavar="F", type=number(1), help="of a mask's pixels in a stray part, default: 0.02")
     add("--whole-only", action="store_true", help="leave out what touches the photo's edge")
-    add("--workers", metavar="N", type=integer(1), default=1, help="processes that cut crops, default: 1")
+    add(
+        "--workers",
+        metavar="N",
+        type=integer(0),
+        default=1,
+        help="processes that cut crops; 0 and 1: this one, default: 1",
+    )
     add("--engine", choices=("local", "ray"), default="local", help="who runs them, default: local")
     add("--work-dir", metavar="DIR", help="of unfinished parts, default: BANK.parts")
     add("--num", metavar="N", type=integer(1), help="scenes, default: 100")

@@ -37,7 +37,7 @@ def add_to(commands: Any) -> None:
     add("dataset", metavar="DATASET", help="any dataset that segpaste augment reads")
     add_photos(parser)
     add("--decode", action="store_true", help="read the pixels of all photos and maps, too")
-    add("--workers", metavar="N", type=integer(1, 256), default=8, help="photos read at once, default: 8")
+    add("--workers", metavar="N", type=integer(0, 256), default=8, help="photos read at once; 0 as 1, default: 8")
     add("--show", metavar="N", type=integer(0), default=5, help="findings of each kind to print, default: 5")
     add("--json", action="store_true", help="print all of it as JSON")
     parser.set_defaults(run=run)
@@ -65,7 +65,7 @@ def _check(args: argparse.Namespace) -> HealthReport:
     from segpaste.datasets.formats.format import ReadOptions
     from segpaste.datasets.health.check import check_unopened
 
-    options: dict[str, Any] = {"decode": args.decode, "num_threads": args.workers}
+    options: dict[str, Any] = {"decode": args.decode, "num_threads": max(1, args.workers)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # findings say the same, and name each
         try:

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
     inputs = _inputs.open_scenes(args.seed, args.size)
     config = _settings.load_config(args.config, args.overrides, inputs.schema)
     paster = _pasting.open_paster(inputs, config, args.seed)
-    tally, items = _tally.Tally(), []
+    tally, items = _tally.Tally(config), []
     args.out.mkdir(parents=True, exist_ok=True)
     with progress(args.num) as bar:
         for position in range(args.num):

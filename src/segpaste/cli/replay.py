@@ -128,7 +128,7 @@ def _own_objects(args: argparse.Namespace, path: Path, record: ReplayRecord, inp
 
     if args.bank is not None:
         raise CommandError("expected no --bank, for the records are of the dataset's own objects; leave it out")
-    bank = _objects.open_objects(inputs, record.config, record.target[0], mode="natural").bank
+    bank = _objects.open_objects(inputs, record.config, record.target[0], skips_unreadable=True, mode="natural").bank
     if bank.version != record.bank:
         raise CommandError(
             f"{path}: expected records of the objects of {inputs.name}, of version {bank.version:.12}, got "

@@ -13,12 +13,12 @@ from segpaste.cli._errors import CommandError
 
 if TYPE_CHECKING:
     from segpaste.bank.read.sampler import DrawReport
-    from segpaste.cli._counts import ClassCounts
+    from segpaste.cli._counts import ClassCounts, MapCounts
 
 _EXAMPLE = """\
 Objects are counted as the sources of pastes are: without crowds and ignored ones, of panoptic datasets the things.
 The draws are those of a sampler of a bank with these objects. Of a dataset that segpaste augment wrote, objects of
-the photo itself and pasted ones are told apart.
+the photo itself and pasted ones are told apart. Of semantic maps alone the pixels of each class are counted.
 
 examples:
   segpaste stats instances.json
@@ -53,8 +53,12 @@ def run(args: argparse.Namespace) -> None:
     mode = options["mode"]
     from segpaste.bank.read.class_draws import class_probabilities
     from segpaste.bank.read.sampler import report_draws
+    from segpaste.cli._counts import MapCounts
 
     counts = _count(args, has_photos=mode == "instance_aware")
+    if isinstance(counts, MapCounts):
+        print(json.dumps(_map_document(counts), indent=2) if args.json else _map_lines(args.target, counts))
+        return
     if not sum(counts.num_objects):
         raise CommandError(f"{args.target}: expected at least one object, got none")
     probabilities = class_probabilities(
@@ -77,7 +81,27 @@ def run(args: argparse.Namespace) -> None:
     print(f"\n{mode}{shown.get(mode, '')} would draw\n{report}")
 
 
-def _count(args: argparse.Namespace, has_photos: bool) -> ClassCounts:
+def _map_lines(target: str, counts: MapCounts) -> str:
+    """Return which part of the pixels each class has; no sampler draws by them."""
+    names, total = [printable(name) for name in counts.names], max(1, sum(counts.num_pixels))
+    width = max([len(name) for name in names] + [5])
+    lines = [f"dataset {target}: semantic maps alone, of {len(names)} classes in {counts.num_photos:,} photos\n"]
+    lines += [f"{'class':{width}}  {'photos':>10}  {'of all pixels':>13}"]
+    for name, showing, num in zip(names, counts.num_showing, counts.num_pixels, strict=True):
+        lines.append(f"{name:{width}}  {showing:10d}  {num / total:13.2%}")
+    return "\n".join([*lines, "\nClassMix (emit_classmix=true) draws half of the classes of a photo uniformly"])
+
+
+def _map_document(counts: MapCounts) -> dict[str, Any]:
+    rows = zip(counts.names, counts.num_showing, counts.num_pixels, strict=True)
+    return {
+        "kind": "semantic maps",
+        "photos": counts.num_photos,
+        "classes": [{"name": name, "photos": showing, "pixels": num} for name, showing, num in rows],
+    }
+
+
+def _count(args: argparse.Namespace, has_photos: bool) -> ClassCounts | MapCounts:
     from segpaste.bank.storage.folder import is_url, local_path
     from segpaste.cli import _counts
     from segpaste.datasets.formats.registry import found_at

@@ -16,6 +16,8 @@ MOST_TRIES = 16
 _FILLED = frozenset({"crowd_mask", "keypoints"})
 """Fields that a sample without them gets, for they then say that nothing is known or there."""
 _OF_OBJECTS = frozenset({"instance_ids", "instance_masks"})
+_OF_SURFACES = frozenset({"depth", "depth_valid", "normals"})
+"""Fields that a dataset without classes gets, too: nothing of its surfaces is valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,11 @@ class CommonFields:
         if "instance_masks" in self.present - there:
             values["instance_masks"] = InstanceMask(torch.zeros(0, height, width, dtype=torch.bool))
             values["instance_ids"] = torch.zeros(0, dtype=torch.int32)
+        if "depth" in self.present - there:
+            values["depth"] = torch.zeros(1, height, width)
+            values["depth_valid"] = torch.zeros(1, height, width, dtype=torch.bool)
+        if "normals" in self.present - there:
+            values["normals"] = torch.zeros(3, height, width)
         if self.keypoint_schema is not None and "keypoints" not in there:
             values["keypoints"] = torch.zeros(sample.num_instances, self.keypoint_schema.num_points, 3)
         values |= {"metric_depth": self.metric_depth and "depth" in self.present}
@@ -99,7 +106,7 @@ class CommonFields:
 
     def _check(self, sample: DenseSample, part: int, first: int) -> None:
         there = _present(sample)
-        may_lack = _FILLED if self.has_objects[part] else _FILLED | _OF_OBJECTS
+        may_lack = _FILLED if self.has_objects[part] else _FILLED | _OF_OBJECTS | _OF_SURFACES
         missing = self.present - there - may_lack
         more = set() if self.leaves_out else there - self.present - may_lack
         if "depth" in there & self.present and sample.metric_depth != self.metric_depth:

@@ -49,7 +49,8 @@ class JoinedPhotos(Dataset[DenseSample]):
 
     Samples must have the same modalities, as a batch demands. Beyond that, a crowd mask is False for datasets without
     crowds, keypoints are not labelled where a dataset has none, and datasets without classes, such as
-    `BackgroundImages`, have masks if the others have some.
+    `BackgroundImages`, have masks if the others have some, and depth and normals that are valid nowhere. Metric depth
+    needs a camera, and a semantic map the classes, which they lack: they join no dataset with one of these.
 
     Args:
         datasets: map-style datasets with ``class_names``, at least one, as the readers of segpaste are. One sample of

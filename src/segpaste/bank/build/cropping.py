@@ -166,10 +166,21 @@ class OwnSizeCut:
     camera: CameraIntrinsics | None = None
     points: Tensor | None = None
 
+    def window(self, crop_size: tuple[int, int]) -> tuple[float, float, float, float]:
+        """Return what the crop that `grown` gives would show of an endless photo: x, y, width, height, its pixels."""
+        left, top = self._pads(crop_size)
+        x, y = self.corner[0] - left / self.scale, self.corner[1] - top / self.scale
+        return x, y, crop_size[1] / self.scale, crop_size[0] / self.scale
+
+    def _pads(self, crop_size: tuple[int, int]) -> tuple[int, int]:
+        """Return where the content begins in a larger crop, (left, top)."""
+        width, height = (int(edge) for edge in self.crop.content_box[2:])
+        return (crop_size[1] - width) // 2, (crop_size[0] - height) // 2
+
     def grown(self, crop_size: tuple[int, int]) -> Crop:
         """Return the crop in the middle of a larger one, as `crop_object` makes it in that size."""
         crop, (width, height) = self.crop, (int(edge) for edge in self.crop.content_box[2:])
-        top, left = (crop_size[0] - height) // 2, (crop_size[1] - width) // 2
+        left, top = self._pads(crop_size)
         pads = ((0, 0), (top, crop_size[0] - height - top), (left, crop_size[1] - width - left))
         planes = {n: value[:, :height, :width] for n in _PLANES if (value := getattr(crop, n)) is not None}
         values: dict[str, Any] = {name: np.pad(plane, pads, "edge") for name, plane in planes.items()}

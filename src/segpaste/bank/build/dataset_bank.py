@@ -25,7 +25,15 @@ from torch import Tensor
 from torch.utils.data import Subset
 
 from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, box_of, crop_object
-from segpaste.bank.build.listing import Samples, attribute_of, check_first, checked_names, image_ids, objects_of
+from segpaste.bank.build.listing import (
+    Samples,
+    attribute_of,
+    check_first,
+    checked_names,
+    first_readable,
+    image_ids,
+    objects_of,
+)
 from segpaste.bank.build.origins import dataset_idx_of, frame_of, groups_for
 from segpaste.bank.build.parts import Selection
 from segpaste.bank.format.protocol import Columns
@@ -91,16 +99,18 @@ class DatasetBank:
             image, since the cut would show, see ``source.whole_only`` of `segpaste.augmentation.SourceConfig`.
         cache_bytes: memory for crops that each process keeps, bytes; those read last are kept. A crop of 256 x 256
             pixels without depth takes 256 KiB.
+        skips_unreadable: whether an image that cannot be read counts as one whose objects are all rejected.
 
     Attributes:
         layout, crop_size, class_frequencies, class_names, metric_depth: see `InstanceBank`.
         version: digest of the dataset's ids and labels and of the options; changed pixels do not change it.
-        skips_unreadable: whether an image that cannot be read counts as one whose objects are all rejected.
+        skips_unreadable: as given.
         unreadable: why such images cannot be read, by index; they are not tried again.
 
     Raises:
         BankError: the dataset has transforms, no objects, no class names, labels that are no classes, or samples that
             nothing can be cut out of.
+        ValueError, OSError: an image cannot be read, and is not skipped or there is no other.
 
     A bank of this class can be pickled if its dataset can; the crops that it keeps stay behind.
     """
@@ -114,6 +124,7 @@ class DatasetBank:
         margin_frac: float = DEFAULT_MARGIN_FRAC,
         selection: Selection = WHOLE_OBJECTS,
         cache_bytes: int = 256 << 20,
+        skips_unreadable: bool = False,
     ) -> None:
         self.dataset, self.margin_frac, self.selection, self.cache_bytes = dataset, margin_frac, selection, cache_bytes
         if attribute_of(dataset, "transforms") is not None:
@@ -126,14 +137,14 @@ class DatasetBank:
         self._image_ids = image_ids(dataset)
         self._of_class = SamplesOfClasses(self._class_ids, len(self.class_names))
         self.class_frequencies: tuple[int, ...] = tuple(self._of_class.counts.tolist())
-        first = dataset[int(self._image_idx[0])]
+        self.skips_unreadable = skips_unreadable
+        self.unreadable: dict[int, str] = {}
+        first = first_readable(dataset, self._image_idx, self.unreadable if skips_unreadable else None)
         check_first(first)
         self.layout = Layout(crop_size, groups_for(dataset, first), first.keypoint_schema)
         self.crop_size, self.metric_depth = self.layout.crop_size, first.metric_depth
         self._flags = flags_of(first)
         self.version = self._digest()
-        self.skips_unreadable = False
-        self.unreadable: dict[int, str] = {}
         self._forget()
 
     def __len__(self) -> int:

@@ -52,6 +52,29 @@ def attribute_of(dataset: Any, name: str) -> Any:
     return attribute_of(dataset.dataset, name) if found is None and isinstance(dataset, Subset) else found
 
 
+def first_readable(dataset: Samples, images: NDArray[np.int64], unreadable: dict[int, str] | None) -> DenseSample:
+    """Read the first of some images, at least one; those that cannot be read are passed over if they are noted.
+
+    Args:
+        dataset: the samples.
+        images: [N] indices, which may occur several times.
+        unreadable: gets the reason of each image that is passed over, by its index; None passes over none.
+
+    Raises:
+        ValueError, OSError: an image cannot be read, and is not passed over or there is no other.
+    """
+    last: Exception | None = None
+    for image in dict.fromkeys(images.tolist()):
+        try:
+            return dataset[image]
+        except (ValueError, OSError) as error:
+            if unreadable is None:
+                raise
+            unreadable[image], last = str(error), error
+    assert last is not None
+    raise last
+
+
 def check_first(sample: DenseSample) -> None:
     """Refuse a dataset by its first sample, before training."""
     if sample.instance_masks is None:

@@ -25,6 +25,9 @@ from segpaste.bank.schema.record import Array, BankError, Crop, Layout
 from segpaste.types import StagedCrops
 from segpaste.types.sampling import Size
 
+NO_CROP = -1
+"""Index of a crop without an object, which is never pasted."""
+
 
 @dataclass(frozen=True, slots=True)
 class StagedObject:
@@ -35,12 +38,16 @@ class StagedObject:
         image: index of its image in the dataset.
         instance_id: its id there; position i of the image's annotation ids has the id i + 1.
         over: classes of the image's other objects that share pixels with it, if they were asked for.
+        window: (x, y, width, height) of the staged crop in the photo, pixels; it may reach beyond the photo.
+        scale: pixels of the crop for one of the photo, at most 1.
     """
 
     index: int
     image: int
     instance_id: int
     over: frozenset[int] = frozenset()
+    window: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    scale: float = 1.0
 
 
 def stage_own_size(
@@ -50,7 +57,7 @@ def stage_own_size(
 
     Args:
         bank: the objects.
-        indices: K crops of the bank.
+        indices: K crops of the bank, or `NO_CROP`.
         limit: (h, w), pixels; larger crops are shrunk to fit it.
         with_over: find the objects that each one overlaps.
 
@@ -68,14 +75,14 @@ def stage_own_size(
     layout = Layout(size, bank.layout.groups, bank.layout.keypoint_schema)
     rows = _Rows(bank, layout, [one.grown(size) for one, _ in cut])
     staged = stage_bank_batch(rows, np.arange(len(cut))[None])
-    shown = [found for _, found in cut]
-    index = [given if one is None else one.index for given, one in zip(indices, shown, strict=True)]
+    shown = [None if found is None else replace(found, window=one.window(size), scale=one.scale) for one, found in cut]
+    index = [max(given, 0) if one is None else one.index for given, one in zip(indices, shown, strict=True)]
     return replace(staged, crop_idx=torch.tensor([index], dtype=torch.int64)), shown
 
 
 def _cut(bank: DatasetBank, index: int, limit: Size, with_over: bool) -> tuple[OwnSizeCut, StagedObject | None]:
     """Cut out an object, or another one of its class if it is rejected."""
-    for found in bank.found(index):
+    for found in () if index == NO_CROP else bank.found(index):
         sample = found.sample
         ids = {"image_id": bank.image_id_of(found), "annotation_id": found.instance_id}
         cut = cut_own_size(sample, found.position, limit, mask=found.mask, margin_frac=bank.margin_frac, **ids)

@@ -68,7 +68,9 @@ class DrawReport:
             lines.append(
                 f"{name:{width}}  {num:10d}  {num / total:7.2%}  {draws:12.1f}  {draws / drawn:7.2%}  {factor:6.2f}"
             )
-        if sum(num > 0 for num in self.num_crops) > 1 and max(self.factors) < 1.05:
+        present = [num for num in self.num_crops if num > 0]
+        is_balanced = max(present, default=0) <= 1.05 * min(present, default=0)
+        if len(present) > 1 and not is_balanced and max(self.factors) < 1.05:
             lines.append(
                 "no class is drawn noticeably more often than it occurs: raise threshold, or take class_uniform"
             )

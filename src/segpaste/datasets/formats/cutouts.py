@@ -237,6 +237,8 @@ def _look_at(root: Path, name: str) -> tuple[int, str | None]:
 
 
 def _fault_of(path: Path) -> str | None:
+    if not path.is_file():
+        return "is no file"
     try:
         with Image.open(path) as picture:
             if getattr(picture, "n_frames", 1) > 1:

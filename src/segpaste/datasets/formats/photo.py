@@ -12,7 +12,14 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from segpaste.datasets.formats.photo_head import EIGHT_BIT_MODES, TOO_WIDE, has_wide_channels, read_head, unreadable
+from segpaste.datasets.formats.photo_head import (
+    EIGHT_BIT_MODES,
+    TOO_WIDE,
+    expect_file,
+    has_wide_channels,
+    read_head,
+    unreadable,
+)
 from segpaste.datasets.formats.records import DatasetError
 
 
@@ -92,6 +99,7 @@ def _decode(
     path: Path, size: tuple[int, int] | None, factor: int, drawn_upright: bool
 ) -> tuple[Image.Image, tuple[int, int], int]:
     """The image, turned upright unless it is of this size as stored; its stored (W, H), and its reduction."""
+    expect_file(path)
     try:
         with Image.open(path) as photo:
             stored = photo.size

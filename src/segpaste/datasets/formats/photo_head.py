@@ -5,7 +5,9 @@ A file that breaks off after its head looks whole here. `segpaste.datasets.forma
 
 from __future__ import annotations
 
+import stat
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,6 +71,7 @@ def read_head(path: Path) -> PhotoHead:
     Raises:
         DatasetError: the file is missing, or is no image that Pillow reads.
     """
+    expect_file(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's, of photos of many pixels and of odd metadata
@@ -83,6 +86,14 @@ def read_head(path: Path) -> PhotoHead:
         raise DatasetError(f"{path}: {unreadable(path)}") from None
     except Exception as error:  # what Pillow raises for a broken file depends on the format
         raise DatasetError(f"{path}: expected an image, could not read it ({error}); replace the file") from error
+
+
+def expect_file(path: Path) -> None:
+    """Raise `DatasetError` if a path is there and no regular file: opening a pipe would wait for its writer."""
+    with suppress(OSError):  # what is missing or may not be read is told when it is opened
+        if not stat.S_ISREG(path.stat().st_mode):
+            found = "folder" if path.is_dir() else "pipe or a device"
+            raise DatasetError(f"{path}: expected an image, got a {found}; replace it")
 
 
 def has_wide_channels(photo: Image.Image) -> bool:

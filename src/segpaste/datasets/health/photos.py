@@ -94,6 +94,8 @@ def copies_among(photos: Sequence[ListedPhoto], num_threads: int) -> list[Findin
 
 
 def _digest(path: Path) -> bytes | None:
+    if not path.is_file():  # opening a pipe would wait for its writer
+        return None
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").digest()

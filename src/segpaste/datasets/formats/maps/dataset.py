@@ -52,6 +52,7 @@ class MapPhotos(AnnotatedPhotos):
         folder: the folder of the declaration; its ``root`` starts there.
         split: its name; empty where there are none.
         transforms: called with every `DenseSample`, returns the one to use instead.
+        where: what errors of the declaration begin with, by default the folder.
 
     Attributes:
         declared: what the files are.
@@ -73,17 +74,18 @@ class MapPhotos(AnnotatedPhotos):
         split: str = "",
         *,
         transforms: Callable[[DenseSample], DenseSample] | None = None,
+        where: str | PathLike[str] | None = None,
     ) -> None:
-        self.declared, self.split = declared, split
+        self.declared, self.split, place = declared, split, str(where or folder)
         root, given = Path(folder) / declared.root, declared.classes
         entries = read_class_list(root / given) if isinstance(given, str) else given
-        self.classes = Classes.of_entries(entries, str(folder))
+        self.classes = Classes.of_entries(entries, place)
         self.class_names = self.classes.names
         self.has_masks = declared.instances is not None
         fits = len(self.class_names) <= IGNORE_INDEX
         self.has_semantic_maps = fits and (declared.semantic is not None or bool(declared.things))
-        self._things = frozenset(self.classes.label_named(name, f"{folder}: things") for name in declared.things)
-        self.schema = self._schema(str(folder))
+        self._things = frozenset(self.classes.label_named(name, f"{place}: things") for name in declared.things)
+        self.schema = self._schema(place)
         self._files = MapFiles(root, declared)
         self._reader = MapReader(self._files, self.classes)
         super().__init__(root, folder, transforms=transforms)

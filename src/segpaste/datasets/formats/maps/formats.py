@@ -36,7 +36,8 @@ class MapFormat(Format):
         found = self.declare(path)
         assert found is not None
         folder = path.parent if path.is_file() else path
-        return MapPhotos(found, folder, split, transforms=options.transforms)
+        where = path / DECLARATION_FILE if (path / DECLARATION_FILE).is_file() else path
+        return MapPhotos(found, folder, split, transforms=options.transforms, where=where)
 
     @abstractmethod
     def declare(self, path: Path) -> MapDeclaration | None:

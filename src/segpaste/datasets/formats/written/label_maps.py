@@ -53,12 +53,13 @@ class LabelMaps(WrittenFormat):
     def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
         """Yield the maps."""
         sample = photo.sample
-        if sample.instance_masks is None and sample.semantic_map is None:
+        if sample.instance_masks is None and sample.semantic_map is None and sample.num_instances:
             raise ValueError("expected masks for label maps, got boxes alone; fill masks in first (--masks-from)")
         count_lost(photo, losses)
         owners = np.full(sample.canvas_size, -1)
         if sample.instance_masks is not None:
             owners = owners_of(sample, losses)
+        if sample.instance_masks is not None or sample.semantic_map is None:  # else the map of classes is all there is
             objects = (owners + 1).astype(np.uint8 if sample.num_instances <= 255 else np.uint16)
             yield f"instances/{photo.split}/{photo.stem}.png", picture_bytes(objects)
         yield f"semantic/{photo.split}/{photo.stem}.png", picture_bytes(_semantic(photo, owners, form))

@@ -1,0 +1,69 @@
+"""Settings that help where something was not pasted, for the configuration of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from segpaste.augmentation import BatchCopyPasteConfig
+
+_WHOLE_ONLY = "objects cut by the border of their photo are left out: source.whole_only=false"
+
+
+def advice_of(config: BatchCopyPasteConfig, *, has_jitter: bool = False) -> Mapping[str, str]:
+    """Return what helps, by the reasons of `segpaste.augmentation.DROP_REASONS`; nothing where nothing does.
+
+    Args:
+        config: of the run.
+        has_jitter: photos are jittered to one size.
+    """
+    keeps = config.placement.position == "keep"
+    scale = "" if keeps else ", or lower placement.scale_range"
+    return {
+        "no_source": _no_source(config, has_jitter),
+        "no_free_slot": "max_instances, or of a panoptic dataset the most instances of an image, is too small",
+        "does_not_fit": _does_not_fit(config),
+        "hidden": "nearer objects, or those of a higher panoptic.contact_priority, lie over them",
+        "reverted": "lower panoptic.tau_stuff_frac or panoptic.tau_stuff_px, or raise max_hidden_frac",
+        "outside_region": "lower placement.region_frac"
+        if keeps
+        else "raise placement.max_attempts or placement.layers, or lower placement.region_frac",
+        "too_small": "lower min_area_px" if keeps else "raise placement.scale_range, or lower min_area_px",
+        "covers_too_much": f"raise placement.max_cover_frac{'' if keeps else ' or placement.max_attempts'}{scale}",
+    }
+
+
+def nothing_drawn(config: BatchCopyPasteConfig) -> str:
+    """Return why an image of which nothing was dropped has no paste, with the settings that it may be due to."""
+    place = config.placement
+    settings = ["placement.paste_prob"] if place.paste_prob < 1 else []
+    if not config.emit_classmix:
+        settings += ["placement.k_range"] if place.k_range[0] == 0 else []
+        settings += ["placement.candidate_frac"] if place.candidate_frac < 1 else []
+    named = ", ".join(settings)
+    return f"nothing was to be pasted ({named})" if named else "nothing was to be pasted"
+
+
+def _no_source(config: BatchCopyPasteConfig, has_jitter: bool) -> str:
+    kind = config.source.kind
+    if config.emit_classmix:
+        return "no other photo has a class that can be pasted"
+    if kind == "bank":
+        without = config.source.without_depth == "skip"
+        return "give a bank with depth, or source.without_depth=invalid" if without else "crops without a pixel"
+    where = "the image itself shows" if kind == "same_image" else "the images drawn to paste from show"
+    hints = ["a smaller jitter keeps more: --size own"] if has_jitter else []
+    hints += [_WHOLE_ONLY] if config.source.whole_only and config.placement.position == "random" else []
+    return "; ".join([f"{where} no object that may be pasted", *hints])
+
+
+def _does_not_fit(config: BatchCopyPasteConfig) -> str:
+    place, hints = config.placement, []
+    if place.position == "random":
+        hints += ["lower placement.scale_range", "raise placement.max_attempts"]
+    if place.partial != "clip":
+        hints += ["set placement.partial=clip"]
+    elif place.min_visible_frac > 0:
+        hints += ["lower placement.min_visible_frac"]
+    if place.position == "keep" and config.source.whole_only:
+        hints += [_WHOLE_ONLY]
+    return ", or ".join(hints) or "their place lies beyond the image"

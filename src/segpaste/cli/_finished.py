@@ -1,0 +1,64 @@
+"""Finished datasets of `segpaste augment`, which are recognised by a digest of all that their images depend on."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from segpaste.cli._errors import CommandError
+from segpaste.datasets.formats.layouts import WrittenLayout
+
+
+def run_digest(made: Mapping[str, Any], num: int) -> str:
+    """Return the digest of a command that makes ``num`` images."""
+    return hashlib.sha256(json.dumps({**made, "--num": num}, sort_keys=True).encode()).hexdigest()
+
+
+def is_finished(args: argparse.Namespace, out: Path, layout: WrittenLayout, made: Mapping[str, Any]) -> bool:
+    """Tell whether a folder holds the finished dataset of a command.
+
+    Args:
+        args: of the command.
+        out: the folder.
+        layout: of the dataset.
+        made: all that an image depends on.
+
+    Raises:
+        CommandError: it has another number of images, or lacks some.
+    """
+    if (num := _finished_num(out, layout, made)) is None:
+        return False
+    if num != args.num:
+        raise CommandError(
+            f"--num: expected {num}, with which {args.out} is finished, got {args.num}; only an unfinished run goes on "
+            "with another --num: remove the folder, or give another --out"
+        )
+    folder = out / layout.images
+    there = {entry.name for entry in os.scandir(folder)} if folder.is_dir() else set()
+    names = (f"{number:06d}.{args.format}" for number in range(1, num + 1))
+    if missing := [name for name in names if name not in there]:
+        raise CommandError(
+            f"{args.out}: expected the {num:,} images of this finished run, {len(missing):,} are missing, such as "
+            f"{layout.images}/{missing[0]}; remove the folder and run again"
+        )
+    return True
+
+
+def _finished_num(out: Path, layout: WrittenLayout, made: Mapping[str, Any]) -> int | None:
+    """Return how many images a folder was finished with; None if it is no dataset of this command."""
+    path = out / layout.tables
+    if not path.is_file():
+        return None
+    with path.open(encoding="utf-8") as file, suppress(ValueError, KeyError, TypeError, AttributeError):
+        written = json.loads(file.readline().rstrip(",\n") + "}")["info"]["segpaste"]  # where `write_tables` puts it
+        found = re.search(r" --num (\d+)\b", written["command"])
+        if found is not None and written.get("run") == run_digest(made, int(found[1])):
+            return int(found[1])
+    return None

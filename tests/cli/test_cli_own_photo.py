@@ -1,0 +1,83 @@
+"""Sources of `segpaste augment` and the photo itself: taken from it with ``source.kind=same_image``, else never."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_world import CATEGORIES, SIZES, read_json, write_instances, write_json
+
+from segpaste.cli import main
+
+pytestmark = pytest.mark.usefixtures("reference_kernels")  # nothing to compile for small images
+BY_OBJECT = ("placement.grouping=instance", "placement.layers=3")
+
+
+def augment(folder: Path, out: Path, *words: str) -> int:
+    start = ["augment", str(folder / "labels.json"), "--images", str(folder / "photos"), "--out", str(out)]
+    return main([*start, "--num", "8", "--gallery", "0", *words])
+
+
+def check(folder: Path, out: Path) -> int:
+    start = ["replay", str(out), "--dataset", str(folder / "labels.json"), "--images", str(folder / "photos")]
+    return main([*start, "--check", str(out)])
+
+
+def pasted_of(out: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each image's origin with that of a paste into it."""
+    tables = read_json(out / "annotations.json")
+    images = {row["id"]: row["segpaste"] for row in tables["images"]}
+    rows = [row for row in tables["annotations"] if row["segpaste"]["pasted"]]
+    return [(images[row["image_id"]], row["segpaste"]) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("world")
+    write_instances(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        BY_OBJECT,
+        ("placement.layers=2", "placement.position=keep"),
+        ("--preset", "ultralytics_flip", "--size", "own"),
+    ],
+    ids=["image", "instance", "keep", "preset"],
+)
+def test_same_image(words: tuple[str, ...], world: Path, tmp_path: Path) -> None:
+    """All pastes are of the image's own photo, and a replay gives the same."""
+    own = () if "--preset" in words else ("source.kind=same_image",)
+    assert augment(world, tmp_path / "out", *own, *words) == 0
+    pairs = pasted_of(tmp_path / "out")
+    assert len(pairs) >= 3
+    assert all(target["source_image_id"] == origin["source_image_id"] for target, origin in pairs)
+    assert check(world, tmp_path / "out") == 0
+
+
+@pytest.mark.parametrize("words", [(), BY_OBJECT], ids=["photos", "objects"])
+def test_never_the_own_photo(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Where one photo has all objects, the others are pasted into, and it gets none."""
+    _, photos = write_instances(tmp_path)
+    tables = read_json(tmp_path / "labels.json")
+    kept = [row for row in tables["annotations"] if row["image_id"] == 501]
+    write_json(tmp_path, tables["images"], kept, CATEGORIES)
+    assert photos.is_dir()
+    assert augment(tmp_path, tmp_path / "out", *words) == 0
+    pairs = pasted_of(tmp_path / "out")
+    assert pairs
+    assert all((target["source_image_id"] != 501) and origin["source_image_id"] == 501 for target, origin in pairs)
+    assert check(tmp_path, tmp_path / "out") == 0
+
+
+def test_a_single_photo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is pasted into itself unless that is asked for."""
+    write_instances(tmp_path, SIZES[:1])
+    for words in ((), BY_OBJECT):
+        assert augment(tmp_path, tmp_path / "out", *words) == 1
+        assert "got one (give source.kind=same_image, --bank, or a dataset of more)" in capsys.readouterr().err
+    assert augment(tmp_path, tmp_path / "out", "source.kind=same_image") == 0
