@@ -43,6 +43,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Give these objects back to the collector: at the exit, libraries report those that are left as leaks."""
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def restore_random_states() -> Iterator[None]:
     """Put the states of the global generators back, so that no test can lean on another."""
