@@ -193,7 +193,7 @@ class TestDeterminism:
 
 class TestOptions:
     def test_without_pastes_the_photos_come_back_as_they_are(self, world: Path, tmp_path: Path) -> None:
-        assert augment(world, tmp_path / "out", "placement.paste_prob=0", num=6) == 0
+        assert augment(world, tmp_path / "out", "placement.paste_prob=0", num=6) == 1
         for row in read_json(tmp_path / "out" / "annotations.json")["images"]:
             index = row["segpaste"]["source_image_id"] - 500
             pixels = read_pixels(tmp_path / "out" / "images" / row["file_name"])

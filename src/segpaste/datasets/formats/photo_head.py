@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import stat
 import warnings
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,10 +89,13 @@ def read_head(path: Path) -> PhotoHead:
 
 def expect_file(path: Path) -> None:
     """Raise `DatasetError` if a path is there and no regular file: opening a pipe would wait for its writer."""
-    with suppress(OSError):  # what is missing or may not be read is told when it is opened
-        if not stat.S_ISREG(path.stat().st_mode):
-            found = "folder" if path.is_dir() else "pipe or a device"
-            raise DatasetError(f"{path}: expected an image, got a {found}; replace it")
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):  # what is missing, or no path, is told when it is opened
+        return
+    if not stat.S_ISREG(mode):
+        found = "folder" if stat.S_ISDIR(mode) else "pipe or a device"
+        raise DatasetError(f"{path}: expected an image, got a {found}; replace it")
 
 
 def has_wide_channels(photo: Image.Image) -> bool:
