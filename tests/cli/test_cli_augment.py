@@ -149,9 +149,9 @@ class TestProvenance:
             assert (row["segpaste"]["source_annotation_id"] == CROWD_ID) == bool(row["iscrowd"])
         assert not any(row["segpaste"]["pasted"] for row in crowds)
 
-    def test_one_photo_pastes_into_itself(self, tmp_path: Path) -> None:
+    def test_one_photo_pastes_into_itself_on_request(self, tmp_path: Path) -> None:
         write_instances(tmp_path, SIZES[:1])
-        assert augment(tmp_path, tmp_path / "out", num=3) == 0
+        assert augment(tmp_path, tmp_path / "out", "source.kind=same_image", num=3) == 0
         rows = check_instances(tmp_path / "out")
         assert any(row["segpaste"]["pasted"] for row in rows)
         assert {row["segpaste"]["source_image_id"] for row in rows} == {500}
