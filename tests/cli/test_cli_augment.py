@@ -149,9 +149,9 @@ class TestProvenance:
             assert (row["segpaste"]["source_annotation_id"] == CROWD_ID) == bool(row["iscrowd"])
         assert not any(row["segpaste"]["pasted"] for row in crowds)
 
-    def test_one_photo_pastes_into_itself(self, tmp_path: Path) -> None:
+    def test_one_photo_pastes_into_itself_on_request(self, tmp_path: Path) -> None:
         write_instances(tmp_path, SIZES[:1])
-        assert augment(tmp_path, tmp_path / "out", num=3) == 0
+        assert augment(tmp_path, tmp_path / "out", "source.kind=same_image", num=3) == 0
         rows = check_instances(tmp_path / "out")
         assert any(row["segpaste"]["pasted"] for row in rows)
         assert {row["segpaste"]["source_image_id"] for row in rows} == {500}
@@ -193,7 +193,7 @@ class TestDeterminism:
 
 class TestOptions:
     def test_without_pastes_the_photos_come_back_as_they_are(self, world: Path, tmp_path: Path) -> None:
-        assert augment(world, tmp_path / "out", "placement.paste_prob=0", num=6) == 0
+        assert augment(world, tmp_path / "out", "placement.paste_prob=0", num=6) == 1
         for row in read_json(tmp_path / "out" / "annotations.json")["images"]:
             index = row["segpaste"]["source_image_id"] - 500
             pixels = read_pixels(tmp_path / "out" / "images" / row["file_name"])

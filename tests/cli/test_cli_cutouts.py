@@ -197,7 +197,10 @@ class TestBackgrounds:
             (["--bank", "@/bank"], "expected a dataset, or --backgrounds and --bank"),
             (["--bank", "@/bank", "--backgrounds", "@/none"], "none: expected a folder of images, found none"),
             (["--bank", "@/bank", "--backgrounds", "@/bank"], "bank: expected at least one image, got none"),
-            (["scenes", "--backgrounds", "@/rooms"], "--backgrounds: expected a dataset of instances, got scenes with"),
+            (
+                ["scenes", "--backgrounds", "@/rooms"],
+                "--backgrounds: expected a dataset without semantic maps, got scenes",
+            ),
         ],
     )
     def test_bad_words(
@@ -212,4 +215,4 @@ class TestBackgrounds:
         labels, photos, maps = map(str, write_panoptic(tmp_path))
         words = [labels, "--images", photos, "--panoptic-dir", maps, "--backgrounds", "@/rooms"]
         assert augment(world, tmp_path / "out", *words, "--num", "2")[0] == 2
-        assert ".json with semantic maps, which images without annotations lack" in capsys.readouterr().err
+        assert ".json with them: an image without one is ignored as a whole" in capsys.readouterr().err

@@ -102,7 +102,7 @@ class TestPanoptic:
         folder, out = test_data / "coco_panoptic_samples", tmp_path / "out"
         words = ["--images", str(folder / "input_images"), "--panoptic-dir", str(folder / "panoptic_examples")]
         labels = folder / "split" / "panoptic_examples_142238.json"
-        words += ["--out", str(out), "--num", "2", "--seed", "1"]
+        words += ["--out", str(out), "--num", "2", "--seed", "1", "source.kind=same_image"]
         assert main(["augment", str(labels), *words]) == 0
         assert len(check_panoptic(out)) == 2
         assert any(row["segpaste"]["pasted"] for row in check_instances(out))

@@ -140,7 +140,7 @@ class TestYolo:
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         for split in ("train", "val", "extra"):
-            write_split(tmp_path / "in", split, {"a": SQUARE})
+            write_split(tmp_path / "in", split, {"a": SQUARE, "b": SQUARE})
         assert augment(tmp_path / "in", tmp_path / "out") == 0
         assert "data.yaml: 'extra' was copied, and is in none of train, val, test" in capsys.readouterr().err
         facts = yaml.safe_load((tmp_path / "out/data.yaml").read_text())

@@ -372,7 +372,7 @@ CASES: dict[str, tuple[Prepare, list[str], str | None]] = {
     "photo is a folder": (
         photo(lambda path: (path.unlink(), path.mkdir())),
         WORDS,
-        "expected an image, could not",
+        "expected an image, got a folder",
     ),
     "photo is a link to itself": (photo(loop), WORDS, "expected an image, could not"),
     "16 bits of grey": (of_pixels(np.zeros(SIZE, np.uint16)), WORDS, "expected an image of 8 bits per channel"),

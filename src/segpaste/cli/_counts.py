@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from segpaste.bank import open_bank
 from segpaste.bank.read.class_draws import count_photos
 from segpaste.cli._errors import CommandError
+from segpaste.cli._reading import class_pixels
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, SceneConfig, SceneDataset, find_dataset
 from segpaste.datasets.formats.format import ReadOptions, Task
 from segpaste.datasets.formats.indexed.file import AnnotationFile
@@ -101,14 +99,13 @@ class MapCounts:
 
 def _of_maps(photos: AnnotatedPhotos, names: Sequence[str]) -> MapCounts:
     """Count the pixels of each class; every map is read."""
-    pixels, showing = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
+    pixels, showing = Counter[int](), Counter[int]()
     for index in range(len(photos)):
-        semantic = photos[index].semantic_map
-        assert semantic is not None
-        found = torch.bincount(semantic.as_subclass(Tensor).flatten(), minlength=len(names))[: len(names)].numpy()
-        pixels += found
-        showing += found > 0
-    return MapCounts(tuple(names), tuple(pixels.tolist()), tuple(showing.tolist()), len(photos))
+        found = class_pixels(photos[index])
+        pixels.update(found)
+        showing.update(found.keys())
+    labels = range(len(names))
+    return MapCounts(tuple(names), tuple(pixels[n] for n in labels), tuple(showing[n] for n in labels), len(photos))
 
 
 def of_folder(path: Path, split: str | None, task: Task | None, format: str | None) -> ClassCounts | MapCounts:

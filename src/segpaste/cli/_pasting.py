@@ -13,21 +13,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PasteReport
 from segpaste.cli._crops import CropSequence
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._objects import ObjectSequence, default_balance, draws_objects, open_objects
-from segpaste.cli._reading import Photo, PhotoReader, Window
+from segpaste.cli._reading import Photo, PhotoReader, Window, class_pixels
 from segpaste.cli._sequence import PhotoPick, PhotoSequence, cut_to
 from segpaste.cli._sources import SourceDraws, Staged, photos_with_objects
 from segpaste.replay import ReplayRecord, records
 from segpaste.replay.record import RecordedJitter, RecordedLayer
 from segpaste.replay.rows import row_sample
 from segpaste.seeding import SampleKey
-from segpaste.types import IGNORE_INDEX, DenseSample, PaddedBatchedDenseSample
+from segpaste.types import DenseSample, PaddedBatchedDenseSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +153,8 @@ class Paster:
         target = self.target(position)
         labels_before = tuple(target.sample.labels.tolist())
         size = target.sample.canvas_size
-        before = self._pixels(target.sample)
+        is_mixed = self.config.emit_classmix
+        before = class_pixels(target.sample) if is_mixed else {}
         staged = self.draws.staged(target)
         start = time.perf_counter()
         with warnings.catch_warnings():  # that nothing was pasted into one image, the summary tells
@@ -180,15 +180,8 @@ class Paster:
             float((report.visible_layer[0, : size[0], : size[1]] >= 0).float().mean()),
             record,
             before,
-            self._pixels(after),
+            class_pixels(after) if is_mixed else {},
         )
-
-    def _pixels(self, sample: DenseSample) -> dict[int, int]:
-        """Count the pixels of each class of a semantic map, where classes are mixed."""
-        if not self.config.emit_classmix or sample.semantic_map is None:
-            return {}
-        counts = torch.bincount(sample.semantic_map.as_subclass(Tensor).flatten()).tolist()
-        return {label: num for label, num in enumerate(counts) if num and label != IGNORE_INDEX}
 
     def _recorded(
         self, target: Photo, staged: Staged, out: PaddedBatchedDenseSample, report: PasteReport

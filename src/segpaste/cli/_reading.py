@@ -16,7 +16,7 @@ from segpaste.datasets.formats.records import Crowd
 from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large_scale_jittering
 from segpaste.replay.record import RecordedJitter, RecordedPhoto
 from segpaste.seeding import random_bits_numpy
-from segpaste.types import DenseSample, select_instances
+from segpaste.types import IGNORE_INDEX, DenseSample, select_instances
 
 Window = tuple[int, int, int, int]
 """(top, left, height, width), pixels."""
@@ -181,3 +181,11 @@ def stacked(samples: Sequence[DenseSample]) -> list[DenseSample]:
     if all(sample.canvas_size == size for sample in samples):
         return list(samples)
     return [cornered(sample, size) for sample in samples]
+
+
+def class_pixels(sample: DenseSample) -> dict[int, int]:
+    """Count the pixels of each class of a semantic map; nothing where there is none."""
+    if sample.semantic_map is None:
+        return {}
+    counts = torch.bincount(sample.semantic_map.as_subclass(Tensor).flatten()).tolist()
+    return {label: num for label, num in enumerate(counts) if num and label != IGNORE_INDEX}

@@ -91,7 +91,7 @@ def expect_file(path: Path) -> None:
     """Raise `DatasetError` if a path is there and no regular file: opening a pipe would wait for its writer."""
     try:
         mode = path.stat().st_mode
-    except (OSError, ValueError):  # what is missing, or no path at all, is told when it is opened
+    except (OSError, ValueError):  # what is missing, or no path, is told when it is opened
         return
     if not stat.S_ISREG(mode):
         found = "folder" if stat.S_ISDIR(mode) else "pipe or a device"
