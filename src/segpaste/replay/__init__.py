@@ -1,4 +1,4 @@
-"""The record of an augmented sample, and its re-run.
+"""Records of augmented samples, and their replay.
 
 A record is one line of JSON: the version and config of the paste, the key of the target sample (five numbers), the
 keys of its sources, and the placement. With the dataset it gives the sample again, bit for bit, with any batch size and
