@@ -66,12 +66,12 @@ def remove_finished(run: Run, out: str | Path, storage_options: Mapping[str, Any
         )
         if there is not None and all(there.get(key) == value for key, value in said.items()):
             run.remove()
-            if not is_url(out):  # killed between its renaming and its last step
+            if not is_url(out):  # killed between its rename and its last step
                 (Path(out) / MARKER).unlink(missing_ok=True)
         elif there is None:
-            with suppress(OSError):  # where something is in it
+            with suppress(OSError):  # if the folder is not empty
                 run.folder.rmdir()
-    except ValueError:  # no bank is there
+    except ValueError:  # there is no bank
         return
     finally:
         os.close(lock)

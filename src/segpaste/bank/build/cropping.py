@@ -209,7 +209,7 @@ def cut_own_size(
 
 def groups_of(sample: DenseSample) -> list[str]:
     """Return the optional columns that a sample can fill: provenance, and those of its fields."""
-    names = {"intrinsics": "camera_intrinsics"}  # of the sample's fields, where a column is called otherwise
+    names = {"intrinsics": "camera_intrinsics"}  # fields of the sample with another name than their column
     wanted = {c.group for c in COLUMNS if getattr(sample, names.get(c.name, c.name), None) is not None}
     return ["provenance", *(group for group in GROUPS if group in wanted - {"core"})]
 

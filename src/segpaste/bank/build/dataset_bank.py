@@ -162,7 +162,7 @@ class DatasetBank:
             ValueError, OSError: an image cannot be read.
         """
         places, found = checked_read(repr(self), len(self), self.layout, indices, columns, out)
-        if set(found) <= {"image_id", "class_id"}:  # known without a read, and asked for of the whole dataset
+        if set(found) <= {"image_id", "class_id"}:  # known without a read, and requested for whole datasets
             for name, rows in found.items():
                 rows[:] = (self._class_ids if name == "class_id" else self._image_ids[self._image_idx])[places]
             return found if out is None else out

@@ -68,7 +68,7 @@ class Selection:
     """Choice of the objects that become crops.
 
     Annotations have only the visible part of an object, so the hidden part is unknown. ``min_fill_frac`` and
-    ``whole_only`` are two signs of it.
+    ``whole_only`` reject objects by two signs of it.
 
     Attributes:
         min_area_px: minimum number of pixels of the mask in the image.

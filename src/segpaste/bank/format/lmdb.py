@@ -52,7 +52,7 @@ class LMDBBank(StoredBank):
         return {DATA: (len(self) * self.layout.dtype.itemsize, LARGEST_FILE)}
 
     def _open(self) -> _Use:
-        self._files.open([DATA])  # for its blocks: a mapped page that is damaged can end the process
+        self._files.open([DATA])  # checks blocks: a damaged mapped page can end the process
         with _problems_told(self.where, "read"):
             return _Use(self.where, self.version)
 

@@ -3,7 +3,7 @@
     images.dat      uint8 [N, 3, h, w]
     alpha.dat       bool [N, 1, h, w]
     classes.npy     int64 [N], a NumPy file
-    details.dat     one packed structure for each crop: the columns without the size of the crop
+    details.dat     one packed structure for each crop, with the other columns
     embeddings.dat  float16 [N, 256]
     depth.dat, depth_valid.dat, normals.dat
 

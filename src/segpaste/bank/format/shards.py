@@ -78,8 +78,8 @@ class WebDatasetBank(StoredBank):
     def _index(self) -> tuple[Array, Array]:
         """Shard and offset of every crop, in plain memory that a forked child shares.
 
-        Threads that need it first may each read it. There is no lock, as in `functools.cached_property`: another thread
-        could hold it at a fork, and the child would wait for it for ever.
+        Threads that need it first may each read it. It has no lock, unlike `functools.cached_property`: another
+        thread could hold it at a fork, and the child would wait for it for ever.
         """
         if self._places is None:
             self._places = self._read_index()

@@ -152,7 +152,7 @@ def create_bank_dataloader(
         batch_size: number of targets of a step, B.
         crops_per_target: number of crops for each target, K.
         steps: number of steps of an epoch; by default enough to draw as many crops as this replica's part of the bank
-            has. Give the length of the loader of the targets. Several ranks divide that, so make it after the process
+            has. Give the length of the loader of the targets. Several ranks divide that, so create it after the process
             group.
         mode: draw mode, see `segpaste.bank.read.class_draws`.
         threshold: threshold of the repeat factors; by default the mean frequency of the bank's classes.

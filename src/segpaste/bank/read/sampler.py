@@ -145,7 +145,7 @@ class BankSampler(EpochSampler[int]):
             temperature=temperature,
             photo_fracs=photo_fracs(bank, self.crops) if mode == "instance_aware" else None,
         )
-        check_uint64(base_seed, "base_seed")  # here and not at the first draw
+        check_uint64(base_seed, "base_seed")  # fails here, not at the first draw
         self.base_seed, self.replicas = base_seed, replicas
         self._num_samples, self._multiple_of = num_samples, 1
         self._table = ClassTable(self.probabilities)

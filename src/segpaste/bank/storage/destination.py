@@ -75,7 +75,7 @@ class Upload:
         (self.folder / name).unlink()
 
     def publish(self) -> None:
-        """Upload ``meta.json``, after all other files, which makes the bank complete."""
+        """Upload ``meta.json`` as the last file, which makes the bank complete, and remove the marker."""
         self.take(META)
         self._names = set()
         shutil.rmtree(self.folder)

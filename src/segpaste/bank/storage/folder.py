@@ -209,7 +209,7 @@ class RemoteReader:
             raise self._replaced("no object") from None
 
     def _file(self, fs: Any, path: str) -> Any:
-        """Return a file that no other thread uses; the first one is compared with the object of the opening."""
+        """Return an open file that no other thread uses; the first one is checked against the opening of the bank."""
         with suppress(IndexError):
             return self._idle.pop()
         file = fs.open(path, "rb", cache_type="none")
