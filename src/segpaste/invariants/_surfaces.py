@@ -28,8 +28,8 @@ class Surface(NamedTuple):
     """Depth in the scale of the target, [B, H, W] float64, between ``low`` and ``high`` where it is valid.
 
     Attributes:
-        low: minimum.
-        high: maximum.
+        low: smallest possible depth.
+        high: largest possible depth.
         valid: True where every kernel must give a valid depth, bool.
         maybe_valid: True where a kernel may give a valid depth, bool.
     """

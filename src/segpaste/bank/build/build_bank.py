@@ -95,8 +95,8 @@ def build_bank(
     """Build a bank of all objects of a dataset that has instance masks.
 
     An interrupted build resumes if image ids, class names, options, ``built_from`` and ``fingerprint`` are the same.
-    Nothing else is compared: put a digest of the annotations there, or changed annotations are mixed with those of the
-    finished parts. Changed pixels in the same files are never noticed; remove the work folder then.
+    Nothing else is compared: put a digest of the annotations into ``built_from``, or changed annotations are mixed with
+    those of the finished parts. Changed pixels in the same files are never noticed; remove the work folder then.
 
     Args:
         photos: dataset with samples of uint8 images, without padding.

@@ -88,7 +88,8 @@ def crop_object(
         mask: pixels of the object to cut out, [H, W] bool, not empty; by default all of them.
         margin_frac: margin around the box of the object on each side, as a fraction of the longer side of the box,
             rounded up to pixels; smaller at the edge of the image.
-        frame: assumed image around the sample, by default the sample itself. The crop is not larger than in it.
+        frame: assumed image around the sample, by default the sample itself. The resolution of the crop is
+            at most that of this image.
         image_id: id of the image.
         annotation_id: id of the object.
 
